@@ -1,0 +1,14 @@
+// The paper's Algorithm 1, in plain double arithmetic, for comparison only: O(n^2) in the number of nodes.
+#pragma once
+
+#include <cstdint>
+
+#include "ensemble.hpp"
+
+namespace predgap {
+
+// Normal noise of one scale per feature; its printed slips are mended (see docs/development.md).
+double algorithm1_gap(const EnsembleView& e, const double* x, const double* scale,
+                      const std::uint8_t* subset);
+
+}  // namespace predgap

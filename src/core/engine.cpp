@@ -1,0 +1,140 @@
+#include "engine.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "parallel.hpp"
+#include "ranking.hpp"
+#include "worker.hpp"
+
+namespace predgap {
+
+using std::int32_t;
+using std::int64_t;
+using std::uint8_t;
+
+Engine::Engine(int32_t n_features, std::vector<int32_t> root, std::vector<int32_t> feature,
+               std::vector<double> threshold, std::vector<int32_t> left, std::vector<int32_t> right,
+               std::vector<uint8_t> default_left, std::vector<double> value)
+    : root_(std::move(root)),
+      feature_(std::move(feature)),
+      left_(std::move(left)),
+      right_(std::move(right)),
+      threshold_(std::move(threshold)),
+      value_(std::move(value)),
+      default_left_(std::move(default_left)),
+      view_{n_features, root_, feature_, threshold_, left_, right_, default_left_, value_},
+      atoms_(view_),
+      pairs_(view_, atoms_) {
+    plan_view_.n_features = n_features;
+    plan_view_.n_atoms = atoms_.size();
+    plan_view_.atom_begin = atoms_.begin.data();
+    plan_view_.atom_threshold = atoms_.threshold.data();
+    const Leaves leaves(view_, atoms_);
+    if (!Plan::affordable(leaves)) return;
+    plan_ = std::make_unique<Plan>(view_, atoms_, leaves);
+    plan_view_ = plan_->view();
+}
+
+template <class Task>
+bool Engine::run(const Request& r, Task task) const {
+    const auto n_blocks = (r.n_rows + kLanes - 1) / kLanes;
+    return run_pieces(
+        n_blocks, r.n_threads, [&] { return std::make_unique<Worker>(plan_view_, r); },
+        [&](std::unique_ptr<Worker>& worker, int64_t block, const std::atomic<bool>& stop) {
+            worker->load(block * kLanes, stop);
+            task(*worker);
+        },
+        [&](int64_t n_done) { return r.poll(std::min(n_done * kLanes, r.n_rows)); });
+}
+
+bool Engine::gap(const Request& r, Strategy s, PerRow<uint8_t> subset, double* out) const {
+    return run(r, [&](Worker& w) {
+        w.restrict_to(subset);
+        w.fill_tables();
+        double gaps[kLanes];
+        if (s == Strategy::terms) {
+            w.begin_row(false);
+            kernels().gap(w.plan(), w.block(), gaps);
+        } else {
+            LaneSubset lane_subset(w);
+            for (int lane = 0; lane < w.n_rows() && !*w.block().stop; ++lane)
+                gaps[lane] = pairs_.gap(w.pairs(), w.tables(lane), lane_subset.moving(lane)).gap;
+        }
+        for (int lane = 0; lane < w.n_rows(); ++lane) out[w.row(lane)] = std::max(gaps[lane], 0.0);
+    });
+}
+
+bool Engine::curve(const Request& r, Strategy s, PerRow<int32_t> order, double* out) const {
+    const auto d = view_.n_features;
+    return run(r, [&](Worker& w) {
+        w.fill_tables();
+        auto& b = w.block();
+        double gaps[kLanes];
+        if (s == Strategy::terms) {
+            w.begin_row(false);
+            kernels().begin_nested(w.plan(), b);
+        }
+        LaneSubset lane_subset(w);
+        for (int32_t step = 0; step < d && !*b.stop; ++step) {
+            std::fill(b.fresh, b.fresh + d, LaneBits{0});
+            for (int lane = 0; lane < kLanes; ++lane) {
+                const auto q = order.row(w.row(lane), d)[step];
+                b.fresh[q] |= static_cast<LaneBits>(1u << lane);
+                lane_subset.add(lane, q);
+            }
+            if (s == Strategy::terms) {
+                kernels().take(w.plan(), b);
+                kernels().nested_gap(w.plan(), b, gaps);
+            } else {
+                for (int lane = 0; lane < w.n_rows() && !*b.stop; ++lane)
+                    gaps[lane] = pairs_.gap(w.pairs(), w.tables(lane), lane_subset.added(lane)).gap;
+            }
+            for (int lane = 0; lane < w.n_rows(); ++lane)
+                out[w.row(lane) * d + step] = std::max(gaps[lane], 0.0);
+        }
+    });
+}
+
+bool Engine::greedy(const Request& r, Strategy s, int32_t* order, double* score) const {
+    return run(r, [&](Worker& w) {
+        w.fill_tables();
+        if (s == Strategy::terms)
+            greedy_by_terms(w, order, score);
+        else
+            for (int lane = 0; lane < w.n_rows(); ++lane) greedy_by_pairs(w, pairs_, lane, order, score);
+    });
+}
+
+bool Engine::single(const Request& r, Strategy s, int32_t* order, double* score) const {
+    return run(r, [&](Worker& w) {
+        w.fill_tables();
+        if (s == Strategy::terms)
+            single_by_terms(w, order, score);
+        else
+            for (int lane = 0; lane < w.n_rows(); ++lane) single_by_pairs(w, pairs_, lane, order, score);
+    });
+}
+
+Cost Engine::cost(const uint8_t* perturbed) const {
+    // Fitted on one core: a multiplication of eight rows, an entry of omega, a visit of a pair of leaves.
+    constexpr double kFactor = 0.12, kEntry = 0.15, kAtom = 6.0, kVisit = 8.0;
+    Cost cost{std::numeric_limits<double>::infinity(), kVisit * pairs_.cost(perturbed)};
+    if (!plan_) return cost;
+    const auto& p = plan_view_;
+    double work = kEntry * static_cast<double>(p.group_entry_begin[p.box_group_begin[p.n_boxes]]);
+    work += kAtom * p.n_atoms;
+    for (int32_t c = 0; c < p.n_components; ++c) {
+        bool inside = true;
+        for (auto i = p.component_feature_begin[c]; i < p.component_feature_begin[c + 1]; ++i)
+            inside = inside && perturbed[p.component_feature[i]];
+        const double n = p.component_term_begin[c + 1] - p.component_term_begin[c];
+        if (inside) work += kFactor * p.component_size[c] * n * (p.component_size[c] == 1 ? 1.0 : 1.0 + n);
+    }
+    cost.terms = work;
+    return cost;
+}
+
+}  // namespace predgap

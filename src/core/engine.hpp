@@ -1,0 +1,82 @@
+// Exact gaps, curves and rankings of many rows, by either strategy.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "ensemble.hpp"
+#include "kernels.hpp"
+#include "pairs.hpp"
+#include "plan.hpp"
+
+namespace predgap {
+
+enum class Strategy { terms, pairs };
+
+// What is asked of every row. All arrays are row-major and outlive the call.
+struct Request {
+    std::int64_t n_rows;
+    const double* x;             // (n_rows, n_features) cast as the model casts them; NaN is missing
+    const Law* law;              // (n_features)
+    const double* parameter;     // (n_features) scale or half-width
+    const double* table_below;   // (n_rows, n_atoms) for features with Law::table, else null
+    const double* table_above;
+    int n_threads;
+    std::function<bool(std::int64_t)> poll;  // told the rows done; false stops
+};
+
+// One array of n_features per row, or one for all.
+template <class T>
+struct PerRow {
+    const T* data;
+    bool shared;
+    const T* row(std::int64_t r, std::int64_t width) const { return shared ? data : data + r * width; }
+};
+
+struct Cost {
+    double terms, pairs;  // nanoseconds for one gap; infinite where the strategy is not to be had
+};
+
+class Engine {
+public:
+    explicit Engine(std::int32_t n_features, std::vector<std::int32_t> root, std::vector<std::int32_t> feature,
+                    std::vector<double> threshold, std::vector<std::int32_t> left,
+                    std::vector<std::int32_t> right, std::vector<std::uint8_t> default_left,
+                    std::vector<double> value);
+    Engine(const Engine&) = delete;
+    Engine& operator=(const Engine&) = delete;
+
+    const EnsembleView& ensemble() const { return view_; }
+    const Atoms& atoms() const { return atoms_; }
+    bool has_plan() const { return plan_ != nullptr; }
+    const PlanView& plan() const { return plan_view_; }
+
+    // Estimated from counts alone; `perturbed` is one subset, (n_features).
+    Cost cost(const std::uint8_t* perturbed) const;
+
+    // False if stopped. out: (n_rows).
+    bool gap(const Request& r, Strategy s, PerRow<std::uint8_t> subset, double* out) const;
+    // out: (n_rows, n_features), gaps of the prefixes of each row's order.
+    bool curve(const Request& r, Strategy s, PerRow<std::int32_t> order, double* out) const;
+    // order, score: (n_rows, n_features).
+    bool greedy(const Request& r, Strategy s, std::int32_t* order, double* score) const;
+    bool single(const Request& r, Strategy s, std::int32_t* order, double* score) const;
+
+private:
+    template <class Task>
+    bool run(const Request& r, Task task) const;
+
+    std::vector<std::int32_t> root_, feature_, left_, right_;
+    std::vector<double> threshold_, value_;
+    std::vector<std::uint8_t> default_left_;
+    EnsembleView view_;
+    Atoms atoms_;
+    Pairs pairs_;
+    std::unique_ptr<Plan> plan_;  // absent where it would not fit
+    PlanView plan_view_{};        // with atoms only where there is no plan
+};
+
+}  // namespace predgap

@@ -1,0 +1,35 @@
+// The node arrays of one output, and the thresholds that cut each feature's axis into cells.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace predgap {
+
+constexpr std::int32_t kLeaf = -1;
+
+// Spans over arrays that Python has validated: every index is in range and there are no cycles.
+struct EnsembleView {
+    std::int32_t n_features;
+    std::span<const std::int32_t> root;          // (n_trees)
+    std::span<const std::int32_t> feature;       // (n_nodes) kLeaf at leaves
+    std::span<const double> threshold;           // (n_nodes) left iff x < threshold
+    std::span<const std::int32_t> left;          // (n_nodes)
+    std::span<const std::int32_t> right;         // (n_nodes)
+    std::span<const std::uint8_t> default_left;  // (n_nodes) where a missing value goes
+    std::span<const double> value;               // (n_nodes)
+};
+
+// Atoms are the distinct thresholds of the trees, sorted by feature and value; their ids are global.
+struct Atoms {
+    std::vector<std::int32_t> begin;    // (n_features + 1) first atom of each feature
+    std::vector<std::int32_t> feature;  // (n_atoms)
+    std::vector<double> threshold;      // (n_atoms)
+    std::vector<std::int32_t> of_node;  // (n_nodes) atom of each reachable split, -1 elsewhere
+
+    explicit Atoms(const EnsembleView& e);
+    std::int32_t size() const { return static_cast<std::int32_t>(threshold.size()); }
+};
+
+}  // namespace predgap

@@ -1,0 +1,115 @@
+// What the vector kernels see: plain pointers only, so that one source compiles for every instruction set.
+//
+// A block is eight rows (lanes). All per-block arrays hold kLanes doubles per item.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "lanes.hpp"
+
+namespace predgap {
+
+enum class Law : std::uint8_t { still, normal, uniform, table };
+
+// All that a model fixes, once: boxes, terms and components. See docs/development.md for the layout.
+struct PlanView {
+    std::int32_t n_features, n_atoms, n_literals, n_boxes, n_trees, n_components, n_terms;
+    std::int32_t widest_box;      // most literals in one box
+    std::int64_t widest_scratch;  // lanes that the largest component gathers
+
+    const std::int32_t* atom_begin;  // (n_features + 1)
+    const double* atom_threshold;    // (n_atoms)
+
+    // A literal is a box's test on one feature: lo <= x < hi, or missing.
+    const std::int32_t* literal_feature;   // (n_literals)
+    const std::int32_t* literal_lo;        // (n_literals) atom, -1 for none
+    const std::int32_t* literal_hi;        // (n_literals) atom, -1 for none
+    const std::uint8_t* literal_numeric;   // (n_literals) can a number pass at all?
+    const std::uint8_t* literal_missing;   // (n_literals) does a missing value pass?
+
+    // Equal boxes of different trees are one; its members are the leaves.
+    const std::int32_t* box_literal_begin;  // (n_boxes + 1)
+    const std::int32_t* box_literal;        // literal ids, by ascending feature
+    const std::int32_t* box_member_begin;   // (n_boxes + 1)
+    const std::int32_t* member_tree;
+    const double* member_value;
+    const std::int32_t* tree_leaf_begin;  // (n_trees + 1)
+    const std::int32_t* leaf_box;
+    const double* leaf_value;
+
+    // For each box and each non-empty mask of its literals: the component, and the signed terms.
+    const std::int64_t* box_group_begin;    // (n_boxes + 1) group of mask m is begin + m - 1
+    const std::int32_t* group_component;    // -1 where a literal of the mask has no atoms
+    const std::int64_t* group_entry_begin;  // (n_groups + 1)
+    const std::int32_t* entry;              // term * 2 + (1 if subtracted)
+
+    // Components by ascending size; the terms of one are neighbours, sorted by their atoms.
+    const std::int32_t* component_size;           // (n_components)
+    const std::int32_t* component_feature_begin;  // (n_components + 1)
+    const std::int32_t* component_feature;        // ascending
+    const std::int32_t* component_parent;         // beside component_feature: without it; -1 for none
+    const std::uint8_t* component_has_children;   // (n_components)
+    const std::int32_t* component_term_begin;     // (n_components + 1)
+    const std::int64_t* component_slot_begin;     // (n_components) of the two arrays below
+    const std::int32_t* term_atom;                // per term, per slot
+    const std::int32_t* term_parent;              // per term, per slot; n_terms is the empty term
+    const std::int32_t* feature_use_begin;        // (n_features + 1)
+    const std::int32_t* use_component;            // components with the feature, ascending
+    const std::int32_t* use_slot;
+};
+
+// One block's arrays, owned by the caller and reused from block to block.
+struct Block {
+    const std::atomic<bool>* stop;  // checked between pieces of work
+
+    double* x;            // (n_features)
+    LaneBits* moves;      // (n_features) lanes where the feature is a finite number and the noise moves it
+    LaneBits* gone;       // (n_features) lanes where it is missing
+    double* below;        // (n_atoms) F = P(x' < c); 0 where the feature does not move
+    double* above;        // (n_atoms) S = P(x' >= c)
+    double* shift;        // (n_atoms) e = E tau_c
+
+    double* inside;          // (n_literals) 1 or 0
+    LaneBits* inside_bits;   // (n_literals)
+    double* box_inside;      // (n_boxes)
+    double* tree_value;      // (n_trees) the value of the leaf that x reaches
+    double* coefficient;     // (2^widest_box)
+    std::int32_t* mask;      // (2^widest_box)
+    double* weight;          // (n_terms + 1) W; the last is the empty term's
+    double* scratch;         // (widest_scratch)
+    std::uint8_t* perturbed; // (n_features) in the subset of any lane
+    std::uint8_t* active;    // (n_components) inside those features
+
+    // Nested subsets and greedy.
+    LaneBits* chosen;       // (n_features) lanes whose subset holds the feature
+    LaneBits* fresh;        // (n_features) lanes that took it in this step
+    LaneBits* dirty;        // (n_components) lanes whose weights or state changed since the last evaluation
+    LaneBits* changed;      // (n_components) lanes whose product changed in this step
+    double* form;           // (n_components) Q_C, or the quadratic part of a gain
+    double* piece;          // (n_components) a component's part of a gain
+    double* product;        // (n_terms + 1) G_C W_C; the last is the empty term's
+    double* spread_mass;    // (n_components) bounds E[g^2] of the boxes that x leaves by just these features
+    double* crossing;       // (n_features) probability that the feature leaves its cell
+    double* pair_below;     // (n_atoms) slot factor min * min + min: three tables, see greedy
+    double* pair_above;     // (n_atoms)
+    double* pair_other;     // (n_atoms)
+    double* gain;           // (n_features)
+    double* magnitude;      // (n_features)
+};
+
+struct Kernels {
+    const char* name;
+    void (*normal_tails)(const double* z, double* below, double* above, std::int64_t n);
+    void (*tables)(const PlanView&, Block&, const Law* law, const double* parameter);
+    void (*begin_row)(const PlanView&, Block&, bool with_mass);
+    void (*gap)(const PlanView&, Block&, double* out);
+    void (*begin_nested)(const PlanView&, Block&);
+    void (*take)(const PlanView&, Block&);
+    void (*nested_gap)(const PlanView&, Block&, double* out);
+    void (*gains)(const PlanView&, Block&);
+};
+
+const Kernels& kernels();  // the best that this machine runs; see dispatch.cpp
+
+}  // namespace predgap

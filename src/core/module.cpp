@@ -1,0 +1,234 @@
+// The only file that knows Python: arrays in, arrays out, the GIL released in between.
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <string>
+
+#include "algorithm1.hpp"
+#include "engine.hpp"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace predgap {
+namespace {
+
+template <class T, std::size_t N>
+using Array = nb::ndarray<const T, nb::ndim<N>, nb::c_contig, nb::device::cpu>;
+template <class T, std::size_t N>
+using NewArray = nb::ndarray<nb::numpy, T, nb::ndim<N>, nb::c_contig>;
+
+template <class T>
+std::vector<T> copy(const Array<T, 1>& a) {
+    return std::vector<T>(a.data(), a.data() + a.size());
+}
+
+template <class T, std::size_t N>
+NewArray<T, N> make_array(const std::size_t (&shape)[N]) {
+    std::size_t size = 1;
+    for (const auto n : shape) size *= n;
+    auto* data = new T[size]();
+    nb::capsule owner(data, [](void* p) noexcept { delete[] static_cast<T*>(p); });
+    return NewArray<T, N>(data, N, shape, owner);
+}
+
+void require(bool condition, const char* what) {
+    if (!condition) throw std::invalid_argument(what);
+}
+
+// The noise of every feature, and, for laws that only Python can evaluate, its tails at every atom.
+struct NoiseTables {
+    std::vector<Law> law;
+    std::vector<double> parameter;
+    std::optional<Array<double, 2>> below, above;
+
+    NoiseTables(const Array<std::uint8_t, 1>& kinds, const Array<double, 1>& parameters,
+                std::optional<Array<double, 2>> b, std::optional<Array<double, 2>> a)
+        : parameter(copy<double>(parameters)), below(std::move(b)), above(std::move(a)) {
+        require(kinds.size() == parameters.size(), "one law and one parameter per feature");
+        for (std::size_t i = 0; i < kinds.size(); ++i) {
+            require(kinds(i) <= 3, "unknown law");
+            law.push_back(static_cast<Law>(kinds(i)));
+            require(law.back() != Law::table || (below && above), "a table law needs its tables");
+        }
+    }
+};
+
+Request make_request(const Engine& e, const Array<double, 2>& x, const NoiseTables& noise, int n_threads,
+                     const nb::object& progress) {
+    const auto n = x.shape(0), d = static_cast<std::size_t>(e.ensemble().n_features);
+    require(x.shape(1) == d && noise.law.size() == d, "one column and one law per feature");
+    for (const auto& table : {noise.below, noise.above})
+        require(!table || (table->shape(0) == n &&
+                           table->shape(1) == static_cast<std::size_t>(e.atoms().size())),
+                "tables must be (n_rows, n_atoms)");
+    return {.n_rows = static_cast<std::int64_t>(n),
+            .x = x.data(),
+            .law = noise.law.data(),
+            .parameter = noise.parameter.data(),
+            .table_below = noise.below ? noise.below->data() : nullptr,
+            .table_above = noise.above ? noise.above->data() : nullptr,
+            .n_threads = n_threads,
+            .poll = [&progress](std::int64_t n_done) {
+                const nb::gil_scoped_acquire gil;
+                if (PyErr_CheckSignals() != 0) return false;
+                if (progress.is_none()) return true;
+                PyObject* answer = PyObject_CallFunction(progress.ptr(), "L", static_cast<long long>(n_done));
+                Py_XDECREF(answer);
+                return answer != nullptr;
+            }};
+}
+
+// Runs without the GIL; an interruption has left its exception (KeyboardInterrupt) set.
+template <class Work>
+void run_released(Work work) {
+    bool finished;
+    {
+        const nb::gil_scoped_release released;
+        finished = work();
+    }
+    if (!finished) throw nb::python_error();
+}
+
+template <class T>
+PerRow<T> per_row(const Engine& e, const Array<T, 2>& a, std::size_t n_rows) {
+    require(a.shape(1) == static_cast<std::size_t>(e.ensemble().n_features), "one entry per feature");
+    require(a.shape(0) == n_rows || a.shape(0) == 1, "one array for all rows, or one per row");
+    return {a.data(), a.shape(0) == 1};
+}
+
+Strategy strategy_of(const Engine& e, const std::string& name) {
+    require(name == "pairs" || name == "terms", "strategy must be 'terms' or 'pairs'");
+    require(name == "pairs" || e.has_plan(), "the terms of this model do not fit the budget");
+    return name == "pairs" ? Strategy::pairs : Strategy::terms;
+}
+
+NewArray<double, 1> gap(const Engine& e, const Array<double, 2>& x, const NoiseTables& noise,
+                        const Array<std::uint8_t, 2>& subset, const std::string& strategy, int n_threads,
+                        const nb::object& progress) {
+    const auto request = make_request(e, x, noise, n_threads, progress);
+    const auto subsets = per_row(e, subset, x.shape(0));
+    const auto s = strategy_of(e, strategy);
+    auto out = make_array<double, 1>({x.shape(0)});
+    run_released([&] { return e.gap(request, s, subsets, out.data()); });
+    return out;
+}
+
+NewArray<double, 2> curve(const Engine& e, const Array<double, 2>& x, const NoiseTables& noise,
+                          const Array<std::int32_t, 2>& order, const std::string& strategy, int n_threads,
+                          const nb::object& progress) {
+    const auto request = make_request(e, x, noise, n_threads, progress);
+    const auto orders = per_row(e, order, x.shape(0));
+    for (std::size_t i = 0; i < order.size(); ++i)
+        require(order.data()[i] >= 0 && order.data()[i] < e.ensemble().n_features, "a feature out of range");
+    const auto s = strategy_of(e, strategy);
+    auto out = make_array<double, 2>({x.shape(0), x.shape(1)});
+    run_released([&] { return e.curve(request, s, orders, out.data()); });
+    return out;
+}
+
+using Ranked = std::pair<NewArray<std::int32_t, 2>, NewArray<double, 2>>;
+
+Ranked rank(const Engine& e, const Array<double, 2>& x, const NoiseTables& noise, const std::string& method,
+            const std::string& strategy, int n_threads, const nb::object& progress) {
+    require(method == "greedy" || method == "single", "method must be 'greedy' or 'single'");
+    const auto request = make_request(e, x, noise, n_threads, progress);
+    const auto s = strategy_of(e, strategy);
+    auto order = make_array<std::int32_t, 2>({x.shape(0), x.shape(1)});
+    auto score = make_array<double, 2>({x.shape(0), x.shape(1)});
+    run_released([&] {
+        return method == "greedy" ? e.greedy(request, s, order.data(), score.data())
+                                  : e.single(request, s, order.data(), score.data());
+    });
+    return {order, score};
+}
+
+NewArray<double, 1> algorithm1(const Engine& e, const Array<double, 2>& x, const Array<double, 1>& scale,
+                               const Array<std::uint8_t, 2>& subset) {
+    const auto d = static_cast<std::size_t>(e.ensemble().n_features);
+    require(x.shape(1) == d && scale.size() == d, "one column and one scale per feature");
+    const auto subsets = per_row(e, subset, x.shape(0));
+    auto out = make_array<double, 1>({x.shape(0)});
+    const nb::gil_scoped_release released;
+    for (std::size_t r = 0; r < x.shape(0); ++r)
+        out.data()[r] = algorithm1_gap(e.ensemble(), x.data() + r * d, scale.data(),
+                                       subsets.row(static_cast<std::int64_t>(r), static_cast<std::int64_t>(d)));
+    return out;
+}
+
+std::pair<NewArray<double, 1>, NewArray<double, 1>> normal_tails(const Array<double, 1>& z) {
+    auto below = make_array<double, 1>({z.size()}), above = make_array<double, 1>({z.size()});
+    kernels().normal_tails(z.data(), below.data(), above.data(), static_cast<std::int64_t>(z.size()));
+    return {below, above};
+}
+
+std::pair<double, double> cost(const Engine& e, const Array<std::uint8_t, 1>& subset) {
+    require(subset.size() == static_cast<std::size_t>(e.ensemble().n_features), "one entry per feature");
+    const auto c = e.cost(subset.data());
+    return {c.terms, c.pairs};
+}
+
+nb::dict counts(const Engine& e) {
+    nb::dict out;
+    out["thresholds"] = e.atoms().size();
+    if (e.has_plan()) {
+        out["boxes"] = e.plan().n_boxes;
+        out["components"] = e.plan().n_components;
+        out["terms"] = e.plan().n_terms;
+    }
+    return out;
+}
+
+void make_engine(Engine* self, std::int32_t n_features, const Array<std::int32_t, 1>& root,
+                 const Array<std::int32_t, 1>& feature, const Array<double, 1>& threshold,
+                 const Array<std::int32_t, 1>& left, const Array<std::int32_t, 1>& right,
+                 const Array<std::uint8_t, 1>& default_left, const Array<double, 1>& value) {
+    const nb::gil_scoped_release released;
+    new (self) Engine(n_features, copy<std::int32_t>(root), copy<std::int32_t>(feature),
+                      copy<double>(threshold), copy<std::int32_t>(left), copy<std::int32_t>(right),
+                      copy<std::uint8_t>(default_left), copy<double>(value));
+}
+
+NewArray<double, 1> thresholds(const Engine& e) {
+    auto out = make_array<double, 1>({e.atoms().threshold.size()});
+    std::copy(e.atoms().threshold.begin(), e.atoms().threshold.end(), out.data());
+    return out;
+}
+
+NewArray<std::int32_t, 1> threshold_begin(const Engine& e) {
+    auto out = make_array<std::int32_t, 1>({e.atoms().begin.size()});
+    std::copy(e.atoms().begin.begin(), e.atoms().begin.end(), out.data());
+    return out;
+}
+
+}  // namespace
+}  // namespace predgap
+
+NB_MODULE(_core, m) {
+    using namespace predgap;
+    m.doc() = "Kernels of predgap. Private: arguments are checked by predgap.Explainer.";
+    m.def("instruction_set", [] { return kernels().name; });
+    m.def("normal_tails", &normal_tails, "z"_a);
+    nb::class_<NoiseTables>(m, "NoiseTables")
+        .def(nb::init<const Array<std::uint8_t, 1>&, const Array<double, 1>&, std::optional<Array<double, 2>>,
+                      std::optional<Array<double, 2>>>(),
+             "kinds"_a, "parameters"_a, "below"_a.none(), "above"_a.none());
+    nb::class_<Engine>(m, "Engine")
+        .def("__init__", &make_engine, "n_features"_a, "root"_a, "feature"_a, "threshold"_a, "left"_a,
+             "right"_a, "default_left"_a, "value"_a)
+        .def_prop_ro("thresholds", &thresholds, nb::rv_policy::move)
+        .def_prop_ro("threshold_begin", &threshold_begin, nb::rv_policy::move)
+        .def_prop_ro("has_terms", &Engine::has_plan)
+        .def("counts", &counts)
+        .def("cost", &cost, "subset"_a)
+        .def("gap", &gap, "x"_a, "noise"_a, "subset"_a, "strategy"_a, "n_threads"_a, "progress"_a.none())
+        .def("curve", &curve, "x"_a, "noise"_a, "order"_a, "strategy"_a, "n_threads"_a, "progress"_a.none())
+        .def("rank", &rank, "x"_a, "noise"_a, "method"_a, "strategy"_a, "n_threads"_a, "progress"_a.none())
+        .def("algorithm1", &algorithm1, "x"_a, "scale"_a, "subset"_a);
+}

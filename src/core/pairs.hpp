@@ -1,0 +1,83 @@
+// The pairs strategy: sums over pairs of reachable leaves. Slower than terms on shallow trees, but its cost
+// does not explode with depth.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <vector>
+
+#include "ensemble.hpp"
+
+namespace predgap {
+
+// One row of a block: neighbouring items lie `stride` doubles apart.
+struct RowTables {
+    const double *x, *below, *above;
+    std::int64_t stride;
+
+    double value(std::int32_t q) const { return x[q * stride]; }
+    double F(std::int32_t atom) const { return below[atom * stride]; }
+    double S(std::int32_t atom) const { return above[atom * stride]; }
+};
+
+class Pairs {
+public:
+    struct Result {
+        double gap;        // E[(sum of g_t)^2]
+        double magnitude;  // E[(sum of |g_t|)^2]: the scale of rounding errors
+    };
+
+    Pairs(const EnsembleView& e, const Atoms& atoms) : e_(e), atoms_(atoms) {}
+
+    // A walk's state, reused from subset to subset.
+    class Scratch {
+    public:
+        const std::atomic<bool>* stop = nullptr;  // checked now and then; the result is then void
+
+    private:
+        friend class Pairs;
+        struct Step {
+            std::int32_t node, feature, lo, hi;
+            double mass, probability;
+            bool undo;
+        };
+        struct Interval {
+            std::int32_t feature, lo, hi;
+            double mass;
+        };
+        struct Leaf {
+            double residual, probability;
+            std::int64_t interval_begin, interval_end;
+        };
+        std::vector<Step> stack;
+        std::vector<std::int32_t> lo, hi, first_above, depth, used;
+        std::vector<double> mass, base;
+        std::vector<Leaf> leaf;
+        std::vector<Interval> interval;
+        std::vector<std::int64_t> tree_leaf_begin;
+        std::vector<double> mean, absolute_mean;
+        std::vector<std::uint64_t> touched;  // per tree: bits of the perturbed features it can feel
+    };
+
+    // perturbed[q]: the feature is in the subset, is a finite number, and the noise moves it.
+    Result gap(Scratch& s, const RowTables& row, const std::uint8_t* perturbed) const;
+
+    // Pairs of leaves visited at the worst row.
+    double cost(const std::uint8_t* perturbed) const;
+
+private:
+    template <class Visit>
+    void walk(Scratch& s, const RowTables& row, const std::uint8_t* perturbed, std::int32_t root,
+              double probability, Visit visit) const;
+    void start(Scratch& s, const RowTables& row, const std::uint8_t* perturbed) const;
+    void collect(Scratch& s, const RowTables& row, const std::uint8_t* perturbed) const;
+    double reach(std::int32_t root, const std::uint8_t* perturbed) const;
+    double mass(const Scratch& s, const RowTables& row, std::int32_t q, std::int32_t lo, std::int32_t hi) const;
+    bool goes_left(std::int32_t node, const RowTables& row) const;
+    std::size_t words() const { return (static_cast<std::size_t>(e_.n_features) + 63) / 64; }
+
+    const EnsembleView& e_;
+    const Atoms& atoms_;
+};
+
+}  // namespace predgap

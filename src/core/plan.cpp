@@ -1,0 +1,431 @@
+#include "plan.hpp"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <compare>
+#include <numeric>
+
+namespace predgap {
+
+namespace {
+
+using std::int32_t;
+using std::int64_t;
+using std::uint64_t;
+
+int32_t index_of(std::size_t n) { return static_cast<int32_t>(n); }
+
+// Walks one tree and keeps the box of the path; features change back as the walk leaves a node.
+class BoxWalk {
+public:
+    BoxWalk(const EnsembleView& e, const Atoms& atoms)
+        : e_(e), atoms_(atoms), lo_(e.n_features, -1), hi_(e.n_features, -1), missing_(e.n_features, 1),
+          depth_(e.n_features, 0) {}
+
+    template <class Visit>
+    void walk(int32_t root, Visit visit) {
+        std::vector<Step> stack{{root, kLeaf, -1, -1, 1, false}};
+        while (!stack.empty()) {
+            Step step = stack.back();
+            stack.pop_back();
+            if (step.undo) {
+                leave(step);
+                continue;
+            }
+            if (step.feature != kLeaf) enter(step, stack);
+            const auto node = step.node;
+            if (e_.feature[node] == kLeaf) {
+                visit(node);
+            } else {
+                stack.push_back(child(node, false));
+                stack.push_back(child(node, true));
+            }
+        }
+    }
+
+    // The path's literals, by ascending feature; false if nothing can reach this leaf.
+    bool literals(std::vector<Literal>& out) const {
+        const auto begin = out.size();
+        for (const auto q : used_) out.push_back({q, lo_[q], hi_[q], missing_[q] != 0});
+        std::sort(out.begin() + static_cast<std::ptrdiff_t>(begin), out.end());
+        for (auto i = begin; i < out.size(); ++i)
+            if (!out[i].numeric() && !out[i].missing) {
+                out.resize(begin);
+                return false;
+            }
+        return true;
+    }
+
+private:
+    struct Step {
+        int32_t node, feature, lo, hi;
+        std::uint8_t missing;
+        bool undo;
+    };
+
+    Step child(int32_t node, bool left) const {
+        const auto atom = atoms_.of_node[node];
+        const bool missing = (e_.default_left[node] != 0) == left;
+        return {left ? e_.left[node] : e_.right[node], e_.feature[node], left ? -1 : atom, left ? atom : -1,
+                missing, false};
+    }
+
+    void enter(const Step& step, std::vector<Step>& stack) {
+        const auto q = step.feature;
+        stack.push_back({step.node, q, lo_[q], hi_[q], missing_[q], true});
+        if (depth_[q]++ == 0) used_.push_back(q);
+        lo_[q] = std::max(lo_[q], step.lo);
+        if (step.hi >= 0) hi_[q] = hi_[q] < 0 ? step.hi : std::min(hi_[q], step.hi);
+        missing_[q] &= step.missing;
+    }
+
+    void leave(const Step& step) {
+        const auto q = step.feature;
+        lo_[q] = step.lo;
+        hi_[q] = step.hi;
+        missing_[q] = step.missing;
+        if (--depth_[q] == 0) used_.pop_back();  // features leave in the reverse order of their coming
+    }
+
+    const EnsembleView& e_;
+    const Atoms& atoms_;
+    std::vector<int32_t> lo_, hi_;
+    std::vector<std::uint8_t> missing_;
+    std::vector<int32_t> depth_, used_;
+};
+
+}  // namespace
+
+Leaves::Leaves(const EnsembleView& e, const Atoms& atoms) {
+    BoxWalk box(e, atoms);
+    for (std::size_t tree = 0; tree < e.root.size(); ++tree)
+        box.walk(e.root[tree], [&](int32_t node) {
+            const auto begin = static_cast<int64_t>(literal.size());
+            if (!box.literals(literal)) return;
+            const auto end = static_cast<int64_t>(literal.size());
+            leaf.push_back({index_of(tree), e.value[node], begin, end});
+            double entries = 1;
+            for (auto i = begin; i < end; ++i) entries *= 1 + literal[i].n_atoms();
+            n_entries += entries;
+            widest = std::max(widest, static_cast<int>(end - begin));
+        });
+}
+
+// The terms with the same number of atoms, as a trie: a term is a shorter term and one more, later atom.
+struct Plan::Level {
+    std::vector<uint64_t> key;             // sorted: prefix << 32 | last atom; prefix numbers the level before
+    std::vector<uint64_t> component_key;   // sorted: prefix component << 32 | last feature
+    std::vector<int32_t> component;        // (terms) into component_key
+    std::vector<int32_t> id;               // (terms) final term number
+    std::vector<int32_t> without;          // (terms x size) term of the level before, lacking that slot
+
+    int32_t prefix(int32_t t) const { return static_cast<int32_t>(key[t] >> 32); }
+    int32_t atom(int32_t t) const { return static_cast<int32_t>(key[t] & 0xffffffff); }
+};
+
+namespace {
+
+uint64_t pack(int32_t high, int32_t low) {
+    return static_cast<uint64_t>(high) << 32 | static_cast<std::uint32_t>(low);
+}
+
+void sort_unique(std::vector<uint64_t>& keys) {
+    std::sort(keys.begin(), keys.end());
+    keys.erase(std::unique(keys.begin(), keys.end()), keys.end());
+}
+
+int32_t find(const std::vector<uint64_t>& keys, uint64_t key) {
+    return index_of(static_cast<std::size_t>(std::lower_bound(keys.begin(), keys.end(), key) - keys.begin()));
+}
+
+}  // namespace
+
+Plan::Plan(const EnsembleView& e, const Atoms& atoms, const Leaves& leaves) {
+    merge_boxes(leaves, index_of(e.root.size()));
+    multiply_out(atoms);
+    list_uses(e.n_features);
+    expose(e, atoms);
+}
+
+void Plan::merge_boxes(const Leaves& leaves, int32_t n_trees) {
+    std::vector<Literal> distinct(leaves.literal);
+    std::sort(distinct.begin(), distinct.end());
+    distinct.erase(std::unique(distinct.begin(), distinct.end()), distinct.end());
+    for (const auto& l : distinct) {
+        literal_feature_.push_back(l.feature);
+        literal_lo_.push_back(l.lo);
+        literal_hi_.push_back(l.hi);
+        literal_numeric_.push_back(l.numeric());
+        literal_missing_.push_back(l.missing);
+    }
+    std::vector<int32_t> literal(leaves.literal.size());
+    for (std::size_t i = 0; i < literal.size(); ++i)
+        literal[i] = index_of(static_cast<std::size_t>(
+            std::lower_bound(distinct.begin(), distinct.end(), leaves.literal[i]) - distinct.begin()));
+
+    std::vector<int32_t> order(leaves.leaf.size());
+    std::iota(order.begin(), order.end(), 0);
+    const auto compare = [&](int32_t a, int32_t b) {
+        const auto &p = leaves.leaf[a], &q = leaves.leaf[b];
+        return std::lexicographical_compare_three_way(
+            literal.begin() + p.literal_begin, literal.begin() + p.literal_end,
+            literal.begin() + q.literal_begin, literal.begin() + q.literal_end);
+    };
+    std::stable_sort(order.begin(), order.end(), [&](int32_t a, int32_t b) { return compare(a, b) < 0; });
+
+    std::vector<int32_t> box_of(leaves.leaf.size());
+    box_literal_begin_.push_back(0);
+    for (std::size_t i = 0; i < order.size(); ++i) {
+        const auto& leaf = leaves.leaf[order[i]];
+        if (i == 0 || compare(order[i - 1], order[i]) != 0) {
+            box_member_begin_.push_back(index_of(i));
+            box_literal_.insert(box_literal_.end(), literal.begin() + leaf.literal_begin,
+                                literal.begin() + leaf.literal_end);
+            box_literal_begin_.push_back(index_of(box_literal_.size()));
+        }
+        box_of[order[i]] = index_of(box_member_begin_.size()) - 1;
+        member_tree_.push_back(leaf.tree);
+        member_value_.push_back(leaf.value);
+    }
+    box_member_begin_.push_back(index_of(order.size()));
+
+    tree_leaf_begin_.assign(static_cast<std::size_t>(n_trees) + 1, 0);
+    for (std::size_t i = 0; i < leaves.leaf.size(); ++i) {  // leaves come tree by tree
+        ++tree_leaf_begin_[leaves.leaf[i].tree + 1];
+        leaf_box_.push_back(box_of[i]);
+        leaf_value_.push_back(leaves.leaf[i].value);
+    }
+    std::partial_sum(tree_leaf_begin_.begin(), tree_leaf_begin_.end(), tree_leaf_begin_.begin());
+}
+
+// To every box and mask of its literals belong the terms that choose one atom per literal of the mask: those
+// of the mask without its last literal, each extended by one of that literal's atoms.
+void Plan::multiply_out(const Atoms& atoms) {
+    const auto n_boxes = box_literal_begin_.size() - 1;
+    const auto endpoints = [&](int32_t l) { return std::array{literal_lo_[l], literal_hi_[l]}; };
+    box_group_begin_.push_back(0);
+    group_entry_begin_.push_back(0);
+    for (std::size_t box = 0; box < n_boxes; ++box) {
+        const auto* literal = box_literal_.data() + box_literal_begin_[box];
+        const auto width = box_literal_begin_[box + 1] - box_literal_begin_[box];
+        const auto first = box_group_begin_[box];
+        for (int32_t mask = 1; mask < (1 << width); ++mask) {
+            const int top = std::bit_width(static_cast<unsigned>(mask)) - 1;
+            const int32_t rest = mask ^ (1 << top);
+            const auto group = first + rest - 1;
+            const int64_t n_rest = rest ? group_entry_begin_[group + 1] - group_entry_begin_[group] : 1;
+            const auto l = literal[top];
+            const int n_atoms = literal_numeric_[l] ? (literal_lo_[l] >= 0) + (literal_hi_[l] >= 0) : 0;
+            group_entry_begin_.push_back(group_entry_begin_.back() + n_rest * n_atoms);
+        }
+        box_group_begin_.push_back(first + (1 << width) - 1);
+    }
+    entry_.resize(static_cast<std::size_t>(group_entry_begin_.back()));
+    group_component_.assign(group_entry_begin_.size() - 1, -1);
+
+    // Visits the entries whose masks have `size` literals: (entry, prefix entry or -1, atom, sign, group).
+    const auto each_entry = [&](int size, auto visit) {
+        for (std::size_t box = 0; box < n_boxes; ++box) {
+            const auto* literal = box_literal_.data() + box_literal_begin_[box];
+            const auto width = box_literal_begin_[box + 1] - box_literal_begin_[box];
+            for (int32_t mask = 1; mask < (1 << width); ++mask) {
+                if (std::popcount(static_cast<unsigned>(mask)) != size) continue;
+                const auto group = box_group_begin_[box] + mask - 1;
+                auto at = group_entry_begin_[group];
+                if (at == group_entry_begin_[group + 1]) continue;
+                const int top = std::bit_width(static_cast<unsigned>(mask)) - 1;
+                const int32_t rest = mask ^ (1 << top);
+                const auto before = box_group_begin_[box] + rest - 1;
+                const int64_t begin = rest ? group_entry_begin_[before] : -1;
+                const int64_t end = rest ? group_entry_begin_[before + 1] : 0;
+                for (auto prefix = begin; prefix < end; ++prefix)
+                    for (int side = 0; side < 2; ++side) {
+                        const auto atom = endpoints(literal[top])[side];
+                        if (atom >= 0) visit(at++, prefix, atom, side == 0, group);
+                    }
+            }
+        }
+    };
+
+    int widest = 0;
+    for (std::size_t box = 0; box < n_boxes; ++box)
+        widest = std::max(widest, box_literal_begin_[box + 1] - box_literal_begin_[box]);
+    std::vector<Level> levels;
+    for (int size = 1; size <= widest; ++size) {
+        Level level;
+        const auto key_of = [&](int64_t prefix, int32_t atom) {
+            return pack(prefix < 0 ? 0 : entry_[prefix] >> 1, atom);
+        };
+        each_entry(size, [&](int64_t, int64_t prefix, int32_t atom, bool, int64_t) {
+            level.key.push_back(key_of(prefix, atom));
+        });
+        if (level.key.empty()) break;
+        sort_unique(level.key);
+        each_entry(size, [&](int64_t at, int64_t prefix, int32_t atom, bool lower, int64_t) {
+            const bool negative = (prefix >= 0 && (entry_[prefix] & 1)) != lower;  // -tau at a lower end
+            entry_[at] = find(level.key, key_of(prefix, atom)) * 2 + negative;
+        });
+        levels.push_back(std::move(level));
+    }
+
+    number_terms(atoms, levels);
+    for (std::size_t k = 0; k < levels.size(); ++k)  // from numbers in their level to final numbers
+        each_entry(static_cast<int>(k) + 1, [&](int64_t at, int64_t, int32_t, bool, int64_t group) {
+            const auto t = entry_[at] >> 1;
+            entry_[at] = levels[k].id[t] * 2 + (entry_[at] & 1);
+            group_component_[group] = levels[k].component[t];
+        });
+}
+
+void Plan::number_terms(const Atoms& atoms, std::vector<Level>& levels) {
+    int32_t n_components = 0, n_terms = 0;
+    component_term_begin_.push_back(0);
+    for (std::size_t k = 0; k < levels.size(); ++k) {
+        auto& level = levels[k];
+        const auto n = index_of(level.key.size());
+        const auto size = index_of(k) + 1;
+        const Level* before = k ? &levels[k - 1] : nullptr;
+        const auto component_key = [&](int32_t t) {
+            return pack(before ? before->component[level.prefix(t)] : 0, atoms.feature[level.atom(t)]);
+        };
+        for (int32_t t = 0; t < n; ++t) level.component_key.push_back(component_key(t));
+        sort_unique(level.component_key);
+        std::vector<int32_t> count(level.component_key.size(), 0);
+        for (int32_t t = 0; t < n; ++t) {
+            level.component.push_back(find(level.component_key, component_key(t)));
+            ++count[level.component.back()];
+        }
+        std::vector<int32_t> next(count.size());
+        std::exclusive_scan(count.begin(), count.end(), next.begin(), n_terms);
+        for (int32_t t = 0; t < n; ++t) level.id.push_back(next[level.component[t]]++);
+        for (const auto c : count) {
+            component_size_.push_back(size);
+            component_slot_begin_.push_back(static_cast<int64_t>(term_atom_.size()));
+            component_term_begin_.push_back(component_term_begin_.back() + c);
+            term_atom_.resize(term_atom_.size() + static_cast<std::size_t>(c) * size);
+        }
+        for (auto& c : level.component) c += n_components;  // from here on numbered through
+        n_components += index_of(count.size());
+        n_terms += n;
+
+        level.without.resize(static_cast<std::size_t>(n) * size);
+        for (int32_t t = 0; t < n; ++t) {
+            auto* without = level.without.data() + static_cast<int64_t>(t) * size;
+            without[size - 1] = level.prefix(t);
+            for (int32_t slot = 0; slot + 1 < size; ++slot) {
+                const auto shorter = before->without[static_cast<int64_t>(level.prefix(t)) * (size - 1) + slot];
+                without[slot] = find(before->key, pack(shorter, level.atom(t)));
+            }
+        }
+    }
+    term_parent_.resize(term_atom_.size());
+    for (std::size_t k = 0; k < levels.size(); ++k) {
+        const auto& level = levels[k];
+        const auto size = index_of(k) + 1;
+        for (int32_t t = 0; t < index_of(level.key.size()); ++t) {
+            const auto c = level.component[t];
+            const auto at = component_slot_begin_[c] +
+                            static_cast<int64_t>(level.id[t] - component_term_begin_[c]) * size;
+            int32_t node = t;
+            for (int32_t slot = size - 1, j = index_of(k); slot >= 0; --slot, --j) {
+                term_atom_[at + slot] = levels[j].atom(node);
+                node = levels[j].prefix(node);
+            }
+            for (int32_t slot = 0; slot < size; ++slot)
+                term_parent_[at + slot] =
+                    k ? levels[k - 1].id[level.without[static_cast<int64_t>(t) * size + slot]] : n_terms;
+        }
+    }
+    link_components(levels);
+    for (int32_t c = 0; c < n_components; ++c)
+        for (int32_t slot = 0; slot < component_size_[c]; ++slot)
+            component_feature_[component_feature_begin_[c] + slot] =
+                atoms.feature[term_atom_[component_slot_begin_[c] + slot]];
+}
+
+void Plan::link_components(const std::vector<Level>& levels) {
+    component_feature_begin_.push_back(0);
+    for (const auto size : component_size_)
+        component_feature_begin_.push_back(component_feature_begin_.back() + size);
+    component_feature_.resize(static_cast<std::size_t>(component_feature_begin_.back()));
+    component_parent_.assign(component_feature_.size(), -1);
+    component_has_children_.assign(component_size_.size(), 0);
+    for (std::size_t k = 1; k < levels.size(); ++k)
+        for (std::size_t t = 0; t < levels[k].key.size(); ++t) {
+            const auto c = levels[k].component[t];
+            for (std::size_t slot = 0; slot <= k; ++slot) {
+                const auto parent = levels[k - 1].component[levels[k].without[t * (k + 1) + slot]];
+                component_parent_[component_feature_begin_[c] + slot] = parent;
+                component_has_children_[parent] = 1;
+            }
+        }
+}
+
+void Plan::list_uses(int32_t n_features) {
+    feature_use_begin_.assign(static_cast<std::size_t>(n_features) + 1, 0);
+    for (const auto q : component_feature_) ++feature_use_begin_[q + 1];
+    std::partial_sum(feature_use_begin_.begin(), feature_use_begin_.end(), feature_use_begin_.begin());
+    use_component_.resize(component_feature_.size());
+    use_slot_.resize(component_feature_.size());
+    auto next = feature_use_begin_;
+    for (int32_t c = 0; c < index_of(component_size_.size()); ++c)
+        for (int32_t slot = 0; slot < component_size_[c]; ++slot) {
+            const auto at = next[component_feature_[component_feature_begin_[c] + slot]]++;
+            use_component_[at] = c;
+            use_slot_[at] = slot;
+        }
+}
+
+void Plan::expose(const EnsembleView& e, const Atoms& atoms) {
+    int64_t scratch = 1;
+    int32_t widest = 0;
+    for (std::size_t c = 0; c < component_size_.size(); ++c)
+        scratch = std::max<int64_t>(scratch, static_cast<int64_t>(component_term_begin_[c + 1] -
+                                                                  component_term_begin_[c]) *
+                                                 (1 + 3 * component_size_[c]));
+    for (std::size_t box = 0; box + 1 < box_literal_begin_.size(); ++box)
+        widest = std::max(widest, box_literal_begin_[box + 1] - box_literal_begin_[box]);
+    view_ = {.n_features = e.n_features,
+             .n_atoms = atoms.size(),
+             .n_literals = index_of(literal_feature_.size()),
+             .n_boxes = index_of(box_literal_begin_.size()) - 1,
+             .n_trees = index_of(e.root.size()),
+             .n_components = index_of(component_size_.size()),
+             .n_terms = component_term_begin_.back(),
+             .widest_box = widest,
+             .widest_scratch = scratch,
+             .atom_begin = atoms.begin.data(),
+             .atom_threshold = atoms.threshold.data(),
+             .literal_feature = literal_feature_.data(),
+             .literal_lo = literal_lo_.data(),
+             .literal_hi = literal_hi_.data(),
+             .literal_numeric = literal_numeric_.data(),
+             .literal_missing = literal_missing_.data(),
+             .box_literal_begin = box_literal_begin_.data(),
+             .box_literal = box_literal_.data(),
+             .box_member_begin = box_member_begin_.data(),
+             .member_tree = member_tree_.data(),
+             .member_value = member_value_.data(),
+             .tree_leaf_begin = tree_leaf_begin_.data(),
+             .leaf_box = leaf_box_.data(),
+             .leaf_value = leaf_value_.data(),
+             .box_group_begin = box_group_begin_.data(),
+             .group_component = group_component_.data(),
+             .group_entry_begin = group_entry_begin_.data(),
+             .entry = entry_.data(),
+             .component_size = component_size_.data(),
+             .component_feature_begin = component_feature_begin_.data(),
+             .component_feature = component_feature_.data(),
+             .component_parent = component_parent_.data(),
+             .component_has_children = component_has_children_.data(),
+             .component_term_begin = component_term_begin_.data(),
+             .component_slot_begin = component_slot_begin_.data(),
+             .term_atom = term_atom_.data(),
+             .term_parent = term_parent_.data(),
+             .feature_use_begin = feature_use_begin_.data(),
+             .use_component = use_component_.data(),
+             .use_slot = use_slot_.data()};
+}
+
+}  // namespace predgap

@@ -1,0 +1,82 @@
+// The plan of the terms strategy: all that depends on the model only, built once by sorting.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <vector>
+
+#include "ensemble.hpp"
+#include "kernels.hpp"
+
+namespace predgap {
+
+// One leaf's test on one feature: lo <= x < hi (atoms, -1 for none), or missing.
+struct Literal {
+    std::int32_t feature, lo, hi;
+    bool missing;
+
+    bool numeric() const { return lo < 0 || hi < 0 || lo < hi; }  // can a number pass?
+    int n_atoms() const { return numeric() ? (lo >= 0) + (hi >= 0) : 0; }
+    auto operator<=>(const Literal&) const = default;
+};
+
+struct Leaf {
+    std::int32_t tree;
+    double value;
+    std::int64_t literal_begin, literal_end;  // by ascending feature
+};
+
+// The leaves that a row can reach, with their boxes.
+struct Leaves {
+    std::vector<Leaf> leaf;
+    std::vector<Literal> literal;
+    double n_entries = 0;  // signed terms that multiplying out all boxes gives
+    int widest = 0;        // most literals in one box
+
+    Leaves(const EnsembleView& e, const Atoms& atoms);
+};
+
+class Plan {
+public:
+    // Budgets that keep loading within memory; past them the strategy is not offered.
+    static constexpr double kMostEntries = 2.4e7;
+    static constexpr int kWidestBox = 14;
+
+    static bool affordable(const Leaves& leaves) {
+        return leaves.n_entries <= kMostEntries && leaves.widest <= kWidestBox;
+    }
+
+    Plan(const EnsembleView& e, const Atoms& atoms, const Leaves& leaves);
+    Plan(const Plan&) = delete;
+    Plan& operator=(const Plan&) = delete;
+
+    const PlanView& view() const { return view_; }
+
+private:
+    void merge_boxes(const Leaves& leaves, std::int32_t n_trees);
+    void multiply_out(const Atoms& atoms);
+    void list_uses(std::int32_t n_features);
+    void expose(const EnsembleView& e, const Atoms& atoms);
+
+    struct Level;
+    void number_terms(const Atoms& atoms, std::vector<Level>& levels);
+    void link_components(const std::vector<Level>& levels);
+
+    std::vector<std::int32_t> literal_feature_, literal_lo_, literal_hi_;
+    std::vector<std::uint8_t> literal_numeric_, literal_missing_;
+    std::vector<std::int32_t> box_literal_begin_, box_literal_, box_member_begin_, member_tree_;
+    std::vector<double> member_value_;
+    std::vector<std::int32_t> tree_leaf_begin_, leaf_box_;
+    std::vector<double> leaf_value_;
+    std::vector<std::int64_t> box_group_begin_, group_entry_begin_;
+    std::vector<std::int32_t> group_component_, entry_;
+    std::vector<std::int32_t> component_size_, component_feature_begin_, component_feature_;
+    std::vector<std::int32_t> component_parent_, component_term_begin_;
+    std::vector<std::uint8_t> component_has_children_;
+    std::vector<std::int64_t> component_slot_begin_;
+    std::vector<std::int32_t> term_atom_, term_parent_;
+    std::vector<std::int32_t> feature_use_begin_, use_component_, use_slot_;
+    PlanView view_{};
+};
+
+}  // namespace predgap

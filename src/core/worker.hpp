@@ -1,0 +1,134 @@
+// One thread's arrays: a block of eight rows, and the scratch of both strategies.
+#pragma once
+
+#include <atomic>
+#include <cmath>
+#include <cstdint>
+#include <memory>
+#include <new>
+#include <vector>
+
+#include "engine.hpp"
+
+namespace predgap {
+
+// Zeroed memory at the alignment that lanes need.
+class LaneArray {
+public:
+    explicit LaneArray(std::int64_t n_items)
+        : data_(static_cast<double*>(::operator new(bytes(n_items), kAlignment))) {
+        std::fill(data_.get(), data_.get() + n_items * kLanes, 0.0);
+    }
+    double* get() const { return data_.get(); }
+
+private:
+    static constexpr std::align_val_t kAlignment{64};
+    static std::size_t bytes(std::int64_t n) { return static_cast<std::size_t>(n) * kLanes * sizeof(double); }
+    struct Free {
+        void operator()(double* p) const { ::operator delete(p, kAlignment); }
+    };
+    std::unique_ptr<double[], Free> data_;
+};
+
+class Worker {
+public:
+    Worker(const PlanView& plan, const Request& request) : p_(plan), r_(request) {
+        block_.x = lanes(p_.n_features);
+        for (auto** array : {&block_.below, &block_.above, &block_.shift, &block_.pair_below,
+                             &block_.pair_above, &block_.pair_other})
+            *array = lanes(p_.n_atoms);
+        block_.inside = lanes(p_.n_literals);
+        block_.box_inside = lanes(p_.n_boxes);
+        block_.tree_value = lanes(p_.n_trees);
+        block_.coefficient = lanes(std::int64_t{1} << p_.widest_box);
+        block_.weight = lanes(p_.n_terms + 1);
+        block_.product = lanes(p_.n_terms + 1);
+        block_.scratch = lanes(p_.widest_scratch);
+        for (auto** array : {&block_.form, &block_.piece, &block_.spread_mass})
+            *array = lanes(p_.n_components);
+        block_.crossing = lanes(p_.n_features);
+        block_.gain = lanes(p_.n_features);
+        block_.magnitude = lanes(p_.n_features + 1);
+        for (auto** array : {&block_.moves, &block_.gone, &block_.perturbed, &block_.chosen, &block_.fresh})
+            *array = bytes(p_.n_features);
+        for (auto** array : {&block_.active, &block_.dirty, &block_.changed})
+            *array = bytes(p_.n_components);
+        block_.inside_bits = bytes(p_.n_literals);
+        masks_.resize(std::size_t{1} << p_.widest_box);
+        block_.mask = masks_.data();
+    }
+
+    // Rows first ... first + 7; past the last row its lanes repeat it, and are not reported.
+    void load(std::int64_t first, const std::atomic<bool>& stop) {
+        block_.stop = pairs_.stop = &stop;
+        first_ = first;
+        const auto d = p_.n_features;
+        for (std::int32_t q = 0; q < d; ++q) {
+            block_.moves[q] = block_.gone[q] = 0;
+            block_.perturbed[q] = 1;
+            for (int lane = 0; lane < kLanes; ++lane) {
+                const double x = r_.x[row(lane) * d + q];
+                block_.x[q * kLanes + lane] = x;
+                const auto bit = static_cast<LaneBits>(1u << lane);
+                if (std::isnan(x)) block_.gone[q] |= bit;
+                if (std::isfinite(x) && r_.law[q] != Law::still) block_.moves[q] |= bit;
+            }
+        }
+    }
+
+    void restrict_to(const PerRow<std::uint8_t>& subset) {
+        for (std::int32_t q = 0; q < p_.n_features; ++q) {
+            for (int lane = 0; lane < kLanes; ++lane)
+                if (!subset.row(row(lane), p_.n_features)[q])
+                    block_.moves[q] &= static_cast<LaneBits>(~(1u << lane));
+            block_.perturbed[q] = block_.moves[q] != 0;
+        }
+    }
+
+    void fill_tables() {
+        for (std::int32_t q = 0; q < p_.n_features; ++q) {
+            if (r_.law[q] != Law::table || !block_.perturbed[q]) continue;
+            for (auto a = p_.atom_begin[q]; a < p_.atom_begin[q + 1]; ++a)
+                for (int lane = 0; lane < kLanes; ++lane) {
+                    block_.below[std::int64_t{a} * kLanes + lane] = r_.table_below[row(lane) * p_.n_atoms + a];
+                    block_.above[std::int64_t{a} * kLanes + lane] = r_.table_above[row(lane) * p_.n_atoms + a];
+                }
+        }
+        kernels().tables(p_, block_, r_.law, r_.parameter);
+    }
+
+    void begin_row(bool with_mass) {
+        for (std::int32_t c = 0; c < p_.n_components; ++c) {
+            block_.active[c] = 1;
+            for (auto i = p_.component_feature_begin[c]; i < p_.component_feature_begin[c + 1]; ++i)
+                block_.active[c] &= block_.perturbed[p_.component_feature[i]];
+        }
+        kernels().begin_row(p_, block_, with_mass);
+    }
+
+    Block& block() { return block_; }
+    const PlanView& plan() const { return p_; }
+    Pairs::Scratch& pairs() { return pairs_; }
+    RowTables tables(int lane) const {
+        return {block_.x + lane, block_.below + lane, block_.above + lane, kLanes};
+    }
+    std::int64_t row(int lane) const { return std::min(first_ + lane, r_.n_rows - 1); }
+    int n_rows() const { return static_cast<int>(std::min<std::int64_t>(kLanes, r_.n_rows - first_)); }
+
+private:
+    double* lanes(std::int64_t n) { return lanes_.emplace_back(n).get(); }
+    LaneBits* bytes(std::int64_t n) {
+        return bytes_.emplace_back(static_cast<std::size_t>(n), LaneBits{0}).data();
+    }
+
+    const PlanView& p_;
+    const Request& r_;
+    std::int64_t first_ = 0;
+    Block block_{};
+    std::vector<LaneArray> lanes_;
+    std::vector<std::vector<LaneBits>> bytes_;
+    std::vector<std::int32_t> masks_;
+    Pairs::Scratch pairs_;
+};
+
+}  // namespace predgap

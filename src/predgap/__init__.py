@@ -1,0 +1,47 @@
+"""Exact squared prediction gaps for tree ensembles: how faithful is a feature ranking?"""
+
+from predgap.ensemble import Ensemble
+from predgap.errors import (
+    CostError,
+    DependencyError,
+    EnsembleError,
+    LoaderError,
+    NoiseError,
+    OutputError,
+    PredgapError,
+    RankingError,
+    ShapeError,
+    SubsetError,
+    TableError,
+    UnsupportedModelError,
+)
+from predgap.explainer import Explainer
+from predgap.loaders import load
+from predgap.noise import FromScipy, Noise, Normal, PerFeature, Uniform
+from predgap.ranking import Ranking
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "CostError",
+    "DependencyError",
+    "Ensemble",
+    "EnsembleError",
+    "Explainer",
+    "FromScipy",
+    "LoaderError",
+    "Noise",
+    "NoiseError",
+    "Normal",
+    "OutputError",
+    "PerFeature",
+    "PredgapError",
+    "Ranking",
+    "RankingError",
+    "ShapeError",
+    "SubsetError",
+    "TableError",
+    "Uniform",
+    "UnsupportedModelError",
+    "load",
+]

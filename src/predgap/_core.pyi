@@ -1,0 +1,71 @@
+from collections.abc import Callable
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+_Progress = Callable[[int], object] | None
+_Strategy = Literal["terms", "pairs"]
+
+def instruction_set() -> str: ...
+def normal_tails(z: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]: ...
+
+class NoiseTables:
+    def __init__(
+        self,
+        kinds: NDArray[np.uint8],
+        parameters: NDArray[np.float64],
+        below: NDArray[np.float64] | None,
+        above: NDArray[np.float64] | None,
+    ) -> None: ...
+
+class Engine:
+    def __init__(
+        self,
+        n_features: int,
+        root: NDArray[np.int32],
+        feature: NDArray[np.int32],
+        threshold: NDArray[np.float64],
+        left: NDArray[np.int32],
+        right: NDArray[np.int32],
+        default_left: NDArray[np.uint8],
+        value: NDArray[np.float64],
+    ) -> None: ...
+    @property
+    def thresholds(self) -> NDArray[np.float64]: ...
+    @property
+    def threshold_begin(self) -> NDArray[np.int32]: ...
+    @property
+    def has_terms(self) -> bool: ...
+    def counts(self) -> dict[str, int]: ...
+    def cost(self, subset: NDArray[np.uint8]) -> tuple[float, float]: ...
+    def gap(
+        self,
+        x: NDArray[np.float64],
+        noise: NoiseTables,
+        subset: NDArray[np.uint8],
+        strategy: _Strategy,
+        n_threads: int,
+        progress: _Progress,
+    ) -> NDArray[np.float64]: ...
+    def curve(
+        self,
+        x: NDArray[np.float64],
+        noise: NoiseTables,
+        order: NDArray[np.int32],
+        strategy: _Strategy,
+        n_threads: int,
+        progress: _Progress,
+    ) -> NDArray[np.float64]: ...
+    def rank(
+        self,
+        x: NDArray[np.float64],
+        noise: NoiseTables,
+        method: Literal["greedy", "single"],
+        strategy: _Strategy,
+        n_threads: int,
+        progress: _Progress,
+    ) -> tuple[NDArray[np.int32], NDArray[np.float64]]: ...
+    def algorithm1(
+        self, x: NDArray[np.float64], scale: NDArray[np.float64], subset: NDArray[np.uint8]
+    ) -> NDArray[np.float64]: ...

@@ -1,0 +1,143 @@
+"""Between the explainer and the kernels: laws become tables, rows become chunks, costs become a choice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from predgap import _core
+from predgap.ensemble import Ensemble
+from predgap.errors import CostError
+from predgap.noise import Law, NormalLaw, StillLaw, UniformLaw
+
+FloatArray = NDArray[np.float64]
+Strategy = Literal["terms", "pairs"]
+Progress = Callable[[int, int], object]
+
+_STILL, _NORMAL, _UNIFORM, _TABLE = range(4)  # as in kernels.hpp
+
+_TABLE_BYTES: Final = 32 << 20  # tails of laws that only Python can evaluate, held at once
+_SECONDS_PER_ROW: Final = 120.0  # past this a row is refused; the estimate is for the worst row
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """The kernels of one ensemble with one output, under one law per feature."""
+
+    ensemble: Ensemble
+    laws: tuple[Law, ...]
+    n_threads: int = 1
+    progress: Progress | None = None  # told the rows done and their number, now and then
+    forced: Strategy | None = None
+    kernels: _core.Engine = field(init=False)
+
+    def __post_init__(self) -> None:
+        e = self.ensemble
+        kernels = _core.Engine(
+            e.n_features,
+            e.root,
+            e.feature,
+            e.threshold,
+            e.left,
+            e.right,
+            e.default_left.view(np.uint8),
+            np.ascontiguousarray(e.value[:, 0]),
+        )
+        object.__setattr__(self, "kernels", kernels)
+
+    def gap(self, rows: FloatArray, mask: NDArray[np.bool_]) -> FloatArray:
+        """Gaps (n,) of cast rows (n, d); mask (d,) or (n, d)."""
+        masks = np.ascontiguousarray(np.atleast_2d(mask)).view(np.uint8)
+        strategy = self._choose(masks.any(axis=0), n_gaps=1)
+        out = np.empty(len(rows))
+        for part, noise, progress in self._chunks(rows):
+            subset = masks if mask.ndim == 1 else masks[part]
+            out[part] = self.kernels.gap(rows[part], noise, subset, strategy, self.n_threads, progress)
+        return out
+
+    def curve(self, rows: FloatArray, order: NDArray[np.intp]) -> FloatArray:
+        """Gaps (n, d) of the prefixes of order (n, d)."""
+        d = self.ensemble.n_features
+        strategy = self._choose(np.ones(d, dtype=bool), n_gaps=d)
+        orders = np.ascontiguousarray(order, dtype=np.int32)
+        out = np.empty(rows.shape)
+        for part, noise, progress in self._chunks(rows):
+            out[part] = self.kernels.curve(rows[part], noise, orders[part], strategy, self.n_threads, progress)
+        return out
+
+    def rank(
+        self, rows: FloatArray, method: Literal["greedy", "single"]
+    ) -> tuple[NDArray[np.intp], FloatArray]:
+        """Order and scores, both (n, d)."""
+        d = self.ensemble.n_features
+        strategy = self._choose(np.ones(d, dtype=bool), n_gaps=d * (d + 1) // 2 if method == "greedy" else d)
+        order, scores = np.empty(rows.shape, dtype=np.intp), np.empty(rows.shape)
+        for part, noise, progress in self._chunks(rows):
+            order[part], scores[part] = self.kernels.rank(
+                rows[part], noise, method, strategy, self.n_threads, progress
+            )
+        return order, scores
+
+    def _choose(self, subset: NDArray[np.bool_], n_gaps: int) -> Strategy:
+        """The cheaper strategy for n_gaps gaps of a row; CostError if even that is out of reach."""
+        terms, pairs = self.kernels.cost(subset.view(np.uint8))
+        chosen: Strategy = self.forced or ("terms" if terms <= pairs else "pairs")
+        seconds = (terms if chosen == "terms" else pairs * n_gaps) * 1e-9
+        if seconds > _SECONDS_PER_ROW:
+            raise CostError(
+                f"an exact answer may take about {seconds:,.0f} s per row ({self.ensemble.n_trees} trees, "
+                f"{self.ensemble.n_nodes} nodes, {int(subset.sum())} perturbed features), more than the "
+                f"{_SECONDS_PER_ROW:.0f} s that are allowed; perturb fewer features, or prune the model"
+            )
+        return chosen
+
+    def _chunks(
+        self, rows: FloatArray
+    ) -> Iterator[tuple[slice, _core.NoiseTables, Callable[[int], object] | None]]:
+        """Parts of the rows with their tables, small enough for memory."""
+        kinds, parameters = _kernel_laws(self.laws)
+        n, n_atoms = len(rows), len(self.kernels.thresholds)
+        step = n
+        if (kinds == _TABLE).any():
+            step = max(1, _TABLE_BYTES // (16 * max(1, n_atoms)))
+        for start in range(0, n, step or 1):
+            part = slice(start, min(start + step, n))
+            below, above = self._tails(rows[part]) if (kinds == _TABLE).any() else (None, None)
+            yield part, _core.NoiseTables(kinds, parameters, below, above), self._told(start, n)
+
+    def _tails(self, rows: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Tails (n, n_atoms) of the features whose law the kernels do not know, 0 elsewhere."""
+        thresholds, begin = self.kernels.thresholds, self.kernels.threshold_begin
+        below, above = np.zeros((2, len(rows), len(thresholds)))
+        for q, law in enumerate(self.laws):
+            atoms = slice(begin[q], begin[q + 1])
+            moving = np.isfinite(rows[:, q])
+            if not isinstance(law, _KERNEL_LAWS) and begin[q] < begin[q + 1] and moving.any():
+                below[moving, atoms], above[moving, atoms] = law.tails(rows[moving, q], thresholds[atoms])
+        return below, above
+
+    def _told(self, start: int, n_rows: int) -> Callable[[int], object] | None:
+        tell = self.progress
+        return None if tell is None else lambda n_done: tell(start + n_done, n_rows)
+
+
+_KERNEL_LAWS: Final = (StillLaw, NormalLaw, UniformLaw)
+
+
+def _kernel_laws(laws: Sequence[Law]) -> tuple[NDArray[np.uint8], FloatArray]:
+    """The laws as the kernels know them: a kind and a number each."""
+    kinds = np.full(len(laws), _TABLE, dtype=np.uint8)
+    parameters = np.zeros(len(laws))
+    for q, law in enumerate(laws):
+        match law:
+            case StillLaw():
+                kinds[q] = _STILL
+            case NormalLaw(scale):
+                kinds[q], parameters[q] = _NORMAL, scale
+            case UniformLaw(half_width):
+                kinds[q], parameters[q] = _UNIFORM, half_width
+    return kinds, parameters

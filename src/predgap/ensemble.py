@@ -1,0 +1,269 @@
+"""The ensemble: frozen node arrays that every loader ends in and every kernel starts from.
+
+A node is a row of the node arrays, a tree is its root's row number. `validate` checks all that the
+kernels rely on, so that no array of a validated ensemble can make them read out of bounds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from predgap.errors import EnsembleError, OutputError, ShapeError, TableError
+
+IntArray = NDArray[np.int32]
+FloatArray = NDArray[np.float64]
+BoolArray = NDArray[np.bool_]
+
+LEAF: Final = -1
+"""Marks a leaf in `feature`, `left` and `right`."""
+
+ALL_OUTPUTS: Final = -1
+"""Marks a tree in `target` whose leaves hold one value per output."""
+
+NUMERIC: Final = -1
+"""Marks a split in `category_set` that compares with a threshold."""
+
+_ROUTING_CELLS: Final = 1 << 20  # rows x trees routed at once: bounds the memory of `leaves`
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Ensemble:
+    """`bias` plus a sum of binary trees, with one or several outputs.
+
+    A row goes left at a node iff `x[feature] < threshold`; a missing value (NaN, or the value
+    `missing`) goes left iff `default_left`. Rows are cast to `row_dtype` first, as the source library
+    does. Building an ensemble validates it and makes its arrays read-only.
+
+    Examples
+    --------
+    >>> stump = Ensemble(
+    ...     root=[0], feature=[0, -1, -1], threshold=[0.5, 0, 0], left=[1, -1, -1], right=[2, -1, -1],
+    ...     default_left=[True, False, False], value=[[0.0], [1.0], [3.0]], target=[0], bias=[10.0],
+    ...     n_features=1)
+    >>> stump.predict([[0.0], [0.5], [float("nan")]])
+    array([11., 13., 11.])
+    """
+
+    root: IntArray  # (n_trees,) node id of each root
+    feature: IntArray  # (n_nodes,) split feature, LEAF at leaves
+    threshold: FloatArray  # (n_nodes,) left iff x[feature] < threshold; finite
+    left: IntArray  # (n_nodes,) node id, LEAF at leaves
+    right: IntArray  # (n_nodes,) node id, LEAF at leaves
+    default_left: BoolArray  # (n_nodes,) where a missing value goes
+    value: FloatArray  # (n_nodes, 1), or (n_nodes, n_outputs) when leaves are vectors
+    target: IntArray  # (n_trees,) output that a tree adds to; ALL_OUTPUTS when leaves are vectors
+    bias: FloatArray  # (n_outputs,)
+    n_features: int
+    category_set: IntArray | None = None  # (n_nodes,) NUMERIC everywhere: no split on categories yet
+    feature_names: tuple[str, ...] | None = None
+    row_dtype: np.dtype[Any] = field(default_factory=lambda: np.dtype(np.float64))
+    missing: float = float("nan")  # a value that is missing, besides NaN
+    takes_infinity: bool = True  # does the source library accept infinite values in a row?
+    source: str = "arrays"  # what it was loaded from, for people
+
+    def __post_init__(self) -> None:
+        if self.category_set is None:
+            object.__setattr__(self, "category_set", np.full(np.shape(self.feature), NUMERIC))
+        for name, dtype in _DTYPES.items():
+            object.__setattr__(self, name, _frozen(name, getattr(self, name), dtype))
+        if self.feature_names is not None:
+            object.__setattr__(self, "feature_names", tuple(map(str, self.feature_names)))
+        object.__setattr__(self, "row_dtype", np.dtype(self.row_dtype))
+        self.validate()
+
+    @property
+    def n_trees(self) -> int:
+        return len(self.root)
+
+    @property
+    def n_nodes(self) -> int:
+        return len(self.feature)
+
+    @property
+    def n_outputs(self) -> int:
+        return len(self.bias)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Feature names to show: the model's own, or f0, f1, ..."""
+        return self.feature_names or tuple(f"f{j}" for j in range(self.n_features))
+
+    def validate(self) -> None:
+        """Raise `EnsembleError` unless the arrays describe trees that kernels may walk unchecked."""
+        _check_shapes(self)
+        _check_ranges(self)
+        _check_trees(self)
+
+    def cast(self, X: ArrayLike) -> FloatArray:
+        """Rows (n, d) as the model sees them: rounded to `row_dtype`, missing values as NaN."""
+        rows = np.asarray(X, dtype=np.float64)
+        if rows.ndim != 2 or rows.shape[1] != self.n_features:
+            raise ShapeError(
+                f"X has shape {rows.shape}, the model needs (n, {self.n_features}); "
+                "pass one row as X[None, :], and drop the target column"
+            )
+        with np.errstate(over="ignore"):  # a value too large for float32 is an infinity, judged below
+            rows = rows.astype(self.row_dtype).astype(np.float64)
+            gone = rows == float(self.row_dtype.type(self.missing))
+        rows[gone] = np.nan
+        if not self.takes_infinity and np.isinf(rows).any():
+            r, j = np.argwhere(np.isinf(rows))[0]
+            raise TableError(
+                f"X[{r}, {j}] (feature {self.names[j]!r}) is infinite or too large for "
+                f"{self.row_dtype.name}, which {self.source} refuses; mark it missing (NaN) or clip it"
+            )
+        return rows
+
+    def leaves(self, X: ArrayLike) -> IntArray:
+        """Node id of the leaf that each row reaches in each tree, (n, n_trees)."""
+        rows = self.cast(X)
+        out = np.empty((len(rows), self.n_trees), dtype=np.int32)
+        step = max(1, _ROUTING_CELLS // max(1, self.n_trees))
+        for start in range(0, len(rows), step):
+            out[start : start + step] = self._route(rows[start : start + step])
+        return out
+
+    def predict(self, X: ArrayLike) -> FloatArray:
+        """Raw margin, (n,) for one output, (n, n_outputs) for several."""
+        leaves = self.leaves(X)
+        out = np.broadcast_to(self.bias, (len(leaves), self.n_outputs)).copy()
+        for tree in range(self.n_trees):  # in tree order: the same sum for any batch of rows
+            values = self.value[leaves[:, tree]]
+            if self.target[tree] == ALL_OUTPUTS:
+                out += values
+            else:
+                out[:, self.target[tree]] += values[:, 0]
+        return out[:, 0] if self.n_outputs == 1 else out
+
+    def select(self, output: int | None) -> Ensemble:
+        """The ensemble of one output; `None` is allowed when there is only one."""
+        if output is None:
+            if self.n_outputs > 1:
+                raise OutputError(
+                    f"the model has {self.n_outputs} outputs; choose one with "
+                    f"output=0 ... output={self.n_outputs - 1}"
+                )
+            output = 0
+        if not 0 <= output < self.n_outputs:
+            raise OutputError(
+                f"output={output} does not exist; the model has {self.n_outputs} "
+                f"(0 to {self.n_outputs - 1})"
+            )
+        if self.n_outputs == 1:
+            return self
+        mine = (self.target == output) | (self.target == ALL_OUTPUTS)
+        column = output if self.value.shape[1] > 1 else 0
+        return replace(
+            self,
+            root=self.root[mine],
+            target=np.zeros(int(mine.sum())),
+            value=self.value[:, [column]],
+            bias=self.bias[[output]],
+        )
+
+    def _route(self, rows: FloatArray) -> IntArray:
+        node = np.broadcast_to(self.root, (len(rows), self.n_trees)).copy()
+        at = np.nonzero(self.feature[node] != LEAF)
+        while at[0].size:
+            here = node[at]
+            x = rows[at[0], self.feature[here]]
+            goes_left = np.where(np.isnan(x), self.default_left[here], x < self.threshold[here])
+            node[at] = np.where(goes_left, self.left[here], self.right[here])
+            inner = self.feature[node[at]] != LEAF
+            at = (at[0][inner], at[1][inner])
+        return node
+
+
+_DTYPES: Final[dict[str, Any]] = {
+    "root": np.int32,
+    "feature": np.int32,
+    "threshold": np.float64,
+    "left": np.int32,
+    "right": np.int32,
+    "default_left": np.bool_,
+    "value": np.float64,
+    "target": np.int32,
+    "bias": np.float64,
+    "category_set": np.int32,
+}
+assert set(_DTYPES) <= {f.name for f in fields(Ensemble)}
+
+
+def _frozen(name: str, values: Any, dtype: Any) -> NDArray[Any]:
+    given = np.asarray(values)
+    if given.size and given.dtype.kind not in "biuf":
+        raise EnsembleError(f"{name} has dtype {given.dtype}, expected {np.dtype(dtype).name}")
+    with np.errstate(invalid="ignore", over="ignore"):
+        array = np.array(given, dtype=dtype, order="C")
+    if array.dtype.kind in "ib" and not np.array_equal(array, given):
+        raise EnsembleError(f"{name} holds values that {array.dtype} cannot: {given.tolist()[:5]} ...")
+    array.setflags(write=False)
+    return array
+
+
+def _check_shapes(e: Ensemble) -> None:
+    n_nodes, n_trees, n_outputs = np.size(e.feature), np.size(e.root), np.size(e.bias)
+    if n_outputs < 1 or e.n_features < 0 or (n_nodes < 1 and n_trees > 0):
+        raise EnsembleError(
+            f"an ensemble needs an output and nodes for its trees; found {n_outputs} outputs, "
+            f"{n_nodes} nodes, {n_trees} trees, {e.n_features} features"
+        )
+    width = e.value.shape[1] if e.value.ndim == 2 else -1
+    expected = dict.fromkeys(
+        ("feature", "threshold", "left", "right", "default_left", "category_set"), (n_nodes,)
+    ) | {
+        "root": (n_trees,),
+        "target": (n_trees,),
+        "bias": (n_outputs,),
+        "value": (n_nodes, width if width in (1, n_outputs) else n_outputs),
+    }
+    for name, shape in expected.items():
+        found = getattr(e, name).shape
+        if found != shape:
+            raise EnsembleError(f"{name} has shape {found}, expected {shape}")
+    if e.feature_names is not None and len(e.feature_names) != e.n_features:
+        raise EnsembleError(f"{len(e.feature_names)} feature names for {e.n_features} features")
+    if e.row_dtype not in (np.dtype(np.float32), np.dtype(np.float64)):
+        raise EnsembleError(f"row_dtype is {e.row_dtype}, expected float32 or float64")
+
+
+def _check_ranges(e: Ensemble) -> None:
+    inner = e.feature != LEAF
+    rules = {
+        f"a split feature outside 0 ... {e.n_features - 1}": inner
+        & ((e.feature < 0) | (e.feature >= e.n_features)),
+        "a child outside the nodes": inner
+        & ((e.left < 0) | (e.left >= e.n_nodes) | (e.right < 0) | (e.right >= e.n_nodes)),
+        "a leaf with children": ~inner & ((e.left != LEAF) | (e.right != LEAF)),
+        "a threshold that is not finite": inner & ~np.isfinite(e.threshold),
+        "a leaf value that is not finite": ~inner & ~np.isfinite(e.value).all(axis=1),
+        "a categorical split, which is not supported yet": inner & (e.category_set != NUMERIC),
+    }
+    for what, wrong in rules.items():
+        if wrong.any():
+            raise EnsembleError(f"node {int(np.flatnonzero(wrong)[0])} has {what}")
+    if not np.isfinite(e.bias).all():
+        raise EnsembleError(f"the bias is not finite: {e.bias.tolist()}")
+    if ((e.root < 0) | (e.root >= max(1, e.n_nodes))).any():
+        raise EnsembleError(f"a root lies outside the {e.n_nodes} nodes")
+    vector = e.value.shape[1] > 1
+    if vector and (e.target != ALL_OUTPUTS).any():
+        raise EnsembleError("leaves are vectors, so every tree's target must be ALL_OUTPUTS")
+    if not vector and ((e.target < 0) | (e.target >= e.n_outputs)).any():
+        raise EnsembleError(f"a tree's target lies outside 0 ... {e.n_outputs - 1}")
+
+
+def _check_trees(e: Ensemble) -> None:
+    """Every node has at most one parent and no root has one: so no cycles and no shared subtrees."""
+    inner = e.feature != LEAF
+    children = np.concatenate([e.left[inner], e.right[inner], e.root])
+    arrivals = np.bincount(children, minlength=e.n_nodes)
+    if (arrivals > 1).any():
+        raise EnsembleError(
+            f"node {int(np.argmax(arrivals))} is reached in {int(arrivals.max())} ways; "
+            "trees must not share nodes or contain cycles"
+        )

@@ -1,0 +1,51 @@
+"""Every exception predgap raises on purpose; all share one base class."""
+
+from __future__ import annotations
+
+
+class PredgapError(Exception):
+    """Base class: `except PredgapError` catches everything predgap refuses."""
+
+
+class LoaderError(PredgapError, ValueError):
+    """A model or model file cannot be turned into an ensemble."""
+
+
+class UnsupportedModelError(LoaderError):
+    """The model is sound, but uses something predgap does not handle; it is named in the message."""
+
+
+class EnsembleError(PredgapError, ValueError):
+    """Node arrays that do not describe a valid ensemble."""
+
+
+class TableError(PredgapError, ValueError):
+    """X cannot be used: its columns, their types or their values do not fit the model."""
+
+
+class ShapeError(TableError):
+    """X has the wrong number of columns or dimensions."""
+
+
+class SubsetError(PredgapError, ValueError):
+    """A subset of features that is unknown, repeated or out of range."""
+
+
+class RankingError(PredgapError, ValueError):
+    """Something that is not a ranking of the model's features, or attributions that give none."""
+
+
+class NoiseError(PredgapError, ValueError):
+    """A noise that is not a distribution, or does not fit the model's features."""
+
+
+class OutputError(PredgapError, ValueError):
+    """An output that the model does not have, or none chosen where there are several."""
+
+
+class CostError(PredgapError, RuntimeError):
+    """An exact answer would exceed the budget; the message names the cost and the alternatives."""
+
+
+class DependencyError(PredgapError, ImportError):
+    """An optional package is needed; the message says which one and how to get it."""

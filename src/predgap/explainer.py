@@ -1,0 +1,163 @@
+"""The explainer: a model and a noise, and everything that can be asked of them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from predgap.engine import Engine, Progress, Strategy
+from predgap.ensemble import Ensemble
+from predgap.errors import NoiseError, PredgapError, RankingError
+from predgap.loaders import load
+from predgap.noise import Noise
+from predgap.ranking import Ranking, ranking_order
+from predgap.subsets import subset_mask
+from predgap.tables import Table, read_table
+
+FloatArray = NDArray[np.float64]
+
+
+class Explainer:
+    """Exact squared prediction gaps of a tree ensemble.
+
+    The gap of a row x and a subset S of its features is PG²(x, S) = E[(f(x') - f(x))²], where x' is x with
+    independent noise added to the features in S, and f is the model's raw margin. A missing value stays
+    missing.
+
+    Parameters
+    ----------
+    model : model object, path of a model file, or Ensemble
+        Anything that `predgap.load` takes.
+    noise : Noise
+        How each feature moves, e.g. `Normal(0.3)` or `Normal.relative(X, 0.3)`.
+    output : int, or None
+        Which output to explain; needed when the model has several.
+    feature_names : sequence of d strings, or None
+        Names to use instead of the model's own.
+    n_jobs : int
+        Threads; -1 for all cores. The answers are the same bits for any number.
+    progress : callable, or None
+        Called now and then with the number of rows done and their total.
+
+    Examples
+    --------
+    >>> from predgap import Ensemble, Explainer, Uniform
+    >>> stump = Ensemble(
+    ...     root=[0], feature=[0, -1, -1], threshold=[0.5, 0, 0], left=[1, -1, -1], right=[2, -1, -1],
+    ...     default_left=[True, False, False], value=[[0.0], [1.0], [3.0]], target=[0], bias=[10.0],
+    ...     n_features=2, feature_names=("age", "bmi"))
+    >>> explainer = Explainer(stump, Uniform(1.0))
+    >>> explainer.gap([[0.0, 7.0]], ["age"])
+    array([1.])
+    >>> explainer.rank([[0.0, 7.0]]).top(2)
+    array([['age', 'bmi']], dtype='<U3')
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        noise: Noise,
+        *,
+        output: int | None = None,
+        feature_names: Sequence[str] | None = None,
+        n_jobs: int = 1,
+        progress: Progress | None = None,
+        _strategy: Strategy | None = None,
+    ) -> None:
+        if not isinstance(noise, Noise):
+            raise NoiseError(f"noise is {noise!r}, expected a Noise such as Normal(0.3)")
+        ensemble = load(model)
+        if feature_names is not None:
+            ensemble = replace(ensemble, feature_names=tuple(feature_names))
+        self.ensemble: Ensemble = ensemble.select(output)
+        self.noise = noise
+        self.output = output
+        laws = noise.laws(self.ensemble.n_features, self.ensemble.feature_names)
+        self._engine = Engine(self.ensemble, laws, _threads(n_jobs), progress, _strategy)
+
+    def gap(self, X: Any, subset: Any) -> FloatArray:
+        """The gap of each row when the features of `subset` move, (n,).
+
+        Parameters
+        ----------
+        X : (n, d) array or frame
+        subset : names, indices, a boolean mask (d,), or one mask per row (n, d)
+            The empty subset gives 0.
+        """
+        rows, _ = self._read(X)
+        return self._engine.gap(rows, self._mask(rows, subset))
+
+    def curve(self, X: Any, ranking: Any) -> FloatArray:
+        """Gaps of the prefixes, (n, d): column k - 1 moves the k most important features.
+
+        Parameters
+        ----------
+        X : (n, d) array or frame
+        ranking : Ranking, or indices or names, (d,) for all rows or (n, d)
+        """
+        rows, _ = self._read(X)
+        return self._engine.curve(rows, self._order(rows, ranking))
+
+    def pgi2(self, X: Any, ranking: Any) -> FloatArray:
+        """PGI² of a ranking, (n,): the mean of its `curve`. Higher means that the ranking names first
+        the features that move the prediction most."""
+        return _mean_of_curve(self.curve(X, ranking))
+
+    def pgu2(self, X: Any, ranking: Any) -> FloatArray:
+        """PGU² of a ranking, (n,): PGI² of the reversed one. Lower is better."""
+        rows, _ = self._read(X)
+        return _mean_of_curve(self._engine.curve(rows, self._order(rows, ranking)[:, ::-1]))
+
+    def rank(self, X: Any, method: Literal["greedy", "single"] = "greedy") -> Ranking:
+        """A ranking of the features for each row.
+
+        Parameters
+        ----------
+        X : (n, d) array or frame
+        method : "greedy" or "single"
+            "greedy" takes at each step the feature that makes the gap of all taken so far largest; its
+            scores are the marginal gains, which may be negative. "single" orders by the gap of each feature
+            alone, its score. Gaps that differ by less than their error bound are ties, and go to the
+            feature with the lower index.
+        """
+        if method not in ("greedy", "single"):
+            raise RankingError(f"method={method!r} is unknown; expected 'greedy' or 'single'")
+        rows, table = self._read(X)
+        order, scores = self._engine.rank(rows, method)
+        return Ranking(order, scores, self.ensemble.names, table.index, table.backend)
+
+    def __call__(self, X: Any) -> Ranking:
+        """`rank(X)`."""
+        return self.rank(X)
+
+    def __repr__(self) -> str:
+        return f"Explainer({self.ensemble.source}, {self.noise!r})"
+
+    def _read(self, X: Any) -> tuple[FloatArray, Table]:
+        table = read_table(X, self.ensemble.n_features, self.ensemble.feature_names)
+        return self.ensemble.cast(table.values), table
+
+    def _order(self, rows: FloatArray, ranking: Any) -> NDArray[np.intp]:
+        n, d = rows.shape
+        return ranking_order(ranking, n, d, self.ensemble.feature_names)
+
+    def _mask(self, rows: FloatArray, subset: Any) -> NDArray[np.bool_]:
+        n, d = rows.shape
+        return subset_mask(subset, n, d, self.ensemble.feature_names)
+
+
+def _mean_of_curve(curve: FloatArray) -> FloatArray:
+    return curve.mean(axis=1) if curve.shape[1] else np.zeros(len(curve))
+
+
+def _threads(n_jobs: int) -> int:
+    if isinstance(n_jobs, bool) or not isinstance(n_jobs, int | np.integer) or (n_jobs < 1 and n_jobs != -1):
+        raise PredgapError(f"n_jobs is {n_jobs!r}, expected a number of threads, or -1 for all cores")
+    if n_jobs > 0:
+        return int(n_jobs)
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

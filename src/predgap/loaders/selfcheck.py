@@ -1,0 +1,151 @@
+"""Does an ensemble do what its model does? Asked where loaders go wrong: at and around thresholds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from predgap.ensemble import ALL_OUTPUTS, LEAF, Ensemble, FloatArray, IntArray
+from predgap.errors import LoaderError
+
+__all__ = ["check", "rows_at_thresholds"]
+
+Rows = NDArray[np.floating[Any]]
+
+MAX_ROWS: Final = 512
+_MAX_CELLS: Final = 1 << 22  # of rows x features and of rows x trees: bounds time and memory
+_MIN_ROWS: Final = 16
+
+
+def check(
+    ensemble: Ensemble,
+    *,
+    library: str,
+    margins: Callable[[Rows], ArrayLike],
+    leaves: Callable[[Rows], ArrayLike] | None = None,
+) -> None:
+    """Raise `LoaderError` unless the ensemble agrees with its model on rows made from its thresholds.
+
+    Parameters
+    ----------
+    library : str
+        Name of the source library, for the message.
+    margins : callable
+        Rows (n, d) of the ensemble's `row_dtype` to the model's raw margins, (n,) or (n, n_outputs),
+        summed in single precision or better.
+    leaves : callable, optional
+        Rows to the leaf each one reaches in each tree, (n, n_trees), as nodes counted from the root's.
+
+    Examples
+    --------
+    >>> stump = Ensemble(
+    ...     root=[0], feature=[0, -1, -1], threshold=[0.5, 0, 0], left=[1, -1, -1], right=[2, -1, -1],
+    ...     default_left=[True, False, False], value=[[0.0], [1.0], [3.0]], target=[0], bias=[0.0],
+    ...     n_features=1)
+    >>> check(stump, library="mine", margins=lambda rows: np.where(rows[:, 0] >= 0.5, 3.0, 1.0))
+    >>> check(stump, library="mine", margins=lambda rows: np.where(rows[:, 0] > 0.5, 3.0, 1.0))
+    Traceback (most recent call last):
+      ...
+    predgap.errors.LoaderError: ...
+    """
+    rows = rows_at_thresholds(ensemble)
+    mine = ensemble.leaves(rows)
+    if leaves is not None:
+        _compare_leaves(rows, mine - ensemble.root, np.asarray(leaves(rows)), library)
+    _compare_margins(ensemble, rows, mine, np.asarray(margins(rows), dtype=np.float64), library)
+
+
+def rows_at_thresholds(ensemble: Ensemble, n_rows: int | None = None) -> Rows:
+    """Rows (n, d) of `row_dtype` at, just below and just above thresholds, with missing values and zeros.
+
+    Every column runs through its own values in its own shuffled order, the same at each call; the first
+    row is all missing and the second all zero.
+    """
+    if n_rows is None:
+        widest = max(1, ensemble.n_features, ensemble.n_trees)
+        n_rows = max(_MIN_ROWS, min(MAX_ROWS, _MAX_CELLS // widest))
+    shuffle = np.random.default_rng(0)
+    rows = np.zeros((n_rows, ensemble.n_features), dtype=ensemble.row_dtype)
+    inner = np.flatnonzero(ensemble.feature != LEAF)
+    inner = inner[np.argsort(ensemble.feature[inner], kind="stable")]
+    used, starts = np.unique(ensemble.feature[inner], return_index=True)
+    for j, nodes in zip(used, np.split(inner, starts[1:]), strict=True):
+        around = _around(ensemble, ensemble.threshold[nodes], n_rows)
+        rows[:, j] = np.resize(shuffle.permutation(around), n_rows)
+    rows[0] = np.nan
+    rows[1] = 0.0
+    return rows
+
+
+def _around(ensemble: Ensemble, thresholds: FloatArray, n_most: int) -> Rows:
+    """Values worth trying in a column with these thresholds, at most about `n_most`."""
+    kind = ensemble.row_dtype.type
+    cuts = np.unique(thresholds.astype(kind))
+    most = max(1, n_most // 4)
+    if len(cuts) > most:
+        cuts = cuts[np.linspace(0, len(cuts) - 1, most).round().astype(int)]
+    with np.errstate(over="ignore"):
+        values = np.concatenate([np.nextafter(cuts, kind(-np.inf)), cuts, np.nextafter(cuts, kind(np.inf))])
+    special = [kind(0.0), kind(np.nan), kind(ensemble.missing)]
+    if ensemble.takes_infinity:
+        special += [kind(-np.inf), kind(np.inf)]
+    else:
+        values = values[np.isfinite(values)]
+    return np.concatenate([values, np.resize(np.array(special, dtype=kind), max(len(special), len(cuts)))])
+
+
+def _compare_leaves(rows: Rows, mine: IntArray, theirs: NDArray[Any], library: str) -> None:
+    if theirs.size != mine.size:
+        raise LoaderError(
+            f"the load disagrees with {library}: {mine.shape[1]} trees here, leaves of shape "
+            f"{theirs.shape} there for {len(rows)} rows; please report this"
+        )
+    theirs = theirs.reshape(mine.shape)
+    if not np.array_equal(mine, theirs):
+        r, tree = np.argwhere(mine != theirs)[0]
+        raise LoaderError(
+            f"the load disagrees with {library}: in tree {tree}, {_show(rows[r])} reaches leaf "
+            f"{mine[r, tree]} here and {theirs[r, tree]:g} there; please report this"
+        )
+
+
+def _compare_margins(
+    ensemble: Ensemble, rows: Rows, leaves: IntArray, theirs: FloatArray, library: str
+) -> None:
+    mine, size = _sums(ensemble, leaves)
+    if theirs.size != mine.size:
+        raise LoaderError(
+            f"the load disagrees with {library}: {ensemble.n_outputs} outputs here, margins of shape "
+            f"{theirs.shape} there for {len(rows)} rows; please report this"
+        )
+    # Any order of adding n single-precision numbers is within n * 2^-24 * (sum of their sizes) of their
+    # sum. Twice that, and a few more terms: weights and the intercept are rounded too.
+    tolerance = (ensemble.n_trees + 4) * 2.0**-23 * size
+    wrong = ~(np.abs(mine - theirs.reshape(mine.shape)) <= tolerance)
+    if wrong.any():
+        r, k = np.argwhere(wrong)[0]
+        raise LoaderError(
+            f"the load disagrees with {library}: output {k} of {_show(rows[r])} is {mine[r, k]!r} here and "
+            f"{theirs.reshape(mine.shape)[r, k]!r} there, expected within {tolerance[r, k]:.1e}; "
+            "please report this"
+        )
+
+
+def _sums(ensemble: Ensemble, leaves: IntArray) -> tuple[FloatArray, FloatArray]:
+    """Margins (n, n_outputs), and the sums of the sizes of what was added."""
+    margin = np.tile(ensemble.bias, (len(leaves), 1))
+    size = np.abs(margin)
+    for tree, target in enumerate(ensemble.target):
+        value = ensemble.value[leaves[:, tree]]
+        column = slice(None) if target == ALL_OUTPUTS else slice(target, target + 1)
+        margin[:, column] += value
+        size[:, column] += np.abs(value)
+    return margin, size
+
+
+def _show(row: Rows) -> str:
+    shown = ", ".join(f"{value:.9g}" for value in row[:8])
+    return f"the row [{shown}{', ...' if len(row) > 8 else ''}]"

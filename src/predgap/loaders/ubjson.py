@@ -1,0 +1,159 @@
+"""Universal Binary JSON, as far as model files use it; safe on any bytes.
+
+Typed arrays (`[$d#L...`), where the numbers of a model are, become read-only NumPy arrays over the
+input: no copy, no Python object per element. Lengths are checked against the bytes that are there
+before anything is allocated, nesting and the number of values are bounded, so neither memory nor time
+can exceed a small multiple of the input's size.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Any, Final
+
+import numpy as np
+
+from predgap.errors import LoaderError
+
+__all__ = ["decode"]
+
+MAX_DEPTH: Final = 32
+"""Deepest nesting read; XGBoost's models have nine levels."""
+
+# A value outside typed arrays costs a Python object. Models spend over 20 bytes on each, what with its
+# key; a file that has many more values than this is not a model but an attempt on our memory.
+_BYTES_PER_VALUE: Final = 8
+_FREE_VALUES: Final = 1024
+
+_SCALARS: Final = {
+    ord(marker): struct.Struct(f">{code}")
+    for marker, code in {"i": "b", "U": "B", "I": "h", "l": "i", "L": "q", "d": "f", "D": "d"}.items()
+}
+_DTYPES: Final = {marker: np.dtype(scalar.format) for marker, scalar in _SCALARS.items()}
+_INTEGERS: Final = frozenset(b"iUIlL")
+_CONSTANTS: Final = {ord("Z"): None, ord("T"): True, ord("F"): False}
+_ARRAY, _ARRAY_END, _OBJECT, _OBJECT_END, _STRING, _CHAR, _TYPE, _COUNT = b"[]{}SC$#"
+
+
+def decode(data: bytes) -> Any:
+    """The value that UBJSON `data` holds: dicts, lists, strings, numbers, and arrays for typed arrays.
+
+    Examples
+    --------
+    >>> decode(b"{U\\x01a[$U#U\\x03\\x05\\x06\\x07}")
+    {'a': array([5, 6, 7], dtype=uint8)}
+    """
+    reader = _Reader(data)
+    value = reader.value(0)
+    if reader.at != len(data):
+        raise reader.error(f"{len(data) - reader.at} bytes follow the end of the model")
+    return value
+
+
+class _Reader:
+    """A position in the data, and what may be read there."""
+
+    __slots__ = ("at", "data", "values_left")
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+        self.at = 0
+        self.values_left = len(data) // _BYTES_PER_VALUE + _FREE_VALUES
+
+    def value(self, depth: int) -> Any:
+        marker = self.byte()
+        self.values_left -= 1
+        if self.values_left < 0:
+            raise self.error("far more values than a model of this size has")
+        if depth > MAX_DEPTH:
+            raise self.error(f"nesting deeper than {MAX_DEPTH} levels")
+        if marker == _OBJECT:
+            return self.object(depth)
+        if marker == _ARRAY:
+            return self.array(depth)
+        if marker == _STRING:
+            return self.string()
+        if marker == _CHAR:
+            return chr(self.byte())
+        if marker in _SCALARS:
+            return self.scalar(marker)
+        if marker in _CONSTANTS:
+            return _CONSTANTS[marker]
+        raise self.error(f"unknown type {bytes([marker])!r}")
+
+    def object(self, depth: int) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        while self.peek() != _OBJECT_END:
+            key = self.string()
+            if key in found:
+                raise self.error(f"the key {key[:40]!r} twice in one object")
+            found[key] = self.value(depth + 1)
+        self.at += 1
+        return found
+
+    def array(self, depth: int) -> Any:
+        mark = self.peek()
+        if mark == _TYPE:
+            return self.typed_array()
+        if mark == _COUNT:
+            self.at += 1
+            count = self.count()  # its elements take at least one byte each, so this loop is bounded
+            return [self.value(depth + 1) for _ in range(count)]
+        found = []
+        while self.peek() != _ARRAY_END:
+            found.append(self.value(depth + 1))
+        self.at += 1
+        return found
+
+    def typed_array(self) -> np.ndarray[Any, Any]:
+        self.at += 1
+        dtype = _DTYPES.get(self.byte())
+        if dtype is None:
+            raise self.error("an array of a type that models do not use")
+        if self.byte() != _COUNT:
+            raise self.error("a typed array without its length")
+        count = self.count(dtype.itemsize)
+        found = np.frombuffer(self.data, dtype, count, self.at)
+        self.at += found.nbytes
+        return found
+
+    def string(self) -> str:
+        start = self.at
+        count = self.count()
+        self.at += count
+        try:
+            return self.data[self.at - count : self.at].decode()
+        except UnicodeDecodeError as error:
+            self.at = start
+            raise self.error("text that is not UTF-8") from error
+
+    def count(self, item_bytes: int = 1) -> int:
+        """A length, which the bytes that are left must be able to hold."""
+        marker = self.byte()
+        if marker not in _INTEGERS:
+            raise self.error(f"{bytes([marker])!r} where a length was expected")
+        count = int(self.scalar(marker))
+        left = (len(self.data) - self.at) // item_bytes
+        if not 0 <= count <= left:
+            raise self.error(f"a length of {count} where {left} is the most that the file can hold")
+        return count
+
+    def scalar(self, marker: int) -> Any:
+        scalar = _SCALARS[marker]
+        self.at += scalar.size
+        if self.at > len(self.data):
+            raise self.error("the end of the file in the middle of a number")
+        return scalar.unpack_from(self.data, self.at - scalar.size)[0]
+
+    def byte(self) -> int:
+        byte = self.peek()
+        self.at += 1
+        return byte
+
+    def peek(self) -> int:
+        if self.at >= len(self.data):
+            raise self.error("the end of the file in the middle of the model")
+        return self.data[self.at]
+
+    def error(self, what: str) -> LoaderError:
+        return LoaderError(f"not a sound UBJSON file: found {what}, near byte {self.at}; save it again")

@@ -1,0 +1,501 @@
+"""XGBoost models: a Booster, its scikit-learn wrappers, and files saved as JSON or UBJSON.
+
+Objects are saved to UBJSON in memory and then read as a file is, so there is one way in; afterwards they
+are checked against their own predictions. XGBoost itself is imported for that check only.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from predgap.ensemble import ALL_OUTPUTS, LEAF, BoolArray, Ensemble, FloatArray, IntArray
+from predgap.errors import EnsembleError, LoaderError, UnsupportedModelError
+from predgap.loaders import files, selfcheck, ubjson
+
+__all__ = ["from_file", "from_object"]
+
+Document = dict[str, Any]
+
+_OLDEST: Final = (1, 3)
+_NEWEST_MAJOR: Final = 3
+_MAX_FEATURES: Final = 10_000_000
+_MAX_OUTPUTS: Final = 1_000_000  # a damaged number must not make us allocate without end
+_DELETED: Final = 2**31 - 1  # the split feature of a node that pruning removed
+
+# How `base_score`, which files hold in the space of predictions, becomes a margin. All objectives of
+# XGBoost 1.3 to 3.4 are here; another one is refused, since a guess would shift every margin.
+_LINK_OF: Final = {
+    **dict.fromkeys(("binary:logistic", "reg:logistic"), "logit"),
+    **dict.fromkeys(("count:poisson", "reg:gamma", "reg:tweedie", "survival:aft", "survival:cox"), "log"),
+    **dict.fromkeys(
+        (
+            "binary:hinge",
+            "binary:logitraw",
+            "multi:softmax",
+            "multi:softprob",
+            "rank:map",
+            "rank:ndcg",
+            "rank:pairwise",
+            "reg:absoluteerror",
+            "reg:expectileerror",
+            "reg:linear",
+            "reg:pseudohubererror",
+            "reg:quantileerror",
+            "reg:squarederror",
+            "reg:squaredlogerror",
+        ),
+        "identity",
+    ),
+}
+_CLIPS_LOGIT: Final = (3, 2)  # the first version that clips the probability before taking its logit
+
+_TREE_ARRAYS: Final = frozenset(
+    {"left_children", "right_children", "split_indices", "split_conditions"}
+    | {"default_left", "split_type", "base_weights", "leaf_weights"}
+)
+_TREE_KEYS: Final = (
+    _TREE_ARRAYS
+    | {"id", "loss_changes", "parents", "sum_hessian", "tree_param"}
+    | {f"categories{suffix}" for suffix in ("", "_nodes", "_segments", "_sizes")}
+)
+_MODEL_KEYS: Final = frozenset(
+    {"cats", "gbtree_model_param", "iteration_indptr", "tree_info", "trees", "weight_drop"}
+)
+_BOOSTER_KEYS: Final = frozenset({"gbtree", "model", "name", "weight_drop"})
+# What JSON trees hold besides. Cutting it out of the text halves the time that parsing takes. Within a
+# JSON string a quote has a backslash before it, so these can only be keys.
+_UNUSED: Final = re.compile(r'("(?:loss_changes|parents|sum_hessian)"\s*:\s*)\[[^\]"]*\]')
+_UNUSED_BY_SCALARS: Final = re.compile(_UNUSED.pattern.replace("parents", "parents|base_weights"))
+_HAS_VECTORS: Final = re.compile(r'"size_leaf_vector"\s*:\s*"(?![01]")')
+# Each list costs 64 bytes of memory but only 2 of text; models have one in about 20 bytes or more.
+_BYTES_PER_LIST: Final = 8
+_FREE_LISTS: Final = 1024
+
+
+def from_file(path: Path) -> Ensemble:
+    """The ensemble of a JSON or UBJSON file, with all of its trees."""
+    document = _decode(files.read(path))
+    version = _version(document)
+    news = _unknown_parts(document)
+    if version[0] > _NEWEST_MAJOR or news:
+        raise UnsupportedModelError(
+            f"the file was written by XGBoost {_dotted(version)} in a way that predgap does not know"
+            f"{f' (it has {news[0][:40]!r})' if news else ''}; load it with XGBoost and pass the object, "
+            "which is then checked against its predictions"
+        )
+    return _ensemble(document)
+
+
+def from_object(model: Any) -> Ensemble:
+    """The ensemble of a Booster or wrapper, checked against the object's own leaves and margins."""
+    kinds = type(model).__mro__
+    if any(kind.__module__.startswith("xgboost.dask") for kind in kinds):
+        raise UnsupportedModelError(f"{type(model).__name__} predicts on a cluster; pass its get_booster()")
+    if not any(kind.__name__ == "XGBModel" for kind in kinds):
+        return _checked(_ensemble(_saved(model)), model, model, iterations=None)
+    booster = _ask("give its booster", model.get_booster)
+    document = _saved(booster)
+    iterations = _best_iterations(document)
+    missing = float("nan") if model.missing is None else float(model.missing)
+    return _checked(_ensemble(document, iterations=iterations, missing=missing), model, booster, iterations)
+
+
+def _checked(ensemble: Ensemble, model: Any, booster: Any, iterations: int | None) -> Ensemble:
+    """The ensemble, once it agrees with the object: with a wrapper's `predict` where there is one."""
+    from xgboost import DMatrix
+
+    def matrix(rows: selfcheck.Rows) -> Any:
+        return DMatrix(rows, missing=ensemble.missing)
+
+    def leaves(rows: selfcheck.Rows) -> Any:  # not by a wrapper's `apply`: it insists on feature names
+        span = (0, iterations or 0)
+        return booster.predict(matrix(rows), pred_leaf=True, iteration_range=span, validate_features=False)
+
+    def margins(rows: selfcheck.Rows) -> Any:
+        data = matrix(rows) if model is booster else rows
+        return model.predict(data, output_margin=True, validate_features=False)
+
+    selfcheck.check(
+        ensemble,
+        library="XGBoost",
+        margins=lambda rows: _ask("predict", lambda: margins(rows)),
+        leaves=(lambda rows: _ask("predict", lambda: leaves(rows))) if ensemble.n_trees else None,
+    )
+    return ensemble
+
+
+def _saved(booster: Any) -> Document:
+    return _decode(bytes(_ask("be saved", lambda: booster.save_raw("ubj"))))
+
+
+def _ask(what: str, question: Callable[[], Any]) -> Any:
+    """The answer of the library's object; whatever it raises means that it is not a usable model."""
+    try:
+        return question()
+    except Exception as error:
+        reason = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
+        raise LoaderError(f"the XGBoost model cannot {what} ({reason.strip()}); is it fitted?") from error
+
+
+# ---- bytes to a document ----
+
+
+def _decode(data: bytes) -> Document:
+    document = _decode_json(data) if re.match(rb"\s*\{\s*\"", data) else ubjson.decode(data)
+    if not isinstance(document, dict):
+        raise LoaderError(f"the model file holds a {type(document).__name__}, expected an object")
+    return document
+
+
+def _decode_json(data: bytes) -> Any:
+    if data.count(b"[") + data.count(b"{") > len(data) // _BYTES_PER_LIST + _FREE_LISTS:
+        raise LoaderError("not a sound JSON model file: it has far more lists than a model of its size")
+    try:
+        text = data.decode()
+        unused = _UNUSED if _HAS_VECTORS.search(text) else _UNUSED_BY_SCALARS
+        return json.loads(unused.sub(r"\1[]", text), object_hook=_compact_tree)
+    except RecursionError:
+        raise LoaderError("not a sound JSON model file: it is nested far deeper than a model") from None
+    except LoaderError:
+        raise
+    except ValueError as error:  # bad JSON, bad UTF-8, or an integer of thousands of digits
+        raise LoaderError(f"not a sound JSON model file ({error}); save it again") from error
+
+
+def _compact_tree(found: Document) -> Document:
+    """A tree with arrays for lists as soon as it is parsed: only one tree at a time takes lists."""
+    if "left_children" in found:
+        for name in _TREE_ARRAYS & found.keys():
+            found[name] = _numbers(found[name], name)
+    return found
+
+
+# ---- a document to an ensemble ----
+
+
+def _ensemble(
+    document: Document, *, iterations: int | None = None, missing: float = float("nan")
+) -> Ensemble:
+    learner = _object(document, "learner")
+    version = _version(document)
+    objective = _text(_object(learner, "objective"), "name")
+    name, model, weights = _tree_model(_object(learner, "gradient_booster"))
+    param = _object(learner, "learner_model_param")
+    n_outputs = max(1, *(_count(param, key, 1, _MAX_OUTPUTS) for key in ("num_class", "num_target")))
+    trees = _trees(model)
+    info = _integers(_numbers(model.get("tree_info"), "tree_info"), "tree_info")
+    if len(info) != len(trees):
+        raise LoaderError(f"tree_info has {len(info)} entries for {len(trees)} trees; the file is damaged")
+    if weights is None:
+        weights = np.ones(len(trees))
+    elif len(weights) != len(trees):
+        raise LoaderError(
+            f"weight_drop has {len(weights)} entries for {len(trees)} trees; the file is damaged"
+        )
+    n_trees = len(trees) if iterations is None else _trees_within(model, iterations, n_outputs)
+    try:
+        return Ensemble(
+            **_nodes(trees[:n_trees], info[:n_trees], weights[:n_trees], n_outputs),
+            bias=_bias(_text(param, "base_score"), objective, version, n_outputs),
+            n_features=_count(param, "num_feature", most=_MAX_FEATURES),
+            feature_names=_feature_names(learner),
+            row_dtype=np.dtype(np.float32),
+            missing=missing,
+            takes_infinity=bool(np.isinf(missing)),  # XGBoost's own rule
+            source=f"XGBoost {_dotted(version)} {name} {objective}",
+        )
+    except EnsembleError as error:
+        raise LoaderError(f"the XGBoost model is damaged: {error}; save it again") from error
+
+
+def _unknown_parts(document: Document) -> list[str]:
+    """Keys that no version up to 3.4 writes, where they could change what the trees mean.
+
+    XGBoost has moved or added such parts in 3.2, 3.3 and 3.4: a file has no predictions to check
+    against, so whatever is new must not be passed over.
+    """
+    booster = _object(_object(document, "learner"), "gradient_booster")
+    parts = [(booster, _BOOSTER_KEYS)]
+    model = _object(booster, "gbtree").get("model") if "gbtree" in booster else booster.get("model")
+    if isinstance(model, dict):
+        parts.append((model, _MODEL_KEYS))
+        parts += [(tree, _TREE_KEYS) for tree in _trees(model)]
+    return [key for part, known in parts for key in part.keys() - known]
+
+
+def _version(document: Document) -> tuple[int, ...]:
+    parts = _integers(_numbers(document.get("version"), "version"), "version")
+    if len(parts) != 3 or (parts < 0).any():
+        raise LoaderError(f"the version is {parts.tolist()}, expected three numbers")
+    version = tuple(parts.tolist())
+    if version < _OLDEST:
+        raise UnsupportedModelError(
+            f"the model was saved by XGBoost {_dotted(version)}; load it with XGBoost "
+            f"{_dotted(_OLDEST)} or newer and save it again"
+        )
+    return version
+
+
+def _tree_model(booster: Document) -> tuple[str, Document, FloatArray | None]:
+    """Name of the booster, the part with its trees, and the weights of these under DART."""
+    name = _text(booster, "name")
+    if name == "gblinear":
+        raise UnsupportedModelError("the booster is gblinear, a linear model; predgap explains trees")
+    if name not in ("gbtree", "dart"):
+        raise UnsupportedModelError(f"the booster is {name[:40]!r}; predgap knows gbtree and dart")
+    model = _object(_object(booster, "gbtree") if name == "dart" else booster, "model")
+    # Beside a "dart" up to 3.2, beside a "gbtree" in 3.3, within the model since 3.4.
+    weights = [part["weight_drop"] for part in (booster, model) if "weight_drop" in part]
+    if len(weights) != 1 and (weights or name == "dart"):
+        raise LoaderError(
+            f"the DART weights are there {len(weights)} times, expected once; the file is damaged"
+        )
+    return ("dart", model, _single(_numbers(weights[0], "weight_drop"))) if weights else (name, model, None)
+
+
+def _trees(model: Document) -> list[Document]:
+    """The trees by their id, which is what `tree_info` and the weights go by."""
+    trees = model.get("trees")
+    if not isinstance(trees, list) or not all(isinstance(tree, dict) for tree in trees):
+        raise LoaderError("the model has no list of trees; was it saved with save_model?")
+    stated = _count(_object(model, "gbtree_model_param"), "num_trees")
+    by_id = {tree.get("id"): tree for tree in trees if isinstance(tree.get("id"), int)}
+    if len(trees) != stated or by_id.keys() != set(range(stated)):
+        raise LoaderError(
+            f"the model states {stated} trees and has {len(trees)}, or their ids are not in order"
+        )
+    return [by_id[i] for i in range(stated)]
+
+
+def _best_iterations(document: Document) -> int | None:
+    """How many iterations a wrapper uses: up to and with the best one, if training was stopped early."""
+    attributes = _object(document, "learner").get("attributes")
+    if not isinstance(attributes, dict) or "best_iteration" not in attributes:
+        return None
+    return _count(attributes, "best_iteration") + 1
+
+
+def _trees_within(model: Document, iterations: int, n_outputs: int) -> int:
+    """How many trees the first iterations built."""
+    if "iteration_indptr" in model:
+        ends = _integers(_numbers(model["iteration_indptr"], "iteration_indptr"), "iteration_indptr")
+    else:  # before 2.0 every iteration built the same number
+        param = _object(model, "gbtree_model_param")
+        step = n_outputs * max(1, _count(param, "num_parallel_tree", 1))
+        ends = np.arange(0, _count(param, "num_trees") + 1, step, dtype=np.int32)
+    if iterations >= len(ends) or ends[iterations] < 0:
+        raise LoaderError(
+            f"best_iteration is {iterations - 1}, but there are only {len(ends) - 1} iterations"
+        )
+    return int(ends[iterations])
+
+
+def _bias(text: str, objective: str, version: tuple[int, ...], n_outputs: int) -> FloatArray:
+    """The intercepts as margins, computed in single precision as XGBoost does."""
+    link = _LINK_OF.get(objective)
+    if link is None or (objective == "reg:expectileerror" and n_outputs > 1):
+        raise UnsupportedModelError(
+            f"the objective {objective[:60]!r}{' with several alphas' if link else ''} is not known to "
+            f"predgap, nor how it turns base_score into a margin; known are {', '.join(sorted(_LINK_OF))}"
+        )
+    score = _base_score(text, n_outputs)
+    one = np.float32(1)
+    with np.errstate(all="ignore"):
+        if link == "log":
+            score = np.log(score)
+        elif link == "logit":
+            if version >= _CLIPS_LOGIT and ((score >= 0) & (score <= 1)).all():
+                score = np.clip(score, np.float32(1e-6), one - np.float32(1e-6))
+            score = -np.log(one / score - one)
+    if not np.isfinite(score).all():
+        raise LoaderError(
+            f"base_score {text[:60]} gives no finite margin for {objective}; set it and train again"
+        )
+    return np.broadcast_to(score, n_outputs) + np.float64(0)  # a logit of -0.0 is 0.0
+
+
+def _base_score(text: str, n_outputs: int) -> NDArray[np.float32]:
+    """The number, or since 3.1 the list of numbers, that the text holds."""
+    try:
+        score = np.array([float(part) for part in text.strip("[]").split(",")])
+    except ValueError:
+        score = np.empty(0)
+    if score.size not in (1, n_outputs):
+        raise LoaderError(f"base_score is {text[:60]!r}, expected one number or {n_outputs}")
+    with np.errstate(over="ignore"):  # too large becomes infinite, which gives no finite margin
+        return score.astype(np.float32)
+
+
+def _feature_names(learner: Document) -> tuple[str, ...] | None:
+    names = learner.get("feature_names")
+    if names is None or names == []:
+        return None
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise LoaderError("feature_names is not a list of texts; the file is damaged")
+    return tuple(names)
+
+
+# ---- trees to node arrays ----
+
+
+def _nodes(trees: list[Document], info: IntArray, weights: FloatArray, n_outputs: int) -> dict[str, Any]:
+    """The node arrays of all trees, one after the other; a node keeps its place within its tree."""
+    width = _leaf_width(trees, n_outputs)
+    sizes = np.array([_tree_param(tree, "num_nodes") for tree in trees], dtype=np.int64)
+    left, right, split, default = (
+        _integers(_column(trees, name, sizes), name)
+        for name in ("left_children", "right_children", "split_indices", "default_left")
+    )
+    condition = _single(_column(trees, "split_conditions", sizes))
+    inner = (left != LEAF) & (split != _DELETED)
+    _refuse_categories(trees, sizes, inner)
+    first = np.cumsum(sizes) - sizes
+    offset = np.repeat(first, sizes)
+    _check_links(left, right, inner, offset, np.repeat(sizes, sizes), split == _DELETED)
+    value = condition[:, None] if width == 1 else _leaf_vectors(trees, sizes, width, right)
+    value = np.where(inner[:, None] | (split == _DELETED)[:, None], 0.0, value)
+    return {
+        "root": first,
+        "feature": np.where(inner, split, LEAF),
+        "threshold": np.where(inner, condition, 0.0),
+        "left": np.where(inner, left + offset, LEAF),
+        "right": np.where(inner, right + offset, LEAF),
+        "default_left": inner & (default != 0),
+        "value": value * np.repeat(weights, sizes)[:, None],
+        "target": info if width == 1 else np.full(len(trees), ALL_OUTPUTS),
+    }
+
+
+def _leaf_width(trees: list[Document], n_outputs: int) -> int:
+    """How many values a leaf holds: 1, or one per output. Old files say 0 for 1."""
+    widths = {max(1, _tree_param(tree, "size_leaf_vector", 1)) for tree in trees} or {1}
+    if widths not in ({1}, {n_outputs}):
+        raise LoaderError(f"leaves hold {sorted(widths)} values, expected 1 or {n_outputs} in all trees")
+    return widths.pop()
+
+
+def _check_links(
+    left: IntArray,
+    right: IntArray,
+    inner: BoolArray,
+    offset: NDArray[np.int64],
+    size: NDArray[np.int64],
+    deleted: BoolArray,
+) -> None:
+    """Children lie within their tree, and no row can reach a node that pruning removed."""
+    outside = inner & ((left < 0) | (left >= size) | (right < 0) | (right >= size))
+    if outside.any():
+        raise LoaderError(f"node {np.argmax(outside)} has a child outside its tree; the file is damaged")
+    reached = np.zeros(len(left), dtype=bool)
+    reached[offset] = True
+    reached[(left + offset)[inner]] = True
+    reached[(right + offset)[inner]] = True
+    if (reached & deleted).any():
+        raise LoaderError(
+            f"node {np.argmax(reached & deleted)} was pruned but is in use; the file is damaged"
+        )
+
+
+def _refuse_categories(trees: list[Document], sizes: NDArray[np.int64], inner: BoolArray) -> None:
+    kind = _integers(_column(trees, "split_type", sizes), "split_type")
+    if (kind[inner] != 0).any():
+        raise UnsupportedModelError(
+            "the model splits on categories, which predgap does not handle yet; encode the categories as "
+            "numbers (ordinal or one-hot columns) and train without enable_categorical"
+        )
+
+
+def _leaf_vectors(trees: list[Document], sizes: NDArray[np.int64], width: int, right: IntArray) -> FloatArray:
+    """Leaf vectors (n_nodes, width); what stands at other nodes has no meaning."""
+    if not all("leaf_weights" in tree for tree in trees):  # before 3.2: a vector for every node
+        return _single(_column(trees, "base_weights", sizes * width)).reshape(-1, width)
+    # Since then vectors for leaves only, found by what is the right child of an inner node.
+    blocks = [_single(_numbers(tree["leaf_weights"], "leaf_weights")) for tree in trees]
+    counts = np.array([block.size // width for block in blocks])
+    at = right + np.repeat(np.cumsum(counts) - counts, sizes)
+    leaf = _column(trees, "left_children", sizes) == LEAF
+    if (
+        any(block.size % width for block in blocks)
+        or (leaf & ((right < 0) | (right >= np.repeat(counts, sizes)))).any()
+    ):
+        raise LoaderError("leaf_weights does not fit the leaves; the file is damaged")
+    return np.concatenate(blocks).reshape(-1, width)[np.where(leaf, at, 0)]
+
+
+def _column(trees: list[Document], name: str, sizes: NDArray[np.int64]) -> NDArray[Any]:
+    """One field of all trees, one after the other; its length in each tree must be as stated."""
+    parts = [_numbers(tree.get(name), name) for tree in trees]
+    for i, (part, size) in enumerate(zip(parts, sizes, strict=True)):
+        if part.size != size:
+            raise LoaderError(f"tree {i} has {part.size} {name}, expected {size}; the file is damaged")
+    return np.concatenate(parts) if parts else np.empty(0)
+
+
+# ---- parts of a document ----
+
+
+def _object(parent: Document, name: str) -> Document:
+    child = parent.get(name)
+    if not isinstance(child, dict):
+        raise LoaderError(f"the model has no part {name!r}; is it an XGBoost model saved by save_model?")
+    return child
+
+
+def _text(parent: Document, name: str) -> str:
+    value = parent.get(name)
+    if not isinstance(value, str):
+        raise LoaderError(f"{name} is a {type(value).__name__}, expected a text; the file is damaged")
+    return value
+
+
+def _count(parent: Document, name: str, default: int | None = None, most: int = 2**31 - 1) -> int:
+    """A number from 0 to `most`, which XGBoost keeps as text."""
+    value = parent.get(name, default)
+    text = str(value) if isinstance(value, str | int) else f"a {type(value).__name__}"
+    if not re.fullmatch(r"[0-9]{1,10}", text) or int(text) > most:
+        raise LoaderError(f"{name} is {text[:40]!r}, expected a number from 0 to {most}")
+    return int(text)
+
+
+def _tree_param(tree: Document, name: str, default: int | None = None) -> int:
+    return _count(_object(tree, "tree_param"), name, default)
+
+
+def _numbers(value: Any, name: str) -> NDArray[Any]:
+    if isinstance(value, list) and set(map(type, value)) <= {int, float, bool}:
+        try:
+            return np.array(value, dtype=np.float64)
+        except OverflowError:
+            raise LoaderError(f"{name} holds an integer that no float can; the file is damaged") from None
+    if not isinstance(value, np.ndarray):
+        found = "missing" if value is None else f"a {type(value).__name__} of other things"
+        raise LoaderError(f"{name} is {found}, expected a list of numbers; the file is damaged")
+    return value
+
+
+def _integers(values: NDArray[Any], name: str) -> IntArray:
+    with np.errstate(invalid="ignore"):
+        integers = values.astype(np.int32)
+    if not np.array_equal(integers, values):
+        raise LoaderError(f"{name} holds numbers that are no 32-bit integers; the file is damaged")
+    return integers
+
+
+def _single(values: NDArray[Any]) -> FloatArray:
+    """Rounded to single precision, which all numbers of a model have.
+
+    JSON decimals come here as float64, the way that XGBoost reads them too: so both round twice.
+    """
+    with np.errstate(over="ignore"):  # too large becomes infinite, which the ensemble refuses
+        return values.astype(np.float32).astype(np.float64)
+
+
+def _dotted(version: tuple[int, ...]) -> str:
+    return ".".join(map(str, version))

@@ -1,0 +1,646 @@
+"""Noise: how each feature is perturbed.
+
+A `Noise` is what a user writes; it may speak of names or of all features at once. Meeting a model, it
+becomes one `Law` per feature, and a law says with which probability x' = x + δ lies below a threshold.
+"""
+
+from __future__ import annotations
+
+import numbers
+import reprlib
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from predgap.errors import NoiseError, TableError
+from predgap.tables import Columns, by_name, count, listing, names_or_default, open_columns
+
+FloatArray = NDArray[np.float64]
+Names = tuple[str, ...] | None
+
+# ---- laws: one feature ---------------------------------------------------------------------------
+
+
+class Law(ABC):
+    """How one feature moves; immutable."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def tails(self, x: FloatArray, thresholds: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """P(x' < t) and P(x' >= t), both (n, k), for finite x (n,) and thresholds (k,).
+
+        Each is computed in its own tail, never as 1 minus the other, so that both keep their relative
+        accuracy however small they are.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class StillLaw(Law):
+    """The feature does not move."""
+
+    def tails(self, x: FloatArray, thresholds: FloatArray) -> tuple[FloatArray, FloatArray]:
+        below = x[:, None] < thresholds[None, :]
+        return below.astype(np.float64), (~below).astype(np.float64)
+
+
+@dataclass(frozen=True, slots=True)
+class NormalLaw(Law):
+    """δ is normal with mean 0 and standard deviation `scale`."""
+
+    scale: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "scale", _positive(self.scale, "scale"))
+
+    def tails(self, x: FloatArray, thresholds: FloatArray) -> tuple[FloatArray, FloatArray]:
+        z, z_error = _quotient(*_distance(x, thresholds, self.scale))
+        return _normal_tail(-z, -z_error), _normal_tail(z, z_error)
+
+
+@dataclass(frozen=True, slots=True)
+class UniformLaw(Law):
+    """δ is uniform on [-half_width, half_width]."""
+
+    half_width: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "half_width", _positive(self.half_width, "half_width"))
+
+    def tails(self, x: FloatArray, thresholds: FloatArray) -> tuple[FloatArray, FloatArray]:
+        delta, error, h = _distance(x, thresholds, self.half_width)
+        # Near the edge delta + h cancels without rounding, so only the rounding of delta would be felt.
+        below = ((delta + h) + error) / h * 0.5
+        above = ((h - delta) - error) / h * 0.5
+        return np.clip(below, 0.0, 1.0), np.clip(above, 0.0, 1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class ScipyLaw(Law):
+    """δ follows a frozen univariate SciPy distribution; tails are as accurate as its cdf and sf."""
+
+    frozen: Any
+
+    def __post_init__(self) -> None:
+        _check_frozen(self.frozen)
+        self.tails(np.zeros(1), np.array([-1.0, 0.0, 1.0]))  # NaN is better found now than later
+
+    def tails(self, x: FloatArray, thresholds: FloatArray) -> tuple[FloatArray, FloatArray]:
+        if not hasattr(self.frozen, "pmf"):
+            delta = thresholds[None, :] - x[:, None]
+            below, above = self.frozen.cdf(delta), self.frozen.sf(delta)
+        elif hasattr(self.frozen.dist, "xk"):
+            below, above = _listed_tails(self.frozen, x, thresholds)
+        else:
+            below, above = _lattice_tails(self.frozen, x[:, None], thresholds[None, :])
+        if np.isnan(below).any() or np.isnan(above).any():
+            raise NoiseError(
+                f"{_show_frozen(self.frozen)} has probabilities that are NaN: invalid parameters?"
+            )
+        return np.asarray(below, dtype=np.float64), np.asarray(above, dtype=np.float64)
+
+
+# ---- noise: all features -------------------------------------------------------------------------
+
+
+class Noise(ABC):
+    """How a model's features are perturbed, independently of each other; immutable.
+
+    A subclass says in `laws_of` which law each feature gets.
+    """
+
+    def laws(self, n_features: int, feature_names: Sequence[str] | None = None) -> tuple[Law, ...]:
+        """One law per feature of a model; NoiseError if the noise does not fit it."""
+        names = None if feature_names is None else tuple(feature_names)
+        return self.laws_of(range(n_features), n_features, names)
+
+    @abstractmethod
+    def laws_of(self, features: Sequence[int], n_features: int, feature_names: Names) -> tuple[Law, ...]:
+        """The laws of some features; what is given for other features does not matter."""
+
+
+@dataclass(frozen=True)
+class _Scaled(Noise):
+    """Laws of one family, which differ by a positive number; a feature whose number is 0 stays."""
+
+    _numbers: _Numbers
+
+    def laws_of(self, features: Sequence[int], n_features: int, feature_names: Names) -> tuple[Law, ...]:
+        values = self._numbers.of(features, n_features, feature_names)
+        return tuple(StillLaw() if value == 0 else self._law(value) for value in values)
+
+    @staticmethod
+    @abstractmethod
+    def _law(value: float) -> Law: ...
+
+    def __repr__(self) -> str:
+        text = self._numbers.show()
+        return f"{type(self).__name__}{text}" if text.startswith(".") else f"{type(self).__name__}({text})"
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class Normal(_Scaled):
+    """Each feature moves by a normal δ with mean 0.
+
+    Parameters
+    ----------
+    scale : positive number, one per feature, or a mapping from feature name to number
+        Standard deviation. A pandas Series labelled by feature counts as a mapping.
+
+    Examples
+    --------
+    >>> Normal(0.3).laws(2)
+    (NormalLaw(scale=0.3), NormalLaw(scale=0.3))
+    >>> Normal({"bmi": 2.0, "age": 5.0}).laws(2, ("age", "bmi"))
+    (NormalLaw(scale=5.0), NormalLaw(scale=2.0))
+    """
+
+    def __init__(self, scale: Any) -> None:
+        object.__setattr__(self, "_numbers", _read_numbers(scale, "scale"))
+
+    @classmethod
+    def relative(cls, X: Any, factor: float) -> Normal:
+        """A scale of `factor` times each column's standard deviation in X.
+
+        The standard deviation is that of the population (ddof=0), over the values that are not missing.
+        A column that is constant, or has no values, is not moved, with a warning. If X has column names
+        they are matched to the model's features, and columns that the model does not know (the target)
+        are not used; otherwise columns go by position.
+
+        Parameters
+        ----------
+        X : (n, d) NumPy array, pandas or Polars DataFrame, PyArrow Table, or list of rows
+        factor : positive number
+
+        Examples
+        --------
+        >>> Normal.relative([[1.0, 10.0], [3.0, 30.0]], 0.5).laws(2)
+        (NormalLaw(scale=0.5), NormalLaw(scale=5.0))
+        """
+        made = cls.__new__(cls)
+        object.__setattr__(made, "_numbers", _measure(X, _positive(factor, "factor")))
+        return made
+
+    @staticmethod
+    def _law(value: float) -> Law:
+        return NormalLaw(value)
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class Uniform(_Scaled):
+    """Each feature moves by a δ that is uniform on [-half_width, half_width].
+
+    Parameters
+    ----------
+    half_width : positive number, one per feature, or a mapping from feature name to number
+
+    Examples
+    --------
+    >>> Uniform([1.0, 0.5]).laws(2)
+    (UniformLaw(half_width=1.0), UniformLaw(half_width=0.5))
+    """
+
+    def __init__(self, half_width: Any) -> None:
+        object.__setattr__(self, "_numbers", _read_numbers(half_width, "half_width"))
+
+    @staticmethod
+    def _law(value: float) -> Law:
+        return UniformLaw(value)
+
+
+@dataclass(frozen=True, repr=False)
+class FromScipy(Noise):
+    """Each feature moves by a δ from a frozen univariate SciPy distribution.
+
+    On a discrete distribution P(x' < t) is strict, and x' is the float64 sum x + δ: a δ that takes x onto
+    a threshold is not below it.
+
+    Examples
+    --------
+    >>> from scipy import stats
+    >>> FromScipy(stats.t(df=5, scale=0.3))
+    FromScipy(t(df=5, scale=0.3))
+    """
+
+    frozen: Any
+
+    def __post_init__(self) -> None:
+        ScipyLaw(self.frozen)
+
+    def laws_of(self, features: Sequence[int], n_features: int, feature_names: Names) -> tuple[Law, ...]:
+        return (ScipyLaw(self.frozen),) * len(features)
+
+    def __repr__(self) -> str:
+        return f"FromScipy({_show_frozen(self.frozen)})"
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class PerFeature(Noise):
+    """A noise of its own for some features.
+
+    Parameters
+    ----------
+    noises : mapping from feature name or index to Noise
+    default : Noise, or None
+        For all other features; without it, every feature must be given.
+
+    Examples
+    --------
+    >>> PerFeature({"age": Uniform(1)}, default=Normal(0.3)).laws(2, ("age", "bmi"))
+    (UniformLaw(half_width=1.0), NormalLaw(scale=0.3))
+    """
+
+    noises: tuple[tuple[str | int, Noise], ...]
+    default: Noise | None
+
+    def __init__(self, noises: Mapping[Any, Noise], default: Noise | None = None) -> None:
+        if not isinstance(noises, Mapping):
+            raise NoiseError(
+                f"PerFeature got a {type(noises).__name__}, expected a mapping such as {{'age': Normal(0.3)}}"
+            )
+        pairs = tuple((_feature_key(key), _noise(noise, f"of {key!r}")) for key, noise in noises.items())
+        object.__setattr__(self, "noises", pairs)
+        object.__setattr__(self, "default", None if default is None else _noise(default, "default"))
+
+    def laws_of(self, features: Sequence[int], n_features: int, feature_names: Names) -> tuple[Law, ...]:
+        own = self._placed(n_features, feature_names)
+        rest = [j for j in features if j not in own]
+        if rest and self.default is None:
+            names = names_or_default(n_features, feature_names)
+            raise NoiseError(
+                f"no noise for {count(len(rest), 'feature')}: {listing(names[j] for j in rest)}; "
+                "add them, or give default="
+            )
+        others = self.default.laws_of(rest, n_features, feature_names) if self.default is not None else ()
+        laws = dict(zip(rest, others, strict=True))
+        for j in features:
+            if j in own:
+                (laws[j],) = own[j].laws_of([j], n_features, feature_names)
+        return tuple(laws[j] for j in features)
+
+    def _placed(self, n_features: int, feature_names: Names) -> dict[int, Noise]:
+        """The given noises by feature index."""
+        names = names_or_default(n_features, feature_names)
+        place: dict[str | int, int] = {name: j for j, name in enumerate(names)}
+        place |= {j: j for j in range(n_features)}
+        unknown = [key for key, _ in self.noises if key not in place]
+        if unknown:
+            raise NoiseError(
+                f"the model has no feature {listing(unknown)}; its {n_features} features are {listing(names)}"
+            )
+        placed: dict[int, Noise] = {}
+        for key, noise in self.noises:
+            if place[key] in placed:
+                raise NoiseError(f"feature {names[place[key]]!r} is given twice, by name and by index")
+            placed[place[key]] = noise
+        return placed
+
+    def __repr__(self) -> str:
+        shown = ", ".join(f"{key!r}: {noise!r}" for key, noise in self.noises)
+        default = "" if self.default is None else f", default={self.default!r}"
+        return f"PerFeature({{{shown}}}{default})"
+
+
+def _noise(noise: Any, which: str) -> Noise:
+    if not isinstance(noise, Noise):
+        raise NoiseError(f"the noise {which} is {noise!r}, expected a Noise such as Normal(0.3)")
+    return noise
+
+
+def _feature_key(key: Any) -> str | int:
+    if isinstance(key, str):
+        return key
+    if isinstance(key, bool | np.bool_) or not isinstance(key, int | np.integer):
+        raise NoiseError(f"PerFeature has the key {key!r}, expected feature names or indices")
+    return int(key)
+
+
+# ---- one number for all features, or one for each ------------------------------------------------
+
+
+class _Numbers(ABC):
+    """A positive number for each feature, 0 for one that stays."""
+
+    @abstractmethod
+    def of(self, features: Sequence[int], n_features: int, feature_names: Names) -> list[float]: ...
+
+    @abstractmethod
+    def show(self) -> str:
+        """For `repr`: arguments of the class, or a call that begins with a dot."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Same(_Numbers):
+    value: float
+
+    def of(self, features: Sequence[int], n_features: int, feature_names: Names) -> list[float]:
+        return [self.value] * len(features)
+
+    def show(self) -> str:
+        return repr(self.value)
+
+
+@dataclass(frozen=True, slots=True)
+class _ByPlace(_Numbers):
+    values: tuple[float, ...]
+    what: str
+
+    def of(self, features: Sequence[int], n_features: int, feature_names: Names) -> list[float]:
+        if len(self.values) != n_features:
+            raise NoiseError(
+                f"{self.what} has {count(len(self.values), 'value')}, the model has "
+                f"{count(n_features, 'feature')}; give one for all, or one per feature"
+            )
+        return [self.values[j] for j in features]
+
+    def show(self) -> str:
+        return f"[{_shortened(list(map(repr, self.values)))}]"
+
+
+@dataclass(frozen=True, slots=True)
+class _ByName(_Numbers):
+    names: tuple[str, ...]
+    values: tuple[float, ...]
+    what: str
+
+    def of(self, features: Sequence[int], n_features: int, feature_names: Names) -> list[float]:
+        names = names_or_default(n_features, feature_names)
+        value = dict(zip(self.names, self.values, strict=True))
+        missing = [names[j] for j in features if names[j] not in value]
+        unknown = [name for name in self.names if name not in set(names)]
+        if missing or unknown:
+            lacks = f"lacks the model's features {listing(missing)}" if missing else ""
+            has = f"names {listing(unknown)}, which the model does not have" if unknown else ""
+            raise NoiseError(
+                f"{self.what} {' and '.join(filter(None, (lacks, has)))}; "
+                f"the model's {n_features} features are {listing(names)}"
+            )
+        return [value[names[j]] for j in features]
+
+    def show(self) -> str:
+        pairs = zip(self.names, self.values, strict=True)
+        return f"{{{_shortened([f'{name!r}: {value!r}' for name, value in pairs])}}}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Measured(_Numbers):
+    """Numbers found from the columns of a table, which may hold more than the model's features."""
+
+    names: Names
+    numbered: bool  # names are only 0, 1, 2, ...
+    values: tuple[float, ...]
+    refused: tuple[str, ...]  # why a column has no number, else ""; an error only if the model needs it
+    factor: float
+
+    def of(self, features: Sequence[int], n_features: int, feature_names: Names) -> list[float]:
+        place = self._places(features, n_features, feature_names)
+        for j in place:
+            if self.refused[j]:
+                raise NoiseError(f"no scale relative to X: {self.refused[j]}")
+        return [self.values[j] for j in place]
+
+    def _places(self, features: Sequence[int], n_features: int, feature_names: Names) -> list[int]:
+        own = self.names
+        if own is not None and feature_names is not None and by_name(own, self.numbered, feature_names):
+            place = {name: j for j, name in enumerate(own)}
+            missing = [feature_names[j] for j in features if feature_names[j] not in place]
+            if missing:
+                raise NoiseError(
+                    f"the table given to relative() lacks {count(len(missing), 'feature')} of the model: "
+                    f"{listing(missing)}; it has {listing(own)}"
+                )
+            return [place[feature_names[j]] for j in features]
+        if len(self.values) != n_features:
+            raise NoiseError(
+                f"the table given to relative() has {count(len(self.values), 'column')}, the model "
+                f"has {count(n_features, 'feature')}, and without names on both sides they go by position"
+            )
+        return list(features)
+
+    def show(self) -> str:
+        return f".relative(<{count(len(self.values), 'column')}>, {self.factor!r})"
+
+
+_SHOWN: Final = 6
+
+
+def _shortened(items: list[str]) -> str:
+    return ", ".join(items if len(items) <= _SHOWN else [*items[:_SHOWN], "..."])
+
+
+def _read_numbers(value: Any, what: str) -> _Numbers:
+    labels: Any = getattr(value, "index", None)  # a method on lists, text labels on a pandas Series
+    if isinstance(value, Mapping) or (hasattr(labels, "dtype") and all(isinstance(v, str) for v in labels)):
+        return _read_named(list(value.items()), what)
+    try:
+        dimensions = np.ndim(value)
+    except ValueError:  # a ragged list
+        dimensions = 2
+    if dimensions > 1 or isinstance(value, str | bytes | Set):
+        raise NoiseError(f"{what} is {reprlib.repr(value)}, expected a positive number, or one per feature")
+    if dimensions == 1:
+        return _ByPlace(tuple(_positive(v, f"{what}[{j}]") for j, v in enumerate(value)), what)
+    return _Same(_positive(value, what))
+
+
+def _read_named(pairs: list[tuple[Any, Any]], what: str) -> _ByName:
+    strange = [name for name, _ in pairs if not isinstance(name, str)]
+    if strange:
+        raise NoiseError(f"{what} has the key {strange[0]!r}, expected feature names")
+    names = tuple(name for name, _ in pairs)
+    if len(set(names)) < len(names):
+        raise NoiseError(f"{what} names a feature more than once: {listing(names)}")
+    return _ByName(names, tuple(_positive(v, f"{what}[{name!r}]") for name, v in pairs), what)
+
+
+def _positive(value: Any, what: str) -> float:
+    given = value.item() if isinstance(value, np.ndarray | np.generic) and np.ndim(value) == 0 else value
+    if isinstance(given, bool) or not isinstance(given, numbers.Real):
+        raise NoiseError(f"{what} is {value!r} ({type(value).__name__}), expected a positive number")
+    try:
+        number = float(given)
+    except OverflowError:
+        number = float("inf")
+    if not 0 < number < float("inf"):
+        raise NoiseError(f"{what} is {given!r}, expected a positive finite number")
+    return number
+
+
+# ---- scales relative to a table ------------------------------------------------------------------
+
+
+def _measure(X: Any, factor: float) -> _Measured:
+    try:
+        columns = open_columns(X)
+    except TableError as error:
+        raise NoiseError(f"no scale relative to X: {error}") from None
+    if columns.n_rows == 0:
+        raise NoiseError("no scale relative to X: it has no rows")
+    labels = [repr(name) for name in columns.names or range(columns.n_columns)]
+    found = [_scale(columns, j, factor, f"column {labels[j]}") for j in range(columns.n_columns)]
+    still = [labels[j] for j, (scale, _) in enumerate(found) if scale == 0]
+    if still:
+        more = f", ... ({len(still)} in all)" if len(still) > _SHOWN else ""
+        warnings.warn(
+            f"{count(len(still), 'column')} of X, constant or without values, will not be moved: "
+            f"{', '.join(still[:_SHOWN])}{more}",
+            UserWarning,
+            stacklevel=3,  # where the user called relative()
+        )
+    scales, refused = tuple(scale for scale, _ in found), tuple(reason for _, reason in found)
+    return _Measured(columns.names, columns.numbered, scales, refused, factor)
+
+
+def _scale(columns: Columns, j: int, factor: float, label: str) -> tuple[float, str]:
+    """factor times the standard deviation, 0 if there is none, and why there cannot be a number."""
+    try:
+        values = columns.column(j)
+    except TableError as error:
+        return float("nan"), str(error)
+    values = values[~np.isnan(values)]
+    if np.isinf(values).any():
+        return float("nan"), f"{label} holds an infinite value; mark it missing (NaN) or clip it"
+    if len(values) == 0 or values.min() == values.max():  # the computed deviation might not be 0
+        return 0.0, ""
+    scale = factor * _deviation(values)
+    if not 0 < scale < float("inf"):
+        return float("nan"), f"{label} has the scale {scale}, beyond the range of float64"
+    return scale, ""
+
+
+def _deviation(values: FloatArray) -> float:
+    """Population standard deviation; dividing by a power of 2 is exact and keeps squares in range."""
+    _, exponent = np.frexp(np.abs(values).max())
+    scaled = np.ldexp(values, -int(exponent))
+    return float(np.ldexp(scaled.std(), int(exponent)))
+
+
+# ---- tails to the last digits --------------------------------------------------------------------
+
+# A normal P(δ >= z) falls so steeply that an error of one ulp in z or in z² costs about z² ulps of the
+# probability, 500 ulps at 1e-100. So z and z² are carried as sums of two floats (value, error).
+
+_FAR: Final = 40.0  # beyond it a normal tail is 0 in float64
+
+
+def _difference(a: FloatArray, b: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """a - b, rounded, and what rounding lost (Knuth's two-sum)."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        value = a - b
+        back = value - a
+        error = (a - (value - back)) - (b + back)
+    return value, np.where(np.isfinite(error), error, 0.0)
+
+
+def _distance(x: FloatArray, thresholds: FloatArray, scale: float) -> tuple[FloatArray, FloatArray, float]:
+    """thresholds - x, what rounding lost, and scale, all divided by the power of 2 just above scale.
+
+    That division is exact, or else what it loses is nothing beside scale, and it prevents overflow.
+    """
+    mantissa, exponent = np.frexp(scale)
+    first = max(int(exponent), 0)  # a large scale divides before the difference, which might overflow
+    a, b = np.ldexp(thresholds, -first)[None, :], np.ldexp(x, -first)[:, None]
+    value, error = _difference(a, b)
+    with np.errstate(over="ignore"):  # far beyond the reach of a small scale
+        rest = first - int(exponent)
+        return np.ldexp(value, rest), np.ldexp(error, rest), float(mantissa)
+
+
+def _product(a: FloatArray, b: FloatArray | float) -> tuple[FloatArray, FloatArray]:
+    """a · b, rounded, and what rounding lost (Dekker's product)."""
+    (a_high, a_low), (b_high, b_low) = _halves(a), _halves(np.asarray(b))
+    value = a * b
+    return value, ((a_high * b_high - value) + a_high * b_low + a_low * b_high) + a_low * b_low
+
+
+def _halves(a: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """a as a sum of two floats of 26 bits, whose products are exact."""
+    wide = 134217729.0 * a  # 2**27 + 1
+    high = wide - (wide - a)
+    return high, a - high
+
+
+def _quotient(value: FloatArray, error: FloatArray, by: float) -> tuple[FloatArray, FloatArray]:
+    """(value + error) / by, and what rounding lost; a value beyond ±_FAR is as good as ±_FAR."""
+    error = np.where(np.abs(value) > _FAR, 0.0, error)
+    value = np.clip(value, -_FAR, _FAR)
+    q = value / by
+    product, product_error = _product(q, by)
+    return q, (((value - product) - product_error) + error) / by
+
+
+def _normal_tail(z: FloatArray, z_error: FloatArray) -> FloatArray:
+    """P(Z >= z + z_error) for a standard normal Z, to a few ulps."""
+    from scipy.special import erfcx, ndtr  # type: ignore[import-untyped,unused-ignore]  # slow to import
+
+    square, square_error = _product(z, z)
+    correction = np.exp(-(0.5 * square_error + z * z_error))
+    right = 0.5 * erfcx(np.maximum(z, 0.0) * np.sqrt(0.5)) * np.exp(-0.5 * square) * correction
+    tail: FloatArray = np.where(z > 0, right, ndtr(-z))
+    return tail
+
+
+# ---- SciPy's distributions, recognised by their attributes: importing scipy.stats takes long -------
+
+_FREEZE: Final = "expected a frozen univariate SciPy distribution such as scipy.stats.norm(scale=0.3)"
+
+
+def _check_frozen(frozen: Any) -> None:
+    if hasattr(frozen, "freeze") and not hasattr(frozen, "dist"):
+        name = getattr(frozen, "name", None) or type(frozen).__name__
+        raise NoiseError(f"the distribution {name} is not frozen; call it first, as in {name}(...)")
+    if not all(hasattr(frozen, part) for part in ("cdf", "sf", "dist", "args", "kwds")):
+        raise NoiseError(f"FromScipy got {frozen!r} ({type(frozen).__name__}), {_FREEZE}")
+    shape = np.shape(frozen.cdf(0.0))
+    if shape:
+        raise NoiseError(
+            f"{_show_frozen(frozen)} has parameters of shape {shape}; give each feature a distribution "
+            "of its own with PerFeature"
+        )
+    with np.errstate(invalid="ignore"):  # loc=inf
+        support = frozen.support()
+    if np.isnan(support).any():
+        raise NoiseError(f"the support of {_show_frozen(frozen)} is NaN: invalid parameters?")
+
+
+def _show_frozen(frozen: Any) -> str:
+    name = getattr(frozen.dist, "name", None) or type(frozen.dist).__name__
+    parts = [repr(value) for value in frozen.args] + [
+        f"{key}={value!r}" for key, value in frozen.kwds.items()
+    ]
+    return f"{name}({', '.join(parts)})"
+
+
+def _location(frozen: Any) -> tuple[tuple[Any, ...], dict[str, Any], float]:
+    """Shape parameters and loc of a frozen discrete distribution."""
+    n_shapes = frozen.dist.numargs
+    shapes, rest = frozen.args[:n_shapes], frozen.args[n_shapes:]
+    named = {key: value for key, value in frozen.kwds.items() if key != "loc"}
+    return shapes, named, float(rest[0] if rest else frozen.kwds.get("loc", 0.0))
+
+
+def _lattice_tails(frozen: Any, x: FloatArray, thresholds: FloatArray) -> tuple[Any, Any]:
+    """δ = loc + k for integers k: find the first k that takes x to the threshold, then ask SciPy."""
+    shapes, named, loc = _location(frozen)
+    first = np.ceil(thresholds - x - loc)
+    # t - x - loc may round across an integer; the definition is the sum itself.
+    first = np.where(x + (first - 1 + loc) >= thresholds, first - 1, first)
+    first = np.where(x + (first + loc) < thresholds, first + 1, first)
+    # Without loc: SciPy's floor(k + loc - loc) may fall short of k.
+    return frozen.dist.cdf(first - 1, *shapes, **named), frozen.dist.sf(first - 1, *shapes, **named)
+
+
+def _listed_tails(frozen: Any, x: FloatArray, thresholds: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """A distribution given by its values and probabilities (rv_discrete(values=...))."""
+    *_, loc = _location(frozen)
+    delta, p = np.asarray(frozen.dist.xk) + loc, np.asarray(frozen.dist.pk, dtype=np.float64)
+    to_the_left = np.concatenate([[0.0], np.cumsum(p)])
+    to_the_right = np.concatenate([np.cumsum(p[::-1])[::-1], [0.0]])
+    first = np.array([np.searchsorted(row + delta, thresholds) for row in x], dtype=np.intp)
+    first = first.reshape(len(x), len(thresholds))
+    return np.minimum(to_the_left[first], 1.0), np.minimum(to_the_right[first], 1.0)

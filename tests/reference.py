@@ -1,0 +1,326 @@
+"""Slow twins of the engine: every number it gives, computed the way the definition reads.
+
+    PG²(x, S) = E[(f(x') − f(x))²]      x'_i perturbed for i ∈ S, x'_i = x_i otherwise
+
+`gap_by_definition` sums over the cells that x' may fall in, `gap_by_pairs` over pairs of leaves. Both are
+generic: with `number=Fraction` (the default) they make no rounding error at all on top of the tails they
+are given, with an `mpmath` number as little as asked for. `gap_in_longdouble` is the second one, vectorised
+for models of the paper's size. Rankings and scores are written on top of any of them.
+
+Nothing here uses the engine, and all of it may be slow.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cache
+from typing import Any
+
+import mpmath
+import numpy as np
+
+from predgap.ensemble import LEAF, Ensemble
+
+Number = Any  # float, Fraction or an mpmath number
+Tails = Callable[[int, float, Sequence[float]], tuple[Sequence[Number], Sequence[Number]]]
+"""(feature, x, thresholds) -> P(x' < t), P(x' >= t) for each threshold."""
+
+HIGH = mpmath.mp.clone()
+HIGH.dps = 60
+
+ULP = 2.0**-52
+
+
+# --- the perturbed features of a row ------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Axis:
+    """A perturbed feature of one row: its thresholds, and how likely x' falls on either side of each."""
+
+    x: float
+    below: dict[float, Number]  # threshold t -> P(x' < t), with -inf -> 0; ascending
+    above: dict[float, Number]  # threshold t -> P(x' >= t), with +inf -> 0; ascending
+
+    def mass(self, left: float, right: float) -> Number:
+        """P(left <= x' < right), from tails on their own side of x: they keep their digits."""
+        if left >= right:
+            return 0
+        if right <= self.x:
+            return self.below[right] - self.below[left]
+        if left > self.x:
+            return self.above[left] - self.above[right]
+        return 1 - self.below[left] - self.above[right]
+
+    def cells(self) -> list[tuple[float, float]]:
+        """The half-open intervals that the thresholds cut the axis into."""
+        ends = [*self.below, math.inf]
+        return list(itertools.pairwise(ends))
+
+
+def perturbed(
+    ensemble: Ensemble, x: Any, subset: Iterable[int], tails: Tails, number: Number
+) -> dict[int, Axis]:
+    """The features of the subset that move: a missing value stays missing, an infinite one stays put."""
+    axes = {}
+    for j in sorted(set(subset)):
+        if math.isfinite(x[j]):
+            thresholds = thresholds_of(ensemble, j)
+            below, above = tails(j, float(x[j]), thresholds)
+            axes[j] = Axis(
+                float(x[j]),
+                {-math.inf: number(0)} | dict(zip(thresholds, map(number, below), strict=True)),
+                dict(zip(thresholds, map(number, above), strict=True)) | {math.inf: number(0)},
+            )
+    return axes
+
+
+def thresholds_of(ensemble: Ensemble, feature: int) -> list[float]:
+    return [float(t) for t in np.unique(ensemble.threshold[ensemble.feature == feature])]
+
+
+def tails_of(noise: Any, ensemble: Ensemble) -> Tails:
+    """The tails that a noise gives, in double precision, as the engine sees them."""
+    laws = noise.laws(ensemble.n_features, ensemble.names)
+
+    def tails(feature: int, x: float, thresholds: Sequence[float]) -> tuple[Sequence[float], Sequence[float]]:
+        below, above = laws[feature].tails(np.array([x]), np.array(thresholds, dtype=np.float64))
+        return [float(p) for p in below[0]], [float(p) for p in above[0]]
+
+    return tails
+
+
+def normal_tails(scale: float | Sequence[float]) -> Tails:
+    """Tails of x' = x + N(0, scale²) to 60 digits, owing nothing to the library; `number` is `HIGH.mpf`."""
+
+    def tails(feature: int, x: float, thresholds: Sequence[float]) -> tuple[list[Number], list[Number]]:
+        sigma = HIGH.mpf(float(scale[feature] if np.ndim(scale) else scale))
+        z = [(HIGH.mpf(t) - HIGH.mpf(x)) / sigma for t in thresholds]
+        return [_normal_cdf(v) for v in z], [_normal_cdf(-v) for v in z]
+
+    return tails
+
+
+@cache
+def _normal_cdf(z: Number) -> Number:
+    return HIGH.erfc(-z / HIGH.sqrt(2)) / 2
+
+
+# --- the gap of one row and one subset ----------------------------------------------------------------
+
+
+def gap_by_definition(
+    ensemble: Ensemble,
+    x: Any,
+    subset: Iterable[int],
+    tails: Tails,
+    *,
+    number: Number = Fraction,
+    of: Callable[[Number], Number] = lambda residual: residual,
+) -> Number:
+    """E[(Σ_t g_t)²] with g_t = T_t(x') − T_t(x): probability × squared change, over all cells of x'.
+
+    `of=abs` gives E[(Σ_t |g_t|)²], the size that rounding errors are measured against.
+    """
+    x = ensemble.cast(np.asarray(x)[None, :])[0]
+    axes = perturbed(ensemble, x, subset, tails, number)
+    here = tree_values(ensemble, x, number)
+    total = number(0)
+    for combination in itertools.product(*(axis.cells() for axis in axes.values())):
+        point, probability = x.copy(), number(1)
+        for (j, axis), (left, right) in zip(axes.items(), combination, strict=True):
+            point[j] = left  # stands for its cell: all of it goes the same way in every tree
+            probability *= axis.mass(left, right)
+        there = tree_values(ensemble, point, number)
+        change = sum((of(b - a) for a, b in zip(here, there, strict=True)), number(0))
+        total += probability * change**2
+    return total
+
+
+def gap_by_pairs(
+    ensemble: Ensemble,
+    x: Any,
+    subset: Iterable[int],
+    tails: Tails,
+    *,
+    number: Number = Fraction,
+    of: Callable[[Number], Number] = lambda residual: residual,
+) -> Number:
+    """Σ_{u,v} g_u g_v P(x' ∈ box of u and box of v), over pairs of leaves of all trees."""
+    x = ensemble.cast(np.asarray(x)[None, :])[0]
+    axes = perturbed(ensemble, x, subset, tails, number)
+    leaves = [(of(residual), box) for residual, box in reachable(ensemble, x, axes, number) if residual != 0]
+    total = number(0)
+    for (g_u, u), (g_v, v) in itertools.product(leaves, repeat=2):
+        probability = number(1)
+        for j in u.keys() | v.keys():
+            left, right = intersection(u.get(j, EVERYWHERE), v.get(j, EVERYWHERE))
+            probability *= axes[j].mass(left, right)
+            if probability == 0:
+                break
+        total += g_u * g_v * probability
+    return total
+
+
+def tree_values(ensemble: Ensemble, point: Any, number: Number) -> list[Number]:
+    return [number(ensemble.value[leaf_of(ensemble, root, point), 0]) for root in ensemble.root]
+
+
+def leaf_of(ensemble: Ensemble, node: int, point: Any) -> int:
+    """The leaf that a point reaches below a node."""
+    if ensemble.feature[node] == LEAF:
+        return int(node)
+    value = point[ensemble.feature[node]]
+    goes_left = ensemble.default_left[node] if math.isnan(value) else value < ensemble.threshold[node]
+    return leaf_of(ensemble, ensemble.left[node] if goes_left else ensemble.right[node], point)
+
+
+Interval = tuple[float, float]  # half-open
+EVERYWHERE: Interval = (-math.inf, math.inf)
+
+
+def intersection(a: Interval, b: Interval) -> Interval:
+    return max(a[0], b[0]), min(a[1], b[1])
+
+
+def reachable(
+    ensemble: Ensemble, x: Any, axes: dict[int, Axis], number: Number
+) -> Iterator[tuple[Number, dict[int, Interval]]]:
+    """Residual and box of each leaf that x' can reach; at unperturbed splits x decides."""
+
+    def walk(node: int, box: dict[int, Interval]) -> Iterator[tuple[int, dict[int, Interval]]]:
+        j, t = int(ensemble.feature[node]), float(ensemble.threshold[node])
+        if j == LEAF:
+            yield node, box
+        elif j in axes:
+            for child, side in ((ensemble.left, (-math.inf, t)), (ensemble.right, (t, math.inf))):
+                left, right = intersection(box.get(j, EVERYWHERE), side)
+                if left < right:
+                    yield from walk(int(child[node]), box | {j: (left, right)})
+        else:
+            goes_left = ensemble.default_left[node] if math.isnan(x[j]) else x[j] < t
+            yield from walk(int(ensemble.left[node] if goes_left else ensemble.right[node]), box)
+
+    for root in ensemble.root:
+        here = number(ensemble.value[leaf_of(ensemble, int(root), x), 0])
+        for leaf, box in walk(int(root), {}):
+            yield number(ensemble.value[leaf, 0]) - here, box
+
+
+def gap_in_longdouble(
+    ensemble: Ensemble,
+    x: Any,
+    subset: Iterable[int],
+    tails: Tails,
+    *,
+    number: Number = HIGH.mpf,
+    of: Callable[[Number], Number] = lambda residual: residual,
+) -> np.longdouble:
+    """`gap_by_pairs` with 64 bits of mantissa and a range down to 1e-4900, fast enough for real models.
+
+    Every mass is a sum of cells, each known to full precision: no mass loses digits, however small.
+    """
+    x = ensemble.cast(np.asarray(x)[None, :])[0]
+    axes = perturbed(ensemble, x, subset, tails, number)
+    weight: dict[frozenset[tuple[int, Interval]], np.longdouble] = {}  # leaves of equal boxes count as one
+    for residual, box in reachable(ensemble, x, axes, np.longdouble):
+        key = frozenset(box.items())
+        weight[key] = weight.get(key, np.longdouble(0)) + of(residual)
+    g = np.array(list(weight.values()), dtype=np.longdouble)
+    joint = np.ones((len(g), len(g)), dtype=np.longdouble)
+    for j, axis in axes.items():
+        intervals = [dict(box).get(j, EVERYWHERE) for box in weight]
+        distinct = sorted(set(intervals))
+        place = np.array([distinct.index(interval) for interval in intervals], dtype=np.intp)
+        joint *= joint_masses(axis, distinct)[np.ix_(place, place)]
+    return g @ (joint @ g) if len(g) else np.longdouble(0)
+
+
+def joint_masses(axis: Axis, intervals: Sequence[Interval]) -> np.ndarray:
+    """P(x' in both) for each pair of intervals."""
+    ends = [*axis.below, math.inf]
+    place = {end: k for k, end in enumerate(ends)}
+    cells = [to_longdouble(axis.mass(left, right)) for left, right in axis.cells()]
+    mass = np.zeros((len(ends), len(ends)), dtype=np.longdouble)  # of [ends[i], ends[k])
+    for i in range(len(cells)):
+        mass[i, i + 1 :] = np.cumsum(cells[i:])
+    left = np.array([place[a] for a, _ in intervals])
+    right = np.array([place[b] for _, b in intervals])
+    return mass[np.maximum.outer(left, left), np.minimum.outer(right, right)]
+
+
+def to_longdouble(value: Number) -> np.longdouble:
+    """The nearest longdouble of a Fraction or an mpmath number, far below the range of float too."""
+    if isinstance(value, Fraction):
+        value = HIGH.mpf(value.numerator) / HIGH.mpf(value.denominator)
+    mantissa, exponent = HIGH.frexp(value)
+    high = float(mantissa)
+    return np.ldexp(np.longdouble(high) + np.longdouble(float(mantissa - high)), int(exponent))
+
+
+def rounding_bound(gap: Number, size: Number) -> float:
+    """How far the engine may be off: 1e-12 · PG² plus a few ulps of size = E[(Σ_t |g_t|)²]."""
+    return 1e-12 * abs(float(gap)) + 8 * ULP * float(size)
+
+
+# --- scores and rankings, on top of any gap -------------------------------------------------------------
+
+Gap = Callable[[Sequence[int]], Number]
+"""The gap of one row, as a function of the subset."""
+
+
+def curve(gap: Gap, ranking: Sequence[int]) -> list[Number]:
+    """The gaps of the prefixes."""
+    return [gap(ranking[:k]) for k in range(1, len(ranking) + 1)]
+
+
+def pgi2(gap: Gap, ranking: Sequence[int]) -> Number:
+    return sum(curve(gap, ranking)) / len(ranking)
+
+
+def pgu2(gap: Gap, ranking: Sequence[int]) -> Number:
+    return pgi2(gap, ranking[::-1])
+
+
+def first_of_the_best(gaps: dict[int, Number], bound: dict[int, float]) -> int:
+    """The lowest index whose gap is the highest, or differs from it by less than the bound: a tie."""
+    best = max(gaps, key=lambda i: gaps[i])
+    return min(i for i in gaps if gaps[best] - gaps[i] <= bound[best])
+
+
+def greedy(gap: Gap, bound: Gap, d: int) -> tuple[list[int], list[Number]]:
+    """π(l+1) = argmax_i PG²(x, {π(1..l)} ∪ {i}); scores are marginal gains, by feature."""
+    order: list[int] = []
+    scores: list[Number] = [0] * d
+    while len(order) < d:
+        unions = {i: [*order, i] for i in range(d) if i not in order}
+        winner = first_of_the_best(
+            {i: gap(union) for i, union in unions.items()}, {i: bound(union) for i, union in unions.items()}
+        )
+        scores[winner] = gap(unions[winner]) - gap(order)
+        order.append(winner)
+    return order, scores
+
+
+def single(gap: Gap, bound: Gap, d: int) -> tuple[list[int], list[Number]]:
+    """By each feature's own gap, which is its score."""
+    order: list[int] = []
+    while len(order) < d:
+        rest = [i for i in range(d) if i not in order]
+        order.append(first_of_the_best({i: gap([i]) for i in rest}, {i: bound([i]) for i in rest}))
+    return order, [gap([i]) for i in range(d)]
+
+
+# --- sampling ------------------------------------------------------------------------------------------
+
+
+def monte_carlo(ensemble: Ensemble, x: Any, subset: Iterable[int], deltas: np.ndarray) -> tuple[float, float]:
+    """Mean of (f(x + δ) − f(x))² over the drawn rows δ (n, d), and the standard error of that mean."""
+    x = np.asarray(x, dtype=np.float64)
+    moves = np.isin(np.arange(len(x)), list(subset))
+    squares = (ensemble.predict(x + np.where(moves, deltas, 0.0)) - ensemble.predict(x[None, :])) ** 2
+    return float(squares.mean()), float(squares.std(ddof=1) / math.sqrt(len(squares)))

@@ -1,0 +1,291 @@
+"""Hypothesis strategies: small ensembles full of corner cases, rows at their thresholds, subsets, noises.
+
+`problems()` draws all four together; `dyadic_problems()` does so with numbers of few bits, for which every
+sum and product the engine could form is exact in double precision.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from hypothesis import strategies as st
+from scipy import stats
+
+from predgap import noise as noises_of
+from predgap.ensemble import LEAF, Ensemble
+
+# --- trees ----------------------------------------------------------------------------------------------
+
+Tree = Any
+"""A leaf value (or a tuple of them), or a `Split`."""
+
+
+@dataclass(frozen=True)
+class Split:
+    feature: int
+    threshold: float
+    left: Tree
+    right: Tree
+    default_left: bool = True
+
+
+def ensemble_of(
+    trees: Sequence[Tree],
+    n_features: int,
+    *,
+    targets: Sequence[int] | None = None,
+    n_outputs: int = 1,
+    **options: Any,
+) -> Ensemble:
+    """Node arrays of trees written as nested splits."""
+    rows: list[list[Any]] = []  # feature, threshold, left, right, default_left, value
+
+    def add(tree: Tree) -> int:
+        node = len(rows)
+        rows.append([LEAF, 0.0, LEAF, LEAF, False, None])
+        if isinstance(tree, Split):
+            rows[node] = [tree.feature, tree.threshold, 0, 0, tree.default_left, None]
+            rows[node][2], rows[node][3] = add(tree.left), add(tree.right)
+        else:
+            rows[node][5] = np.atleast_1d(tree)
+        return node
+
+    root = [add(tree) for tree in trees]
+    width = max((len(row[5]) for row in rows if row[5] is not None), default=1)
+    columns = list(zip(*rows, strict=True)) if rows else [()] * 6
+    return Ensemble(
+        root=root,
+        feature=columns[0],
+        threshold=columns[1],
+        left=columns[2],
+        right=columns[3],
+        default_left=columns[4],
+        value=np.array([np.zeros(width) if v is None else v for v in columns[5]]).reshape(-1, width),
+        target=targets if targets is not None else [0] * len(root),
+        bias=np.arange(1.0, 1.0 + n_outputs),
+        n_features=n_features,
+        **options,
+    )
+
+
+def random_ensemble(
+    rng: np.random.Generator, *, n_trees: int, depth: int, n_features: int, used: Sequence[int] | None = None
+) -> Ensemble:
+    """Full trees with normal thresholds and leaves: larger than hypothesis would draw."""
+    features = np.arange(n_features) if used is None else np.asarray(used)
+
+    def grow(levels: int) -> Tree:
+        if levels == 0:
+            return rng.normal()
+        return Split(
+            int(rng.choice(features)), rng.normal(), grow(levels - 1), grow(levels - 1), bool(rng.integers(2))
+        )
+
+    return ensemble_of([grow(depth) for _ in range(n_trees)], n_features)
+
+
+def chain(rng: np.random.Generator, features: Sequence[int]) -> Tree:
+    """A tree as deep as the list is long: every split has a leaf on one side."""
+    tree: Tree = rng.normal()
+    for feature in features:
+        sides = [tree, rng.normal()]
+        if rng.integers(2):
+            sides.reverse()
+        tree = Split(feature, rng.normal(), *sides)
+    return tree
+
+
+GRID = (-1.5, -1.0, -0.0, 0.0, 0.1, 0.25, 1.0, 2.0)  # 0.1 is not a float32
+PLAIN = (-2.0, -0.7, 0.0, 0.3, 1.0, 1.0 + 2.0**-40, 3.1)
+WIDE = tuple(mantissa * 10.0**k for mantissa in (-3.7, -1.0, 1.0, 3.7) for k in (-8, -3, 0, 4, 8))
+DYADIC_GRID = (-1.0, -0.5, -0.0, 0.0, 0.5, 1.0)
+DYADIC = (-3.0, -1.0, -0.5, 0.0, 0.5, 1.0, 2.0)
+
+
+@st.composite
+def trees(
+    draw: st.DrawFn, features: Sequence[int], thresholds: Sequence[float], values: Any, depth: int
+) -> Tree:
+    """Any tree at all: a feature may come back on a path, and a path may contradict itself."""
+    if depth == 0 or draw(st.integers(0, 4)) == 0:
+        return draw(values)
+    below = trees(features, thresholds, values, depth - 1)
+    feature, threshold = draw(st.sampled_from(features)), draw(st.sampled_from(thresholds))
+    return Split(feature, threshold, draw(below), draw(below), draw(st.booleans()))
+
+
+@st.composite
+def ensembles(
+    draw: st.DrawFn,
+    *,
+    n_features: st.SearchStrategy[int] | None = None,
+    thresholds: Sequence[float] = GRID,
+    values: st.SearchStrategy[float] | None = None,
+    max_trees: int = 4,
+    max_depth: int = 3,
+    max_used: int = 4,
+) -> Ensemble:
+    """None to four trees over a few of the features, on a grid of thresholds that they share."""
+    d = draw(n_features if n_features is not None else st.integers(1, 5))
+    values = values if values is not None else st.sampled_from(PLAIN)
+    used = draw(st.lists(st.integers(0, d - 1), min_size=1, max_size=max_used, unique=True))
+    some = trees(used, thresholds, values, max_depth)
+    return ensemble_of(
+        draw(st.lists(some, max_size=max_trees)),
+        d,
+        row_dtype=np.dtype(draw(st.sampled_from([np.float32, np.float64]))),
+    )
+
+
+MANY_FEATURES = st.sampled_from([63, 64, 65, 70, 200])
+
+# --- rows and subsets -----------------------------------------------------------------------------------
+
+
+def points(ensemble: Ensemble, *, missing: bool = True) -> st.SearchStrategy[np.ndarray]:
+    """Rows on thresholds, one ulp off them, between them; missing and infinite values."""
+    thresholds = sorted({float(t) for t in ensemble.threshold[ensemble.feature != LEAF]} | {0.0})
+    on = st.sampled_from([*thresholds, -0.0])
+    value = st.one_of(
+        on,
+        st.builds(lambda t, up: float(np.nextafter(t, math.inf if up else -math.inf)), on, st.booleans()),
+        st.builds(lambda t, up: _next_float32(t, up), on, st.booleans()),
+        st.floats(-3, 3, width=16),
+        *([st.sampled_from([math.nan, math.inf, -math.inf])] if missing else []),
+    )
+    d = ensemble.n_features
+    if d <= 8:
+        return st.lists(value, min_size=d, max_size=d).map(np.array)
+    relevant = np.unique(ensemble.feature[ensemble.feature != LEAF])
+    return st.lists(value, min_size=len(relevant), max_size=len(relevant)).map(
+        lambda values: _placed(values, relevant, d)
+    )
+
+
+def _next_float32(t: float, up: bool) -> float:
+    return float(np.nextafter(np.float32(t), np.float32(math.inf if up else -math.inf)))
+
+
+def _placed(values: list[float], at: np.ndarray, d: int) -> np.ndarray:
+    row = np.linspace(-1.0, 1.0, d)
+    row[at] = values
+    return row
+
+
+def subsets(ensemble: Ensemble) -> st.SearchStrategy[list[int]]:
+    """Any subset; with many features, of the used ones and their neighbours."""
+    d = ensemble.n_features
+    used = np.unique(ensemble.feature[ensemble.feature != LEAF])
+    candidates = range(d) if d <= 8 else sorted({j for u in used for j in (u, (u + 1) % d)} | {0, d - 1})
+    return st.lists(st.sampled_from([int(j) for j in candidates]), unique=True)
+
+
+def mask_of(subset: Sequence[int], d: int) -> np.ndarray:
+    mask = np.zeros(d, dtype=bool)
+    mask[list(subset)] = True
+    return mask
+
+
+# --- noises ---------------------------------------------------------------------------------------------
+
+SCALES = (1e-3, 0.03, 0.3, 1.0, 7.0, 1e3)
+SKEWED = (stats.expon(), stats.gamma(2.5, loc=-2.0), stats.expon(loc=-1.0, scale=0.2), stats.gumbel_r())
+COUNTED = (stats.poisson(1.5), stats.geom(0.4, loc=-2), stats.randint(-2, 3), stats.bernoulli(0.25))
+
+
+def noises(ensemble: Ensemble) -> st.SearchStrategy[Any]:
+    """One law for all features, or one for each."""
+    d, names = ensemble.n_features, ensemble.names
+    scale = st.sampled_from(SCALES)
+    one = st.one_of(
+        scale.map(noises_of.Normal),
+        scale.map(noises_of.Uniform),
+        st.sampled_from(SKEWED).map(noises_of.FromScipy),
+        st.sampled_from(COUNTED).map(noises_of.FromScipy),
+    )
+    if d > 8:
+        return one
+    return st.one_of(
+        one,
+        st.lists(scale, min_size=d, max_size=d).map(lambda scales: noises_of.Normal(np.array(scales))),
+        st.lists(one, min_size=d, max_size=d).map(
+            lambda laws: noises_of.PerFeature(dict(zip(names, laws, strict=True)))
+        ),
+    )
+
+
+@dataclass(frozen=True)
+class JumpLaw(noises_of.Law):
+    """x' = x + one of a few offsets, with given probabilities."""
+
+    offsets: tuple[float, ...]
+    probabilities: tuple[float, ...]
+
+    def tails(self, x: np.ndarray, thresholds: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        is_below = (x[:, None] + np.array(self.offsets))[:, None, :] < thresholds[None, :, None]
+        return is_below @ np.array(self.probabilities), ~is_below @ np.array(self.probabilities)
+
+
+@dataclass(frozen=True)
+class Jumps(noises_of.Noise):
+    """A law of its own for each feature."""
+
+    jumps: tuple[JumpLaw, ...]
+
+    def laws_of(self, features: Sequence[int], n_features: int, feature_names: Any) -> tuple[JumpLaw, ...]:
+        return tuple(self.jumps[j] for j in features)
+
+
+@st.composite
+def jumps(draw: st.DrawFn, d: int) -> Jumps:
+    """Offsets in halves, probabilities in quarters."""
+    offset = st.integers(-4, 4).map(lambda k: k / 2)
+    laws = []
+    for _ in range(d):
+        cuts = sorted(draw(st.lists(st.integers(0, 4), max_size=3)))
+        quarters = np.diff([0, *cuts, 4])
+        laws.append(JumpLaw(tuple(draw(offset) for _ in quarters), tuple(q / 4 for q in quarters)))
+    return Jumps(tuple(laws))
+
+
+# --- all together ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Problem:
+    ensemble: Ensemble
+    X: np.ndarray
+    subset: list[int]
+    noise: Any
+
+    @property
+    def mask(self) -> np.ndarray:
+        return mask_of(self.subset, self.ensemble.n_features)
+
+
+@st.composite
+def problems(draw: st.DrawFn, *, max_rows: int = 2, missing: bool = True, **options: Any) -> Problem:
+    ensemble = draw(ensembles(**options))
+    rows = draw(st.lists(points(ensemble, missing=missing), min_size=1, max_size=max_rows))
+    return Problem(ensemble, np.array(rows), draw(subsets(ensemble)), draw(noises(ensemble)))
+
+
+@st.composite
+def dyadic_problems(draw: st.DrawFn, *, n_features: st.SearchStrategy[int] | None = None) -> Problem:
+    """At most four moving features, probabilities in quarters, leaves in halves: all sums are exact."""
+    ensemble = draw(
+        ensembles(
+            n_features=n_features if n_features is not None else st.integers(1, 4),
+            thresholds=DYADIC_GRID,
+            values=st.sampled_from(DYADIC),
+        )
+    )
+    d = ensemble.n_features
+    special = st.sampled_from([math.nan, math.inf, -math.inf])
+    value = st.one_of(st.integers(-6, 6).map(lambda k: k / 4), special)
+    rows = draw(st.lists(st.lists(value, min_size=d, max_size=d), min_size=1, max_size=2))
+    return Problem(ensemble, np.array(rows), draw(subsets(ensemble)), draw(jumps(d)))

@@ -1,0 +1,610 @@
+"""The engine against its slow twins: both strategies, and whatever the planner picks."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from fractions import Fraction
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+import reference
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from reference import gap_by_definition, gap_by_pairs, gap_in_longdouble, rounding_bound, tails_of
+from strategies import (
+    MANY_FEATURES,
+    WIDE,
+    Problem,
+    Split,
+    chain,
+    dyadic_problems,
+    ensemble_of,
+    mask_of,
+    problems,
+    random_ensemble,
+)
+
+from predgap import Explainer, Normal, Uniform
+from predgap.ensemble import LEAF, Ensemble
+
+STRATEGIES = ("terms", "pairs", None)
+every_strategy = pytest.mark.parametrize("strategy", STRATEGIES)
+any_strategy = st.sampled_from(STRATEGIES)
+
+LANES = 8  # rows that the kernels take together
+
+
+def explainer_of(problem: Problem, strategy: str | None, **options: Any) -> Explainer:
+    return Explainer(problem.ensemble, problem.noise, _strategy=strategy, **options)
+
+
+class Row:
+    """One row of a problem: its exact gaps and the engine's allowance, as functions of the subset."""
+
+    def __init__(
+        self, ensemble: Ensemble, noise: Any, x: np.ndarray, twin: Callable[..., Any] = gap_by_pairs
+    ) -> None:
+        tails = tails_of(noise, ensemble)
+        self._gap = cache(lambda subset: twin(ensemble, x, subset, tails))
+        self._size = cache(lambda subset: twin(ensemble, x, subset, tails, of=abs))
+
+    def gap(self, subset: Sequence[int]) -> Any:
+        return self._gap(frozenset(int(j) for j in subset))
+
+    def bound(self, subset: Sequence[int]) -> float:
+        return rounding_bound(self.gap(subset), self._size(frozenset(int(j) for j in subset)))
+
+    def assert_gap(self, found: float, subset: Sequence[int]) -> None:
+        error = abs(float(found - float(self.gap(subset))))
+        assert error <= self.bound(subset), (
+            f"gap of {sorted(subset)}: {found!r}, exact {float(self.gap(subset))!r}, "
+            f"off by {error:.2e}, allowed {self.bound(subset):.2e}"
+        )
+
+
+def rows_of(problem: Problem) -> list[Row]:
+    return [Row(problem.ensemble, problem.noise, x) for x in problem.X]
+
+
+def same_bits(a: np.ndarray, b: np.ndarray) -> bool:
+    return a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()
+
+
+# --- the twins themselves -------------------------------------------------------------------------------
+
+
+@given(problems(max_rows=1), st.sampled_from([abs, lambda g: g]))
+def test_the_twins_agree_to_the_last_digit(problem, of):
+    for x in problem.X:
+        inputs = problem.ensemble, x, problem.subset[:3], tails_of(problem.noise, problem.ensemble)
+        exact = gap_by_definition(*inputs, of=of)
+        assert gap_by_pairs(*inputs, of=of) == exact
+        fast = gap_in_longdouble(*inputs, number=Fraction, of=of)
+        size = gap_by_pairs(*inputs, of=abs)
+        assert abs(fast - reference.to_longdouble(exact)) <= 1e-16 * reference.to_longdouble(size)
+
+
+def test_the_definition_on_a_stump_done_by_hand():
+    stump = ensemble_of([Split(0, 1.0, 2.0, 5.0)], 2)
+    x = np.zeros(2)
+    beyond = math.erfc(1.0 / (0.5 * math.sqrt(2))) / 2  # P(N(0, 0.5²) >= 1)
+    tails = reference.normal_tails(0.5)
+    for twin in (gap_by_definition, gap_by_pairs, gap_in_longdouble):
+        found = twin(stump, x, [0], tails, number=reference.HIGH.mpf)
+        assert float(found) == pytest.approx(9 * beyond, rel=1e-14)
+        assert twin(stump, x, [1], tails, number=reference.HIGH.mpf) == 0
+
+
+# --- gaps -----------------------------------------------------------------------------------------------
+
+
+@every_strategy
+@given(problem=problems())
+def test_gap_equals_the_definition(strategy, problem):
+    found = explainer_of(problem, strategy).gap(problem.X, problem.mask)
+    assert found.shape == (len(problem.X),)
+    for row, gap in zip(rows_of(problem), found, strict=True):
+        row.assert_gap(gap, problem.subset)
+
+
+@every_strategy
+@given(problem=problems(values=st.sampled_from(WIDE)))
+def test_gap_with_leaves_of_very_different_size(strategy, problem):
+    found = explainer_of(problem, strategy).gap(problem.X, problem.mask)
+    for row, gap in zip(rows_of(problem), found, strict=True):
+        row.assert_gap(gap, problem.subset)
+
+
+@every_strategy
+@given(problem=problems(n_features=MANY_FEATURES))
+def test_gap_with_more_features_than_a_word_has_bits(strategy, problem):
+    found = explainer_of(problem, strategy).gap(problem.X, problem.mask)
+    for row, gap in zip(rows_of(problem), found, strict=True):
+        row.assert_gap(gap, problem.subset)
+
+
+@every_strategy
+@given(problem=dyadic_problems())
+def test_gap_of_dyadic_numbers_has_no_rounding_error(strategy, problem):
+    found = explainer_of(problem, strategy).gap(problem.X, problem.mask)
+    assert [Fraction(gap) for gap in found] == [row.gap(problem.subset) for row in rows_of(problem)]
+
+
+LARGER = {  # long lists of terms on one and two features, tiles, many components, deep paths
+    "stumps": {"n_trees": 200, "depth": 1, "n_features": 2},
+    "one feature": {"n_trees": 20, "depth": 4, "n_features": 1},
+    "two features": {"n_trees": 60, "depth": 2, "n_features": 2},
+    "long pairs": {"n_trees": 400, "depth": 2, "n_features": 3},
+    "boosted": {"n_trees": 40, "depth": 4, "n_features": 8},
+    "deep": {"n_trees": 6, "depth": 7, "n_features": 10},
+    "wide": {"n_trees": 30, "depth": 3, "n_features": 130, "used": [0, 1, 62, 63, 64, 65, 127, 128, 129]},
+}
+
+
+@every_strategy
+@pytest.mark.parametrize("shape", LARGER)
+def test_gap_of_larger_ensembles(strategy, shape):
+    rng = np.random.default_rng(7)
+    ensemble = random_ensemble(rng, **LARGER[shape])
+    d = ensemble.n_features
+    used = np.unique(ensemble.feature[ensemble.feature != LEAF])
+    X = rng.normal(size=(2, d))
+    for noise in (Normal(0.3), Uniform(1.5)):
+        explainer = Explainer(ensemble, noise, _strategy=strategy)
+        for size in {1, 2, len(used) // 2, len(used)}:
+            subset = [int(j) for j in rng.choice(used, min(size, len(used)), replace=False)]
+            found = explainer.gap(X, mask_of(subset, d))
+            for x, gap in zip(X, found, strict=True):
+                Row(ensemble, noise, x, fraction_pairs_in_longdouble).assert_gap(gap, subset)
+
+
+def fraction_pairs_in_longdouble(*inputs: Any, **options: Any) -> np.longdouble:
+    return gap_in_longdouble(*inputs, number=Fraction, **options)
+
+
+@every_strategy
+@pytest.mark.parametrize("n_features", [2, 3])
+def test_gap_of_deep_narrow_trees(strategy, n_features):
+    rng = np.random.default_rng(30 + n_features)
+    ensemble = ensemble_of([chain(rng, [k % n_features for k in range(30)]) for _ in range(3)], n_features)
+    X = rng.normal(size=(3, n_features))
+    noise = Normal(0.7)
+    explainer = Explainer(ensemble, noise, _strategy=strategy)
+    for subset in ([0], [0, 1], list(range(n_features))):
+        for x, gap in zip(X, explainer.gap(X, mask_of(subset, n_features)), strict=True):
+            Row(ensemble, noise, x).assert_gap(gap, subset)
+
+
+@pytest.mark.parametrize("strategy", ["pairs", None])
+def test_paths_of_thirty_features_do_not_explode(strategy):
+    rng = np.random.default_rng(31)
+    d = 30
+    ensemble = ensemble_of([chain(rng, rng.permutation(d).tolist()) for _ in range(3)], d)
+    X = rng.normal(size=(2, d))
+    noise = Normal(0.7)
+    explainer = Explainer(ensemble, noise, _strategy=strategy)
+    for size in (1, 10, d):
+        subset = [int(j) for j in rng.choice(d, size, replace=False)]
+        for x, gap in zip(X, explainer.gap(X, mask_of(subset, d)), strict=True):
+            Row(ensemble, noise, x, fraction_pairs_in_longdouble).assert_gap(gap, subset)
+    order = explainer.rank(X, method="greedy").order
+    row = Row(ensemble, noise, X[0], fraction_pairs_in_longdouble)
+    assert_greedy_by_the_rule(order[0, :3], row, d)
+
+
+@every_strategy
+@pytest.mark.parametrize("distance", [5.0, 21.2, 37.0])
+def test_tails_keep_their_digits(strategy, distance):
+    """A box that is hard to reach, on either side and in two features: gaps from 1e-6 to 1e-299 and less."""
+    corner = ensemble_of(
+        [
+            Split(0, distance, Split(1, -0.5, 1.0, 2.0), 4.0),
+            Split(0, -distance, 3.0, Split(1, 0.5, 0.25, 1.0)),
+            Split(1, distance, 0.0, Split(0, distance, 0.0, 7.0)),
+        ],
+        2,
+    )
+    x, noise = np.array([[0.0, 0.0]]), Normal(1.0)
+    for subset in ([0], [1], [0, 1]):
+        exact = gap_in_longdouble(corner, x[0], subset, reference.normal_tails(1.0))
+        found = Explainer(corner, noise, _strategy=strategy).gap(x, mask_of(subset, 2))[0]
+        assert exact > 0
+        assert abs(found - exact) <= 1e-12 * exact
+
+
+@every_strategy
+def test_a_product_of_two_tails_keeps_its_digits(strategy):
+    far = ensemble_of([Split(0, 15.0, 0.0, Split(1, -14.0, 3.0, 0.0))], 2)
+    x = np.zeros((1, 2))
+    exact = gap_in_longdouble(far, x[0], [0, 1], reference.normal_tails(1.0))
+    assert 1e-96 < exact < 1e-93
+    found = Explainer(far, Normal(1.0), _strategy=strategy).gap(x, [0, 1])[0]
+    assert abs(found - exact) <= 1e-12 * exact
+
+
+@every_strategy
+@pytest.mark.parametrize("width", [1e-2, 1e-5, 1e-8])
+def test_narrow_boxes_keep_their_digits(strategy, width):
+    """A leaf that only a sliver of the noise can reach, in one feature and in two."""
+    sliver = Split(0, 1.0, 0.0, Split(0, 1.0 + width, 1.0, 0.0))
+    inner = Split(1, 0.5, 0.0, Split(1, 0.5 + width, 1.0, 0.0))
+    speck = Split(0, 1.0, 0.0, Split(0, 1.0 + width, inner, 0.0))
+    x, noise = np.zeros((1, 2)), Normal(1.0)
+    for tree in (sliver, speck):
+        ensemble = ensemble_of([tree], 2)
+        found = Explainer(ensemble, noise, _strategy=strategy).gap(x, [0, 1])[0]
+        Row(ensemble, noise, x[0]).assert_gap(found, [0, 1])
+
+
+# --- what must not change anything ----------------------------------------------------------------------
+
+
+@every_strategy
+@given(problem=problems())
+def test_the_empty_subset_gives_exactly_zero(strategy, problem):
+    d = problem.ensemble.n_features
+    assert (explainer_of(problem, strategy).gap(problem.X, np.zeros(d, dtype=bool)) == 0).all()
+
+
+@every_strategy
+@given(problem=problems())
+def test_unused_features_change_nothing(strategy, problem):
+    ensemble = problem.ensemble
+    used = np.isin(np.arange(ensemble.n_features), ensemble.feature)
+    explainer = explainer_of(problem, strategy)
+    without, with_all = problem.mask & used, problem.mask | ~used
+    assert same_bits(explainer.gap(problem.X, without), explainer.gap(problem.X, with_all))
+
+
+@every_strategy
+@given(problem=problems())
+def test_missing_and_infinite_values_stay_put(strategy, problem):
+    moving = np.isfinite(problem.ensemble.cast(problem.X)) & problem.mask
+    explainer = explainer_of(problem, strategy)
+    asked = explainer.gap(problem.X, np.broadcast_to(problem.mask, problem.X.shape).copy())
+    assert same_bits(asked, explainer.gap(problem.X, moving))
+
+
+@every_strategy
+@given(problem=problems(), seed=st.integers(0, 99))
+def test_the_order_of_trees_does_not_matter(strategy, problem, seed):
+    ensemble = problem.ensemble
+    shuffled = replace(ensemble, root=np.random.default_rng(seed).permutation(ensemble.root))
+    found = Explainer(shuffled, problem.noise, _strategy=strategy).gap(problem.X, problem.mask)
+    for row, gap in zip(rows_of(problem), found, strict=True):
+        row.assert_gap(gap, problem.subset)
+
+
+@every_strategy
+@given(problem=dyadic_problems(), constant=st.sampled_from([-4.0, 0.5, 64.0]))
+def test_constants_do_not_matter(strategy, problem, constant):
+    """Neither a tree of one leaf, nor a constant added to all leaves and the bias."""
+    ensemble = problem.ensemble
+    if ensemble.n_trees:
+        lone = int(ensemble.n_nodes)
+        grown = replace(
+            ensemble,
+            root=[*ensemble.root, lone],
+            target=[*ensemble.target, 0],
+            value=np.concatenate([ensemble.value + constant, [[constant]]]),
+            bias=ensemble.bias + constant,
+            **{
+                name: np.append(getattr(ensemble, name), last)
+                for name, last in [
+                    ("feature", LEAF), ("threshold", 0.0), ("left", LEAF), ("right", LEAF),
+                    ("default_left", False), ("category_set", -1),
+                ]
+            },
+        )  # fmt: skip
+        before = explainer_of(problem, strategy).gap(problem.X, problem.mask)
+        after = Explainer(grown, problem.noise, _strategy=strategy).gap(problem.X, problem.mask)
+        assert same_bits(before, after)
+
+
+@every_strategy
+@given(problem=problems(), factor=st.sampled_from([-2.0, 0.25, 2.0**20, -(2.0**-30)]))
+def test_scaling_the_leaves_scales_the_gap_by_the_square(strategy, problem, factor):
+    scaled = replace(problem.ensemble, value=problem.ensemble.value * factor)
+    before = explainer_of(problem, strategy).gap(problem.X, problem.mask)
+    after = Explainer(scaled, problem.noise, _strategy=strategy).gap(problem.X, problem.mask)
+    assert (after == before * factor**2).all()
+
+
+@every_strategy
+@given(problem=problems(values=st.sampled_from(WIDE)))
+def test_no_gap_is_negative(strategy, problem):
+    d = problem.ensemble.n_features
+    explainer = explainer_of(problem, strategy)
+    assert (explainer.gap(problem.X, problem.mask) >= 0).all()
+    assert (explainer.curve(problem.X, np.arange(d)) >= 0).all()
+
+
+@every_strategy
+@pytest.mark.parametrize("leaves", ["scalar", "vector"])
+def test_one_output_of_several(strategy, leaves):
+    rng = np.random.default_rng(5)
+    n_outputs, d = 3, 4
+
+    def grow(levels: int) -> Any:
+        if levels == 0:
+            return tuple(rng.normal(size=n_outputs)) if leaves == "vector" else rng.normal()
+        return Split(int(rng.integers(d)), rng.normal(), grow(levels - 1), grow(levels - 1))
+
+    trees = [grow(3) for _ in range(6)]
+    targets = [-1] * 6 if leaves == "vector" else [0, 1, 2, 2, 1, 0]
+    several = ensemble_of(trees, d, targets=targets, n_outputs=n_outputs)
+    X = rng.normal(size=(3, d))
+    noise = Normal(0.8)
+    for output in range(n_outputs):
+        found = Explainer(several, noise, output=output, _strategy=strategy).gap(X, [0, 2, 3])
+        one = ensemble_of(
+            [
+                component(tree, output)
+                for tree, target in zip(trees, targets, strict=True)
+                if target in (-1, output)
+            ],
+            d,
+        )
+        for x, gap in zip(X, found, strict=True):
+            Row(one, noise, x).assert_gap(gap, [0, 2, 3])
+
+
+def component(tree: Any, output: int) -> Any:
+    if isinstance(tree, Split):
+        return Split(
+            tree.feature, tree.threshold, component(tree.left, output), component(tree.right, output)
+        )
+    return tree[output] if isinstance(tree, tuple) else tree
+
+
+# --- curves and scores ----------------------------------------------------------------------------------
+
+
+@every_strategy
+@given(problem=problems(), data=st.data())
+def test_a_curve_holds_the_gaps_of_the_prefixes(strategy, problem, data):
+    d = problem.ensemble.n_features
+    ranking = np.array([data.draw(st.permutations(range(d))) for _ in problem.X])
+    explainer = explainer_of(problem, strategy)
+    curves = explainer.curve(problem.X, ranking)
+    assert curves.shape == (len(problem.X), d)
+    for row, order, found in zip(rows_of(problem), ranking, curves, strict=True):
+        for k, gap in enumerate(found, start=1):
+            row.assert_gap(gap, order[:k])
+    np.testing.assert_allclose(explainer.pgi2(problem.X, ranking), curves.mean(axis=1), rtol=1e-14, atol=0)
+    assert same_bits(explainer.pgu2(problem.X, ranking), explainer.pgi2(problem.X, ranking[:, ::-1]))
+
+
+@every_strategy
+@given(problem=dyadic_problems(n_features=st.sampled_from([1, 2, 4])), data=st.data())
+def test_curves_and_scores_of_dyadic_numbers_have_no_rounding_error(strategy, problem, data):
+    d = problem.ensemble.n_features
+    ranking = data.draw(st.permutations(range(d)))
+    explainer = explainer_of(problem, strategy)
+    curves = explainer.curve(problem.X, np.array(ranking))
+    inside = explainer.pgi2(problem.X, np.array(ranking))
+    outside = explainer.pgu2(problem.X, np.array(ranking))
+    for r, row in enumerate(rows_of(problem)):
+        assert [Fraction(gap) for gap in curves[r]] == reference.curve(row.gap, ranking)
+        assert Fraction(inside[r]) == reference.pgi2(row.gap, ranking)
+        assert Fraction(outside[r]) == reference.pgu2(row.gap, ranking)
+
+
+# --- rankings -------------------------------------------------------------------------------------------
+
+SLACK = 16  # between gaps / bounds that must tie and those that must not
+
+
+def assert_first_by_the_rule(chosen: int, gaps: dict[int, Any], bounds: dict[int, float]) -> None:
+    """No candidate is clearly better, and none of a lower index is clearly as good."""
+    best = max(gaps, key=lambda i: gaps[i])
+    behind = {i: float(gaps[best] - gaps[i]) for i in gaps}
+    assert behind[chosen] <= SLACK * bounds[best], f"{chosen} is behind {best} by {behind[chosen]:.2e}"
+    for i in gaps:
+        if i < chosen:
+            assert behind[i] > bounds[best] / SLACK, f"{chosen} is placed before {i}, which is as good"
+
+
+def assert_greedy_by_the_rule(order: Sequence[int], row: Row, d: int) -> None:
+    chosen: list[int] = []
+    for feature in order:
+        unions = {i: [*chosen, i] for i in range(d) if i not in chosen}
+        gaps = {i: row.gap(union) for i, union in unions.items()}
+        assert_first_by_the_rule(int(feature), gaps, {i: row.bound(union) for i, union in unions.items()})
+        chosen.append(int(feature))
+
+
+@every_strategy
+@given(problem=problems())
+def test_greedy_takes_the_largest_gap_and_scores_its_gain(strategy, problem):
+    d = problem.ensemble.n_features
+    ranking = explainer_of(problem, strategy).rank(problem.X, method="greedy")
+    assert ranking.order.shape == ranking.scores.shape == (len(problem.X), d)
+    for row, order, scores in zip(rows_of(problem), ranking.order, ranking.scores, strict=True):
+        assert sorted(order) == list(range(d))
+        assert_greedy_by_the_rule(order, row, d)
+        for k, feature in enumerate(order):
+            before, after = order[:k], order[: k + 1]
+            gain = float(row.gap(after) - row.gap(before))
+            assert abs(scores[feature] - gain) <= row.bound(before) + row.bound(after)
+
+
+@every_strategy
+@given(problem=problems())
+def test_single_sorts_by_own_gap(strategy, problem):
+    d = problem.ensemble.n_features
+    ranking = explainer_of(problem, strategy).rank(problem.X, method="single")
+    for row, order, scores in zip(rows_of(problem), ranking.order, ranking.scores, strict=True):
+        assert sorted(order) == list(range(d))
+        for feature in range(d):
+            row.assert_gap(scores[feature], [feature])
+        for k, feature in enumerate(order):
+            rest = [int(i) for i in order[k:]]
+            assert_first_by_the_rule(
+                int(feature), {i: row.gap([i]) for i in rest}, {i: row.bound([i]) for i in rest}
+            )
+
+
+@every_strategy
+@given(problem=dyadic_problems())
+def test_rankings_of_dyadic_numbers_equal_their_twins(strategy, problem):
+    d = problem.ensemble.n_features
+    explainer = explainer_of(problem, strategy)
+    for method, twin in (("greedy", reference.greedy), ("single", reference.single)):
+        ranking = explainer.rank(problem.X, method=method)
+        for r, row in enumerate(rows_of(problem)):
+            order, scores = twin(row.gap, row.bound, d)
+            assert ranking.order[r].tolist() == order
+            assert [Fraction(score) for score in ranking.scores[r]] == scores
+
+
+def twins_and_shifts(shifts: Sequence[float]) -> tuple[Ensemble, np.ndarray]:
+    """Features of equal importance whose thresholds, distances and sums all round differently."""
+    d = len(shifts)
+    stumps = [Split(j, shift + 0.3, 0.1 + j / 7, 1.3 + j / 7) for j, shift in enumerate(shifts)]
+    pairs = [
+        Split(i, shifts[i] - 0.7, 0.0, Split(j, shifts[j] - 0.7, 0.0, 0.9))
+        for i, j in itertools.combinations(range(d), 2)
+    ]
+    return ensemble_of([*pairs[::-1], *stumps[::-1]], d), np.array([shifts])
+
+
+@every_strategy
+@pytest.mark.parametrize("method", ["greedy", "single"])
+@pytest.mark.parametrize("shifts", [(0.1, 0.7, 12.3, 3.3), (5.1, 1e-3, 0.2, 3.7, 1 / 3)])
+def test_near_ties_go_to_the_lower_index(strategy, method, shifts):
+    ensemble, X = twins_and_shifts(shifts)
+    d = len(shifts)
+    row = Row(ensemble, Normal(1.1), X[0])
+    gaps = [row.gap([j]) for j in range(d)]
+    assert len(set(gaps)) > 1  # they do differ,
+    assert max(gaps) - min(gaps) < row.bound([0]) / SLACK  # but by rounding only
+    ranking = Explainer(ensemble, Normal(1.1), _strategy=strategy).rank(X, method=method)
+    assert ranking.order[0].tolist() == list(range(d))
+
+
+@every_strategy
+@pytest.mark.parametrize("method", ["greedy", "single"])
+@pytest.mark.parametrize(("excess", "order"), [(1e-14, [0, 1]), (1e-10, [1, 0])])
+def test_a_tie_ends_where_the_bound_ends(strategy, method, excess, order):
+    two = ensemble_of([Split(0, 0.5, 0.0, 1.0), Split(1, 0.5, 0.0, 1.0 + excess)], 2)
+    ranking = Explainer(two, Normal(1.0), _strategy=strategy).rank(np.zeros((1, 2)), method=method)
+    assert ranking.order[0].tolist() == order
+
+
+@every_strategy
+@pytest.mark.parametrize("method", ["greedy", "single"])
+def test_features_in_the_far_tail_are_ranked_all_the_same(strategy, method):
+    """Gaps of 1e-100 and 1e-60 are not ties with each other, nor with the zero of an unused feature."""
+    tree = [Split(1, 21.0, 0.0, 1.0), Split(2, 16.0, 0.0, 1.0)]
+    explainer = Explainer(ensemble_of(tree, 3), Normal(1.0), _strategy=strategy)
+    assert explainer.rank(np.zeros((1, 3)), method=method).order[0].tolist() == [2, 1, 0]
+
+
+# --- rows, lanes and threads ----------------------------------------------------------------------------
+
+
+def batch(n_rows: int, d: int = 6) -> tuple[Ensemble, np.ndarray, np.ndarray]:
+    """An ensemble and rows of all sorts, with a subset for each."""
+    rng = np.random.default_rng(n_rows)
+    ensemble = random_ensemble(rng, n_trees=12, depth=4, n_features=d)
+    X = rng.normal(size=(n_rows, d))
+    X[rng.random(X.shape) < 0.05] = math.nan
+    X[rng.random(X.shape) < 0.02] = math.inf
+    on_threshold = rng.random(X.shape) < 0.1
+    X[on_threshold] = rng.choice(ensemble.threshold[ensemble.feature != LEAF], on_threshold.sum())
+    return ensemble, X, rng.random(X.shape) < 0.5
+
+
+def answers(explainer: Explainer, X: np.ndarray, masks: np.ndarray) -> list[np.ndarray]:
+    """All that the engine computes, for the rows of X."""
+    ranking = explainer.rank(X, method="greedy")
+    return [
+        explainer.gap(X, masks),
+        explainer.gap(X, [0, 2, 5]),
+        explainer.curve(X, ranking.order),
+        explainer.pgi2(X, ranking.order),
+        explainer.pgu2(X, ranking.order),
+        ranking.order,
+        ranking.scores,
+        explainer.rank(X, method="single").order,
+        explainer.rank(X, method="single").scores,
+    ]
+
+
+@every_strategy
+@pytest.mark.parametrize("n_rows", [1, LANES - 1, LANES, LANES + 1, 3 * LANES + 5])
+def test_a_row_does_not_depend_on_its_neighbours(strategy, n_rows):
+    ensemble, X, masks = batch(n_rows)
+    explainer = Explainer(ensemble, Normal(0.6), _strategy=strategy)
+    together = answers(explainer, X, masks)
+    for r in range(n_rows):
+        for whole, alone in zip(together, answers(explainer, X[r : r + 1], masks[r : r + 1]), strict=True):
+            assert same_bits(whole[r : r + 1], alone)
+
+
+@every_strategy
+def test_a_row_does_not_depend_on_its_place(strategy):
+    ensemble, X, masks = batch(2 * LANES + 3)
+    explainer = Explainer(ensemble, Normal(0.6), _strategy=strategy)
+    shuffle = np.random.default_rng(0).permutation(len(X))
+    for whole, shuffled in zip(
+        answers(explainer, X, masks), answers(explainer, X[shuffle], masks[shuffle]), strict=True
+    ):
+        assert same_bits(whole[shuffle], shuffled)
+
+
+@every_strategy
+def test_one_mask_for_all_rows_or_one_for_each_is_the_same(strategy):
+    ensemble, X, masks = batch(LANES + 3)
+    explainer = Explainer(ensemble, Normal(0.6), _strategy=strategy)
+    for mask in masks:
+        common = explainer.gap(X, mask)
+        assert same_bits(common, explainer.gap(X, np.tile(mask, (len(X), 1))))
+        mixed = np.where(np.arange(len(X))[:, None] % 2 == 0, mask, ~mask)
+        assert same_bits(common[::2], explainer.gap(X, mixed)[::2])
+
+
+@every_strategy
+@pytest.mark.parametrize("n_jobs", [2, 3, 5])
+def test_any_number_of_threads_gives_the_same_bits(strategy, n_jobs):
+    ensemble, X, masks = batch(5 * LANES + 1)
+    serial = answers(Explainer(ensemble, Normal(0.6), _strategy=strategy), X, masks)
+    threaded = answers(Explainer(ensemble, Normal(0.6), n_jobs=n_jobs, _strategy=strategy), X, masks)
+    assert all(same_bits(a, b) for a, b in zip(serial, threaded, strict=True))
+
+
+@every_strategy
+def test_no_rows_give_empty_answers(strategy):
+    ensemble, X, masks = batch(1)
+    found = answers(Explainer(ensemble, Normal(0.6), _strategy=strategy), X[:0], masks[:0])
+    d = ensemble.n_features
+    assert [a.shape for a in found] == [(0,), (0,), (0, d), (0,), (0,), (0, d), (0, d), (0, d), (0, d)]
+
+
+@every_strategy
+@pytest.mark.parametrize("trees", [[], [3.5], [3.5, Split(1, 0.0, 2.0, 2.0)]])
+def test_models_that_never_change_have_gap_zero(strategy, trees):
+    explainer = Explainer(ensemble_of(trees, 3), Normal(1.0), _strategy=strategy)
+    X = np.zeros((2, 3))
+    assert (explainer.gap(X, [0, 1, 2]) == 0).all()
+    assert (explainer.curve(X, np.arange(3)) == 0).all()
+    for method in ("greedy", "single"):
+        ranking = explainer.rank(X, method=method)
+        assert (ranking.order == np.arange(3)).all()
+        assert (ranking.scores == 0).all()
+
+
+@given(problem=problems(), strategy=any_strategy)
+@settings(max_examples=30)
+def test_asking_twice_gives_the_same_bits(problem, strategy):
+    assume(problem.ensemble.n_trees)
+    explainer = explainer_of(problem, strategy)
+    once = explainer.gap(problem.X, problem.mask)
+    explainer.rank(problem.X, method="greedy")  # leaves nothing behind in the workspace
+    assert same_bits(once, explainer.gap(problem.X, problem.mask))

@@ -1,0 +1,180 @@
+"""The paper's models: both strategies against each other, a high-precision reference, and sampling."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+from reference import gap_in_longdouble, monte_carlo, normal_tails, thresholds_of
+from strategies import mask_of
+
+from predgap import Explainer, Normal
+from predgap.ensemble import LEAF, Ensemble
+
+SINGLE = ("winequality_red_single", "housing_single", "telemetry_single")
+BIGGER = ("winequality_red", "housing", "telemetry")
+MODELS = (*SINGLE, *BIGGER, "heloc")
+SCALES = (0.1, 0.3, 1.0)
+
+every_model = pytest.mark.parametrize("model", MODELS)
+every_scale = pytest.mark.parametrize("scale", SCALES)
+each_strategy = pytest.mark.parametrize("strategy", ["terms", "pairs"])
+
+
+@cache
+def ensemble_of_file(path: Path) -> Ensemble:
+    """The trees of an XGBoost JSON file, read without the loaders."""
+    learner = json.loads(path.read_text())["learner"]
+    trees = learner["gradient_booster"]["model"]["trees"]
+    offset = np.cumsum([0] + [len(tree["left_children"]) for tree in trees])
+
+    def column(name: str) -> np.ndarray:
+        return np.concatenate([tree[name] for tree in trees])
+
+    start = np.repeat(offset[:-1], np.diff(offset))
+    leaf = column("left_children") == -1
+    numbers = column("split_conditions").astype(np.float32).astype(np.float64)  # thresholds, or leaf values
+    return Ensemble(
+        root=offset[:-1],
+        feature=np.where(leaf, LEAF, column("split_indices")),
+        threshold=np.where(leaf, 0.0, numbers),
+        left=np.where(leaf, LEAF, column("left_children") + start),
+        right=np.where(leaf, LEAF, column("right_children") + start),
+        default_left=column("default_left").astype(bool),
+        value=np.where(leaf, numbers, 0.0)[:, None],
+        target=np.zeros(len(trees)),
+        bias=[0.0],
+        n_features=int(learner["learner_model_param"]["num_feature"]),
+        row_dtype=np.dtype(np.float32),
+    )
+
+
+@cache
+def rows_of_file(path: Path, n_features: int) -> np.ndarray:
+    return np.genfromtxt(path, delimiter=",", skip_header=1)[:, :n_features]
+
+
+def load(shared_data: Path, model: str, n_rows: int) -> tuple[Ensemble, np.ndarray]:
+    ensemble = ensemble_of_file(shared_data / "models" / f"{model}.json")
+    split = f"test_{model.removesuffix('_single')}_scaled.csv"
+    return ensemble, rows_of_file(shared_data / "splits" / split, ensemble.n_features)[:n_rows]
+
+
+def subsets_of_all_sizes(rng: np.random.Generator, d: int, sizes: tuple[int, ...]) -> list[list[int]]:
+    return [[int(j) for j in rng.choice(d, size, replace=False)] for size in sizes]
+
+
+@every_model
+@every_scale
+def test_both_strategies_agree(shared_data, model, scale):
+    ensemble, X = load(shared_data, model, 3 if model == "heloc" else 20)
+    rng = np.random.default_rng(1)
+    masks = rng.random((4, *X.shape)) < np.array([0.15, 0.4, 0.7, 1.0])[:, None, None]
+    terms = Explainer(ensemble, Normal(scale), _strategy="terms")
+    pairs = Explainer(ensemble, Normal(scale), _strategy="pairs")
+    for mask in masks:
+        np.testing.assert_allclose(terms.gap(X, mask), pairs.gap(X, mask), rtol=1e-12, atol=0)
+    order = rng.permuted(np.tile(np.arange(X.shape[1]), (len(X), 1)), axis=1)[:2]
+    np.testing.assert_allclose(terms.curve(X[:2], order), pairs.curve(X[:2], order), rtol=1e-12, atol=0)
+
+
+@each_strategy
+@pytest.mark.parametrize("model", [*SINGLE, *BIGGER])
+@every_scale
+def test_gaps_match_the_reference(shared_data, strategy, model, scale):
+    ensemble, X = load(shared_data, model, 2)
+    d = ensemble.n_features
+    explainer = Explainer(ensemble, Normal(scale), _strategy=strategy)
+    for subset in subsets_of_all_sizes(np.random.default_rng(2), d, (1, 1, 3, d // 2, d)):
+        exact = [gap_in_longdouble(ensemble, x, subset, normal_tails(scale)) for x in X]
+        np.testing.assert_allclose(explainer.gap(X, mask_of(subset, d)), exact, rtol=1e-12, atol=0)
+
+
+@each_strategy
+@every_scale
+def test_heloc_matches_the_reference(shared_data, strategy, scale):
+    ensemble, X = load(shared_data, "heloc", 1)
+    d = ensemble.n_features
+    explainer = Explainer(ensemble, Normal(scale), _strategy=strategy)
+    for subset in subsets_of_all_sizes(np.random.default_rng(3), d, (1, 2, 4, 8)):
+        exact = gap_in_longdouble(ensemble, X[0], subset, normal_tails(scale))
+        np.testing.assert_allclose(explainer.gap(X, mask_of(subset, d)), exact, rtol=1e-12, atol=0)
+
+
+def far_from_thresholds(ensemble: Ensemble, x: np.ndarray, distance: float) -> tuple[np.ndarray, np.ndarray]:
+    """x moved to the middle of its cells, and scales that put the ends of each at this many deviations."""
+    x, scale = ensemble.cast(x[None, :])[0], np.ones(len(x))
+    for j in range(len(x)):
+        thresholds = np.array(thresholds_of(ensemble, j))
+        left, right = thresholds[thresholds <= x[j]], thresholds[thresholds > x[j]]
+        if len(left) and len(right):
+            x[j] = np.float32((left[-1] + right[0]) / 2)
+        if len(thresholds):
+            scale[j] = np.abs(thresholds - x[j]).min() / distance
+    return x, scale
+
+
+@each_strategy
+@pytest.mark.parametrize("model", [*SINGLE, *BIGGER])
+@pytest.mark.parametrize(
+    ("distance", "smallest", "largest"), [(10, 1e-26, 1e-15), (21.5, 1e-105, 1e-90), (36, 1e-290, 1e-270)]
+)
+def test_tails_match_the_reference(shared_data, strategy, model, distance, smallest, largest):
+    ensemble, X = load(shared_data, model, 20)
+    d = ensemble.n_features
+    used = np.unique(ensemble.feature[ensemble.feature != LEAF])
+    rng = np.random.default_rng(4)
+    for x in X[[0, 10]]:
+        x, scales = far_from_thresholds(ensemble, x, distance)
+        assert (scales > 0).all()
+        explainer = Explainer(ensemble, Normal(scales), _strategy=strategy)
+        for subset in ([int(rng.choice(used))], [int(j) for j in rng.choice(used, 3)], range(d)):
+            exact = gap_in_longdouble(ensemble, x, subset, normal_tails(scales))
+            np.testing.assert_allclose(
+                explainer.gap(x[None, :], mask_of(subset, d)), exact, rtol=1e-12, atol=0
+            )
+        assert smallest < exact < largest
+
+
+@each_strategy
+@every_model
+def test_nothing_that_cannot_change_has_a_gap(shared_data, strategy, model):
+    ensemble, X = load(shared_data, model, 5)
+    d = ensemble.n_features
+    unused = ~np.isin(np.arange(d), ensemble.feature)
+    assert (Explainer(ensemble, Normal(1.0), _strategy=strategy).gap(X, unused) == 0).all()
+    x, scales = far_from_thresholds(ensemble, X[0], 50.0)  # 1e-545: no double is that small
+    explainer = Explainer(ensemble, Normal(scales), _strategy=strategy)
+    assert (explainer.gap(x[None, :], np.ones(d, dtype=bool)) == 0).all()
+
+
+@every_model
+@every_scale
+def test_gaps_match_sampling(shared_data, model, scale):
+    ensemble, X = load(shared_data, model, 4)
+    d = ensemble.n_features
+    explainer = Explainer(ensemble, Normal(scale))
+    rng = np.random.default_rng(6)
+    deltas = rng.normal(scale=scale, size=(2_000 if model == "heloc" else 20_000, d))
+    for x, subset in zip(X, subsets_of_all_sizes(rng, d, (2, 4, d // 2, d)), strict=True):
+        mean, error = monte_carlo(ensemble, x, subset, deltas)
+        assert abs(explainer.gap(x[None, :], mask_of(subset, d))[0] - mean) <= 5 * error
+
+
+@pytest.mark.parametrize("model", [*SINGLE, *BIGGER])
+def test_greedy_is_never_worse_at_its_first_step(shared_data, model):
+    ensemble, X = load(shared_data, model, 30)
+    d = ensemble.n_features
+    explainer = Explainer(ensemble, Normal(0.3))
+    ranking = explainer.rank(X, method="greedy")
+    alone = np.stack([explainer.gap(X, mask_of([j], d)) for j in range(d)], axis=1)
+    first = ranking.order[:, 0]
+    rows = np.arange(len(X))
+    assert (alone[rows, first] >= alone.max(axis=1) * (1 - 1e-11)).all()
+    np.testing.assert_allclose(ranking.scores[rows, first], alone[rows, first], rtol=1e-12, atol=0)
+    np.testing.assert_allclose(
+        ranking.scores.sum(axis=1), explainer.gap(X, np.ones(d, dtype=bool)), rtol=1e-11, atol=0
+    )

@@ -1,0 +1,484 @@
+"""Rankings: made from attributions, read from users, compared, and turned into frames."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from predgap.errors import RankingError
+from predgap.ranking import Ranking, ranking_order
+
+NAMES = ("age", "sex", "bmi")
+MATRICES = hnp.arrays(
+    np.float64, st.tuples(st.integers(0, 5), st.integers(1, 6)), elements=st.floats(-9, 9, width=16)
+)
+
+
+def orders(min_rows=0):
+    def rows(d):
+        return st.lists(st.permutations(range(d)), min_size=min_rows, max_size=5).map(
+            lambda r: np.array(r, dtype=int).reshape(-1, d)
+        )
+
+    return st.integers(1, 6).flatmap(rows)
+
+
+def refused(words, function, *args, **kwargs):
+    with pytest.raises(RankingError) as caught:
+        function(*args, **kwargs)
+    assert all(word in str(caught.value) for word in words), str(caught.value)
+
+
+# ---- a ranking -----------------------------------------------------------------------------------
+
+
+@given(orders())
+def test_ranks_are_the_places_from_1(order):
+    ranks = Ranking(order).ranks
+    assert ranks.shape == order.shape
+    for r, row in enumerate(order):
+        for place, feature in enumerate(row):
+            assert ranks[r, feature] == place + 1
+
+
+@given(orders(min_rows=1), st.data())
+def test_top_names_the_first_k(order, data):
+    d = order.shape[1]
+    k = data.draw(st.integers(1, d))
+    names = tuple(f"name{j}" for j in range(d))
+    expected = [[names[j] for j in row[:k]] for row in order]
+    assert Ranking(order, feature_names=names).top(k).tolist() == expected
+
+
+def test_a_ranking_is_immutable():
+    order, scores = np.array([[1, 0]]), np.array([[1.0, 2.0]])
+    ranking = Ranking(order, scores)
+    order[0], scores[0] = 0, 0
+    assert ranking.order.tolist() == [[1, 0]]
+    assert ranking.scores.tolist() == [[1.0, 2.0]]
+    for array in (ranking.order, ranking.scores):
+        with pytest.raises(ValueError, match="read-only"):
+            array[0, 0] = 5
+    with pytest.raises(AttributeError):
+        ranking.order = order
+
+
+def test_a_ranking_pickles():
+    back = pickle.loads(pickle.dumps(Ranking([[1, 0]], feature_names=("a", "b"), index=["p"])))
+    assert (back.order.tolist(), back.feature_names, back.index) == ([[1, 0]], ("a", "b"), ["p"])
+
+
+def test_names_to_show():
+    assert Ranking([[1, 0]]).feature_names is None
+    assert Ranking([[1, 0]]).names == ("f0", "f1")
+    assert Ranking([[1, 0]], feature_names=["a", "b"]).names == ("a", "b")
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (([[0, 0, 2]],), ["row 0", "repeats 0", "lacks 1"]),
+        (([[0, 1], [1, 2]],), ["row 1", "holds 2", "lacks 0"]),
+        (([[0, -1]],), ["row 0", "holds -1", "lacks 1"]),
+        (([0, 1],), ["shape (2,)", "(n, d)"]),
+        (([[0.0, 1.0]],), ["float64", "these look like attributions; use Ranking.from_attributions"]),
+        (([[True, False]],), ["bool", "integers"]),
+        (([["a", "b"]],), ["expected integers"]),
+        (([[0, 1], [0]],), ["differ in length"]),
+        (([[0, 1]], [[1.0]]), ["scores have shape (1, 1)", "(1, 2)"]),
+        (([[0, 1]], None, ("a",)), ["1 feature names", "2 features"]),
+        (([[0, 1]], None, ("a", "a")), ["repeat"]),
+        (([[0, 1]], None, None, ["p", "q"]), ["2 row labels for 1 rows"]),
+    ],
+    ids=repr,
+)
+def test_what_is_not_a_ranking_is_refused(args, words):
+    refused(words, Ranking, *args)
+
+
+@pytest.mark.parametrize("k", [0, 4, -1, 1.0, True, None])
+def test_k_is_a_number_of_features(k):
+    ranking = Ranking([[0, 1, 2]])
+    refused([f"k={k!r}", "from 1 to 3"], ranking.top, k)
+    refused([f"k={k!r}", "from 1 to 3"], ranking.agreement, ranking, k)
+
+
+@pytest.mark.parametrize(
+    ("rows", "kept"),
+    [
+        (slice(1, None), [1, 2]),
+        ([2, 0], [2, 0]),
+        (np.array([True, False, True]), [0, 2]),
+        (1, [1]),
+        (-1, [2]),
+    ],
+)
+@pytest.mark.parametrize("index", [None, ["p", "q", "r"], pd.Index(["p", "q", "r"])])
+def test_rows_of_a_ranking(rows, kept, index):
+    order = np.array([[0, 1, 2], [2, 1, 0], [1, 2, 0]])
+    scores = np.arange(9.0).reshape(3, 3)
+    part = Ranking(order, scores, NAMES, index, "polars")[rows]
+    assert part.order.tolist() == order[kept].tolist()
+    assert part.scores.tolist() == scores[kept].tolist()
+    assert (part.feature_names, part.backend, len(part)) == (NAMES, "polars", len(kept))
+    assert part.index is None if index is None else list(part.index) == ["pqr"[r] for r in kept]
+
+
+def test_rows_outside_and_columns_are_not_indexed():
+    with pytest.raises(IndexError):
+        Ranking([[0, 1]])[1]
+    with pytest.raises((IndexError, RankingError)):
+        Ranking([[0, 1]])[:, 0]
+    assert [r.order.tolist() for r in Ranking([[0, 1], [1, 0]])] == [[[0, 1]], [[1, 0]]]
+
+
+# ---- frames --------------------------------------------------------------------------------------
+
+TIDY = {
+    "row": [0, 0, 0, 1, 1, 1],
+    "place": [1, 2, 3, 1, 2, 3],
+    "feature": ["bmi", "age", "sex", "age", "sex", "bmi"],
+    "score": [3.0, 1.0, 2.0, 4.0, 5.0, 6.0],  # scores belong to features, not to places
+}
+
+
+def tidy(backend, index=None):
+    return Ranking(
+        [[2, 0, 1], [0, 1, 2]], [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]], NAMES, index, backend
+    ).to_frame()
+
+
+def test_tidy_frames_of_each_library():
+    pd.testing.assert_frame_equal(tidy("pandas"), pd.DataFrame(TIDY))
+    pd.testing.assert_frame_equal(tidy(None), pd.DataFrame(TIDY))
+    assert tidy("polars").equals(pl.DataFrame(TIDY))
+    assert tidy("pyarrow").equals(pa.table(TIDY))
+
+
+@pytest.mark.parametrize(
+    "index",
+    [
+        pd.Index(["p", "q"]),
+        pd.date_range("2024-01-01", periods=2, tz="Europe/Paris"),
+        pd.CategoricalIndex(["u", "v"]),
+        pd.MultiIndex.from_tuples([("p", 1), ("q", 2)]),
+    ],
+    ids=lambda index: type(index).__name__,
+)
+def test_the_row_index_survives(index):
+    row = tidy("pandas", index)["row"]
+    assert row.tolist() == [index[0]] * 3 + [index[1]] * 3
+    if not isinstance(index, pd.MultiIndex):
+        assert row.dtype == index.dtype
+
+
+def test_row_labels_in_polars():
+    assert tidy("polars", ["p", "q"])["row"].to_list() == ["p"] * 3 + ["q"] * 3
+    assert tidy("polars", pd.Index(["p", "q"]))["row"].to_list() == ["p"] * 3 + ["q"] * 3
+
+
+def test_a_frame_without_scores_or_rows():
+    assert Ranking([[1, 0]]).to_frame()["score"].isna().all()
+    assert Ranking([[1, 0]]).to_frame()["feature"].tolist() == ["f1", "f0"]
+    empty = Ranking(np.empty((0, 2), dtype=int)).to_frame()
+    assert list(empty.columns) == ["row", "place", "feature", "score"]
+    assert len(empty) == 0
+
+
+# ---- agreement -----------------------------------------------------------------------------------
+
+
+@given(orders(min_rows=1), st.data())
+def test_agreement_is_the_share_of_equal_sets(order, data):
+    n, d = order.shape
+    k = data.draw(st.integers(1, d))
+    other = np.array(data.draw(st.lists(st.permutations(range(d)), min_size=n, max_size=n)))
+    expected = sum(set(a[:k]) == set(b[:k]) for a, b in zip(order.tolist(), other.tolist(), strict=True)) / n
+    assert Ranking(order).agreement(Ranking(other), k) == pytest.approx(expected, abs=1e-15)
+    assert Ranking(order).agreement(other, k) == pytest.approx(expected, abs=1e-15)
+    assert Ranking(order).agreement(Ranking(order), k) == 1.0
+
+
+def test_agreement_is_by_name():
+    mine = Ranking([[0, 1]], feature_names=("a", "b"))
+    theirs = Ranking([[1, 0]], feature_names=("b", "a"))
+    assert mine.agreement(theirs, 1) == 1.0
+    assert mine.agreement(Ranking([[1, 0]]), 1) == 0.0
+
+
+def test_agreement_without_rows_is_nan():
+    none = Ranking(np.empty((0, 2), dtype=int))
+    assert np.isnan(none.agreement(none, 1))
+
+
+def test_agreement_needs_the_same_rows_and_features():
+    refused(["2 rows", "1"], Ranking([[0, 1]]).agreement, Ranking([[0, 1], [1, 0]]), 1)
+    refused(["3 places for 2 features"], Ranking([[0, 1]]).agreement, Ranking([[0, 1, 2]]), 1)
+    a, b = Ranking([[0, 1]], feature_names=("a", "b")), Ranking([[0, 1]], feature_names=("a", "c"))
+    refused(["'a', 'b'", "'a', 'c'"], a.agreement, b, 1)
+
+
+# ---- from attributions ---------------------------------------------------------------------------
+
+
+@given(MATRICES)
+def test_attributions_rank_by_size_and_ties_go_to_the_lower_index(values):
+    ranking = Ranking.from_attributions(values)
+    for r, row in enumerate(values):
+        assert ranking.order[r].tolist() == sorted(range(len(row)), key=lambda j: (-abs(row[j]), j))
+    np.testing.assert_array_equal(ranking.scores, np.abs(values))
+
+
+@given(MATRICES)
+def test_the_bias_column_is_dropped_when_the_features_are_known(values):
+    d = values.shape[1]
+    names = [f"n{j}" for j in range(d)]
+    with_bias = np.column_stack([values, np.full(len(values), 99.0)])
+    ranking = Ranking.from_attributions(with_bias, feature_names=names)
+    assert ranking.order.tolist() == Ranking.from_attributions(values).order.tolist()
+    assert ranking.feature_names == tuple(names)
+
+
+CUBE = np.array([[[1.0, 9.0], [2.0, 3.0], [3.0, 5.0]]])  # one row, three features, two outputs
+
+
+@pytest.mark.parametrize(
+    ("values", "names"),
+    [
+        (CUBE, None),
+        (CUBE, NAMES),
+        (np.concatenate([CUBE, [[[99.0, 99.0]]]], axis=1), NAMES),  # (n, d + 1, k)
+        (
+            np.concatenate([np.swapaxes(CUBE, 1, 2), [[[99.0], [99.0]]]], axis=2),
+            NAMES,
+        ),  # XGBoost: (n, k, d + 1)
+        ([CUBE[:, :, 0], CUBE[:, :, 1]], None),  # older shap: a list of outputs
+    ],
+    ids=["shap", "shap, named", "with bias", "xgboost", "list"],
+)
+def test_one_of_several_outputs(values, names):
+    assert Ranking.from_attributions(values, 0, feature_names=names).order.tolist() == [[2, 1, 0]]
+    assert Ranking.from_attributions(values, output=1, feature_names=names).order.tolist() == [[0, 2, 1]]
+    refused(["2 outputs", "output=0 ... output=1"], Ranking.from_attributions, values, feature_names=names)
+    for output in (2, -1, True, 0.0, "a"):
+        refused(
+            [f"output={output!r}", "(0 to 1)"], Ranking.from_attributions, values, output, feature_names=names
+        )
+
+
+def test_a_single_output_needs_no_choice():
+    assert Ranking.from_attributions(CUBE[:, :, :1]).order.tolist() == [[2, 1, 0]]
+    assert Ranking.from_attributions(CUBE[:, :, 0], output=0).order.tolist() == [[2, 1, 0]]
+
+
+FRAMES = {"pandas": pd.DataFrame, "polars": pl.DataFrame, "pyarrow": pa.table}
+
+
+@pytest.mark.parametrize("backend", FRAMES)
+def test_frames_of_attributions_keep_their_names(backend):
+    frame = FRAMES[backend]({"bmi": [1.0, -5.0], "age": [2, 3]})
+    ranking = Ranking.from_attributions(frame)
+    assert ranking.feature_names == ("bmi", "age")
+    assert ranking.order.tolist() == [[1, 0], [0, 1]]
+    assert ranking.backend == backend
+    assert ranking_order(ranking, 2, 2, ("age", "bmi")).tolist() == [[0, 1], [1, 0]]
+
+
+def test_frames_are_aligned_to_given_names_and_a_bias_is_dropped():
+    frame = pd.DataFrame({"bmi": [1.0], "age": [2.0], "bias": [9.0]}, index=["p"])
+    ranking = Ranking.from_attributions(frame, feature_names=("age", "bmi"))
+    assert ranking.feature_names == ("age", "bmi")
+    assert ranking.order.tolist() == [[0, 1]]
+    assert list(ranking.index) == ["p"]
+
+
+def test_frames_with_default_labels_have_no_names():
+    frame = pd.DataFrame([[1.0, 2.0, 9.0]])
+    assert Ranking.from_attributions(frame).feature_names is None
+    assert Ranking.from_attributions(frame, feature_names=("a", "b")).order.tolist() == [[1, 0]]
+
+
+@pytest.mark.parametrize(
+    ("values", "names", "words"),
+    [
+        ([[1.0, np.nan]], None, ["row 0", "'f1'", "nan", "cannot be ranked"]),
+        ([[1.0, 2.0], [-np.inf, np.nan]], ("a", "b"), ["row 1", "'a'", "-inf", "2 are NaN or infinite"]),
+        (pd.DataFrame({"a": [1.0], "b": [None]}), None, ["row 0", "'b'", "nan"]),
+        ([1.0, 2.0], None, ["shape (2,)", "values[None, :]"]),
+        (np.ones((1, 2, 3, 4)), None, ["shape (1, 2, 3, 4)", "(n, d, k)"]),
+        ([[1.0, 2.0]], ("a", "b", "c"), ["2 columns", "expected 3", "'a', 'b', 'c'"]),
+        ([[1.0, 2.0, 3.0]], ("a",), ["3 columns", "expected 1"]),
+        ([["a", "b"]], None, ["dtype <U1", "numbers"]),
+        ([[True, False]], None, ["dtype bool"]),
+        (np.array([[1.0, "a"]], dtype=object), None, ["not numbers"]),
+        ([[1j]], None, ["complex128"]),
+        ([[1.0], [1.0, 2.0]], None, ["differ in length"]),
+        (pd.DataFrame({"a": ["x"]}), None, ["attributions", "'a'", "text", "'x'"]),
+        (pd.DataFrame({"a": [1.0]}), ("b",), ["lack 'b'", "have 'a'"]),
+        (None, None, ["NoneType"]),
+        (np.ones((1, 2, 3)), ("a", "b"), ["shape (1, 2, 3)", "may be (n, d, k)", "(n, k, d + 1)"]),
+    ],
+    ids=repr,
+)
+def test_what_is_not_attributions_is_refused(values, names, words):
+    refused(words, Ranking.from_attributions, values, feature_names=names)
+
+
+def test_output_of_attributions_without_outputs():
+    refused(["output=1", "(1, 2)", "one output"], Ranking.from_attributions, [[1.0, 2.0]], 1)
+
+
+def test_bias_cannot_be_recognised_without_names_but_is_explained_later():
+    ranking = Ranking.from_attributions([[1.0, 2.0, 9.0]])
+    words = ["3 places for 2 features", "pred_contribs", "bias", "feature_names="]
+    refused(words, ranking_order, ranking, 1, 2, ("a", "b"))
+
+
+# ---- shap and XGBoost ----------------------------------------------------------------------------
+
+
+def explanation(values, **kwargs):
+    shap = pytest.importorskip("shap")
+    return shap.Explanation(np.asarray(values), **kwargs)
+
+
+def test_an_explanation_keeps_its_names():
+    e = explanation(
+        [[1.0, -2.0], [4.0, 3.0]], base_values=0.5, data=np.ones((2, 2)), feature_names=["a", "b"]
+    )
+    ranking = Ranking.from_attributions(e)
+    assert (ranking.order.tolist(), ranking.feature_names) == ([[1, 0], [0, 1]], ("a", "b"))
+    assert Ranking.from_attributions(e[1]).order.tolist() == [[0, 1]]
+    assert Ranking.from_attributions(e[:1]).order.tolist() == [[1, 0]]
+
+
+def test_an_explanation_without_names_or_data():
+    assert Ranking.from_attributions(explanation([[1.0, -2.0]])).feature_names is None
+    assert Ranking.from_attributions(explanation([1.0, -2.0])).order.tolist() == [[1, 0]]
+
+
+def test_an_explanation_of_several_outputs():
+    e = explanation(np.repeat(CUBE, 2, axis=0), data=np.ones((2, 3)), feature_names=list(NAMES))
+    refused(["2 outputs"], Ranking.from_attributions, e)
+    assert Ranking.from_attributions(e, 1).order.tolist() == [[0, 2, 1]] * 2
+    assert Ranking.from_attributions(e[0], 1).order.tolist() == [[0, 2, 1]]
+    assert Ranking.from_attributions(e[:, :, 1]).order.tolist() == [[0, 2, 1]] * 2
+
+
+def test_an_explanation_of_one_feature_is_refused():
+    e = explanation([[1.0, -2.0], [4.0, 3.0]], data=np.ones((2, 2)), feature_names=["a", "b"])
+    refused(["only the feature 'a'"], Ranking.from_attributions, e[:, "a"])
+
+
+def test_pred_contribs_and_shap_give_the_same_ranking():
+    xgboost = pytest.importorskip("xgboost")
+    shap = pytest.importorskip("shap")
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.normal(size=(60, 3)), columns=NAMES)
+    model = xgboost.XGBClassifier(n_estimators=4, max_depth=3).fit(X, rng.integers(0, 3, 60))
+    contribs = model.get_booster().predict(xgboost.DMatrix(X), pred_contribs=True)
+    assert contribs.shape == (60, 3, 4)
+    e = shap.TreeExplainer(model)(X)
+    for output in range(3):
+        with_bias = contribs[:, output]
+        ours = Ranking.from_attributions(with_bias, feature_names=NAMES)
+        assert ours.order.tolist() == np.argsort(-np.abs(with_bias[:, :3]), axis=1, kind="stable").tolist()
+        assert Ranking.from_attributions(e, output).agreement(ours, 1) > 0.9  # shap sums in another order
+
+
+# ---- rankings that are given ---------------------------------------------------------------------
+
+
+@given(orders(min_rows=1))
+def test_all_forms_of_a_ranking_mean_the_same(order):
+    n, d = order.shape
+    names = tuple(f"name{j}" for j in range(d))
+    by_name = np.array(names)[order]
+    forms = [order, order.tolist(), order.astype(np.uint8), Ranking(order), Ranking(order, None, names)]
+    for form in [
+        *forms,
+        by_name,
+        by_name.tolist(),
+        by_name.astype(object),
+        pd.DataFrame(order),
+        pl.DataFrame(order),
+    ]:
+        found = ranking_order(form, n, d, names)
+        assert found.dtype == np.intp
+        assert found.flags.c_contiguous
+        assert found.tolist() == order.tolist()
+    for form in (order[0], order[0].tolist(), by_name[0], tuple(by_name[0].tolist()), pd.Index(by_name[0])):
+        assert ranking_order(form, 4, d, names).tolist() == [order[0].tolist()] * 4
+
+
+@given(orders(min_rows=1), st.data())
+def test_a_ranking_is_aligned_by_name(order, data):
+    n, d = order.shape
+    names = tuple(f"name{j}" for j in range(d))
+    model = tuple(data.draw(st.permutations(names)))
+    found = ranking_order(Ranking(order, None, names), n, d, model)
+    assert np.array(model)[found].tolist() == np.array(names)[order].tolist()
+
+
+def test_default_names_go_by_position():
+    assert ranking_order(Ranking([[1, 0]], None, ("f0", "f1")), 1, 2, ("a", "b")).tolist() == [[1, 0]]
+    assert ranking_order(Ranking([[1, 0]], None, ("a", "b")), 1, 2).tolist() == [[1, 0]]
+    assert ranking_order(["f1", "f0"], 1, 2).tolist() == [[1, 0]]
+
+
+def test_no_rows():
+    assert ranking_order([1, 0], 0, 2).shape == (0, 2)
+    assert ranking_order(np.empty((0, 2), dtype=int), 0, 2).shape == (0, 2)
+    assert ranking_order(Ranking(np.empty((0, 2), dtype=int)), 0, 2).shape == (0, 2)
+
+
+LOOK = "these look like attributions; use Ranking.from_attributions"
+
+
+@pytest.mark.parametrize(
+    ("ranking", "words"),
+    [
+        ([[0.1, 0.2, 0.3]], [LOOK]),
+        ([0.0, 1.0, 2.0], [LOOK, "float64"]),
+        (pd.DataFrame({"age": [0.1], "sex": [0.2], "bmi": [0.3]}), [LOOK]),
+        ([0, 0, 2], ["row 0", "repeats 0", "lacks 1"]),
+        ([[0, 1, 2], [1, 2, 3]], ["row 1", "holds 3", "lacks 0"]),
+        ([[0, 1, 2], [-1, 1, 2]], ["row 1", "holds -1", "lacks 0"]),
+        ([1, 2, 3], ["holds 3", "lacks 0"]),
+        ([0, 1], ["2 places for 3 features"]),
+        ([0, 1, 2, 3], ["4 places for 3 features", "pred_contribs"]),
+        ([[0, 1, 2]], ["1 rows, X has 2", "pass it as (d,)"]),
+        ([[0, 1, 2]] * 3, ["3 rows, X has 2"]),
+        (Ranking([[0, 1, 2]]), ["1 rows, X has 2", "order[0]"]),
+        (Ranking([[0, 1], [1, 0]]), ["2 places for 3 features"]),
+        (
+            Ranking([[0, 1, 2]] * 2, feature_names=("age", "sex", "BMI")),
+            ["'age', 'sex', 'BMI'", "the model has 'age', 'sex', 'bmi'"],
+        ),
+        (["age", "sex", "BMI"], ["no feature 'BMI'", "'age', 'sex', 'bmi'"]),
+        (["age", "sex", "bmy"], ["did you mean 'bmi' for 'bmy'?"]),
+        (["age", "sex", "age"], ["repeats 0", "lacks 2"]),
+        (["age", 1, 2], ["object", "expected integers, or names of one kind"]),
+        ([True, False, True], ["bool"]),
+        ([None, 1, 2], ["object"]),
+        ("age", ["shape ()"]),
+        (None, ["shape ()"]),
+        (np.zeros((1, 1, 3), dtype=int), ["shape (1, 1, 3)"]),
+        ([[0, 1, 2], [0, 1]], ["differ in length"]),
+    ],
+    ids=repr,
+)
+def test_refused_rankings(ranking, words):
+    refused(words, ranking_order, ranking, 2, 3, NAMES)
+
+
+def test_an_explanation_is_not_a_ranking():
+    refused(["Explanation", LOOK], ranking_order, explanation([[1.0, 2.0, 3.0]]), 1, 3, NAMES)

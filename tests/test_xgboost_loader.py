@@ -1,0 +1,889 @@
+"""The XGBoost loader against XGBoost: one ulp around every threshold, and on files that are not models."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import pickle
+import struct
+import subprocess
+import sys
+import textwrap
+import time
+import tracemalloc
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from predgap.ensemble import ALL_OUTPUTS, LEAF, Ensemble
+from predgap.errors import LoaderError, TableError, UnsupportedModelError
+from predgap.loaders import files, load, selfcheck, ubjson
+from predgap.loaders import xgboost as loader
+
+xgb = pytest.importorskip("xgboost")
+
+GOLDEN = Path(__file__).parent / "golden"
+RELEASE = tuple(map(int, xgb.__version__.split(".")[:2]))
+
+
+# ---- data, models, and what they must agree on ----
+
+
+def make_data(n: int = 200, d: int = 4) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(n, d)).astype(np.float32)
+    X[:, 1] = np.round(X[:, 1], 1)
+    y = X[:, 0] + X[:, 1] * X[:, 2]
+    X[rng.random(X.shape) < 0.1] = np.nan
+    return X, np.nan_to_num(y)
+
+
+def train(
+    y: np.ndarray | None = None, *, names: list[str] | None = None, rounds: int = 6, **params: Any
+) -> Any:
+    X, default = make_data()
+    label = default if y is None else np.asarray(y, dtype=np.float32)
+    matrix = xgb.DMatrix(X, label=label, feature_names=names)
+    if params.get("objective", "").startswith("rank:"):
+        matrix.set_group([50] * 4)
+    if params.get("objective") == "survival:aft":
+        matrix.set_float_info("label_lower_bound", np.abs(default) + 0.5)
+        matrix.set_float_info("label_upper_bound", np.abs(default) + 1.0)
+    return xgb.train({"max_depth": 3, "nthread": 1, "verbosity": 0, **params}, matrix, rounds)
+
+
+def rows_around_thresholds(ensemble: Ensemble) -> np.ndarray:
+    """For every node: rows that reach it, with its feature at, one ulp around its threshold, and missing."""
+    rng = np.random.default_rng(5)
+    parent: dict[int, tuple[int, bool]] = {}
+    for node in np.flatnonzero(ensemble.feature != LEAF):
+        parent[int(ensemble.left[node])] = (int(node), True)
+        parent[int(ensemble.right[node])] = (int(node), False)
+    rows = []
+    for node in np.flatnonzero(ensemble.feature != LEAF):
+        row = rng.normal(size=ensemble.n_features).astype(np.float32)
+        at = int(node)
+        while at in parent:  # the nearest ancestor on a feature is the strictest: set it last
+            at, _ = parent[at]
+        path = [int(node)]
+        while path[-1] in parent:
+            path.append(parent[path[-1]][0])
+        for above, below in zip(path[:0:-1], path[-2::-1], strict=True):
+            cut = np.float32(ensemble.threshold[above])
+            goes_left = parent[below][1]
+            row[ensemble.feature[above]] = np.nextafter(cut, np.float32(-np.inf)) if goes_left else cut
+        cut = np.float32(ensemble.threshold[node])
+        low, high = np.nextafter(cut, np.float32(-np.inf)), np.nextafter(cut, np.float32(np.inf))
+        for value in (low, cut, high, np.float32(np.nan)):
+            rows.append(row.copy())
+            rows[-1][ensemble.feature[node]] = value
+    return np.array(rows, dtype=np.float32).reshape(-1, ensemble.n_features)
+
+
+def single_sum(ensemble: Ensemble, rows: np.ndarray) -> np.ndarray:
+    """Margins added up in float32, tree by tree, as XGBoost does on a CPU."""
+    total = np.tile(ensemble.bias.astype(np.float32), (len(rows), 1))
+    leaves = ensemble.leaves(rows)
+    for tree, target in enumerate(ensemble.target):
+        value = ensemble.value[leaves[:, tree]].astype(np.float32)
+        total[:, slice(None) if target == ALL_OUTPUTS else [target]] += value
+    return total
+
+
+def assert_agrees(
+    ensemble: Ensemble, rows: np.ndarray, leaves: np.ndarray, margins: np.ndarray, ulps: float = 2.0
+) -> None:
+    """Leaves equal; margins equal to the float32 sum but for `ulps` units of its largest partial sum."""
+    mine = ensemble.leaves(rows) - ensemble.root
+    np.testing.assert_array_equal(mine, leaves.reshape(mine.shape))
+    expected = margins.reshape(len(rows), -1)
+    scale = np.abs(ensemble.value).max(initial=0.0) + np.abs(expected).max() + np.abs(ensemble.bias).max()
+    tolerance = ulps * 2.0**-23 * scale
+    np.testing.assert_allclose(single_sum(ensemble, rows), expected, rtol=0, atol=tolerance)
+    exact = ensemble.predict(rows).reshape(expected.shape)
+    np.testing.assert_allclose(exact, expected, rtol=0, atol=tolerance + ensemble.n_trees * 2.0**-24 * scale)
+
+
+def assert_booster_agrees(booster: Any, ensemble: Ensemble, ulps: float = 2.0) -> None:
+    rows = rows_around_thresholds(ensemble)
+    matrix = xgb.DMatrix(rows)
+    assert_agrees(
+        ensemble,
+        rows,
+        booster.predict(matrix, pred_leaf=True, validate_features=False),
+        booster.predict(matrix, output_margin=True, validate_features=False),
+        ulps,
+    )
+
+
+def save(booster: Any, folder: Path, suffix: str) -> Path:
+    path = folder / f"model.{suffix}"
+    booster.save_model(str(path))
+    return path
+
+
+@pytest.fixture(scope="module")
+def model_bytes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    """A small model, as JSON and as UBJSON."""
+    folder = tmp_path_factory.mktemp("models")
+    booster = train(rounds=2, max_depth=2, names=["a", "b", "c", "d"])
+    return {suffix: save(booster, folder, suffix).read_bytes() for suffix in ("json", "ubj")}
+
+
+# ---- models trained here ----
+
+
+X_, Y_ = make_data()
+CLASSES = np.digitize(Y_, [-0.7, 0.7])
+TWO = np.c_[Y_, X_[:, 3] + 2.0 * np.nan_to_num(X_[:, 0])]
+TWO = np.nan_to_num(TWO)
+
+KINDS: dict[str, dict[str, Any]] = {
+    "hist": {"tree_method": "hist"},
+    "exact": {"tree_method": "exact"},
+    "approx": {"tree_method": "approx"},
+    "pruned": {"tree_method": "exact", "gamma": 3.0, "max_depth": 5},
+    "leafwise": {"tree_method": "hist", "grow_policy": "lossguide", "max_leaves": 9, "max_depth": 0},
+    "single leaves": {"gamma": 1e9},
+    "base score": {"base_score": -123.456},
+    "forest": {"num_parallel_tree": 3, "subsample": 0.7, "rounds": 2},
+    "dart": {"booster": "dart", "rate_drop": 0.4, "seed": 2},
+    "dart forest": {"booster": "dart", "rate_drop": 0.4, "num_parallel_tree": 2, "subsample": 0.8, "seed": 2},
+    "multiclass": {"y": CLASSES, "objective": "multi:softprob", "num_class": 3},
+    "multiclass forest": {
+        "y": CLASSES, "objective": "multi:softmax", "num_class": 3, "num_parallel_tree": 2, "subsample": 0.7,
+    },
+    "multiclass dart": {
+        "y": CLASSES, "objective": "multi:softmax", "num_class": 3, "booster": "dart", "rate_drop": 0.4,
+    },
+    "targets": {"y": TWO},
+    "quantiles": {"objective": "reg:quantileerror", "quantile_alpha": [0.2, 0.5, 0.9]},
+    "vector": {"y": TWO, "multi_strategy": "multi_output_tree", "tree_method": "hist"},
+    "vector single leaves": {
+        "y": TWO, "multi_strategy": "multi_output_tree", "tree_method": "hist", "min_child_weight": 1e6,
+    },
+    "vector classes": {
+        "y": CLASSES, "objective": "multi:softprob", "num_class": 3, "multi_strategy": "multi_output_tree",
+        "tree_method": "hist",
+    },
+}  # fmt: skip
+
+
+def unavailable(kind: str) -> bool:
+    return RELEASE < (2, 0) and (kind.startswith("vector") or kind == "quantiles")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_object_json_and_ubjson_agree_with_the_library(kind: str, tmp_path: Path) -> None:
+    if unavailable(kind):
+        pytest.skip(f"XGBoost {xgb.__version__} has no such model")
+    booster = train(**KINDS[kind])
+    ulps = 8.0 if "dart" in kind else 2.0  # XGBoost rounds weighted leaves too
+    loaded = load(booster)
+    assert_booster_agrees(booster, loaded, ulps)
+    for suffix in ("json", "ubj"):
+        path = save(booster, tmp_path, suffix)
+        from_file = load(path)
+        assert_booster_agrees(xgb.Booster(model_file=str(path)), from_file, ulps)
+        for name in (
+            "root",
+            "feature",
+            "threshold",
+            "left",
+            "right",
+            "default_left",
+            "value",
+            "target",
+            "bias",
+        ):
+            np.testing.assert_array_equal(getattr(from_file, name), getattr(loaded, name), err_msg=name)
+
+
+@pytest.mark.parametrize("kind", ["hist", "exact", "forest", "multiclass", "targets", "base score"])
+def test_margins_are_the_single_precision_sum_bit_for_bit(kind: str) -> None:
+    booster = train(**KINDS[kind])
+    ensemble = load(booster)
+    rows = rows_around_thresholds(ensemble)
+    theirs = booster.predict(xgb.DMatrix(rows), output_margin=True)
+    np.testing.assert_array_equal(single_sum(ensemble, rows), theirs.reshape(len(rows), -1))
+
+
+POSITIVE = np.abs(Y_) + 0.1
+OBJECTIVES: dict[str, np.ndarray] = {
+    "reg:squarederror": Y_, "reg:squaredlogerror": POSITIVE, "reg:logistic": Y_ > 0,
+    "reg:pseudohubererror": Y_, "reg:absoluteerror": Y_, "reg:gamma": POSITIVE, "reg:tweedie": POSITIVE,
+    "count:poisson": POSITIVE, "survival:cox": POSITIVE, "survival:aft": POSITIVE, "binary:logistic": Y_ > 0,
+    "binary:logitraw": Y_ > 0, "binary:hinge": Y_ > 0, "rank:pairwise": Y_ > 0, "rank:ndcg": Y_ > 0,
+    "rank:map": Y_ > 0, "reg:linear": Y_,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("base_score", [None, 0.2])
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_every_objective_has_its_link(objective: str, base_score: float | None) -> None:
+    params = {} if base_score is None else {"base_score": base_score}
+    booster = train(OBJECTIVES[objective], objective=objective, rounds=2, **params)
+    assert_booster_agrees(booster, load(booster))
+
+
+@pytest.mark.skipif(RELEASE < (3, 2), reason="older releases refuse such labels")
+@pytest.mark.parametrize("label", [0.0, 1.0])
+def test_a_base_score_of_zero_or_one_is_clipped_before_its_logit(label: float, tmp_path: Path) -> None:
+    booster = train(np.full(200, label), objective="binary:logistic", rounds=1)
+    assert_booster_agrees(booster, load(booster))
+    path = save(booster, tmp_path, "json")
+    written = path.read_text()
+    assert abs(load(path).bias[0]) < 14
+    path.write_text(written.replace(f'"version":[{RELEASE[0]},{RELEASE[1]}', '"version":[3,1'))
+    with pytest.raises(LoaderError, match="base_score"):  # 3.1 does not clip, and fails on it
+        load(path)
+
+
+def test_several_expectiles_are_refused_by_name() -> None:
+    if RELEASE < (3, 3):
+        pytest.skip("no such objective yet")
+    booster = train(objective="reg:expectileerror", expectile_alpha=[0.2, 0.8])
+    with pytest.raises(UnsupportedModelError, match="expectileerror"):
+        load(booster)
+
+
+# ---- wrappers ----
+
+
+def wrappers() -> dict[str, Any]:
+    few = {"n_estimators": 4, "max_depth": 3, "n_jobs": 1}
+    return {
+        "XGBRegressor": xgb.XGBRegressor(**few).fit(X_, Y_),
+        "XGBRegressor of two": xgb.XGBRegressor(**few).fit(X_, TWO),
+        "XGBClassifier": xgb.XGBClassifier(**few).fit(X_, Y_ > 0),
+        "XGBClassifier of three": xgb.XGBClassifier(**few).fit(X_, CLASSES),
+        "XGBRanker": xgb.XGBRanker(**few).fit(X_, Y_ > 0, group=[50] * 4),
+        "XGBRFRegressor": xgb.XGBRFRegressor(**few).fit(X_, Y_),
+        "XGBRFClassifier": xgb.XGBRFClassifier(**few).fit(X_, CLASSES),
+        "dart": xgb.XGBRegressor(**few, booster="dart", rate_drop=0.5).fit(X_, Y_),
+    }
+
+
+def test_wrappers_agree_with_their_own_margins() -> None:
+    for name, model in wrappers().items():
+        ensemble = load(model)
+        rows = rows_around_thresholds(ensemble)
+        margins = model.predict(rows, output_margin=True)
+        ulps = 8.0 if name == "dart" else 2.0
+        assert_agrees(ensemble, rows, model.apply(rows), margins, ulps)
+
+
+@pytest.mark.parametrize("missing", [0.0, -0.5, 0.1, np.inf, -np.inf])
+def test_the_missing_value_of_a_wrapper_is_missing(missing: float) -> None:
+    X = np.where(np.isnan(X_), np.float32(missing), X_)
+    X[::5, 1] = missing
+    model = xgb.XGBRegressor(n_estimators=5, max_depth=3, missing=missing, n_jobs=1).fit(X, Y_)
+    ensemble = load(model)
+    assert ensemble.missing == missing
+    rows = rows_around_thresholds(ensemble)
+    rows[::3, 1] = missing
+    if np.isinf(missing):
+        rows[::4, 0] = -missing  # XGBoost then lets the other infinity through, as a value
+    assert_agrees(ensemble, rows, model.apply(rows), model.predict(rows, output_margin=True))
+    if not np.isinf(missing):
+        with pytest.raises(TableError, match="infinite"):
+            ensemble.predict(np.full((1, 4), np.inf))
+
+
+def early_stopped(**params: Any) -> Any:
+    rng = np.random.default_rng(0)
+    y = Y_ + rng.normal(size=len(Y_)) * 2
+    model = xgb.XGBRegressor(
+        n_estimators=60, early_stopping_rounds=15, eval_metric="rmse", learning_rate=0.5, n_jobs=1, **params
+    )
+    return model.fit(X_[:100], y[:100], eval_set=[(X_[100:], y[100:])], verbose=False)
+
+
+@pytest.mark.parametrize("params", [{}, {"num_parallel_tree": 2, "subsample": 0.8}, {"booster": "dart"}])
+def test_a_wrapper_stops_at_its_best_iteration_and_a_booster_does_not(
+    params: dict[str, Any], tmp_path: Path
+) -> None:
+    model = early_stopped(**params)
+    booster = model.get_booster()
+    per_round = params.get("num_parallel_tree", 1)
+    assert model.best_iteration + 1 < booster.num_boosted_rounds()
+    ensemble = load(model)
+    assert ensemble.n_trees == (model.best_iteration + 1) * per_round
+    rows = rows_around_thresholds(ensemble)
+    assert_agrees(ensemble, rows, model.apply(rows), model.predict(rows, output_margin=True), 8.0)
+    assert load(booster).n_trees == booster.num_boosted_rounds() * per_round
+    path = save(booster, tmp_path, "json")
+    assert load(path).n_trees == booster.num_boosted_rounds() * per_round
+    assert_booster_agrees(xgb.Booster(model_file=str(path)), load(path), 8.0)
+    again = xgb.XGBRegressor()
+    again.load_model(str(path))
+    assert load(again).n_trees == ensemble.n_trees
+
+
+def test_a_slice_is_a_booster() -> None:
+    booster = train(y=CLASSES, objective="multi:softprob", num_class=3)
+    part = booster[1:4]
+    ensemble = load(part)
+    assert ensemble.n_trees == 9
+    assert_booster_agrees(part, ensemble)
+
+
+def test_names_come_from_the_model() -> None:
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame(X_, columns=["age", "größe", "a b", "x"])
+    model = xgb.XGBRegressor(n_estimators=2, n_jobs=1).fit(frame, Y_)
+    assert load(model).feature_names == ("age", "größe", "a b", "x")
+    assert load(train()).feature_names is None
+    assert load(train(objective="binary:logistic", y=Y_ > 0)).source == (
+        f"XGBoost {xgb.__version__} gbtree binary:logistic"
+    )
+
+
+def test_a_subclass_of_a_wrapper_is_a_wrapper() -> None:
+    class Mine(xgb.XGBRegressor):  # type: ignore[misc, name-defined]
+        pass
+
+    assert load(Mine(n_estimators=2, n_jobs=1).fit(X_, Y_)).n_trees == 2
+
+
+def test_no_trees_and_an_ensemble_pass() -> None:
+    model = load(train(rounds=2))
+    assert load(model) is model
+    empty = load(train(rounds=0, base_score=3.0))
+    assert empty.n_trees == 0
+    assert empty.predict(np.zeros((2, 4))).tolist() == [3.0, 3.0]
+
+
+# ---- models that are refused by name ----
+
+
+def test_linear_boosters_are_refused_by_name(tmp_path: Path) -> None:
+    booster = train(booster="gblinear")
+    with pytest.raises(UnsupportedModelError, match="gblinear"):
+        load(booster)
+    with pytest.raises(UnsupportedModelError, match="gblinear"):
+        load(save(booster, tmp_path, "json"))
+    with pytest.raises(UnsupportedModelError, match="gblinear"):
+        load(xgb.XGBRegressor(booster="gblinear", n_estimators=2).fit(np.nan_to_num(X_), Y_))
+
+
+def test_categorical_splits_are_refused_by_name(tmp_path: Path) -> None:
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame({"x": X_[:, 0], "c": pd.Categorical(CLASSES)})
+    model = xgb.XGBRegressor(n_estimators=2, tree_method="hist", enable_categorical=True)
+    model.fit(frame, CLASSES)
+    with pytest.raises(UnsupportedModelError, match="categories"):
+        load(model)
+    for suffix in ("json", "ubj"):
+        with pytest.raises(UnsupportedModelError, match="categories"):
+            load(save(model.get_booster(), tmp_path, suffix))
+
+
+def test_unfitted_and_unknown_objects_are_refused() -> None:
+    with pytest.raises(LoaderError, match="fitted"):
+        load(xgb.XGBRegressor())
+    with pytest.raises(LoaderError):
+        load(xgb.Booster())
+    for thing in (None, 3, b"{}", [1], X_, xgb.XGBRegressor, object()):
+        with pytest.raises(UnsupportedModelError, match=r"cannot load a .*expected an XGBoost"):
+            load(thing)
+    with pytest.raises(UnsupportedModelError, match=r"sklearn.*LinearRegression"):
+        load(pytest.importorskip("sklearn.linear_model").LinearRegression())
+
+
+# ---- files of old and new releases ----
+
+
+def golden_models() -> list[tuple[str, str]]:
+    found = []
+    for archive in sorted(GOLDEN.glob("xgboost-*.npz")):
+        with np.load(archive) as data:
+            found += [(archive.name, name) for name in data.files if "." in name]
+    return found
+
+
+@pytest.mark.parametrize(("archive", "name"), golden_models())
+def test_files_of_other_releases_give_what_these_releases_predicted(
+    archive: str, name: str, tmp_path: Path
+) -> None:
+    kind = name.partition(".")[0]
+    path = tmp_path / name
+    with np.load(GOLDEN / archive) as data:
+        path.write_bytes(data[name].tobytes())
+        rows, leaves, margins = (data[f"{kind}_{what}"] for what in ("rows", "leaves", "margins"))
+    ensemble = load(path)
+    assert_agrees(ensemble, rows, leaves, margins, 4.0 if kind == "dart" else 2.0)
+    assert ensemble.source.startswith(f"XGBoost {archive[8:-4]} {'dart' if kind == 'dart' else 'gbtree'}")
+    assert (ensemble.feature_names is not None) == (kind == "regression")
+
+
+def test_the_papers_models(shared_data: Path) -> None:
+    for path in sorted((shared_data / "models").glob("*.json")):
+        booster = xgb.Booster(model_file=str(path))
+        ensemble = load(path)
+        assert ensemble.feature_names is not None
+        assert_booster_agrees(booster, ensemble, 2.0)
+        np.testing.assert_array_equal(load(booster).value, ensemble.value)
+
+
+def test_files_load_without_xgboost(model_bytes: dict[str, bytes], tmp_path: Path) -> None:
+    for suffix, data in model_bytes.items():
+        (tmp_path / f"m.{suffix}").write_bytes(data)
+    code = textwrap.dedent("""
+        import sys
+        for name in ("xgboost", "sklearn", "pandas", "scipy"):
+            sys.modules[name] = None
+        from predgap.loaders import load
+        first, second = (load(f"m.{suffix}") for suffix in ("json", "ubj"))
+        assert first.predict([[0.0] * 4]) == second.predict([[0.0] * 4])
+        print(first.n_trees)
+    """)
+    path = os.pathsep.join(p for p in sys.path if p)
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": path},
+        capture_output=True,
+    )
+    assert done.returncode == 0, done.stderr.decode()
+    assert done.stdout.strip() == b"2"
+
+
+def test_json_floats_are_read_as_xgboost_reads_them(tmp_path: Path) -> None:
+    """Thresholds with all kinds of decimals: a stump for each, in one file, read by both."""
+    rng = np.random.default_rng(1)
+    bits = rng.integers(0, 2**32, 3000, dtype=np.uint32).view(np.float32)
+    cuts = np.concatenate([bits[np.isfinite(bits)], rng.normal(size=3000).astype(np.float32)])
+    cuts = np.concatenate([cuts, np.float32([1e-45, -1e-45, 3.4028235e38, 16777216, 0.1])])
+    document = json.loads(save(train(rounds=1, max_depth=1), tmp_path, "json").read_text())
+    model = document["learner"]["gradient_booster"]["model"]
+    stump = model["trees"][0]
+    stump["split_indices"][0] = 0
+    model["trees"] = [
+        {**stump, "id": i, "split_conditions": [float(str(cut)), -1.0, 1.0]} for i, cut in enumerate(cuts)
+    ]
+    model["gbtree_model_param"]["num_trees"] = str(len(cuts))
+    model["tree_info"] = [0] * len(cuts)
+    model["iteration_indptr"] = list(range(len(cuts) + 1))
+    path = tmp_path / "stumps.json"
+    path.write_text(json.dumps(document))
+    ensemble = load(path)
+    np.testing.assert_array_equal(ensemble.threshold[ensemble.root], cuts.astype(np.float64))
+    booster = xgb.Booster(model_file=str(path))
+    sample = rng.choice(cuts, 60)
+    rows = np.concatenate(
+        [sample, np.nextafter(sample, np.float32(0)), np.nextafter(sample, np.float32(1e38))]
+    )
+    rows = np.repeat(rows[:, None], 4, axis=1)
+    theirs = booster.predict(xgb.DMatrix(rows), pred_leaf=True)
+    np.testing.assert_array_equal(ensemble.leaves(rows) - ensemble.root, theirs)
+
+
+# ---- the check of a load against its object ----
+
+
+class Tampered:
+    """A booster whose answers differ from its trees."""
+
+    def __init__(self, booster: Any, **answers: Any) -> None:
+        self.booster, self.answers = booster, answers
+
+    def save_raw(self, form: str) -> Any:
+        return self.booster.save_raw(form)
+
+    def predict(self, matrix: Any, **options: Any) -> np.ndarray:
+        found = np.array(self.booster.predict(matrix, **options))
+        return self.answers["leaf" if options.get("pred_leaf") else "margin"](found)
+
+
+@pytest.mark.parametrize(
+    ("leaf", "margin", "says"),
+    [
+        (lambda a: np.where(np.arange(len(a))[:, None] == 77, a + 1, a), lambda m: m, "reaches leaf"),
+        (lambda a: a[:, :-1], lambda m: m, "5 trees|6 trees"),
+        (lambda a: a, lambda m: m + 1e-4, "output 0"),
+        (lambda a: a, lambda m: m * np.nan, "output 0"),
+        (lambda a: a, lambda m: np.c_[m, m], "1 outputs here"),
+    ],
+)
+def test_a_disagreement_is_refused(leaf: Any, margin: Any, says: str) -> None:
+    tampered = Tampered(train(), leaf=leaf, margin=margin)
+    with pytest.raises(LoaderError, match=says):
+        loader.from_object(tampered)
+
+
+def test_an_object_that_cannot_predict_is_refused() -> None:
+    def fail(_: np.ndarray) -> np.ndarray:
+        raise RuntimeError("out of order")
+
+    with pytest.raises(LoaderError, match="out of order"):
+        loader.from_object(Tampered(train(), leaf=fail, margin=fail))
+
+
+def test_check_rows_are_few_and_hold_every_threshold_of_a_small_model() -> None:
+    ensemble = load(train())
+    rows = selfcheck.rows_at_thresholds(ensemble)
+    assert rows.shape == (selfcheck.MAX_ROWS, 4)
+    np.testing.assert_array_equal(rows, selfcheck.rows_at_thresholds(ensemble))
+    inner = ensemble.feature != LEAF
+    for j, cut in zip(ensemble.feature[inner], ensemble.threshold[inner].astype(np.float32), strict=True):
+        column = rows[:, j]
+        assert np.isnan(column).any()
+        for value in (cut, np.nextafter(cut, np.float32(-np.inf)), np.nextafter(cut, np.float32(np.inf))):
+            assert (column == value).any()
+    wide = replace(ensemble, n_features=1_000_000)
+    assert selfcheck.rows_at_thresholds(wide).shape == (16, 1_000_000)
+
+
+# ---- files that are not models ----
+
+
+def refused(path: Path | str, match: str = "", kind: type[LoaderError] = LoaderError) -> None:
+    with pytest.raises(kind, match=match) as caught:
+        load(path)
+    assert len(str(caught.value)) < 1000
+
+
+def test_things_that_are_not_files(tmp_path: Path) -> None:
+    refused(tmp_path, "is a directory")
+    refused(tmp_path / "absent.json", "there is no file")
+    refused(str(tmp_path / "absent.json"), "there is no file")
+    refused("{}", "there is no file")
+    refused("a\0b", "cannot be read")
+    refused("x" * 100_000, "cannot be read|no file")
+    (tmp_path / "empty").touch()
+    refused(tmp_path / "empty", "is empty")
+    if hasattr(os, "mkfifo"):
+        os.mkfifo(tmp_path / "pipe")
+        refused(tmp_path / "pipe", "not a regular file")
+        refused("/dev/zero", "not a regular file")
+
+
+class Bomb:
+    def __reduce__(self) -> Any:
+        return (os._exit, (3,))
+
+
+@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
+def test_pickles_are_never_opened(protocol: int, tmp_path: Path) -> None:
+    path = tmp_path / "model.json"
+    path.write_bytes(pickle.dumps(Bomb(), protocol))
+    refused(path, "pickle", UnsupportedModelError)
+    path.write_bytes(pickle.dumps({"model": Bomb()}, protocol))
+    refused(path, "pickle", UnsupportedModelError)
+
+
+def test_other_formats_are_refused_by_name(tmp_path: Path) -> None:
+    path = tmp_path / "model"
+    header = struct.pack("<fIiiiII", 0.5, 11, 0, 0, 0, 1, 7) + bytes(108)
+    names = b"".join(struct.pack("<Q", len(n)) + n for n in (b"reg:squarederror", b"gbtree"))
+    for data in (header + names, b"binf" + header + names, b"CONFIG-offset:" + bytes(40)):
+        path.write_bytes(data)
+        refused(path, "old binary format.*save_model", UnsupportedModelError)
+    booster = train(rounds=1)
+    booster.dump_model(str(path))
+    refused(path, "dump_model", UnsupportedModelError)
+    booster.dump_model(str(path), dump_format="json")
+    refused(path, "dump_model", UnsupportedModelError)
+    path.write_bytes(b"tree\nversion=v4\n")
+    refused(path, "LightGBM", UnsupportedModelError)
+    path.write_bytes(b"\x1f\x8b\x08\0\0\0")
+    refused(path, "compressed", UnsupportedModelError)
+    for data in (
+        b"\0" * 100,
+        b"hello, a standard text",
+        b"{}",
+        b'{"a": 1}',
+        b"[1, 2]",
+        b"<?xml?>",
+        bytes(range(256)),
+    ):
+        path.write_bytes(data)
+        refused(path, "no model file that predgap knows")
+    path.write_text(booster.save_config())
+    refused(path, "saved by save_model|no list of trees|expected")
+
+
+def test_gigabytes_of_nonsense_are_refused_at_once(model_bytes: dict[str, bytes], tmp_path: Path) -> None:
+    path = tmp_path / "model.json"
+    for opening in (b"", b"nonsense", *(data[:100] for data in model_bytes.values())):
+        path.write_bytes(opening)
+        for size in (1 << 40, files.MAX_FILE_BYTES):  # sparse: takes no room on the disk
+            os.truncate(path, size)
+            start = time.perf_counter()
+            tracemalloc.start()
+            refused(path)
+            peak = tracemalloc.get_traced_memory()[1]
+            tracemalloc.stop()
+            assert time.perf_counter() - start < 1.0
+            assert peak < 1 << 20
+
+
+@pytest.mark.parametrize("suffix", ["json", "ubj"])
+def test_every_truncation_is_refused(suffix: str, model_bytes: dict[str, bytes], tmp_path: Path) -> None:
+    data = model_bytes[suffix]
+    path = tmp_path / "model"
+    for end in range(0, len(data), 7):
+        path.write_bytes(data[:end])
+        refused(path)
+        with pytest.raises(LoaderError):
+            loader._ensemble(loader._decode(data[:end]))
+    path.write_bytes(data[:-50] + b"}")
+    refused(path)
+    path.write_bytes(data + data)
+    refused(path)
+
+
+@pytest.mark.parametrize("opening", ['{"learner":', '{"learner":{"x":', '{"version":[1,7,6],"learner":'])
+@pytest.mark.parametrize("nest", ["[", '{"a":', "[[1],"])
+def test_deep_json_is_refused(opening: str, nest: str, tmp_path: Path) -> None:
+    path = tmp_path / "model.json"
+    padding = " " * 2_000_000  # so that the number of brackets alone does not give it away
+    path.write_text(f"{opening}{padding}{nest * 100_000}}}")
+    refused(path, "JSON")
+
+
+def test_json_that_would_blow_up_in_memory_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "model.json"
+    for text in ("[]," * 300_000, '{"a":{}},' * 100_000, "[[[[[]]]]]," * 100_000):
+        data = f'{{"learner":[{text}0]}}'
+        path.write_text(data)
+        tracemalloc.start()
+        refused(path, "far more lists")
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert peak < 4 * len(data)
+
+
+def damaged(change: Any, model_bytes: dict[str, bytes], path: Path) -> None:
+    document = json.loads(model_bytes["json"])
+    change(document, document["learner"], document["learner"]["gradient_booster"]["model"])
+    path.write_text(json.dumps(document))
+
+
+def tree_change(field: str, at: int, value: Any) -> Any:
+    def change(_: Any, __: Any, model: Any) -> None:
+        model["trees"][1][field][at] = value
+
+    return change
+
+
+DAMAGE: dict[str, Any] = {
+    "infinite threshold": tree_change("split_conditions", 0, float("inf")),
+    "missing threshold": tree_change("split_conditions", 0, float("nan")),
+    "threshold beyond float32": tree_change("split_conditions", 0, 1e300),
+    "infinite leaf": tree_change("split_conditions", -1, float("-inf")),
+    "text for a threshold": tree_change("split_conditions", 0, "0.5"),
+    "null threshold": tree_change("split_conditions", 0, None),
+    "list for a threshold": tree_change("split_conditions", 0, [0.5]),
+    "giant integer": tree_change("split_conditions", 0, 10**400),
+    "child outside": tree_change("left_children", 0, 99),
+    "negative child": tree_change("right_children", 0, -5),
+    "fractional child": tree_change("left_children", 0, 1.5),
+    "child twice": tree_change("left_children", 0, 2),
+    "cycle": tree_change("left_children", 1, 0),
+    "one child": tree_change("right_children", 0, -1),
+    "feature outside": tree_change("split_indices", 0, 4),
+    "negative feature": tree_change("split_indices", 0, -1),
+    "pruned root": tree_change("split_indices", 0, 2**31 - 1),
+    "category": tree_change("split_type", 0, 1),
+    "short column": lambda d, le, m: m["trees"][0]["default_left"].pop(),
+    "no column": lambda d, le, m: m["trees"][0].pop("split_indices"),
+    "object for a column": lambda d, le, m: m["trees"][0].update(default_left={}),
+    "giant tree": lambda d, le, m: m["trees"][0]["tree_param"].update(num_nodes="9999999999"),
+    "no nodes": lambda d, le, m: m["trees"][0]["tree_param"].update(num_nodes="0"),
+    "leaf vectors": lambda d, le, m: m["trees"][0]["tree_param"].update(size_leaf_vector="7"),
+    "no trees": lambda d, le, m: m.pop("trees"),
+    "text for trees": lambda d, le, m: m.update(trees="x"),
+    "fewer trees": lambda d, le, m: m["trees"].pop(),
+    "same id": lambda d, le, m: m["trees"][0].update(id=1),
+    "new part of a tree": lambda d, le, m: m["trees"][0].update(news=[1]),
+    "new part of the model": lambda d, le, m: m.update(news=[1]),
+    "short tree_info": lambda d, le, m: m["tree_info"].pop(),
+    "target outside": lambda d, le, m: m.update(tree_info=[0, 1]),
+    "weights for no tree": lambda d, le, m: m.update(weight_drop=[1.0]),
+    "infinite weight": lambda d, le, m: m.update(weight_drop=[1.0, float("inf")]),
+    "no booster": lambda d, le, m: le.pop("gradient_booster"),
+    "other booster": lambda d, le, m: le["gradient_booster"].update(name="gbforest"),
+    "dart without weights": lambda d, le, m: le.update(
+        gradient_booster={"name": "dart", "gbtree": le["gradient_booster"]}
+    ),
+    "other objective": lambda d, le, m: le["objective"].update(name="reg:mine"),
+    "no objective": lambda d, le, m: le.pop("objective"),
+    "no base score": lambda d, le, m: le["learner_model_param"].pop("base_score"),
+    "bad base score": lambda d, le, m: le["learner_model_param"].update(base_score="[1,x]"),
+    "two base scores": lambda d, le, m: le["learner_model_param"].update(base_score="[1,2]"),
+    "infinite base score": lambda d, le, m: le["learner_model_param"].update(base_score="[inf]"),
+    "giant base score": lambda d, le, m: le["learner_model_param"].update(base_score="[1e300]"),
+    "giant class count": lambda d, le, m: le["learner_model_param"].update(num_class="999999999"),
+    "giant feature count": lambda d, le, m: le["learner_model_param"].update(num_feature="999999999"),
+    "negative feature count": lambda d, le, m: le["learner_model_param"].update(num_feature="-4"),
+    "fewer names": lambda d, le, m: le["feature_names"].pop(),
+    "number for a name": lambda d, le, m: le.update(feature_names=[1, 2, 3, 4]),
+    "number for names": lambda d, le, m: le.update(feature_names=4),
+    "no version": lambda d, le, m: d.pop("version"),
+    "short version": lambda d, le, m: d.update(version=[1, 7]),
+    "old version": lambda d, le, m: d.update(version=[0, 90, 0]),
+    "future version": lambda d, le, m: d.update(version=[4, 0, 0]),
+    "list for the learner": lambda d, le, m: d.update(learner=[]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", DAMAGE)
+def test_damage_is_refused(kind: str, model_bytes: dict[str, bytes], tmp_path: Path) -> None:
+    damaged(DAMAGE[kind], model_bytes, tmp_path / "model.json")
+    refused(tmp_path / "model.json")
+
+
+def test_trees_go_by_their_id(model_bytes: dict[str, bytes], tmp_path: Path) -> None:
+    path = tmp_path / "model.json"
+    damaged(lambda d, le, m: m["trees"].reverse(), model_bytes, path)
+    shuffled = load(path)
+    path.write_bytes(model_bytes["json"])
+    np.testing.assert_array_equal(shuffled.value, load(path).value)
+
+
+def test_json_with_white_space_loads(model_bytes: dict[str, bytes], tmp_path: Path) -> None:
+    path = tmp_path / "model.json"
+    path.write_text("\n" + json.dumps(json.loads(model_bytes["json"]), indent=2) + "\n")
+    pretty = load(path)
+    path.write_bytes(model_bytes["ubj"])
+    np.testing.assert_array_equal(pretty.value, load(path).value)
+
+
+def test_keys_within_texts_are_not_keys(model_bytes: dict[str, bytes], tmp_path: Path) -> None:
+    path = tmp_path / "model.json"
+    note = '{"parents":[1,2],"loss_changes": [3]} \\"sum_hessian\\":[4]'
+    damaged(lambda d, le, m: le["attributes"].update(note=note), model_bytes, path)
+    text = loader._decode(path.read_bytes())["learner"]["attributes"]["note"]
+    assert text == note
+    assert load(path).n_trees == 2
+
+
+# ---- UBJSON ----
+
+
+def ubj_document(body: bytes) -> bytes:
+    return b"{L" + struct.pack(">q", 7) + b"learner" + body + b"}"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"[$d#L" + struct.pack(">q", 2**62),
+        b"[$d#L" + struct.pack(">q", -1),
+        b"[$L#l" + struct.pack(">i", 2**31 - 1),
+        b"[#L" + struct.pack(">q", 2**62),
+        b"[#i\x7f",
+        b"[$Z#L" + struct.pack(">q", 2**40),
+        b"[$T#L" + struct.pack(">q", 2**40),
+        b"[$[#L" + struct.pack(">q", 3),
+        b"[$dL" + struct.pack(">q", 3),
+        b"{$d#L" + struct.pack(">q", 3),
+        b"SL" + struct.pack(">q", 2**62),
+        b"SL" + struct.pack(">q", -2),
+        b"Si\x02\xff\xff",
+        b"Sd\0\0\0\0",
+        b"[" * 100,
+        b"[" * 1_000_000,
+        b"{i\x01a" * 100_000,
+        b"[]" * 1000,
+        b"H",
+        b"q",
+        b"",
+        b"l\0",
+        b"{i\x01aZi\x01aZ}",
+    ],
+)
+def test_bad_ubjson_is_refused(body: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "model.ubj"
+    path.write_bytes(ubj_document(body))
+    refused(path)
+
+
+@pytest.mark.parametrize("item", [b"[]", b"{}", b"i\x80", b"Z", b"Si\x02ab"])
+def test_ubjson_that_would_blow_up_in_memory_is_refused(item: bytes) -> None:
+    data = ubj_document(b"[" + item * 1_000_000 + b"]")
+    tracemalloc.start()
+    with pytest.raises(LoaderError, match="more values"):
+        ubjson.decode(data)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 10 * len(data) + (1 << 20)
+
+
+def test_ubjson_values() -> None:
+    body = b"[#U\x09" + b"ZTFi\xffU\xffI\x01\0CxD" + struct.pack(">d", 0.1) + b"Si\x02\xc3\xb6"
+    assert ubjson.decode(ubj_document(body)) == {"learner": [None, True, False, -1, 255, 256, "x", 0.1, "ö"]}
+    array = ubjson.decode(b"[$l#L" + struct.pack(">q3i", 3, 1, -2, 3))
+    assert array.tolist() == [1, -2, 3]
+    assert not array.flags.writeable
+
+
+# ---- anything at all ----
+
+
+def loads_or_refuses(data: bytes) -> Ensemble | None:
+    try:
+        return loader._ensemble(loader._decode(data))
+    except LoaderError as error:
+        assert str(error)
+        return None
+
+
+@st.composite
+def mutations(draw: st.DrawFn) -> list[tuple[float, int, bytes]]:
+    """(where, bytes to remove, bytes to put there), a few times."""
+    one = st.tuples(st.floats(0, 1, exclude_max=True), st.integers(0, 4), st.binary(max_size=4))
+    return draw(st.lists(one, min_size=1, max_size=4))
+
+
+@pytest.mark.parametrize("suffix", ["json", "ubj"])
+@given(changes=mutations())
+@settings(max_examples=200)
+def test_mutated_files_load_or_are_refused(
+    suffix: str, model_bytes: dict[str, bytes], changes: list[tuple[float, int, bytes]]
+) -> None:
+    data = bytearray(model_bytes[suffix])
+    for where, gone, put in changes:
+        at = int(where * len(data))
+        data[at : at + gone] = put
+    ensemble = loads_or_refuses(bytes(data))
+    if ensemble is not None:
+        ensemble.predict(np.zeros((2, ensemble.n_features))[:, : ensemble.n_features])
+
+
+@given(st.binary(max_size=300))
+def test_any_bytes_are_refused(tmp_path_factory: pytest.TempPathFactory, data: bytes) -> None:
+    path = tmp_path_factory.getbasetemp() / "any"
+    path.write_bytes(data)
+    refused(path)
+    loads_or_refuses(data)
+    loads_or_refuses(ubj_document(data))
+
+
+def test_a_large_model_loads_fast(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(3000, 10)).astype(np.float32)
+    booster = xgb.train({"max_depth": 8, "nthread": 1}, xgb.DMatrix(X, label=X @ rng.normal(size=10)), 100)
+    for suffix in ("json", "ubj"):
+        path = save(booster, tmp_path, suffix)
+        best = min(timed(path) for _ in range(3))
+        assert best < 0.5  # a tenth of 1000 trees in a second, with room for a slow machine
+
+
+def timed(path: Path) -> float:
+    start = time.perf_counter()
+    load(path)
+    return time.perf_counter() - start
+
+
+def test_buffers_are_not_paths() -> None:
+    with pytest.raises(UnsupportedModelError, match="BytesIO"):
+        load(io.BytesIO(b"{}"))
