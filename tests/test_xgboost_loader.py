@@ -420,7 +420,8 @@ def test_files_of_other_releases_give_what_these_releases_predicted(
     ensemble = load(path)
     assert_agrees(ensemble, rows, leaves, margins, 4.0 if kind == "dart" else 2.0)
     assert ensemble.source.startswith(f"XGBoost {archive[8:-4]} {'dart' if kind == 'dart' else 'gbtree'}")
-    assert (ensemble.feature_names is not None) == (kind == "regression")
+    if "-1.3" not in archive:  # which did not save names
+        assert (ensemble.feature_names is not None) == (kind == "regression")
 
 
 def test_the_papers_models(shared_data: Path) -> None:
@@ -544,7 +545,7 @@ def test_check_rows_are_few_and_hold_every_threshold_of_a_small_model() -> None:
 # ---- files that are not models ----
 
 
-def refused(path: Path | str, match: str = "", kind: type[LoaderError] = LoaderError) -> None:
+def refused(path: Path | str, match: str | None = None, kind: type[LoaderError] = LoaderError) -> None:
     with pytest.raises(kind, match=match) as caught:
         load(path)
     assert len(str(caught.value)) < 1000
@@ -607,7 +608,7 @@ def test_other_formats_are_refused_by_name(tmp_path: Path) -> None:
         path.write_bytes(data)
         refused(path, "no model file that predgap knows")
     path.write_text(booster.save_config())
-    refused(path, "saved by save_model|no list of trees|expected")
+    refused(path, "saved by save_model")
 
 
 def test_gigabytes_of_nonsense_are_refused_at_once(model_bytes: dict[str, bytes], tmp_path: Path) -> None:
@@ -832,8 +833,7 @@ def test_ubjson_values() -> None:
 def loads_or_refuses(data: bytes) -> Ensemble | None:
     try:
         return loader._ensemble(loader._decode(data))
-    except LoaderError as error:
-        assert str(error)
+    except LoaderError:
         return None
 
 

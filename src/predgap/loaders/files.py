@@ -21,7 +21,7 @@ _AS_JSON: Final = "in Python with the library that wrote it, then save it with m
 # Formats that people do hand over, by how they begin, and what to do about each.
 _REFUSED: Final[tuple[tuple[re.Pattern[bytes], str], ...]] = (
     (
-        re.compile(rb"\x80[\x02-\x08]|c[\w.]+\r?\n[\w.]+\r?\n|\([dl]p?\d*\r?\n"),
+        re.compile(rb"\x80[\x02-\x08]|c[\w.]+\r?\n[\w.]+\r?\n|\([dl]p?\d*\r?\n|[\]}]q\0"),
         "a Python pickle (or joblib) file; predgap never opens these, because opening one runs the code "
         f"in it. If you trust it, load it {_AS_JSON}",
     ),
@@ -70,7 +70,7 @@ def ends(path: Path) -> Ends:
     except FileNotFoundError:
         raise LoaderError(f"there is no file {_show(path)}; check the path of the model") from None
     except (OSError, ValueError) as error:  # ValueError: a path that no file can have
-        raise LoaderError(f"{_show(path)} cannot be read: {error}") from error
+        raise LoaderError(f"{_show(path)} cannot be read ({_reason(error)})") from error
 
 
 def read(path: Path) -> bytes:
@@ -81,7 +81,7 @@ def read(path: Path) -> bytes:
             _check_kind(path, stat.S_IFREG, size)  # it may have grown since it was looked at
             return file.read(size)
     except OSError as error:
-        raise LoaderError(f"{_show(path)} cannot be read: {error}") from error
+        raise LoaderError(f"{_show(path)} cannot be read ({_reason(error)})") from error
 
 
 def refuse(path: Path, head: bytes, supported: str) -> NoReturn:
@@ -107,6 +107,10 @@ def _check_kind(path: Path, mode: int, size: int) -> None:
             f"{_show(path)} has {size:,} bytes, predgap reads model files of up to {MAX_FILE_BYTES:,}; "
             "load it with its own library and pass the object"
         )
+
+
+def _reason(error: Exception) -> str:
+    return error.strerror or "unknown reason" if isinstance(error, OSError) else str(error)
 
 
 def _show(path: Path) -> str:

@@ -69,15 +69,24 @@ def rows_at_thresholds(ensemble: Ensemble, n_rows: int | None = None) -> Rows:
         n_rows = max(_MIN_ROWS, min(MAX_ROWS, _MAX_CELLS // widest))
     shuffle = np.random.default_rng(0)
     rows = np.zeros((n_rows, ensemble.n_features), dtype=ensemble.row_dtype)
-    inner = np.flatnonzero(ensemble.feature != LEAF)
-    inner = inner[np.argsort(ensemble.feature[inner], kind="stable")]
-    used, starts = np.unique(ensemble.feature[inner], return_index=True)
-    for j, nodes in zip(used, np.split(inner, starts[1:]), strict=True):
-        around = _around(ensemble, ensemble.threshold[nodes], n_rows)
+    for j, thresholds in _thresholds(ensemble).items():
+        around = _around(ensemble, thresholds, n_rows)
         rows[:, j] = np.resize(shuffle.permutation(around), n_rows)
     rows[0] = np.nan
     rows[1] = 0.0
     return rows
+
+
+def _thresholds(ensemble: Ensemble) -> dict[int, FloatArray]:
+    """The thresholds of each feature that has any."""
+    inner = np.flatnonzero(ensemble.feature != LEAF)
+    inner = inner[np.argsort(ensemble.feature[inner], kind="stable")]
+    used, starts = np.unique(ensemble.feature[inner], return_index=True)
+    stops = [*starts[1:], len(inner)]
+    return {
+        int(j): ensemble.threshold[inner[start:stop]]
+        for j, start, stop in zip(used, starts, stops[: len(used)], strict=True)
+    }
 
 
 def _around(ensemble: Ensemble, thresholds: FloatArray, n_most: int) -> Rows:

@@ -195,10 +195,8 @@ def _ensemble(
         raise LoaderError(f"tree_info has {len(info)} entries for {len(trees)} trees; the file is damaged")
     if weights is None:
         weights = np.ones(len(trees))
-    elif len(weights) != len(trees):
-        raise LoaderError(
-            f"weight_drop has {len(weights)} entries for {len(trees)} trees; the file is damaged"
-        )
+    elif len(weights) != len(trees) or not np.isfinite(weights).all():
+        raise LoaderError(f"weight_drop is not {len(trees)} finite numbers, one per tree; the file is damaged")
     n_trees = len(trees) if iterations is None else _trees_within(model, iterations, n_outputs)
     try:
         return Ensemble(
@@ -222,11 +220,8 @@ def _unknown_parts(document: Document) -> list[str]:
     against, so whatever is new must not be passed over.
     """
     booster = _object(_object(document, "learner"), "gradient_booster")
-    parts = [(booster, _BOOSTER_KEYS)]
-    model = _object(booster, "gbtree").get("model") if "gbtree" in booster else booster.get("model")
-    if isinstance(model, dict):
-        parts.append((model, _MODEL_KEYS))
-        parts += [(tree, _TREE_KEYS) for tree in _trees(model)]
+    _, model, _ = _tree_model(booster)
+    parts = [(booster, _BOOSTER_KEYS), (model, _MODEL_KEYS), *((tree, _TREE_KEYS) for tree in _trees(model))]
     return [key for part, known in parts for key in part.keys() - known]
 
 
