@@ -106,7 +106,9 @@ def _flat(items: list[Any]) -> BoolArray | list[Any]:
 def _kind(item: Any) -> str:
     if isinstance(item, bool | np.bool_):
         return "boolean"
-    if isinstance(item, int | np.integer) and not isinstance(item, np.timedelta64):
+    if isinstance(item, np.timedelta64):  # which NumPy counts among the integers
+        return "other"
+    if isinstance(item, int | np.integer):
         return "index"
     return "name" if isinstance(item, str) else "other"
 

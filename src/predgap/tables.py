@@ -323,7 +323,8 @@ def _wrong_ndim(X: Any, array: NDArray[Any]) -> str:
 def _unmasked(X: np.ma.MaskedArray[Any, Any]) -> NDArray[Any]:
     if X.dtype.kind in "biuf":
         return np.ma.filled(X.astype(np.float64), np.nan)
-    objects: NDArray[Any] = np.where(np.ma.getmaskarray(X), None, X.data.astype(object))
+    objects: NDArray[Any] = X.data.astype(object)
+    objects[np.ma.getmaskarray(X)] = None
     return objects
 
 

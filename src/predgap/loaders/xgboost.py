@@ -196,7 +196,9 @@ def _ensemble(
     if weights is None:
         weights = np.ones(len(trees))
     elif len(weights) != len(trees) or not np.isfinite(weights).all():
-        raise LoaderError(f"weight_drop is not {len(trees)} finite numbers, one per tree; the file is damaged")
+        raise LoaderError(
+            f"weight_drop is not {len(trees)} finite numbers, one per tree; the file is damaged"
+        )
     n_trees = len(trees) if iterations is None else _trees_within(model, iterations, n_outputs)
     try:
         return Ensemble(

@@ -1,0 +1,152 @@
+"""predgap against its baselines, as ratios measured in one run; answers are asserted.
+
+One thread, sigma = 0.3. Our side goes through the public API with tables included; DMatrix is built beforehand.
+"""
+
+from __future__ import annotations
+
+import json
+import platform
+from pathlib import Path
+
+import numpy as np
+import xgboost
+from models import Case, cases
+from timing import medians
+
+import predgap
+from predgap import _core
+
+SIGMA = 0.3
+SAMPLES = 1000  # Monte Carlo samples per gap
+RESULTS = Path(__file__).parent / "results"
+
+
+def subsets(d: int, rng: np.random.Generator) -> list[np.ndarray]:
+    """One random mask of each size 1 ... d."""
+    masks = np.zeros((d, d), dtype=bool)
+    for k in range(d):
+        masks[k, rng.permutation(d)[: k + 1]] = True
+    return list(masks)
+
+
+def monte_carlo(case: Case, x: np.ndarray, mask: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
+    """Squared differences of n samples, predicted by XGBoost itself."""
+    moved = np.tile(x, (n, 1))
+    moved[:, mask] += rng.normal(scale=SIGMA, size=(n, int(mask.sum()))).astype(np.float32)
+    margins = case.booster.inplace_predict(np.vstack([x, moved]), predict_type="margin")
+    return (margins[1:].astype(np.float64) - margins[0]) ** 2
+
+
+def check_answers(case: Case, explainer: predgap.Explainer, masks: list[np.ndarray]) -> None:
+    """Gaps equal Algorithm 1's, lie within 5 standard errors of sampling, and greedy is greedy."""
+    rng = np.random.default_rng(1)
+    X = case.X[:2]
+    scale = float(np.square(explainer.ensemble.predict(X)).max())
+    for mask in masks[:: max(1, len(masks) // 4)]:
+        ours = explainer.gap(X, mask)
+        theirs = algorithm1(explainer, X, mask)
+        np.testing.assert_allclose(ours, theirs, rtol=1e-9, atol=1e-11 * scale)
+        samples = monte_carlo(case, X[0], mask, 20_000, rng)
+        error = samples.std() / np.sqrt(len(samples))
+        rounding = 2e-6 * np.sqrt(scale * ours[0])  # XGBoost adds its margins in float32
+        assert abs(samples.mean() - ours[0]) <= 5 * error + rounding, (case.name, mask)
+    ranking = explainer.rank(X)
+    chosen = np.zeros(case.X.shape[1], dtype=bool)
+    for q in ranking.order[0]:
+        gaps = {i: explainer.gap(X[:1], chosen | (np.arange(len(chosen)) == i))[0] for i in np.flatnonzero(~chosen)}
+        assert gaps[q] >= max(gaps.values()) * (1 - 1e-11), (case.name, q)
+        chosen[q] = True
+
+
+def algorithm1(explainer: predgap.Explainer, X: np.ndarray, mask: np.ndarray) -> np.ndarray:
+    rows = explainer.ensemble.cast(X)
+    scale = np.full(rows.shape[1], SIGMA)
+    return explainer._engine.kernels.algorithm1(rows, scale, mask[None].view(np.uint8))
+
+
+def measure(case: Case) -> dict[str, float]:
+    """Microseconds per row."""
+    rng = np.random.default_rng(0)
+    case.booster.set_param({"nthread": 1})
+    matrix = xgboost.DMatrix(case.X, nthread=1)
+    explainer = predgap.Explainer(case.booster, predgap.Normal(SIGMA))
+    n, d = case.X.shape
+    masks = subsets(d, rng)
+    check_answers(case, explainer, masks)
+    shap_ranking = predgap.Ranking.from_attributions(
+        case.booster.predict(matrix, pred_contribs=True), feature_names=[f"f{j}" for j in range(d)]
+    )
+    seconds = medians(
+        {
+            "pred_contribs": lambda: case.booster.predict(matrix, pred_contribs=True),
+            "gap": lambda: [explainer.gap(case.X, mask) for mask in masks],
+            "greedy": lambda: explainer.rank(case.X),
+            "pgi2": lambda: explainer.pgi2(case.X, shap_ranking),
+            "monte carlo": lambda: monte_carlo(case, case.X[0], masks[d // 2], SAMPLES, rng),
+        }
+    )
+    slow = medians({"algorithm 1": lambda: algorithm1(explainer, case.X[:1], masks[d // 2])}, rounds=3)
+    per_row = {"pred_contribs": n, "gap": n * d, "greedy": n, "pgi2": n, "monte carlo": 1}
+    return {name: seconds[name] / per_row[name] * 1e6 for name in per_row} | {
+        "algorithm 1": slow["algorithm 1"] * 1e6
+    }
+
+
+LIMITS = {"gap": 0.6, "greedy": 8.0}
+HELOC_LIMITS = {"gap": 0.1, "greedy": 2.0}
+
+
+def report(case: Case, micros: dict[str, float]) -> dict[str, object]:
+    row = micros["pred_contribs"]
+    limits = HELOC_LIMITS if case.booster.num_boosted_rounds() >= 500 else LIMITS
+    return {
+        "model": case.name,
+        "trees": case.booster.num_boosted_rounds(),
+        "features": case.X.shape[1],
+        "rows": len(case.X),
+        "microseconds": {name: round(value, 2) for name, value in micros.items()},
+        "ratios": {
+            "gap / pred_contribs row": round(micros["gap"] / row, 4),
+            "greedy / pred_contribs row": round(micros["greedy"] / row, 3),
+            "pgi2 / pred_contribs row": round(micros["pgi2"] / row, 3),
+            "monte carlo (1,000) / gap": round(micros["monte carlo"] / micros["gap"], 1),
+            "algorithm 1 / gap": round(micros["algorithm 1"] / micros["gap"], 1),
+        },
+        "within limits": all(micros[name] / row <= limit for name, limit in limits.items()),
+    }
+
+
+def markdown(reports: list[dict], machine: dict[str, str]) -> str:
+    names = list(reports[0]["ratios"])
+    lines = [
+        "| model | trees | d | gap, µs | " + " | ".join(names) + " |",
+        "|---" * (len(names) + 4) + "|",
+    ]
+    for r in reports:
+        cells = [r["model"], r["trees"], r["features"], r["microseconds"]["gap"], *r["ratios"].values()]
+        lines.append("| " + " | ".join(map(str, cells)) + " |")
+    return "\n".join(lines) + "\n\n" + ", ".join(f"{k}: {v}" for k, v in machine.items()) + "\n"
+
+
+def main() -> None:
+    machine = {
+        "processor": platform.processor() or platform.machine(),
+        "python": platform.python_version(),
+        "xgboost": xgboost.__version__,
+        "predgap": predgap.__version__,
+        "kernels": _core.instruction_set(),
+    }
+    reports = []
+    for case in cases():
+        reports.append(report(case, measure(case)))
+        print(json.dumps(reports[-1], indent=2), flush=True)
+    RESULTS.mkdir(exist_ok=True)
+    (RESULTS / "table.json").write_text(json.dumps({"machine": machine, "models": reports}, indent=2) + "\n")
+    table = markdown(reports, machine)
+    (RESULTS / "table.md").write_text(table)
+    print(table)
+
+
+if __name__ == "__main__":
+    main()
