@@ -258,6 +258,8 @@ def to_longdouble(value: Number) -> np.longdouble:
     if isinstance(value, Fraction):
         value = HIGH.mpf(value.numerator) / HIGH.mpf(value.denominator)
     mantissa, exponent = HIGH.frexp(value)
+    if exponent < np.finfo(np.longdouble).minexp:
+        return np.longdouble(0)
     high = float(mantissa)
     return np.ldexp(np.longdouble(high) + np.longdouble(float(mantissa - high)), int(exponent))
 
@@ -265,6 +267,34 @@ def to_longdouble(value: Number) -> np.longdouble:
 def rounding_bound(gap: Number, size: Number) -> float:
     """How far the engine may be off: 1e-12 · PG² plus a few ulps of size = E[(Σ_t |g_t|)²]."""
     return 1e-12 * abs(float(gap)) + 8 * ULP * float(size)
+
+
+def tail_sensitivity(
+    twin: Callable[..., Number], ensemble: Ensemble, x: Any, subset: Iterable[int], tails: Tails
+) -> Number:
+    """How much the gap moves when every tail is off by one part in one: Σ_c p_c |∂ gap / ∂ p_c|.
+
+    Tails are doubles. Where a box is narrow, its mass is a small difference of two of them, and a last digit
+    of a tail is worth many of the mass: no engine can know better.
+    """
+    exact, step = twin(ensemble, x, subset, tails), Fraction(1, 2**20)
+
+    def nudged(feature: int, threshold: float) -> Tails:
+        def nudge(j: int, at: float, thresholds: Sequence[float]) -> tuple[list[Number], list[Number]]:
+            below, above = (list(map(Fraction, side)) for side in tails(j, at, thresholds))
+            if j == feature:
+                k = list(thresholds).index(threshold)
+                below[k] *= 1 + step
+                above[k] *= 1 + step
+            return below, above
+
+        return nudge
+
+    return sum(
+        abs(twin(ensemble, x, subset, nudged(j, t)) - exact) / step
+        for j in subset
+        for t in thresholds_of(ensemble, j)
+    )
 
 
 # --- scores and rankings, on top of any gap -------------------------------------------------------------

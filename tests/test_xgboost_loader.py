@@ -28,6 +28,8 @@ from predgap.loaders import xgboost as loader
 
 xgb = pytest.importorskip("xgboost")
 
+pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::UserWarning")  # XGBoost's own
+
 GOLDEN = Path(__file__).parent / "golden"
 RELEASE = tuple(map(int, xgb.__version__.split(".")[:2]))
 

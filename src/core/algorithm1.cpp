@@ -14,8 +14,13 @@ using std::int32_t;
 class Algorithm1 {
 public:
     Algorithm1(const EnsembleView& e, const double* x, const double* scale, const std::uint8_t* subset)
-        : e_(e), x_(x), scale_(scale), subset_(subset), l_(e.n_features, -kInfinity),
-          r_(e.n_features, kInfinity), factor_(e.n_features, 1.0) {
+        : e_(e),
+          x_(x),
+          scale_(scale),
+          subset_(subset),
+          l_(e.n_features, -kInfinity),
+          r_(e.n_features, kInfinity),
+          factor_(e.n_features, 1.0) {
         for (auto node : e.root) {
             while (e.feature[node] != kLeaf)
                 node = x[e.feature[node]] < e.threshold[node] ? e.left[node] : e.right[node];

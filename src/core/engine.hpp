@@ -19,10 +19,10 @@ enum class Strategy { terms, pairs };
 // What is asked of every row. All arrays are row-major and outlive the call.
 struct Request {
     std::int64_t n_rows;
-    const double* x;             // (n_rows, n_features) cast as the model casts them; NaN is missing
-    const Law* law;              // (n_features)
-    const double* parameter;     // (n_features) scale or half-width
-    const double* table_below;   // (n_rows, n_atoms) for features with Law::table, else null
+    const double* x;            // (n_rows, n_features) cast as the model casts them; NaN is missing
+    const Law* law;             // (n_features)
+    const double* parameter;    // (n_features) scale or half-width
+    const double* table_below;  // (n_rows, n_atoms) for features with Law::table, else null
     const double* table_above;
     int n_threads;
     std::function<bool(std::int64_t)> poll;  // told the rows done; false stops
@@ -42,10 +42,10 @@ struct Cost {
 
 class Engine {
 public:
-    explicit Engine(std::int32_t n_features, std::vector<std::int32_t> root, std::vector<std::int32_t> feature,
-                    std::vector<double> threshold, std::vector<std::int32_t> left,
-                    std::vector<std::int32_t> right, std::vector<std::uint8_t> default_left,
-                    std::vector<double> value);
+    explicit Engine(std::int32_t n_features, std::vector<std::int32_t> root,
+                    std::vector<std::int32_t> feature, std::vector<double> threshold,
+                    std::vector<std::int32_t> left, std::vector<std::int32_t> right,
+                    std::vector<std::uint8_t> default_left, std::vector<double> value);
     Engine(const Engine&) = delete;
     Engine& operator=(const Engine&) = delete;
 

@@ -29,8 +29,8 @@ Atoms::Atoms(const EnsembleView& e) : of_node(e.feature.size(), -1) {
     for (const auto node : splits) {
         const auto q = e.feature[node];
         const auto first = threshold.begin() + begin[q], last = threshold.begin() + begin[q + 1];
-        of_node[node] = static_cast<std::int32_t>(std::lower_bound(first, last, e.threshold[node]) -
-                                                  threshold.begin());
+        of_node[node] =
+            static_cast<std::int32_t>(std::lower_bound(first, last, e.threshold[node]) - threshold.begin());
     }
 }
 

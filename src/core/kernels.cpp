@@ -33,11 +33,14 @@ PREDGAP_INLINE void uniform_tails(const Lanes& x, const Lanes& c, double half_wi
     const Lanes lost = (c - (delta + virtual_x)) + (virtual_x - x);
     const Lanes right = is_less(x, c), distance = select(right, delta, zero - delta);
     const Lanes inner = max((splat(half_width) - distance) - select(right, lost, zero - lost), zero);
-    Lanes tail;
-    for (int i = 0; i < kLanes; ++i) tail[i] = inner[i] / width[i];
+    const Lanes tail = inner / width;
     const Lanes to_left = is_less(c, x);
     below = select(to_left, tail, one - tail);
     above = select(to_left, one - tail, tail);
+}
+
+void normal_tails_of(const double* z, double* below, double* above) {
+    normal_tails(*lanes(z), *lanes(below), *lanes(above));
 }
 
 void fill_tails(const PlanView& p, Block& b, Law law, double parameter, std::int32_t q) {
@@ -45,13 +48,8 @@ void fill_tails(const PlanView& p, Block& b, Law law, double parameter, std::int
     const Lanes x = lanes(b.x)[q];
     Lanes *below = lanes(b.below), *above = lanes(b.above);
     if (law == Law::normal) {
-        for (auto a = first; a < last; ++a) {
-            Lanes& z = lanes(b.shift)[a];  // its own place until the shift is known
-            const Lanes distance = splat(p.atom_threshold[a]) - x;
-            for (int i = 0; i < kLanes; ++i) z[i] = distance[i] / parameter;
-        }
-        normal_tails(b.shift + std::int64_t{first} * kLanes, b.below + std::int64_t{first} * kLanes,
-                     b.above + std::int64_t{first} * kLanes, std::int64_t{last - first} * kLanes);
+        for (auto a = first; a < last; ++a)
+            normal_tails((splat(p.atom_threshold[a]) - x) / splat(parameter), below[a], above[a]);
     } else if (law == Law::uniform) {
         for (auto a = first; a < last; ++a)
             uniform_tails(x, splat(p.atom_threshold[a]), parameter, below[a], above[a]);
@@ -183,7 +181,8 @@ void begin_row(const PlanView& p, Block& b, bool with_mass) {
 
 // ---- centring: W[t without i] += W[t] e ---------------------------------------------------------
 
-PREDGAP_INLINE void centre(const PlanView& p, Block& b, std::int32_t c, std::int32_t slot, const Lanes& mask) {
+PREDGAP_INLINE void centre(const PlanView& p, Block& b, std::int32_t c, std::int32_t slot,
+                           const Lanes& mask) {
     Lanes* weight = lanes(b.weight);
     const Lanes* shift = lanes(b.shift);
     const auto size = p.component_size[c];
@@ -483,7 +482,7 @@ void gains(const PlanView& p, Block& b) {
 }  // namespace
 
 extern const Kernels kKernels;
-const Kernels kKernels = {PREDGAP_ISA_NAME, normal_tails, tables,     begin_row, gap,
-                          begin_nested,     take,         nested_gap, gains};
+const Kernels kKernels = {
+    PREDGAP_ISA_NAME, normal_tails_of, tables, begin_row, gap, begin_nested, take, nested_gap, gains};
 
 }  // namespace predgap::PREDGAP_ISA

@@ -22,11 +22,11 @@ struct PlanView {
     const double* atom_threshold;    // (n_atoms)
 
     // A literal is a box's test on one feature: lo <= x < hi, or missing.
-    const std::int32_t* literal_feature;   // (n_literals)
-    const std::int32_t* literal_lo;        // (n_literals) atom, -1 for none
-    const std::int32_t* literal_hi;        // (n_literals) atom, -1 for none
-    const std::uint8_t* literal_numeric;   // (n_literals) can a number pass at all?
-    const std::uint8_t* literal_missing;   // (n_literals) does a missing value pass?
+    const std::int32_t* literal_feature;  // (n_literals)
+    const std::int32_t* literal_lo;       // (n_literals) atom, -1 for none
+    const std::int32_t* literal_hi;       // (n_literals) atom, -1 for none
+    const std::uint8_t* literal_numeric;  // (n_literals) can a number pass at all?
+    const std::uint8_t* literal_missing;  // (n_literals) does a missing value pass?
 
     // Equal boxes of different trees are one; its members are the leaves.
     const std::int32_t* box_literal_begin;  // (n_boxes + 1)
@@ -63,44 +63,44 @@ struct PlanView {
 struct Block {
     const std::atomic<bool>* stop;  // checked between pieces of work
 
-    double* x;            // (n_features)
-    LaneBits* moves;      // (n_features) lanes where the feature is a finite number and the noise moves it
-    LaneBits* gone;       // (n_features) lanes where it is missing
-    double* below;        // (n_atoms) F = P(x' < c); 0 where the feature does not move
-    double* above;        // (n_atoms) S = P(x' >= c)
-    double* shift;        // (n_atoms) e = E tau_c
+    double* x;        // (n_features)
+    LaneBits* moves;  // (n_features) lanes where the feature is a finite number and the noise moves it
+    LaneBits* gone;   // (n_features) lanes where it is missing
+    double* below;    // (n_atoms) F = P(x' < c); 0 where the feature does not move
+    double* above;    // (n_atoms) S = P(x' >= c)
+    double* shift;    // (n_atoms) e = E tau_c
 
-    double* inside;          // (n_literals) 1 or 0
-    LaneBits* inside_bits;   // (n_literals)
-    double* box_inside;      // (n_boxes)
-    double* tree_value;      // (n_trees) the value of the leaf that x reaches
-    double* coefficient;     // (2^widest_box)
-    std::int32_t* mask;      // (2^widest_box)
-    double* weight;          // (n_terms + 1) W; the last is the empty term's
-    double* scratch;         // (widest_scratch)
-    std::uint8_t* perturbed; // (n_features) in the subset of any lane
-    std::uint8_t* active;    // (n_components) inside those features
+    double* inside;           // (n_literals) 1 or 0
+    LaneBits* inside_bits;    // (n_literals)
+    double* box_inside;       // (n_boxes)
+    double* tree_value;       // (n_trees) the value of the leaf that x reaches
+    double* coefficient;      // (2^widest_box)
+    std::int32_t* mask;       // (2^widest_box)
+    double* weight;           // (n_terms + 1) W; the last is the empty term's
+    double* scratch;          // (widest_scratch)
+    std::uint8_t* perturbed;  // (n_features) in the subset of any lane
+    std::uint8_t* active;     // (n_components) inside those features
 
     // Nested subsets and greedy.
-    LaneBits* chosen;       // (n_features) lanes whose subset holds the feature
-    LaneBits* fresh;        // (n_features) lanes that took it in this step
-    LaneBits* dirty;        // (n_components) lanes whose weights or state changed since the last evaluation
-    LaneBits* changed;      // (n_components) lanes whose product changed in this step
-    double* form;           // (n_components) Q_C, or the quadratic part of a gain
-    double* piece;          // (n_components) a component's part of a gain
-    double* product;        // (n_terms + 1) G_C W_C; the last is the empty term's
-    double* spread_mass;    // (n_components) bounds E[g^2] of the boxes that x leaves by just these features
-    double* crossing;       // (n_features) probability that the feature leaves its cell
-    double* pair_below;     // (n_atoms) slot factor min * min + min: three tables, see greedy
-    double* pair_above;     // (n_atoms)
-    double* pair_other;     // (n_atoms)
-    double* gain;           // (n_features)
-    double* magnitude;      // (n_features)
+    LaneBits* chosen;     // (n_features) lanes whose subset holds the feature
+    LaneBits* fresh;      // (n_features) lanes that took it in this step
+    LaneBits* dirty;      // (n_components) lanes whose weights or state changed since the last evaluation
+    LaneBits* changed;    // (n_components) lanes whose product changed in this step
+    double* form;         // (n_components) Q_C, or the quadratic part of a gain
+    double* piece;        // (n_components) a component's part of a gain
+    double* product;      // (n_terms + 1) G_C W_C; the last is the empty term's
+    double* spread_mass;  // (n_components) bounds E[g^2] of the boxes that x leaves by just these features
+    double* crossing;     // (n_features) probability that the feature leaves its cell
+    double* pair_below;   // (n_atoms) slot factor min * min + min: three tables, see greedy
+    double* pair_above;   // (n_atoms)
+    double* pair_other;   // (n_atoms)
+    double* gain;         // (n_features)
+    double* magnitude;    // (n_features)
 };
 
 struct Kernels {
     const char* name;
-    void (*normal_tails)(const double* z, double* below, double* above, std::int64_t n);
+    void (*normal_tails)(const double* z, double* below, double* above);  // one block of lanes
     void (*tables)(const PlanView&, Block&, const Law* law, const double* parameter);
     void (*begin_row)(const PlanView&, Block&, bool with_mass);
     void (*gap)(const PlanView&, Block&, double* out);

@@ -4,7 +4,7 @@
 // instruction-set variant, for any number of threads and whatever its neighbours are.
 #pragma once
 
-#include <cstddef>
+#include <bit>
 #include <cstdint>
 
 #if defined(__GNUC__) || defined(__clang__)
@@ -32,6 +32,16 @@ namespace predgap::PREDGAP_ISA {
 typedef double Lanes __attribute__((vector_size(kLanes * sizeof(double))));
 
 PREDGAP_INLINE Lanes splat(double v) { return Lanes{v, v, v, v, v, v, v, v}; }
+// The leading 26 of the 53 significant bits: their square is exact.
+PREDGAP_INLINE Lanes leading_bits(const Lanes& a) {
+    typedef std::int64_t Bits __attribute__((vector_size(kLanes * sizeof(double))));
+    return (Lanes)((Bits)a & ~std::int64_t{0x7ffffff});
+}
+// 2^n, where shifted = n + 1.5 * 2^52 holds n in its low bits.
+PREDGAP_INLINE Lanes power_of_two(const Lanes& shifted) {
+    typedef std::int64_t Bits __attribute__((vector_size(kLanes * sizeof(double))));
+    return (Lanes)(((Bits)shifted + 1023) << 52);
+}
 PREDGAP_INLINE Lanes min(const Lanes& a, const Lanes& b) { return a < b ? a : b; }
 PREDGAP_INLINE Lanes max(const Lanes& a, const Lanes& b) { return a > b ? a : b; }
 // Lanes where the condition holds, as 1.0 and 0.0.
@@ -65,7 +75,19 @@ PREDGAP_INLINE Lanes operator-(const Lanes& a, const Lanes& b) {
 PREDGAP_INLINE Lanes operator*(const Lanes& a, const Lanes& b) {
     return each(a, b, [](double p, double q) { return p * q; });
 }
-PREDGAP_INLINE Lanes operator*(const Lanes& a, double b) { return a * splat(b); }
+PREDGAP_INLINE Lanes operator/(const Lanes& a, const Lanes& b) {
+    return each(a, b, [](double p, double q) { return p / q; });
+}
+PREDGAP_INLINE Lanes leading_bits(const Lanes& a) {
+    return each(a, a, [](double p, double) {
+        return std::bit_cast<double>(std::bit_cast<std::uint64_t>(p) & ~std::uint64_t{0x7ffffff});
+    });
+}
+PREDGAP_INLINE Lanes power_of_two(const Lanes& shifted) {
+    return each(shifted, shifted, [](double p, double) {
+        return std::bit_cast<double>((std::bit_cast<std::uint64_t>(p) + 1023) << 52);
+    });
+}
 PREDGAP_INLINE Lanes& operator+=(Lanes& a, const Lanes& b) { return a = a + b; }
 PREDGAP_INLINE Lanes& operator*=(Lanes& a, const Lanes& b) { return a = a * b; }
 PREDGAP_INLINE Lanes min(const Lanes& a, const Lanes& b) {

@@ -5,6 +5,7 @@
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <stdexcept>
@@ -65,9 +66,9 @@ Request make_request(const Engine& e, const Array<double, 2>& x, const NoiseTabl
     const auto n = x.shape(0), d = static_cast<std::size_t>(e.ensemble().n_features);
     require(x.shape(1) == d && noise.law.size() == d, "one column and one law per feature");
     for (const auto& table : {noise.below, noise.above})
-        require(!table || (table->shape(0) == n &&
-                           table->shape(1) == static_cast<std::size_t>(e.atoms().size())),
-                "tables must be (n_rows, n_atoms)");
+        require(
+            !table || (table->shape(0) == n && table->shape(1) == static_cast<std::size_t>(e.atoms().size())),
+            "tables must be (n_rows, n_atoms)");
     return {.n_rows = static_cast<std::int64_t>(n),
             .x = x.data(),
             .law = noise.law.data(),
@@ -157,14 +158,22 @@ NewArray<double, 1> algorithm1(const Engine& e, const Array<double, 2>& x, const
     auto out = make_array<double, 1>({x.shape(0)});
     const nb::gil_scoped_release released;
     for (std::size_t r = 0; r < x.shape(0); ++r)
-        out.data()[r] = algorithm1_gap(e.ensemble(), x.data() + r * d, scale.data(),
-                                       subsets.row(static_cast<std::int64_t>(r), static_cast<std::int64_t>(d)));
+        out.data()[r] =
+            algorithm1_gap(e.ensemble(), x.data() + r * d, scale.data(),
+                           subsets.row(static_cast<std::int64_t>(r), static_cast<std::int64_t>(d)));
     return out;
 }
 
 std::pair<NewArray<double, 1>, NewArray<double, 1>> normal_tails(const Array<double, 1>& z) {
     auto below = make_array<double, 1>({z.size()}), above = make_array<double, 1>({z.size()});
-    kernels().normal_tails(z.data(), below.data(), above.data(), static_cast<std::int64_t>(z.size()));
+    alignas(64) double in[kLanes], low[kLanes], high[kLanes];
+    for (std::size_t first = 0; first < z.size(); first += kLanes) {
+        const auto n = std::min<std::size_t>(kLanes, z.size() - first);
+        std::fill(std::copy_n(z.data() + first, n, in), in + kLanes, 0.0);
+        kernels().normal_tails(in, low, high);
+        std::copy_n(low, n, below.data() + first);
+        std::copy_n(high, n, above.data() + first);
+    }
     return {below, above};
 }
 

@@ -72,7 +72,8 @@ private:
     void start(Scratch& s, const RowTables& row, const std::uint8_t* perturbed) const;
     void collect(Scratch& s, const RowTables& row, const std::uint8_t* perturbed) const;
     double reach(std::int32_t root, const std::uint8_t* perturbed) const;
-    double mass(const Scratch& s, const RowTables& row, std::int32_t q, std::int32_t lo, std::int32_t hi) const;
+    double mass(const Scratch& s, const RowTables& row, std::int32_t q, std::int32_t lo,
+                std::int32_t hi) const;
     bool goes_left(std::int32_t node, const RowTables& row) const;
     std::size_t words() const { return (static_cast<std::size_t>(e_.n_features) + 63) / 64; }
 

@@ -20,7 +20,11 @@ int32_t index_of(std::size_t n) { return static_cast<int32_t>(n); }
 class BoxWalk {
 public:
     BoxWalk(const EnsembleView& e, const Atoms& atoms)
-        : e_(e), atoms_(atoms), lo_(e.n_features, -1), hi_(e.n_features, -1), missing_(e.n_features, 1),
+        : e_(e),
+          atoms_(atoms),
+          lo_(e.n_features, -1),
+          hi_(e.n_features, -1),
+          missing_(e.n_features, 1),
           depth_(e.n_features, 0) {}
 
     template <class Visit>
@@ -67,8 +71,12 @@ private:
     Step child(int32_t node, bool left) const {
         const auto atom = atoms_.of_node[node];
         const bool missing = (e_.default_left[node] != 0) == left;
-        return {left ? e_.left[node] : e_.right[node], e_.feature[node], left ? -1 : atom, left ? atom : -1,
-                missing, false};
+        return {left ? e_.left[node] : e_.right[node],
+                e_.feature[node],
+                left ? -1 : atom,
+                left ? atom : -1,
+                missing,
+                false};
     }
 
     void enter(const Step& step, std::vector<Step>& stack) {
@@ -114,11 +122,11 @@ Leaves::Leaves(const EnsembleView& e, const Atoms& atoms) {
 
 // The terms with the same number of atoms, as a trie: a term is a shorter term and one more, later atom.
 struct Plan::Level {
-    std::vector<uint64_t> key;             // sorted: prefix << 32 | last atom; prefix numbers the level before
-    std::vector<uint64_t> component_key;   // sorted: prefix component << 32 | last feature
-    std::vector<int32_t> component;        // (terms) into component_key
-    std::vector<int32_t> id;               // (terms) final term number
-    std::vector<int32_t> without;          // (terms x size) term of the level before, lacking that slot
+    std::vector<uint64_t> key;            // sorted: prefix << 32 | last atom; prefix numbers the level before
+    std::vector<uint64_t> component_key;  // sorted: prefix component << 32 | last feature
+    std::vector<int32_t> component;       // (terms) into component_key
+    std::vector<int32_t> id;              // (terms) final term number
+    std::vector<int32_t> without;         // (terms x size) term of the level before, lacking that slot
 
     int32_t prefix(int32_t t) const { return static_cast<int32_t>(key[t] >> 32); }
     int32_t atom(int32_t t) const { return static_cast<int32_t>(key[t] & 0xffffffff); }
@@ -314,7 +322,8 @@ void Plan::number_terms(const Atoms& atoms, std::vector<Level>& levels) {
             auto* without = level.without.data() + static_cast<int64_t>(t) * size;
             without[size - 1] = level.prefix(t);
             for (int32_t slot = 0; slot + 1 < size; ++slot) {
-                const auto shorter = before->without[static_cast<int64_t>(level.prefix(t)) * (size - 1) + slot];
+                const auto shorter =
+                    before->without[static_cast<int64_t>(level.prefix(t)) * (size - 1) + slot];
                 without[slot] = find(before->key, pack(shorter, level.atom(t)));
             }
         }
@@ -381,9 +390,9 @@ void Plan::expose(const EnsembleView& e, const Atoms& atoms) {
     int64_t scratch = 1;
     int32_t widest = 0;
     for (std::size_t c = 0; c < component_size_.size(); ++c)
-        scratch = std::max<int64_t>(scratch, static_cast<int64_t>(component_term_begin_[c + 1] -
-                                                                  component_term_begin_[c]) *
-                                                 (1 + 3 * component_size_[c]));
+        scratch = std::max<int64_t>(
+            scratch, static_cast<int64_t>(component_term_begin_[c + 1] - component_term_begin_[c]) *
+                         (1 + 3 * component_size_[c]));
     for (std::size_t box = 0; box + 1 < box_literal_begin_.size(); ++box)
         widest = std::max(widest, box_literal_begin_[box + 1] - box_literal_begin_[box]);
     view_ = {.n_features = e.n_features,

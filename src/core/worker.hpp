@@ -51,8 +51,7 @@ public:
         block_.magnitude = lanes(p_.n_features + 1);
         for (auto** array : {&block_.moves, &block_.gone, &block_.perturbed, &block_.chosen, &block_.fresh})
             *array = bytes(p_.n_features);
-        for (auto** array : {&block_.active, &block_.dirty, &block_.changed})
-            *array = bytes(p_.n_components);
+        for (auto** array : {&block_.active, &block_.dirty, &block_.changed}) *array = bytes(p_.n_components);
         block_.inside_bits = bytes(p_.n_literals);
         masks_.resize(std::size_t{1} << p_.widest_box);
         block_.mask = masks_.data();
@@ -90,8 +89,10 @@ public:
             if (r_.law[q] != Law::table || !block_.perturbed[q]) continue;
             for (auto a = p_.atom_begin[q]; a < p_.atom_begin[q + 1]; ++a)
                 for (int lane = 0; lane < kLanes; ++lane) {
-                    block_.below[std::int64_t{a} * kLanes + lane] = r_.table_below[row(lane) * p_.n_atoms + a];
-                    block_.above[std::int64_t{a} * kLanes + lane] = r_.table_above[row(lane) * p_.n_atoms + a];
+                    block_.below[std::int64_t{a} * kLanes + lane] =
+                        r_.table_below[row(lane) * p_.n_atoms + a];
+                    block_.above[std::int64_t{a} * kLanes + lane] =
+                        r_.table_above[row(lane) * p_.n_atoms + a];
                 }
         }
         kernels().tables(p_, block_, r_.law, r_.parameter);

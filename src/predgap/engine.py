@@ -52,7 +52,7 @@ class Engine:
     def gap(self, rows: FloatArray, mask: NDArray[np.bool_]) -> FloatArray:
         """Gaps (n,) of cast rows (n, d); mask (d,) or (n, d)."""
         masks = np.ascontiguousarray(np.atleast_2d(mask)).view(np.uint8)
-        strategy = self._choose(masks.any(axis=0), n_gaps=1)
+        strategy = self._choose(np.logical_or.reduce(masks, axis=0), n_gaps=1)
         out = np.empty(len(rows))
         for part, noise, progress in self._chunks(rows):
             subset = masks if mask.ndim == 1 else masks[part]

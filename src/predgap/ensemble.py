@@ -6,6 +6,7 @@ kernels rely on, so that no array of a validated ensemble can make them read out
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Final
 
@@ -160,7 +161,7 @@ class Ensemble:
         return replace(
             self,
             root=self.root[mine],
-            target=np.zeros(int(mine.sum())),
+            target=np.zeros(int(mine.sum()), dtype=np.int32),
             value=self.value[:, [column]],
             bias=self.bias[[output]],
         )
@@ -227,6 +228,9 @@ def _check_shapes(e: Ensemble) -> None:
             raise EnsembleError(f"{name} has shape {found}, expected {shape}")
     if e.feature_names is not None and len(e.feature_names) != e.n_features:
         raise EnsembleError(f"{len(e.feature_names)} feature names for {e.n_features} features")
+    if e.feature_names is not None and len(set(e.feature_names)) < e.n_features:
+        twice = [name for name, n in Counter(e.feature_names).items() if n > 1]
+        raise EnsembleError(f"feature names must differ; {twice[0]!r} is given more than once")
     if e.row_dtype not in (np.dtype(np.float32), np.dtype(np.float64)):
         raise EnsembleError(f"row_dtype is {e.row_dtype}, expected float32 or float64")
 

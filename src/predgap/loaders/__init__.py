@@ -61,7 +61,7 @@ def load(model_or_path: Any) -> Ensemble:
     against the object's own predictions. A file loads as `xgboost.Booster(model_file=path)` would
     predict, with all trees, and XGBoost need not be installed; what a file does not hold (the wrapper's
     `missing=`) or `Booster.predict` does not use (`best_iteration`) has no effect, so load the wrapper
-    where these matter. Files may have up to 1 GiB. A pickle is never opened.
+    where these matter. Files may have up to 256 MiB. A pickle is never opened.
 
     Parameters
     ----------
@@ -120,6 +120,9 @@ def _is_made_by(dialect: _Dialect, kind: type) -> bool:
 
 
 def _loaded(module: str, function: str, source: Any) -> Ensemble:
-    ensemble = getattr(import_module(module), function)(source)
+    try:
+        ensemble = getattr(import_module(module), function)(source)
+    except MemoryError as error:
+        raise LoaderError("the model needs more memory than there is") from error
     assert isinstance(ensemble, Ensemble)
     return ensemble

@@ -10,8 +10,11 @@ from typing import Final, NamedTuple, NoReturn
 
 from predgap.errors import LoaderError, UnsupportedModelError
 
-MAX_FILE_BYTES: Final = 1 << 30
-"""Larger model files are refused: 1 GiB is some 50,000 trees of depth 8 as JSON, 80,000 as UBJSON."""
+MAX_FILE_BYTES: Final = 1 << 28
+"""Larger model files are refused: 256 MiB is some 13,000 trees of depth 8 as JSON, 20,000 as UBJSON.
+
+A sound file takes about four times its size in memory while it is read, a malicious one up to sixteen.
+"""
 
 _HEAD_BYTES: Final = 4096
 _TAIL_BYTES: Final = 64

@@ -490,7 +490,7 @@ def _single(values: NDArray[Any]) -> FloatArray:
 
     JSON decimals come here as float64, the way that XGBoost reads them too: so both round twice.
     """
-    with np.errstate(over="ignore"):  # too large becomes infinite, which the ensemble refuses
+    with np.errstate(over="ignore", invalid="ignore"):  # what is not finite, the ensemble refuses
         return values.astype(np.float32).astype(np.float64)
 
 

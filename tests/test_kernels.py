@@ -1,0 +1,184 @@
+"""What the engine promises beside its answers: bits, tails, threads, interruption, progress, cost."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+
+import mpmath
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from strategies import Split, ensemble_of, random_ensemble
+
+from predgap import CostError, Explainer, Normal, PredgapError, Uniform, _core
+from predgap.noise import NormalLaw, UniformLaw
+
+INSTRUCTION_SETS = ("baseline", "avx2", "avx512")
+
+
+@given(st.lists(st.floats(-38, 38), min_size=1, max_size=20))
+def test_normal_tails_keep_their_digits(z):
+    below, above = _core.normal_tails(np.array(z))
+    with mpmath.workdps(40):
+        for found, sign in ((below, 1), (above, -1)):
+            exact = [mpmath.ncdf(sign * mpmath.mpf(value)) for value in z]
+            errors = [abs(mpmath.mpf(float(f)) / e - 1) for f, e in zip(found, exact, strict=True) if e > 1e-300]
+            assert all(error < 1e-15 for error in errors)
+
+
+def test_normal_tails_at_the_ends():
+    below, above = _core.normal_tails(np.array([-np.inf, -40.0, -0.0, 0.0, 40.0, np.inf]))
+    assert below.tolist() == [0, 0, 0.5, 0.5, 1, 1]
+    assert above.tolist() == [1, 1, 0.5, 0.5, 0, 0]
+
+
+@pytest.mark.parametrize("law", [NormalLaw(0.7), UniformLaw(1.3)])
+@given(x=st.floats(-3, 3), threshold=st.floats(-3, 3))
+def test_the_kernels_know_the_laws_of_the_twin(law, x, threshold):
+    """On one stump the gap is the tail beyond the threshold."""
+    stump = ensemble_of([Split(0, threshold, 0.0, 1.0)], 1)
+    noise = Normal(law.scale) if isinstance(law, NormalLaw) else Uniform(law.half_width)
+    below, above = law.tails(np.array([x]), np.array([threshold]))
+    expected = above[0, 0] if x < threshold else below[0, 0]
+    assert Explainer(stump, noise).gap([[x]], [0])[0] == pytest.approx(expected, rel=4e-15, abs=1e-300)
+
+
+ANSWERS = """
+    import hashlib, sys
+    import numpy as np
+    sys.path.insert(0, {tests!r})
+    from strategies import random_ensemble
+    from predgap import Explainer, Normal, _core
+    rng = np.random.default_rng(3)
+    ensemble = random_ensemble(rng, n_trees=12, depth=4, n_features=9)
+    X = rng.normal(size=(45, 9)); X[::7, 3] = np.nan
+    found = hashlib.sha256()
+    for strategy in ("terms", "pairs"):
+        explainer = Explainer(ensemble, Normal(0.4), _strategy=strategy)
+        ranking = explainer.rank(X)
+        for array in (explainer.gap(X, [0, 2, 5]), explainer.curve(X, ranking), ranking.order, ranking.scores):
+            found.update(array.tobytes())
+    print(_core.instruction_set(), found.hexdigest())
+"""
+
+
+def run_python(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=os.environ | environment,
+    )
+
+
+def test_every_instruction_set_gives_the_same_bits():
+    code = ANSWERS.format(tests=os.path.dirname(__file__))
+    printed = {isa: run_python(code, PREDGAP_ISA=isa).stdout.split() for isa in INSTRUCTION_SETS}
+    best = INSTRUCTION_SETS.index(_core.instruction_set())
+    for isa, (used, _) in printed.items():
+        assert used == INSTRUCTION_SETS[min(best, INSTRUCTION_SETS.index(isa))]
+    assert len({digest for _, digest in printed.values()}) == 1
+
+
+@pytest.fixture(scope="module")
+def slow() -> tuple[Explainer, np.ndarray]:
+    """A job of many seconds."""
+    rng = np.random.default_rng(0)
+    ensemble = random_ensemble(rng, n_trees=60, depth=6, n_features=12)
+    return Explainer(ensemble, Normal(0.5), n_jobs=2), rng.normal(size=(20_000, 12))
+
+
+def test_ctrl_c_answers_within_a_second(slow):
+    explainer, X = slow
+    pressed = []
+
+    def press() -> None:
+        pressed.append(time.perf_counter())
+        os.kill(os.getpid(), signal.SIGINT)
+
+    timer = threading.Timer(0.5, press)
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        explainer.rank(X)
+    assert time.perf_counter() - pressed[0] < 1.0
+
+
+def test_other_python_threads_run_meanwhile(slow):
+    explainer, X = slow
+    counted, stop = [0], threading.Event()
+
+    def count() -> None:
+        while not stop.wait(0.001):
+            counted[0] += 1
+
+    thread = threading.Thread(target=count)
+    thread.start()
+    start = time.perf_counter()
+    explainer.curve(X[:400], np.arange(12))
+    elapsed = time.perf_counter() - start
+    stop.set()
+    thread.join()
+    assert elapsed > 0.05, "the job is too small to tell"
+    assert counted[0] > elapsed * 50
+
+
+def test_progress_is_told_by_rows(slow):
+    explainer, X = slow
+    told = []
+    watched = Explainer(
+        explainer.ensemble, explainer.noise, progress=lambda done, total: told.append((done, total))
+    )
+    watched.curve(X[:400], np.arange(12))
+    done = [d for d, _ in told]
+    assert told
+    assert done == sorted(done)
+    assert {total for _, total in told} == {400}
+    assert 0 <= done[0] <= done[-1] <= 400
+
+
+def test_an_error_in_the_progress_callback_stops_the_work(slow):
+    explainer, X = slow
+
+    def fail(done: int, total: int) -> None:
+        raise RuntimeError("enough")
+
+    with pytest.raises(RuntimeError, match="enough"):
+        Explainer(explainer.ensemble, explainer.noise, progress=fail).rank(X)
+
+
+def test_deep_trees_are_refused_with_their_cost():
+    rng = np.random.default_rng(0)
+    forest = random_ensemble(rng, n_trees=40, depth=12, n_features=30)
+    explainer = Explainer(forest, Normal(0.3))
+    x = rng.normal(size=(1, 30))
+    assert explainer.gap(x, [0, 1])[0] >= 0
+    with pytest.raises(CostError, match=r"s per row .*40 trees.*perturb fewer features"):
+        explainer.rank(x)
+
+
+@pytest.mark.parametrize("n_jobs", [0, -2, 1.5, True, "2"])
+def test_a_wrong_number_of_jobs_is_refused(n_jobs):
+    stump = random_ensemble(np.random.default_rng(0), n_trees=1, depth=1, n_features=1)
+    with pytest.raises(PredgapError, match=r"n_jobs is .* expected a number of threads, or -1"):
+        Explainer(stump, Normal(1.0), n_jobs=n_jobs)
+
+
+def test_algorithm_1_agrees():
+    rng = np.random.default_rng(5)
+    ensemble = random_ensemble(rng, n_trees=6, depth=3, n_features=5)
+    X = rng.normal(size=(6, 5))
+    for size in range(6):
+        mask = np.zeros((1, 5), dtype=np.uint8)
+        mask[0, rng.permutation(5)[:size]] = 1
+        explainer = Explainer(ensemble, Normal(0.3))
+        theirs = explainer._engine.kernels.algorithm1(X, np.full(5, 0.3), mask)
+        scale = np.square(ensemble.predict(X)).max()
+        np.testing.assert_allclose(explainer.gap(X, mask[0] == 1), theirs, rtol=1e-12, atol=1e-13 * scale)
