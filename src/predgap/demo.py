@@ -227,6 +227,8 @@ def _methods_table(comparison: Comparison) -> Table:
             "" if seconds is None else f"{seconds * 1e6:.0f}",
         )
     table.caption = (
+        "Greedy is built to raise PGI², though it need not win every row; TreeSHAP answers another question, "
+        "how the prediction is shared out. "
         f"s.e.: standard error over rows. gain: XGBoost's own, one order for all rows. random: mean of "
         f"{_RANDOM_ORDERS} orders per row. µs: one thread, median of {_RUNS} runs, to rank only."
     )

@@ -96,9 +96,9 @@ def pgi2_against(
         ax.set_ylim(low, high)
     _tidy(ax)
     ax.set_aspect("equal", adjustable="box")
-    corner = {"transform": ax.transAxes, "color": _MUTED, "style": "italic"}
-    ax.text(0.04, 0.95, f"{label(y_name)} is more faithful", va="top", **corner)
-    ax.text(0.96, 0.05, f"{label(x_name)} is more faithful", ha="right", **corner)
+    corner: dict[str, Any] = {"transform": ax.transAxes, "color": _MUTED, "style": "italic"}
+    ax.text(0.04, 0.95, f"{label(y_name)} has the higher PGI²", va="top", **corner)
+    ax.text(0.96, 0.05, f"{label(x_name)} has the higher PGI²", ha="right", **corner)
     ax.set_xlabel(f"PGI² of {label(x_name)}")
     ax.set_ylabel(f"PGI² of {label(y_name)}")
     return ax

@@ -1,0 +1,235 @@
+"""The explainer as people meet it: tables in, rankings out, and errors that help."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+import xgboost
+
+import predgap
+from predgap import Explainer, Normal, PerFeature, Ranking, Uniform
+
+NAMES = ["age", "bmi", "bp"]
+
+
+@pytest.fixture(scope="module")
+def table() -> pd.DataFrame:
+    rng = np.random.default_rng(0)
+    return pd.DataFrame(rng.normal(size=(60, 3)), columns=NAMES, index=[f"p{i}" for i in range(60)])
+
+
+@pytest.fixture(scope="module")
+def model(table) -> xgboost.XGBRegressor:
+    y = table["age"] ** 2 + table["bmi"] * table["bp"]
+    return xgboost.XGBRegressor(n_estimators=8, max_depth=3).fit(table, y)
+
+
+@pytest.fixture(scope="module")
+def explainer(model) -> Explainer:
+    return Explainer(model, Normal(0.5))
+
+
+def test_every_kind_of_table_gives_the_same_gaps(explainer, table):
+    expected = explainer.gap(table, ["age", "bp"])
+    shuffled = table[["bp", "age", "bmi"]]
+    for X in (
+        table.to_numpy(),
+        table.to_numpy().tolist(),
+        shuffled,
+        pl.DataFrame(shuffled),
+        pa.Table.from_pandas(shuffled, preserve_index=False),
+    ):
+        assert explainer.gap(X, ["age", "bp"]).tobytes() == expected.tobytes()
+
+
+def test_every_kind_of_subset_gives_the_same_gaps(explainer, table):
+    expected = explainer.gap(table, ["age", "bp"])
+    mask = np.array([True, False, True])
+    for subset in (["bp", "age"], [0, 2], np.array([2, 0]), mask, np.tile(mask, (60, 1))):
+        assert explainer.gap(table, subset).tobytes() == expected.tobytes()
+
+
+def test_rows_may_have_subsets_of_their_own(explainer, table):
+    masks = np.random.default_rng(1).random((60, 3)) < 0.5
+    found = explainer.gap(table, masks)
+    for r in range(60):
+        assert found[r] == explainer.gap(table.iloc[[r]], masks[r])[0]
+
+
+def test_the_index_and_the_kind_of_frame_survive(explainer, table):
+    frame = explainer.rank(table).to_frame()
+    assert list(frame.columns) == ["row", "place", "feature", "score"]
+    assert frame["row"].tolist() == np.repeat(table.index, 3).tolist()
+    assert isinstance(explainer.rank(pl.DataFrame(table)).to_frame(), pl.DataFrame)
+    assert isinstance(explainer.rank(pa.Table.from_pandas(table, preserve_index=False)).to_frame(), pa.Table)
+
+
+def test_calling_is_ranking(explainer, table):
+    assert (explainer(table).order == explainer.rank(table).order).all()
+
+
+@pytest.mark.filterwarnings("ignore:The set_bad:PendingDeprecationWarning")  # shap meets matplotlib
+def test_shap_values_are_scored(explainer, model, table):
+    import shap
+
+    explanation = shap.TreeExplainer(model)(table)
+    contributions = model.get_booster().predict(xgboost.DMatrix(table), pred_contribs=True)
+    by_shap = Ranking.from_attributions(explanation)
+    by_xgboost = Ranking.from_attributions(contributions, feature_names=NAMES)
+    np.testing.assert_allclose(explainer.pgi2(table, by_shap), explainer.pgi2(table, by_xgboost), rtol=1e-12)
+    assert explainer.pgi2(table, explainer.rank(table)).mean() >= explainer.pgi2(table, by_shap).mean()
+
+
+def test_a_ranking_may_be_given_in_any_form(explainer, table):
+    expected = explainer.curve(table, ["bmi", "age", "bp"])
+    for ranking in ([1, 0, 2], np.tile([1, 0, 2], (60, 1)), Ranking(np.tile([1, 0, 2], (60, 1)))):
+        assert explainer.curve(table, ranking).tobytes() == expected.tobytes()
+    assert (explainer.pgi2(table, [1, 0, 2]) == expected.mean(axis=1)).all()
+    assert (explainer.pgu2(table, [2, 0, 1]) == expected.mean(axis=1)).all()
+
+
+def test_a_row_is_cast_before_noise_is_added(explainer, table):
+    """XGBoost rounds rows to float32, so a row and its rounding have one gap."""
+    rounded = table.to_numpy().astype(np.float32)
+    assert explainer.gap(table, NAMES).tobytes() == explainer.gap(rounded, NAMES).tobytes()
+
+
+def test_missing_values_stay_missing(model, table):
+    X = table.copy()
+    X["age"] = np.nan
+    assert (Explainer(model, Normal(0.5)).gap(X, ["age"]) == 0).all()
+
+
+def test_the_value_called_missing_is_missing(table):
+    X = table.round(0)
+    y = table["age"] ** 2 + table["bmi"]
+    model = xgboost.XGBRegressor(n_estimators=5, max_depth=3, missing=0.0).fit(X, y)
+    gaps = Explainer(model, Normal(0.5)).gap(X, ["age"])
+    assert (gaps[X["age"] == 0] == 0).all()
+    assert (gaps[X["age"] != 0] > 0).any()
+
+
+def test_one_class_of_several(table):
+    y = np.arange(60) % 3
+    model = xgboost.XGBClassifier(n_estimators=4, max_depth=2).fit(table, y)
+    with pytest.raises(predgap.OutputError, match="3 outputs; choose one with output=0"):
+        Explainer(model, Normal(0.5))
+    with pytest.raises(predgap.OutputError, match="output=3 does not exist"):
+        Explainer(model, Normal(0.5), output=3)
+    rng = np.random.default_rng(0)
+    x = table.to_numpy()[:1].astype(np.float32)
+    moved = np.repeat(x, 200_000, axis=0) + rng.normal(scale=0.5, size=(200_000, 3))
+    for output in range(3):
+        f = model.predict(moved, output_margin=True)[:, output].astype(float)
+        squares = (f - model.predict(x, output_margin=True)[0, output]) ** 2
+        error = squares.std() / np.sqrt(len(squares))
+        gap = Explainer(model, Normal(0.5), output=output).gap(x, NAMES)[0]
+        assert abs(squares.mean() - gap) <= 5 * error
+
+
+@pytest.mark.parametrize("X", [np.empty((0, 3)), pd.DataFrame(columns=NAMES)], ids=["array", "frame"])
+def test_an_empty_table_gives_an_empty_result(explainer, X):
+    assert explainer.gap(X, ["age"]).shape == (0,)
+    assert explainer.curve(X, [0, 1, 2]).shape == (0, 3)
+    assert explainer.pgi2(X, [0, 1, 2]).shape == explainer.pgu2(X, [0, 1, 2]).shape == (0,)
+    ranking = explainer.rank(X)
+    assert ranking.order.shape == ranking.scores.shape == (0, 3)
+    assert len(ranking.to_frame()) == 0
+
+
+def test_a_model_without_features_is_answered():
+    constant = predgap.Ensemble(
+        root=[0],
+        feature=[-1],
+        threshold=[0],
+        left=[-1],
+        right=[-1],
+        default_left=[False],
+        value=[[1.0]],
+        target=[0],
+        bias=[0.0],
+        n_features=0,
+    )
+    explainer = Explainer(constant, Normal(1.0))
+    X = np.empty((4, 0))
+    assert explainer.gap(X, []).tolist() == explainer.pgi2(X, np.empty((4, 0), dtype=int)).tolist() == [0] * 4
+    assert explainer.rank(X).order.shape == (4, 0)
+
+
+def test_names_can_be_given(model, table):
+    explainer = Explainer(model, Normal(0.5), feature_names=["a", "b", "c"])
+    assert set(explainer.rank(table.to_numpy()).top(3)[0]) == {"a", "b", "c"}
+    with pytest.raises(predgap.EnsembleError, match="2 feature names for 3 features"):
+        Explainer(model, Normal(0.5), feature_names=["a", "b"])
+    with pytest.raises(predgap.EnsembleError, match="'a' is given more than once"):
+        Explainer(model, Normal(0.5), feature_names=["a", "b", "a"])
+
+
+BAD_TABLES = {
+    "too few columns": (lambda t: t.to_numpy()[:, :2], predgap.ShapeError, r"2 columns.*needs 3.*'age'"),
+    "too many columns": (lambda t: t.assign(y=1.0), predgap.ShapeError, r"does not know: 'y'; drop the target"),
+    "a missing column": (lambda t: t.drop(columns="bp"), predgap.TableError, r"lacks 1 column: 'bp'.*needs"),
+    "text": (lambda t: t.assign(bp="high"), predgap.TableError, r"'bp' holds text, first 'high'"),
+    "one row": (lambda t: t.to_numpy()[0], predgap.ShapeError, r"X\[None, :\]"),
+    "infinity": (lambda t: t.assign(bp=np.inf), predgap.TableError, r"'bp'\) is infinite .*XGBoost"),
+    "too large": (lambda t: t.assign(bp=-1e39), predgap.TableError, r"too large for float32"),
+}
+
+
+@pytest.mark.parametrize(("spoil", "error", "message"), BAD_TABLES.values(), ids=BAD_TABLES)
+def test_a_bad_table_is_refused(explainer, table, spoil, error, message):
+    X = spoil(table)
+    for call in (
+        lambda: explainer.gap(X, [0]),
+        lambda: explainer.curve(X, [0, 1, 2]),
+        lambda: explainer.pgu2(X, [0, 1, 2]),
+        lambda: explainer.rank(X),
+    ):
+        with pytest.raises(error, match=message):
+            call()
+
+
+BAD_REQUESTS = {
+    "an unknown name": (lambda e, t: e.gap(t, ["bmj"]), predgap.SubsetError, "bmj.*bmi"),
+    "an index too high": (lambda e, t: e.gap(t, [3]), predgap.SubsetError, "3"),
+    "a repeated feature": (lambda e, t: e.gap(t, [1, 1]), predgap.SubsetError, "bmi|1"),
+    "no permutation": (lambda e, t: e.pgi2(t, [0, 0, 1]), predgap.RankingError, "0"),
+    "attributions": (lambda e, t: e.pgi2(t, t.to_numpy()), predgap.RankingError, "from_attributions"),
+    "an unknown method": (lambda e, t: e.rank(t, method="shap"), predgap.RankingError, "'greedy' or 'single'"),
+    "no noise": (lambda e, t: Explainer(e.ensemble, 0.3), predgap.NoiseError, r"Normal\(0.3\)"),
+    "a scale of 0": (lambda e, t: Explainer(e.ensemble, Normal(0)), predgap.NoiseError, "0"),
+    "a scale of NaN": (lambda e, t: Explainer(e.ensemble, Normal(np.nan)), predgap.NoiseError, "nan"),
+    "scales for another model": (
+        lambda e, t: Explainer(e.ensemble, Normal([1, 2])),
+        predgap.NoiseError,
+        "2 values.*3 features",
+    ),
+    "a noise without default": (
+        lambda e, t: Explainer(e.ensemble, PerFeature({"age": Uniform(1)})),
+        predgap.NoiseError,
+        "'bmi'",
+    ),
+    "no model": (lambda e, t: Explainer(object(), Normal(1)), predgap.LoaderError, "object"),
+}
+
+
+@pytest.mark.parametrize(("ask", "error", "message"), BAD_REQUESTS.values(), ids=BAD_REQUESTS)
+def test_a_bad_request_is_refused(explainer, table, ask, error, message):
+    with pytest.raises(error, match=message):
+        ask(explainer, table)
+
+
+def test_importing_predgap_is_light():
+    """No framework is imported, and none is needed."""
+    import subprocess
+    import sys
+
+    code = (
+        "import sys; heavy = ('xgboost', 'lightgbm', 'catboost', 'sklearn', 'pandas', 'polars', 'pyarrow', "
+        "'shap', 'matplotlib', 'click', 'rich', 'scipy.stats')\n"
+        "import predgap; print([m for m in heavy if m in sys.modules])"
+    )
+    assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "[]"
