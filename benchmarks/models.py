@@ -41,7 +41,13 @@ def _saved(root: Path, name: str) -> Case:
 def _trained(name: str, d: int, n_trees: int) -> Case:
     rng = np.random.default_rng(0)
     X = rng.normal(size=(4000, d))
-    y = 10 * np.sin(X[:, 0] * X[:, 1]) + 20 * X[:, 2] ** 2 + 10 * X[:, 3] + 5 * X[:, 4] + X @ rng.normal(size=d)
+    y = (
+        10 * np.sin(X[:, 0] * X[:, 1])
+        + 20 * X[:, 2] ** 2
+        + 10 * X[:, 3]
+        + 5 * X[:, 4]
+        + X @ rng.normal(size=d)
+    )
     params = {"max_depth": 4, "eta": 0.1, "subsample": 0.8, "tree_method": "hist", "max_bin": 32, "seed": 0}
     return Case(name, xgboost.train(params, xgboost.DMatrix(X, y), n_trees), _enough(X))
 

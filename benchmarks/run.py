@@ -54,7 +54,10 @@ def check_answers(case: Case, explainer: predgap.Explainer, masks: list[np.ndarr
     ranking = explainer.rank(X)
     chosen = np.zeros(case.X.shape[1], dtype=bool)
     for q in ranking.order[0]:
-        gaps = {i: explainer.gap(X[:1], chosen | (np.arange(len(chosen)) == i))[0] for i in np.flatnonzero(~chosen)}
+        gaps = {
+            i: explainer.gap(X[:1], chosen | (np.arange(len(chosen)) == i))[0]
+            for i in np.flatnonzero(~chosen)
+        }
         assert gaps[q] >= max(gaps.values()) * (1 - 1e-11), (case.name, q)
         chosen[q] = True
 

@@ -237,7 +237,7 @@ def gap_in_longdouble(
         distinct = sorted(set(intervals))
         place = np.array([distinct.index(interval) for interval in intervals], dtype=np.intp)
         joint *= joint_masses(axis, distinct)[np.ix_(place, place)]
-    return g @ (joint @ g) if len(g) else np.longdouble(0)
+    return g @ (joint @ g)
 
 
 def joint_masses(axis: Axis, intervals: Sequence[Interval]) -> np.ndarray:
@@ -248,8 +248,8 @@ def joint_masses(axis: Axis, intervals: Sequence[Interval]) -> np.ndarray:
     mass = np.zeros((len(ends), len(ends)), dtype=np.longdouble)  # of [ends[i], ends[k])
     for i in range(len(cells)):
         mass[i, i + 1 :] = np.cumsum(cells[i:])
-    left = np.array([place[a] for a, _ in intervals])
-    right = np.array([place[b] for _, b in intervals])
+    left = np.array([place[a] for a, _ in intervals], dtype=np.intp)
+    right = np.array([place[b] for _, b in intervals], dtype=np.intp)
     return mass[np.maximum.outer(left, left), np.minimum.outer(right, right)]
 
 

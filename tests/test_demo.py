@@ -10,11 +10,7 @@ import sys
 
 import numpy as np
 import pytest
-
-pytest.importorskip("matplotlib")
-pytest.importorskip("sklearn")
-xgboost = pytest.importorskip("xgboost")
-
+import xgboost
 from matplotlib.figure import Figure
 from rich.console import Console
 
@@ -39,7 +35,7 @@ def shown(folder):
     lines = text.getvalue().splitlines()
     timed = re.compile(r"^ (greedy|single|TreeSHAP) .*\d+\.\d.* \d+ *$")
     return path, [
-        re.sub(r"\d+ *$", "#", line) if timed.match(line) and "%" in line else line for line in lines
+        re.sub(r" +\d+ *$", "", line) if timed.match(line) and "%" in line else line for line in lines
     ]
 
 
@@ -88,16 +84,16 @@ def test_the_scores_of_the_demo_agree_with_xgboosts_own_predictions(trained, com
     anchor, n_samples = predict(trained.rows), 500
     for name, ranking in comparison.rankings.items():
         gaps = []
-        for r, x in enumerate(trained.rows):
+        for r, x in enumerate(trained.rows[::3]):
             moved = np.tile(x, (n_samples, 1))
             noise = rng.normal(size=moved.shape) * scale
             prefixes = []
-            for j in ranking.order[r]:
+            for j in ranking.order[3 * r]:
                 moved[:, j] += noise[:, j]
                 prefixes.append(moved.copy())
-            changes = predict(np.concatenate(prefixes)) - anchor[r]
+            changes = predict(np.concatenate(prefixes)) - anchor[3 * r]
             gaps.append(np.mean(changes**2))
-        assert np.mean(gaps) == pytest.approx(comparison.pgi2[name].mean(), rel=0.03)
+        assert np.mean(gaps) == pytest.approx(comparison.pgi2[name][::3].mean(), rel=0.03)
 
 
 def test_wins_are_counted_by_row(comparison):

@@ -71,7 +71,7 @@ def test_calling_is_ranking(explainer, table):
     assert (explainer(table).order == explainer.rank(table).order).all()
 
 
-@pytest.mark.filterwarnings("ignore:The set_bad:PendingDeprecationWarning")  # shap meets matplotlib
+@pytest.mark.filterwarnings("ignore::PendingDeprecationWarning")  # shap meets matplotlib
 def test_shap_values_are_scored(explainer, model, table):
     import shap
 
@@ -170,7 +170,11 @@ def test_names_can_be_given(model, table):
 
 BAD_TABLES = {
     "too few columns": (lambda t: t.to_numpy()[:, :2], predgap.ShapeError, r"2 columns.*needs 3.*'age'"),
-    "too many columns": (lambda t: t.assign(y=1.0), predgap.ShapeError, r"does not know: 'y'; drop the target"),
+    "too many columns": (
+        lambda t: t.assign(y=1.0),
+        predgap.ShapeError,
+        r"does not know: 'y'; drop the target",
+    ),
     "a missing column": (lambda t: t.drop(columns="bp"), predgap.TableError, r"lacks 1 column: 'bp'.*needs"),
     "text": (lambda t: t.assign(bp="high"), predgap.TableError, r"'bp' holds text, first 'high'"),
     "one row": (lambda t: t.to_numpy()[0], predgap.ShapeError, r"X\[None, :\]"),
@@ -198,7 +202,11 @@ BAD_REQUESTS = {
     "a repeated feature": (lambda e, t: e.gap(t, [1, 1]), predgap.SubsetError, "bmi|1"),
     "no permutation": (lambda e, t: e.pgi2(t, [0, 0, 1]), predgap.RankingError, "0"),
     "attributions": (lambda e, t: e.pgi2(t, t.to_numpy()), predgap.RankingError, "from_attributions"),
-    "an unknown method": (lambda e, t: e.rank(t, method="shap"), predgap.RankingError, "'greedy' or 'single'"),
+    "an unknown method": (
+        lambda e, t: e.rank(t, method="shap"),
+        predgap.RankingError,
+        "'greedy' or 'single'",
+    ),
     "no noise": (lambda e, t: Explainer(e.ensemble, 0.3), predgap.NoiseError, r"Normal\(0.3\)"),
     "a scale of 0": (lambda e, t: Explainer(e.ensemble, Normal(0)), predgap.NoiseError, "0"),
     "a scale of NaN": (lambda e, t: Explainer(e.ensemble, Normal(np.nan)), predgap.NoiseError, "nan"),

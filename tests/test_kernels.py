@@ -15,10 +15,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import Split, ensemble_of, random_ensemble
 
 from predgap import CostError, Explainer, Normal, PredgapError, Uniform, _core
 from predgap.noise import NormalLaw, UniformLaw
+from strategies import Split, ensemble_of, random_ensemble
 
 INSTRUCTION_SETS = ("baseline", "avx2", "avx512")
 
@@ -29,7 +29,9 @@ def test_normal_tails_keep_their_digits(z):
     with mpmath.workdps(40):
         for found, sign in ((below, 1), (above, -1)):
             exact = [mpmath.ncdf(sign * mpmath.mpf(value)) for value in z]
-            errors = [abs(mpmath.mpf(float(f)) / e - 1) for f, e in zip(found, exact, strict=True) if e > 1e-300]
+            errors = [
+                abs(mpmath.mpf(float(f)) / e - 1) for f, e in zip(found, exact, strict=True) if e > 1e-300
+            ]
             assert all(error < 1e-15 for error in errors)
 
 

@@ -309,4 +309,4 @@ def _draw_row(comparison: Comparison, ax: Any) -> None:
         for name in ("greedy", "TreeSHAP")
     )
     plots.two_ladders(greedy, shap, ax)
-    ax.set_title(f"Test row {row}: the order of greedy (left) and of TreeSHAP (right)")
+    ax.set_title(f"Row {row}, where they differ most: greedy left, TreeSHAP right")

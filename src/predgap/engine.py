@@ -66,7 +66,9 @@ class Engine:
         orders = np.ascontiguousarray(order, dtype=np.int32)
         out = np.empty(rows.shape)
         for part, noise, progress in self._chunks(rows):
-            out[part] = self.kernels.curve(rows[part], noise, orders[part], strategy, self.n_threads, progress)
+            out[part] = self.kernels.curve(
+                rows[part], noise, orders[part], strategy, self.n_threads, progress
+            )
         return out
 
     def rank(

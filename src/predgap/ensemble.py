@@ -151,8 +151,7 @@ class Ensemble:
             output = 0
         if not 0 <= output < self.n_outputs:
             raise OutputError(
-                f"output={output} does not exist; the model has {self.n_outputs} "
-                f"(0 to {self.n_outputs - 1})"
+                f"output={output} does not exist; the model has {self.n_outputs} (0 to {self.n_outputs - 1})"
             )
         if self.n_outputs == 1:
             return self
