@@ -1,6 +1,6 @@
 """predgap against its baselines, as ratios measured in one run; answers are asserted.
 
-One thread, sigma = 0.3. Our side goes through the public API with tables included; DMatrix is built beforehand.
+One thread, sigma = 0.3. Our side goes through the public API, tables included; DMatrix is built before.
 """
 
 from __future__ import annotations

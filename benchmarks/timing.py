@@ -1,4 +1,4 @@
-"""Interleaved timing: every contender in turn, several rounds, so that noise of the machine hits all alike."""
+"""Interleaved timing: every contender in turn, so that the noise of the machine hits all alike."""
 
 from __future__ import annotations
 

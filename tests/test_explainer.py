@@ -173,7 +173,7 @@ BAD_TABLES = {
     "too many columns": (
         lambda t: t.assign(y=1.0),
         predgap.ShapeError,
-        r"does not know: 'y'; drop the target",
+        r"not know: 'y'; drop the target",
     ),
     "a missing column": (lambda t: t.drop(columns="bp"), predgap.TableError, r"lacks 1 column: 'bp'.*needs"),
     "text": (lambda t: t.assign(bp="high"), predgap.TableError, r"'bp' holds text, first 'high'"),
