@@ -65,7 +65,8 @@ ANSWERS = """
     for strategy in ("terms", "pairs"):
         explainer = Explainer(ensemble, Normal(0.4), _strategy=strategy)
         ranking = explainer.rank(X)
-        for array in (explainer.gap(X, [0, 2, 5]), explainer.curve(X, ranking), ranking.order, ranking.scores):
+        gaps, curves = explainer.gap(X, [0, 2, 5]), explainer.curve(X, ranking)
+        for array in (gaps, curves, ranking.order, ranking.scores):
             found.update(array.tobytes())
     print(_core.instruction_set(), found.hexdigest())
 """
