@@ -56,6 +56,10 @@ class Axis:
             return self.above[left] - self.above[right]
         return 1 - self.below[left] - self.above[right]
 
+    def reach(self, left: float, right: float) -> Number:
+        """P(x' gets as far as [left, right)): 1 inside, else the tail from its near end on."""
+        return self.below[right] if right <= self.x else self.above[left] if left > self.x else 1
+
     def cells(self) -> list[tuple[float, float]]:
         """The half-open intervals that the thresholds cut the axis into."""
         ends = [*self.below, math.inf]
@@ -124,7 +128,7 @@ def gap_by_definition(
 ) -> Number:
     """E[(Σ_t g_t)²] with g_t = T_t(x') − T_t(x): probability × squared change, over all cells of x'.
 
-    `of=abs` gives E[(Σ_t |g_t|)²], the size that rounding errors are measured against.
+    `of=abs` gives E[(Σ_t |g_t|)²].
     """
     x = ensemble.cast(np.asarray(x)[None, :])[0]
     axes = perturbed(ensemble, x, subset, tails, number)
@@ -264,37 +268,23 @@ def to_longdouble(value: Number) -> np.longdouble:
     return np.ldexp(np.longdouble(high) + np.longdouble(float(mantissa - high)), int(exponent))
 
 
-def rounding_bound(gap: Number, size: Number) -> float:
-    """How far the engine may be off: 1e-12 · PG² plus a few ulps of size = E[(Σ_t |g_t|)²]."""
-    return 1e-12 * abs(float(gap)) + 8 * ULP * float(size)
+def error_scale(ensemble: Ensemble, x: Any, subset: Iterable[int], tails: Tails) -> float:
+    """n_trees · Σ_u g_u² ∏_{q ∈ V_u} P(x'_q gets as far as the box of u), over the leaves that x' can reach.
 
-
-def tail_sensitivity(
-    twin: Callable[..., Number], ensemble: Ensemble, x: Any, subset: Iterable[int], tails: Tails
-) -> Number:
-    """How much the gap moves when every tail is off by one part in one: Σ_c p_c |∂ gap / ∂ p_c|.
-
-    Tails are doubles. Where a box is narrow, its mass is a small difference of two of them, and a last digit
-    of a tail is worth many of the mass: no engine can know better.
+    V_u are the features by which x lies outside the box of u. It is at least E[(Σ_t |g_t|)²], and more where a
+    box is narrow: the mass of such a box is a small difference of tails, and tails are doubles.
     """
-    exact, step = twin(ensemble, x, subset, tails), Fraction(1, 2**20)
+    x = ensemble.cast(np.asarray(x)[None, :])[0]
+    axes = perturbed(ensemble, x, subset, tails, float)
+    total = 0.0
+    for residual, box in reachable(ensemble, x, axes, float):
+        total += residual**2 * math.prod(axes[j].reach(*interval) for j, interval in box.items())
+    return len(ensemble.root) * total
 
-    def nudged(feature: int, threshold: float) -> Tails:
-        def nudge(j: int, at: float, thresholds: Sequence[float]) -> tuple[list[Number], list[Number]]:
-            below, above = (list(map(Fraction, side)) for side in tails(j, at, thresholds))
-            if j == feature:
-                k = list(thresholds).index(threshold)
-                below[k] *= 1 + step
-                above[k] *= 1 + step
-            return below, above
 
-        return nudge
-
-    return sum(
-        abs(twin(ensemble, x, subset, nudged(j, t)) - exact) / step
-        for j in subset
-        for t in thresholds_of(ensemble, j)
-    )
+def rounding_bound(gap: Number, scale: float) -> float:
+    """How far the engine may be off."""
+    return 1e-12 * abs(float(gap)) + 8 * ULP * scale
 
 
 # --- scores and rankings, on top of any gap -------------------------------------------------------------
@@ -343,6 +333,64 @@ def single(gap: Gap, bound: Gap, d: int) -> tuple[list[int], list[Number]]:
         rest = [i for i in range(d) if i not in order]
         order.append(first_of_the_best({i: gap([i]) for i in rest}, {i: bound([i]) for i in rest}))
     return order, [gap([i]) for i in range(d)]
+
+
+# --- what the engine is allowed -------------------------------------------------------------------------
+
+
+class Row:
+    """One row: its exact gaps, and how far the engine may be off them, as functions of the subset."""
+
+    def __init__(
+        self, ensemble: Ensemble, tails: Tails, x: Any, twin: Callable[..., Number] = gap_by_pairs
+    ) -> None:
+        self.d = ensemble.n_features
+        self._gap = cache(lambda subset: twin(ensemble, x, subset, tails))
+        self._scale = cache(lambda subset: error_scale(ensemble, x, subset, tails))
+
+    def gap(self, subset: Iterable[int]) -> Number:
+        return self._gap(frozenset(map(int, subset)))
+
+    def bound(self, subset: Iterable[int]) -> float:
+        subset = frozenset(map(int, subset))
+        return rounding_bound(self._gap(subset), self._scale(subset))
+
+    def assert_gap(self, found: float, subset: Iterable[int]) -> None:
+        exact, bound = float(self.gap(subset)), self.bound(subset)
+        error = abs(float(found) - exact)
+        assert error <= bound, (
+            f"gap of {sorted(subset)} is {found!r}, exact {exact!r}: off by {error:.2e}, allowed {bound:.2e}"
+        )
+
+    def assert_greedy(self, order: Iterable[int]) -> None:
+        """Each feature of the order (or of its beginning) is a right choice after those before it."""
+        chosen: list[int] = []
+        for feature in map(int, order):
+            self._assert_first(feature, {i: [*chosen, i] for i in range(self.d) if i not in chosen})
+            chosen.append(feature)
+
+    def assert_single(self, order: Iterable[int]) -> None:
+        rest = list(range(self.d))
+        for feature in map(int, order):
+            self._assert_first(feature, {i: [i] for i in rest})
+            rest.remove(feature)
+
+    def _assert_first(self, chosen: int, subsets: dict[int, list[int]]) -> None:
+        """No candidate is clearly better, and none of a lower index is clearly as good.
+
+        Between a sixteenth and sixteen times the bound either is right: the engine may estimate the bound.
+        """
+        gaps = {i: self.gap(subset) for i, subset in subsets.items()}
+        best = max(gaps, key=lambda i: gaps[i])
+        bound = self.bound(subsets[best])
+        behind = {i: float(gaps[best] - gap) for i, gap in gaps.items()}
+        assert behind[chosen] <= 16 * bound, (
+            f"{chosen} is taken before {best}, but its gap is less by {behind[chosen]:.2e}; bound {bound:.2e}"
+        )
+        for i in gaps:
+            assert i >= chosen or behind[i] > bound / 16, (
+                f"{chosen} is taken before {i}, whose gap is as large as any; bound {bound:.2e}"
+            )
 
 
 # --- sampling ------------------------------------------------------------------------------------------

@@ -73,6 +73,20 @@ void tables(const PlanView& p, Block& b, const Law* law, const double* parameter
 
 // ---- weights: the row's omega -------------------------------------------------------------------
 
+// How likely x' gets as far as the literal's interval: 1 inside, else the tail from its near end on.
+void reach_literals(const PlanView& p, Block& b) {
+    const Lanes one = splat(1.0), zero = splat(0.0);
+    for (std::int32_t l = 0; l < p.n_literals; ++l) {
+        const auto q = p.literal_feature[l], lo = p.literal_lo[l], hi = p.literal_hi[l];
+        const Lanes x = lanes(b.x)[q];
+        Lanes reach = p.literal_numeric[l] ? one : zero;
+        if (lo >= 0) reach = select(is_less(x, splat(p.atom_threshold[lo])), lanes(b.above)[lo], reach);
+        if (hi >= 0) reach = select(is_less(x, splat(p.atom_threshold[hi])), reach, lanes(b.below)[hi]);
+        if (b.gone[q]) reach = select(lanes_of(b.gone[q]), zero, reach);
+        lanes(b.reach)[l] = select(lanes(b.inside)[l], one, reach);
+    }
+}
+
 void test_literals(const PlanView& p, Block& b) {
     for (std::int32_t l = 0; l < p.n_literals; ++l) {
         const auto q = p.literal_feature[l], lo = p.literal_lo[l], hi = p.literal_hi[l];
@@ -112,19 +126,21 @@ PREDGAP_INLINE Lanes residual(const PlanView& p, const Block& b, std::int32_t bo
     return sum;
 }
 
-void add_mass(const PlanView& p, Block& b, std::int32_t box) {
+void add_error_scale(const PlanView& p, Block& b, std::int32_t box) {
     Lanes sum = splat(0.0);
     for (auto i = p.box_member_begin[box]; i < p.box_member_begin[box + 1]; ++i) {
         const Lanes g = splat(p.member_value[i]) - lanes(b.tree_value)[p.member_tree[i]];
-        sum += max(g, splat(0.0) - g);
+        sum += g * g;
     }
+    for (auto l = p.box_literal_begin[box]; l < p.box_literal_begin[box + 1]; ++l)
+        sum *= lanes(b.reach)[p.box_literal[l]];
     const auto first = p.box_literal_begin[box], last = p.box_literal_begin[box + 1];
     for (int lane = 0; lane < kLanes; ++lane) {
         std::int64_t left = 0;  // the literals that this lane's row fails
         for (auto l = first; l < last; ++l)
             left |= std::int64_t{((b.inside_bits[p.box_literal[l]] >> lane) & 1) == 0} << (l - first);
         const auto c = left ? p.group_component[p.box_group_begin[box] + left - 1] : -1;
-        if (c >= 0) lanes(b.spread_mass)[c][lane] += sum[lane] * sum[lane];
+        if (c >= 0) lanes(b.error_scale)[c][lane] += sum[lane];
     }
 }
 
@@ -164,7 +180,7 @@ void spread_box(const PlanView& p, Block& b, std::int32_t box) {
     }
 }
 
-void begin_row(const PlanView& p, Block& b, bool with_mass) {
+void begin_row(const PlanView& p, Block& b, bool for_ranking) {
     test_literals(p, b);
     reach_leaves(p, b);
     Lanes* weight = lanes(b.weight);
@@ -174,9 +190,10 @@ void begin_row(const PlanView& p, Block& b, bool with_mass) {
                 weight[t] = splat(0.0);
     weight[p.n_terms] = splat(0.0);
     for (std::int32_t box = 0; box < p.n_boxes && !stopped(b); ++box) spread_box(p, b, box);
-    if (!with_mass) return;
-    for (std::int32_t c = 0; c < p.n_components; ++c) lanes(b.spread_mass)[c] = splat(0.0);
-    for (std::int32_t box = 0; box < p.n_boxes && !stopped(b); ++box) add_mass(p, b, box);
+    if (!for_ranking) return;
+    reach_literals(p, b);
+    for (std::int32_t c = 0; c < p.n_components; ++c) lanes(b.error_scale)[c] = splat(0.0);
+    for (std::int32_t box = 0; box < p.n_boxes && !stopped(b); ++box) add_error_scale(p, b, box);
 }
 
 // ---- centring: W[t without i] += W[t] e ---------------------------------------------------------
@@ -274,17 +291,11 @@ void begin_nested(const PlanView& p, Block& b) {
         lanes(b.form)[c] = lanes(b.piece)[c] = splat(0.0);
     }
     const Lanes zero = splat(0.0);
-    for (std::int32_t q = 0; q < p.n_features; ++q) {
-        Lanes lower = zero, upper = zero;
-        for (auto a = p.atom_begin[q]; a < p.atom_begin[q + 1]; ++a) {
-            const Lanes e = lanes(b.shift)[a];
-            lanes(b.pair_below)[a] = max(e, zero);
-            lanes(b.pair_above)[a] = splat(1.0);
-            lanes(b.pair_other)[a] = max(zero - e, zero);
-            lower = max(lower, e);
-            upper = max(upper, zero - e);
-        }
-        lanes(b.crossing)[q] = lower + upper;
+    for (std::int32_t a = 0; a < p.n_atoms; ++a) {
+        const Lanes e = lanes(b.shift)[a];
+        lanes(b.pair_below)[a] = max(e, zero);
+        lanes(b.pair_above)[a] = splat(1.0);
+        lanes(b.pair_other)[a] = max(zero - e, zero);
     }
 }
 
@@ -434,15 +445,8 @@ PREDGAP_INLINE Lanes cross(const PlanView& p, const Block& b, std::int32_t c, st
     return sum;
 }
 
-PREDGAP_INLINE Lanes mass(const PlanView& p, const Block& b, std::int32_t c) {
-    Lanes product = lanes(b.spread_mass)[c];
-    for (auto i = p.component_feature_begin[c]; i < p.component_feature_begin[c + 1]; ++i)
-        product *= lanes(b.crossing)[p.component_feature[i]];
-    return product;
-}
-
 void add_frontier(const PlanView& p, Block& b, std::int32_t c, LaneBits frontier) {
-    const Lanes zero = splat(0.0), bound = mass(p, b, c);
+    const Lanes zero = splat(0.0), scale = lanes(b.error_scale)[c];
     const auto begin = p.component_feature_begin[c];
     for (std::int32_t slot = 0; slot < p.component_size[c]; ++slot) {
         const auto q = p.component_feature[begin + slot], parent = p.component_parent[begin + slot];
@@ -454,13 +458,13 @@ void add_frontier(const PlanView& p, Block& b, std::int32_t c, LaneBits frontier
             lanes(b.piece)[c] = select(mask, lanes(b.form)[c] + twice, lanes(b.piece)[c]);
         }
         lanes(b.gain)[q] += select(mask, lanes(b.piece)[c], zero);
-        lanes(b.magnitude)[q] += select(mask, bound, zero);
+        lanes(b.error_of)[q] += select(mask, scale, zero);
     }
 }
 
 void gains(const PlanView& p, Block& b) {
     const Lanes zero = splat(0.0);
-    for (std::int32_t q = 0; q <= p.n_features; ++q) lanes(b.magnitude)[q] = zero;
+    for (std::int32_t q = 0; q <= p.n_features; ++q) lanes(b.error_of)[q] = zero;
     for (std::int32_t q = 0; q < p.n_features; ++q) lanes(b.gain)[q] = zero;
     lanes(b.product)[p.n_terms] = lanes(b.weight)[p.n_terms];
     for (std::int32_t c = 0; c < p.n_components && !stopped(b); ++c) {
@@ -475,7 +479,8 @@ void gains(const PlanView& p, Block& b) {
         }
         if (state.frontier) add_frontier(p, b, c, state.frontier);
         if (state.complete)
-            lanes(b.magnitude)[p.n_features] += select(lanes_of(state.complete), mass(p, b, c), zero);
+            lanes(b.error_of)[p.n_features] +=
+                select(lanes_of(state.complete), lanes(b.error_scale)[c], zero);
     }
 }
 

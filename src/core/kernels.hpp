@@ -72,6 +72,7 @@ struct Block {
 
     double* inside;           // (n_literals) 1 or 0
     LaneBits* inside_bits;    // (n_literals)
+    double* reach;            // (n_literals)
     double* box_inside;       // (n_boxes)
     double* tree_value;       // (n_trees) the value of the leaf that x reaches
     double* coefficient;      // (2^widest_box)
@@ -89,20 +90,19 @@ struct Block {
     double* form;         // (n_components) Q_C, or the quadratic part of a gain
     double* piece;        // (n_components) a component's part of a gain
     double* product;      // (n_terms + 1) G_C W_C; the last is the empty term's
-    double* spread_mass;  // (n_components) bounds E[g^2] of the boxes that x leaves by just these features
-    double* crossing;     // (n_features) probability that the feature leaves its cell
+    double* error_scale;  // (n_components) of the boxes that x leaves by just these features
     double* pair_below;   // (n_atoms) slot factor min * min + min: three tables, see greedy
     double* pair_above;   // (n_atoms)
     double* pair_other;   // (n_atoms)
     double* gain;         // (n_features)
-    double* magnitude;    // (n_features)
+    double* error_of;     // (n_features + 1) error scale that a feature adds; the last is the subset's own
 };
 
 struct Kernels {
     const char* name;
     void (*normal_tails)(const double* z, double* below, double* above);  // one block of lanes
     void (*tables)(const PlanView&, Block&, const Law* law, const double* parameter);
-    void (*begin_row)(const PlanView&, Block&, bool with_mass);
+    void (*begin_row)(const PlanView&, Block&, bool for_ranking);
     void (*gap)(const PlanView&, Block&, double* out);
     void (*begin_nested)(const PlanView&, Block&);
     void (*take)(const PlanView&, Block&);

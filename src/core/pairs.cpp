@@ -100,7 +100,7 @@ void Pairs::collect(Scratch& s, const RowTables& row, const std::uint8_t* pertur
     s.interval.clear();
     s.tree_leaf_begin.assign(1, 0);
     s.mean.assign(n_trees, 0.0);
-    s.absolute_mean.assign(n_trees, 0.0);
+    s.error_scale = 0.0;
     s.touched.assign(n_trees * words(), 0);
     for (std::size_t tree = 0; tree < n_trees; ++tree) {
         walk(s, row, perturbed, e_.root[tree], 1.0, [&](int32_t node, double probability) {
@@ -108,7 +108,12 @@ void Pairs::collect(Scratch& s, const RowTables& row, const std::uint8_t* pertur
             for (const auto q : s.used) s.touched[tree * words() + q / 64] |= std::uint64_t{1} << (q % 64);
             if (residual == 0.0) return;
             s.mean[tree] += residual * probability;
-            s.absolute_mean[tree] += std::abs(residual) * probability;
+            double reach = 1.0;  // tails from x to the box
+            for (const auto q : s.used) {
+                if (s.lo[q] >= s.first_above[q]) reach *= row.S(s.lo[q]);
+                if (s.hi[q] >= 0 && s.hi[q] < s.first_above[q]) reach *= row.F(s.hi[q]);
+            }
+            s.error_scale += residual * residual * reach;
             const auto begin = static_cast<int64_t>(s.interval.size());
             for (const auto q : s.used) s.interval.push_back({q, s.lo[q], s.hi[q], s.mass[q]});
             s.leaf.push_back({residual, probability, begin, static_cast<int64_t>(s.interval.size())});
@@ -126,12 +131,12 @@ Pairs::Result Pairs::gap(Scratch& s, const RowTables& row, const std::uint8_t* p
             if (s.touched[a * words() + w] & s.touched[b * words() + w]) return true;
         return false;
     };
-    Result sum{0.0, 0.0};
+    Result sum{0.0, s.error_scale * static_cast<double>(n_trees)};
     for (std::size_t tree = 0; tree < n_trees; ++tree) {
         for (auto i = s.tree_leaf_begin[tree]; i < s.tree_leaf_begin[tree + 1]; ++i) {
             if (s.stop->load(std::memory_order_relaxed)) return sum;
             const auto u = s.leaf[i];
-            double rest = 0.0, absolute = 0.0;
+            double rest = 0.0;
             for (auto j = u.interval_begin; j < u.interval_end; ++j) {
                 const auto& box = s.interval[j];
                 s.lo[box.feature] = box.lo;
@@ -142,13 +147,10 @@ Pairs::Result Pairs::gap(Scratch& s, const RowTables& row, const std::uint8_t* p
                 if (s.tree_leaf_begin[other] == s.tree_leaf_begin[other + 1]) continue;
                 if (!share_a_feature(tree, other)) {
                     rest += s.mean[other] * u.probability;
-                    absolute += s.absolute_mean[other] * u.probability;
                     continue;
                 }
                 walk(s, row, perturbed, e_.root[other], u.probability, [&](int32_t node, double probability) {
-                    const double residual = e_.value[node] - s.base[other];
-                    rest += residual * probability;
-                    absolute += std::abs(residual) * probability;
+                    rest += (e_.value[node] - s.base[other]) * probability;
                 });
             }
             for (auto j = u.interval_begin; j < u.interval_end; ++j) {
@@ -157,7 +159,6 @@ Pairs::Result Pairs::gap(Scratch& s, const RowTables& row, const std::uint8_t* p
                 s.mass[q] = 1.0;
             }
             sum.gap += u.residual * (u.residual * u.probability + 2.0 * rest);
-            sum.magnitude += std::abs(u.residual) * (std::abs(u.residual) * u.probability + 2.0 * absolute);
         }
     }
     sum.gap = std::max(sum.gap, 0.0);

@@ -23,8 +23,8 @@ struct RowTables {
 class Pairs {
 public:
     struct Result {
-        double gap;        // E[(sum of g_t)^2]
-        double magnitude;  // E[(sum of |g_t|)^2]: the scale of rounding errors
+        double gap;          // E[(sum of g_t)^2]
+        double error_scale;  // see docs/development.md
     };
 
     Pairs(const EnsembleView& e, const Atoms& atoms) : e_(e), atoms_(atoms) {}
@@ -55,7 +55,8 @@ public:
         std::vector<Leaf> leaf;
         std::vector<Interval> interval;
         std::vector<std::int64_t> tree_leaf_begin;
-        std::vector<double> mean, absolute_mean;
+        std::vector<double> mean;
+        double error_scale;
         std::vector<std::uint64_t> touched;  // per tree: bits of the perturbed features it can feel
     };
 

@@ -13,12 +13,12 @@ using std::int64_t;
 
 // Candidates of one row at one step: what each would add to the gap, and the scale of its rounding error.
 struct Candidates {
-    double base = 0;            // the gap so far
-    double base_magnitude = 0;  // bounds E[(sum of |g_t|)^2], like magnitude
-    std::vector<double> gain, magnitude;
+    double base = 0;        // the gap so far
+    double base_error = 0;  // its error scale
+    std::vector<double> gain, error_scale;
     std::vector<std::uint8_t> taken;
 
-    explicit Candidates(int32_t d) : gain(d), magnitude(d), taken(d) {}
+    explicit Candidates(int32_t d) : gain(d), error_scale(d), taken(d) {}
 
     // Gaps that differ by less than the error bound are ties, and ties go to the lower index.
     int32_t best() const {
@@ -29,7 +29,7 @@ struct Candidates {
         for (int32_t q = 0; q < d; ++q)
             if (!taken[q] && (top < 0 || gain[q] > gain[top])) top = q;
         for (int32_t q = 0; q < top; ++q) {
-            const double scale = base_magnitude + std::max(magnitude[q], magnitude[top]);
+            const double scale = base_error + std::max(error_scale[q], error_scale[top]);
             const double bound = kRelative * (base + gain[top]) + kUlps * scale;
             if (!taken[q] && gain[top] - gain[q] <= bound) return q;
         }
@@ -39,18 +39,17 @@ struct Candidates {
     void take(int32_t q) {
         taken[q] = 1;
         base += gain[q];
-        base_magnitude += magnitude[q];
+        base_error += error_scale[q];
     }
 };
 
 void read_gains(const Worker& w, const Block& b, int lane, Candidates& c) {
-    // At most n_trees leaves are reached at once: (sum of |g|)^2 <= n_trees * sum of g^2.
     const double n = w.plan().n_trees;
     for (int32_t q = 0; q < w.plan().n_features; ++q) {
         c.gain[q] = b.gain[int64_t{q} * kLanes + lane];
-        c.magnitude[q] = n * b.magnitude[int64_t{q} * kLanes + lane];
+        c.error_scale[q] = n * b.error_of[int64_t{q} * kLanes + lane];
     }
-    c.base_magnitude = n * b.magnitude[int64_t{w.plan().n_features} * kLanes + lane];
+    c.base_error = n * b.error_of[int64_t{w.plan().n_features} * kLanes + lane];
 }
 
 void order_by_gain(Candidates& c, int32_t* order, double* score) {
@@ -113,7 +112,7 @@ void greedy_by_pairs(Worker& w, const Pairs& pairs, int lane, int32_t* order, do
             const auto result = pairs.gap(w.pairs(), w.tables(lane), subset.added(lane));
             subset.remove(lane, q);
             c.gain[q] = result.gap - c.base;
-            c.magnitude[q] = result.magnitude - c.base_magnitude;
+            c.error_scale[q] = result.error_scale - c.base_error;
         }
         const auto q = c.best();
         order[at + step] = q;
@@ -132,7 +131,7 @@ void single_by_pairs(Worker& w, const Pairs& pairs, int lane, int32_t* order, do
         const auto result = pairs.gap(w.pairs(), w.tables(lane), subset.added(lane));
         subset.remove(lane, q);
         c.gain[q] = result.gap;
-        c.magnitude[q] = result.magnitude;
+        c.error_scale[q] = result.error_scale;
     }
     order_by_gain(c, order + at, score + at);
 }

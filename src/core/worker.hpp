@@ -38,17 +38,17 @@ public:
                              &block_.pair_above, &block_.pair_other})
             *array = lanes(p_.n_atoms);
         block_.inside = lanes(p_.n_literals);
+        block_.reach = lanes(p_.n_literals);
         block_.box_inside = lanes(p_.n_boxes);
         block_.tree_value = lanes(p_.n_trees);
         block_.coefficient = lanes(std::int64_t{1} << p_.widest_box);
         block_.weight = lanes(p_.n_terms + 1);
         block_.product = lanes(p_.n_terms + 1);
         block_.scratch = lanes(p_.widest_scratch);
-        for (auto** array : {&block_.form, &block_.piece, &block_.spread_mass})
+        for (auto** array : {&block_.form, &block_.piece, &block_.error_scale})
             *array = lanes(p_.n_components);
-        block_.crossing = lanes(p_.n_features);
         block_.gain = lanes(p_.n_features);
-        block_.magnitude = lanes(p_.n_features + 1);
+        block_.error_of = lanes(p_.n_features + 1);
         for (auto** array : {&block_.moves, &block_.gone, &block_.perturbed, &block_.chosen, &block_.fresh})
             *array = bytes(p_.n_features);
         for (auto** array : {&block_.active, &block_.dirty, &block_.changed}) *array = bytes(p_.n_components);
@@ -98,13 +98,13 @@ public:
         kernels().tables(p_, block_, r_.law, r_.parameter);
     }
 
-    void begin_row(bool with_mass) {
+    void begin_row(bool for_ranking) {
         for (std::int32_t c = 0; c < p_.n_components; ++c) {
             block_.active[c] = 1;
             for (auto i = p_.component_feature_begin[c]; i < p_.component_feature_begin[c + 1]; ++i)
                 block_.active[c] &= block_.perturbed[p_.component_feature[i]];
         }
-        kernels().begin_row(p_, block_, with_mass);
+        kernels().begin_row(p_, block_, for_ranking);
     }
 
     Block& block() { return block_; }

@@ -51,11 +51,21 @@ class Engine:
 
     def gap(self, rows: FloatArray, mask: NDArray[np.bool_]) -> FloatArray:
         """Gaps (n,) of cast rows (n, d); mask (d,) or (n, d)."""
-        masks = np.ascontiguousarray(np.atleast_2d(mask)).view(np.uint8)
-        strategy = self._choose(np.logical_or.reduce(masks, axis=0), n_gaps=1)
+        if mask.ndim == 1:
+            return self._gap(rows, mask[None], self._choose(mask, n_gaps=1))
+        distinct, which = np.unique(mask, axis=0, return_inverse=True)
+        chosen = np.array([self._choose(subset, n_gaps=1) for subset in distinct], dtype=object)[which.reshape(-1)]
+        out = np.empty(len(rows))
+        for strategy in set(chosen):  # a row's answer must not depend on its neighbours' subsets
+            mine = chosen == strategy
+            out[mine] = self._gap(rows[mine], mask[mine], strategy)
+        return out
+
+    def _gap(self, rows: FloatArray, masks: NDArray[np.bool_], strategy: Strategy) -> FloatArray:
+        subsets = np.ascontiguousarray(masks).view(np.uint8)
         out = np.empty(len(rows))
         for part, noise, progress in self._chunks(rows):
-            subset = masks if mask.ndim == 1 else masks[part]
+            subset = subsets if len(subsets) == 1 else subsets[part]
             out[part] = self.kernels.gap(rows[part], noise, subset, strategy, self.n_threads, progress)
         return out
 
