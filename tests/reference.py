@@ -271,8 +271,8 @@ def to_longdouble(value: Number) -> np.longdouble:
 def error_scale(ensemble: Ensemble, x: Any, subset: Iterable[int], tails: Tails) -> float:
     """n_trees · Σ_u g_u² ∏_{q ∈ V_u} P(x'_q gets as far as the box of u), over the leaves that x' can reach.
 
-    V_u are the features by which x lies outside the box of u. It is at least E[(Σ_t |g_t|)²], and more where a
-    box is narrow: the mass of such a box is a small difference of tails, and tails are doubles.
+    V_u are the features by which x lies outside the box of u. It is at least E[(Σ_t |g_t|)²], and more
+    where a box is narrow: its mass is a small difference of tails, and tails are doubles.
     """
     x = ensemble.cast(np.asarray(x)[None, :])[0]
     axes = perturbed(ensemble, x, subset, tails, float)

@@ -54,7 +54,8 @@ class Engine:
         if mask.ndim == 1:
             return self._gap(rows, mask[None], self._choose(mask, n_gaps=1))
         distinct, which = np.unique(mask, axis=0, return_inverse=True)
-        chosen = np.array([self._choose(subset, n_gaps=1) for subset in distinct], dtype=object)[which.reshape(-1)]
+        strategies = np.array([self._choose(subset, n_gaps=1) for subset in distinct], dtype=object)
+        chosen = strategies[which.reshape(-1)]
         out = np.empty(len(rows))
         for strategy in set(chosen):  # a row's answer must not depend on its neighbours' subsets
             mine = chosen == strategy
