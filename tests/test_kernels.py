@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from predgap import CostError, Explainer, Normal, PredgapError, Uniform, _core
-from predgap.noise import NormalLaw, UniformLaw
+from predgap.laws import NormalLaw, UniformLaw
 from strategies import Split, ensemble_of, random_ensemble
 
 INSTRUCTION_SETS = ("baseline", "avx2", "avx512")

@@ -67,6 +67,45 @@ bool Engine::gap(const Request& r, Strategy s, PerRow<uint8_t> subset, double* o
     });
 }
 
+bool Engine::mean_change(const Request& r, Strategy s, PerRow<uint8_t> subset, double* out) const {
+    return run(r, [&](Worker& w) {
+        w.restrict_to(subset);
+        w.fill_tables();
+        double means[kLanes];
+        if (s == Strategy::terms) {
+            w.begin_row(false);
+            kernels().mean(w.plan(), w.block(), means);
+        } else {
+            LaneSubset lane_subset(w);
+            for (int lane = 0; lane < w.n_rows() && !*w.block().stop; ++lane)
+                means[lane] = pairs_.mean_change(w.pairs(), w.tables(lane), lane_subset.moving(lane));
+        }
+        for (int lane = 0; lane < w.n_rows(); ++lane) out[w.row(lane)] = means[lane];
+    });
+}
+
+bool Engine::sample(const Request& r, const uint8_t* subset, const Points& points, Moments* out) const {
+    std::vector<int32_t> column(static_cast<std::size_t>(view_.n_features), -1);
+    for (int32_t q = 0, next = 0; q < view_.n_features; ++q)
+        if (subset[q]) column[q] = next++;
+    const auto n_stretches = static_cast<int64_t>(points.stretch_end.size());
+    return run(r, [&](Worker& w) {
+        w.restrict_to({subset, true});
+        w.fill_tables();
+        LaneSubset lane_subset(w);
+        Sampler sampler(view_, atoms_);
+        for (int lane = 0; lane < w.n_rows(); ++lane) {
+            sampler.reduce(w.tables(lane), lane_subset.moving(lane), column.data(), points.n_columns);
+            const auto set = points.shared ? 0 : w.row(lane);
+            const auto* first = points.data + set * points.n_points * points.n_columns;
+            int64_t begin = 0;
+            for (int64_t i = 0; i < n_stretches && !*w.block().stop; begin = points.stretch_end[i++])
+                out[w.row(lane) * n_stretches + i] =
+                    sampler.evaluate(first + begin * points.n_columns, points.stretch_end[i] - begin);
+        }
+    });
+}
+
 bool Engine::curve(const Request& r, Strategy s, PerRow<int32_t> order, double* out) const {
     const auto d = view_.n_features;
     return run(r, [&](Worker& w) {

@@ -11,6 +11,7 @@
 #include "kernels.hpp"
 #include "pairs.hpp"
 #include "plan.hpp"
+#include "sampling.hpp"
 
 namespace predgap {
 
@@ -34,6 +35,15 @@ struct PerRow {
     const T* data;
     bool shared;
     const T* row(std::int64_t r, std::int64_t width) const { return shared ? data : data + r * width; }
+};
+
+// Points of the unit cube, one coordinate per feature of the subset, ascending.
+struct Points {
+    const double* data;  // (n_sets, n_points, n_columns): one set for all rows, or one per row
+    bool shared;
+    std::int64_t n_points;
+    std::int32_t n_columns;
+    std::span<const std::int64_t> stretch_end;  // ascending; the last is n_points
 };
 
 struct Cost {
@@ -61,6 +71,10 @@ public:
     bool gap(const Request& r, Strategy s, PerRow<std::uint8_t> subset, double* out) const;
     // out: (n_rows, n_features), gaps of the prefixes of each row's order.
     bool curve(const Request& r, Strategy s, PerRow<std::int32_t> order, double* out) const;
+    // out: (n_rows), E[f(x')] - f(x).
+    bool mean_change(const Request& r, Strategy s, PerRow<std::uint8_t> subset, double* out) const;
+    // Sums over stretches of sampled points; see Points. out: (n_rows, n_stretches).
+    bool sample(const Request& r, const std::uint8_t* subset, const Points& points, Moments* out) const;
     // order, score: (n_rows, n_features).
     bool greedy(const Request& r, Strategy s, std::int32_t* order, double* score) const;
     bool single(const Request& r, Strategy s, std::int32_t* order, double* score) const;

@@ -267,13 +267,22 @@ Lanes component_gap(const PlanView& p, Block& b, std::int32_t c) {
     }
 }
 
-void gap(const PlanView& p, Block& b, double* out) {
+void centre_all(const PlanView& p, Block& b) {
     const Lanes all = splat(1.0);
     for (std::int32_t q = 0; q < p.n_features && !stopped(b); ++q) {
         if (!b.perturbed[q]) continue;
         for (auto u = p.feature_use_begin[q]; u < p.feature_use_begin[q + 1]; ++u)
             if (b.active[p.use_component[u]]) centre(p, b, p.use_component[u], p.use_slot[u], all);
     }
+}
+
+void mean(const PlanView& p, Block& b, double* out) {
+    centre_all(p, b);
+    for (int i = 0; i < kLanes; ++i) out[i] = lanes(b.weight)[p.n_terms][i];
+}
+
+void gap(const PlanView& p, Block& b, double* out) {
+    centre_all(p, b);
     const Lanes mean = lanes(b.weight)[p.n_terms];
     Lanes sum = mean * mean;
     for (std::int32_t c = 0; c < p.n_components && !stopped(b); ++c)
@@ -488,6 +497,6 @@ void gains(const PlanView& p, Block& b) {
 
 extern const Kernels kKernels;
 const Kernels kKernels = {
-    PREDGAP_ISA_NAME, normal_tails_of, tables, begin_row, gap, begin_nested, take, nested_gap, gains};
+    PREDGAP_ISA_NAME, normal_tails_of, tables, begin_row, mean, gap, begin_nested, take, nested_gap, gains};
 
 }  // namespace predgap::PREDGAP_ISA

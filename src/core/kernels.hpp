@@ -103,6 +103,7 @@ struct Kernels {
     void (*normal_tails)(const double* z, double* below, double* above);  // one block of lanes
     void (*tables)(const PlanView&, Block&, const Law* law, const double* parameter);
     void (*begin_row)(const PlanView&, Block&, bool for_ranking);
+    void (*mean)(const PlanView&, Block&, double* out);
     void (*gap)(const PlanView&, Block&, double* out);
     void (*begin_nested)(const PlanView&, Block&);
     void (*take)(const PlanView&, Block&);

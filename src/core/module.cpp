@@ -121,6 +121,46 @@ NewArray<double, 1> gap(const Engine& e, const Array<double, 2>& x, const NoiseT
     return out;
 }
 
+NewArray<double, 1> mean_change(const Engine& e, const Array<double, 2>& x, const NoiseTables& noise,
+                                const Array<std::uint8_t, 2>& subset, const std::string& strategy,
+                                int n_threads, const nb::object& progress) {
+    const auto request = make_request(e, x, noise, n_threads, progress);
+    const auto subsets = per_row(e, subset, x.shape(0));
+    const auto s = strategy_of(e, strategy);
+    auto out = make_array<double, 1>({x.shape(0)});
+    run_released([&] { return e.mean_change(request, s, subsets, out.data()); });
+    return out;
+}
+
+NewArray<double, 3> sample(const Engine& e, const Array<double, 2>& x, const NoiseTables& noise,
+                           const Array<std::uint8_t, 1>& subset, const Array<double, 3>& points,
+                           const Array<std::int64_t, 1>& stretch_end, int n_threads,
+                           const nb::object& progress) {
+    const auto request = make_request(e, x, noise, n_threads, progress);
+    const auto n_points = static_cast<std::int64_t>(points.shape(1));
+    require(subset.size() == x.shape(1), "one entry per feature");
+    require(points.shape(0) == 1 || points.shape(0) == x.shape(0), "one set of points, or one per row");
+    const auto n_columns =
+        std::count_if(subset.data(), subset.data() + subset.size(), [](auto s) { return s; });
+    require(static_cast<std::int64_t>(points.shape(2)) == n_columns,
+            "one coordinate per feature of the subset");
+    for (std::size_t i = 0; i < points.size(); ++i)
+        require(points.data()[i] >= 0.0 && points.data()[i] < 1.0, "points must lie in [0, 1)");
+    for (std::size_t i = 0; i < stretch_end.size(); ++i)
+        require(stretch_end(i) >= (i ? stretch_end(i - 1) : 0) && stretch_end(i) <= n_points,
+                "bad stretches");
+    const Points cube{points.data(),
+                      points.shape(0) == 1,
+                      n_points,
+                      static_cast<std::int32_t>(n_columns),
+                      {stretch_end.data(), stretch_end.size()}};
+    static_assert(sizeof(Moments) == 3 * sizeof(double));
+    auto out = make_array<double, 3>({x.shape(0), stretch_end.size(), 3});
+    run_released(
+        [&] { return e.sample(request, subset.data(), cube, reinterpret_cast<Moments*>(out.data())); });
+    return out;
+}
+
 NewArray<double, 2> curve(const Engine& e, const Array<double, 2>& x, const NoiseTables& noise,
                           const Array<std::int32_t, 2>& order, const std::string& strategy, int n_threads,
                           const nb::object& progress) {
@@ -237,6 +277,10 @@ NB_MODULE(_core, m) {
         .def("counts", &counts)
         .def("cost", &cost, "subset"_a)
         .def("gap", &gap, "x"_a, "noise"_a, "subset"_a, "strategy"_a, "n_threads"_a, "progress"_a.none())
+        .def("mean_change", &mean_change, "x"_a, "noise"_a, "subset"_a, "strategy"_a, "n_threads"_a,
+             "progress"_a.none())
+        .def("sample", &sample, "x"_a, "noise"_a, "subset"_a, "points"_a, "stretch_end"_a, "n_threads"_a,
+             "progress"_a.none())
         .def("curve", &curve, "x"_a, "noise"_a, "order"_a, "strategy"_a, "n_threads"_a, "progress"_a.none())
         .def("rank", &rank, "x"_a, "noise"_a, "method"_a, "strategy"_a, "n_threads"_a, "progress"_a.none())
         .def("algorithm1", &algorithm1, "x"_a, "scale"_a, "subset"_a);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 namespace predgap {
 
@@ -120,6 +121,12 @@ void Pairs::collect(Scratch& s, const RowTables& row, const std::uint8_t* pertur
         });
         s.tree_leaf_begin.push_back(static_cast<int64_t>(s.leaf.size()));
     }
+}
+
+double Pairs::mean_change(Scratch& s, const RowTables& row, const std::uint8_t* perturbed) const {
+    start(s, row, perturbed);
+    collect(s, row, perturbed);
+    return std::accumulate(s.mean.begin(), s.mean.end(), 0.0);
 }
 
 Pairs::Result Pairs::gap(Scratch& s, const RowTables& row, const std::uint8_t* perturbed) const {

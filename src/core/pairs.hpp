@@ -63,6 +63,8 @@ public:
     // perturbed[q]: the feature is in the subset, is a finite number, and the noise moves it.
     Result gap(Scratch& s, const RowTables& row, const std::uint8_t* perturbed) const;
 
+    double mean_change(Scratch& s, const RowTables& row, const std::uint8_t* perturbed) const;
+
     // Pairs of leaves visited at the worst row.
     double cost(const std::uint8_t* perturbed) const;
 

@@ -17,8 +17,9 @@ from predgap.errors import (
 )
 from predgap.explainer import Explainer
 from predgap.loaders import load
-from predgap.noise import FromScipy, Noise, Normal, PerFeature, Uniform
+from predgap.noise import FromScipy, Marginal, Noise, Normal, PerFeature, Uniform
 from predgap.ranking import Ranking
+from predgap.sampling import GapEstimate
 
 __version__ = "0.1.0"
 
@@ -29,7 +30,9 @@ __all__ = [
     "EnsembleError",
     "Explainer",
     "FromScipy",
+    "GapEstimate",
     "LoaderError",
+    "Marginal",
     "Noise",
     "NoiseError",
     "Normal",

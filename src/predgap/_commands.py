@@ -24,7 +24,7 @@ import predgap
 from predgap import Ensemble, Explainer, Noise, Normal, OutputError, PredgapError, TableError, Uniform
 from predgap.engine import Engine
 from predgap.ensemble import LEAF
-from predgap.noise import StillLaw
+from predgap.laws import StillLaw
 from predgap.tablefiles import SUFFIXES, read_table_file, without, write_csv, write_table
 from predgap.tables import listing, read_table, to_native
 from predgap.text import printable

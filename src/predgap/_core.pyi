@@ -48,6 +48,25 @@ class Engine:
         n_threads: int,
         progress: _Progress,
     ) -> NDArray[np.float64]: ...
+    def mean_change(
+        self,
+        x: NDArray[np.float64],
+        noise: NoiseTables,
+        subset: NDArray[np.uint8],
+        strategy: _Strategy,
+        n_threads: int,
+        progress: _Progress,
+    ) -> NDArray[np.float64]: ...
+    def sample(
+        self,
+        x: NDArray[np.float64],
+        noise: NoiseTables,
+        subset: NDArray[np.uint8],
+        points: NDArray[np.float64],
+        stretch_end: NDArray[np.int64],
+        n_threads: int,
+        progress: _Progress,
+    ) -> NDArray[np.float64]: ...
     def curve(
         self,
         x: NDArray[np.float64],

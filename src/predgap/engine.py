@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from predgap import _core
 from predgap.ensemble import Ensemble
 from predgap.errors import CostError
-from predgap.noise import Law, NormalLaw, StillLaw, UniformLaw
+from predgap.laws import Law, NormalLaw, StillLaw, UniformLaw
 
 FloatArray = NDArray[np.float64]
 Strategy = Literal["terms", "pairs"]
@@ -69,6 +69,41 @@ class Engine:
             subset = subsets if len(subsets) == 1 else subsets[part]
             out[part] = self.kernels.gap(rows[part], noise, subset, strategy, self.n_threads, progress)
         return out
+
+    def mean_change(self, rows: FloatArray, mask: NDArray[np.bool_]) -> FloatArray:
+        """E[f(x')] - f(x), (n,), for one mask (d,)."""
+        strategy = self._choose(mask, n_gaps=1)
+        subset = mask[None].view(np.uint8)
+        out = np.empty(len(rows))
+        for part, noise, progress in self._chunks(rows):
+            out[part] = self.kernels.mean_change(
+                rows[part], noise, subset, strategy, self.n_threads, progress
+            )
+        return out
+
+    def sample(
+        self, rows: FloatArray, mask: NDArray[np.bool_], points: FloatArray, ends: NDArray[np.int64]
+    ) -> FloatArray:
+        """Sums of f(x') - f(x), its square and its fourth power over stretches of points.
+
+        `points` (1 or n, m, k) lie in the unit cube, a coordinate per feature of the mask; stretches end at
+        `ends` (s,). The result is (n, s, 3).
+        """
+        out = np.empty((len(rows), len(ends), 3))
+        for part, noise, progress in self._chunks(rows):
+            mine = points if len(points) == 1 else points[part]
+            out[part] = self.kernels.sample(
+                rows[part], noise, mask.view(np.uint8), mine, ends, self.n_threads, progress
+            )
+        return out
+
+    def affordable(self, mask: NDArray[np.bool_]) -> bool:
+        """Is an exact gap within the budget?"""
+        try:
+            self._choose(mask, n_gaps=1)
+        except CostError:
+            return False
+        return True
 
     def curve(self, rows: FloatArray, order: NDArray[np.intp]) -> FloatArray:
         """Gaps (n, d) of the prefixes of order (n, d)."""

@@ -49,3 +49,7 @@ class CostError(PredgapError, RuntimeError):
 
 class DependencyError(PredgapError, ImportError):
     """An optional package is needed; the message says which one and how to get it."""
+
+
+class DatasetError(PredgapError, ValueError):
+    """A data set that is unknown, absent, damaged or not what it should be, or that cannot be split so."""

@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 
 from predgap.engine import Engine, Progress, Strategy
 from predgap.ensemble import Ensemble
-from predgap.errors import NoiseError, PredgapError, RankingError
+from predgap.errors import NoiseError, PredgapError, RankingError, SubsetError
 from predgap.loaders import load
 from predgap.noise import Noise
 from predgap.ranking import Ranking, ranking_order
+from predgap.sampling import Budget, GapEstimate, estimate_mc, estimate_qmc, exact_estimate
 from predgap.subsets import subset_mask
 from predgap.tables import Table, read_table
 
@@ -92,6 +93,74 @@ class Explainer:
         rows, _ = self._read(X)
         return self._engine.gap(rows, self._mask(rows, subset))
 
+    def mean(self, X: Any, subset: Any) -> FloatArray:
+        """E[f(x')], (n,): the expected margin when the features of `subset` move; exact.
+
+        Parameters
+        ----------
+        X : (n, d) array or frame
+        subset : names, indices, or a boolean mask (d,)
+        """
+        rows, _ = self._read(X)
+        return self._margin(rows) + self._engine.mean_change(rows, self._one_mask(rows, subset))
+
+    def estimate(
+        self,
+        X: Any,
+        subset: Any,
+        method: Literal["auto", "exact", "mc", "qmc"] = "auto",
+        *,
+        rtol: float | None = None,
+        n_samples: int = 16384,
+        sequence: Literal["sobol", "halton"] = "sobol",
+        seed: int = 0,
+    ) -> GapEstimate:
+        """The gap of each row, with its standard error and the method that gave it.
+
+        Parameters
+        ----------
+        X : (n, d) array or frame
+        subset : names, indices, or a boolean mask (d,)
+        method : "auto", "exact", "mc" or "qmc"
+            "mc" draws independent samples, a stream per row. "qmc" draws randomised quasi-random points, the
+            same for all rows, in 16 replicates whose spread gives the standard error. "auto" is exact if
+            that is affordable, else "qmc".
+        rtol : float, or None
+            Stop sampling a row once its standard error is this share of its value.
+        n_samples : int
+            Model evaluations per row, at most; Sobol's are rounded down to 16 times a power of 2.
+        sequence : "sobol" or "halton"
+        seed : int
+            The same seed gives the same numbers; more samples repeat the draws of fewer.
+
+        Examples
+        --------
+        >>> from predgap import Ensemble, Explainer, Uniform
+        >>> stump = Ensemble(
+        ...     root=[0], feature=[0, -1, -1], threshold=[0.5, 0, 0], left=[1, -1, -1], right=[2, -1, -1],
+        ...     default_left=[True, False, False], value=[[0.0], [1.0], [3.0]], target=[0], bias=[10.0],
+        ...     n_features=1)
+        >>> found = Explainer(stump, Uniform(1.0)).estimate([[0.0]], [0], "qmc", n_samples=1024)
+        >>> float(found.value[0]), str(found.method[0])
+        (1.0, 'qmc')
+        """
+        rows, _ = self._read(X)
+        mask = self._one_mask(rows, subset)
+        if method == "auto":
+            method = "exact" if self._engine.affordable(mask) else "qmc"
+        if method == "exact":
+            return exact_estimate(self._engine.gap(rows, mask))
+        budget = Budget(n_samples, rtol)
+        if not mask.any():
+            return exact_estimate(np.zeros(len(rows)))
+        if method == "mc":
+            return estimate_mc(self._engine, rows, mask, budget, seed)
+        if method != "qmc":
+            raise PredgapError(f"method={method!r} is unknown; expected 'auto', 'exact', 'mc' or 'qmc'")
+        if sequence not in ("sobol", "halton"):
+            raise PredgapError(f"sequence={sequence!r} is unknown; expected 'sobol' or 'halton'")
+        return estimate_qmc(self._engine, rows, mask, budget, seed, sequence)
+
     def curve(self, X: Any, ranking: Any) -> FloatArray:
         """Gaps of the prefixes, (n, d): column k - 1 moves the k most important features.
 
@@ -149,6 +218,16 @@ class Explainer:
     def _mask(self, rows: FloatArray, subset: Any) -> NDArray[np.bool_]:
         n, d = rows.shape
         return subset_mask(subset, n, d, self.ensemble.feature_names)
+
+    def _one_mask(self, rows: FloatArray, subset: Any) -> NDArray[np.bool_]:
+        mask = self._mask(rows, subset)
+        if mask.ndim == 2:
+            raise SubsetError("one subset for all rows is expected here, not one mask per row")
+        return mask
+
+    def _margin(self, rows: FloatArray) -> FloatArray:
+        """f(x) of rows that are cast already."""
+        return self.ensemble.predict(np.where(np.isnan(rows), self.ensemble.missing, rows))
 
 
 def _mean_of_curve(curve: FloatArray) -> FloatArray:

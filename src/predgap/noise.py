@@ -6,7 +6,6 @@ becomes one `Law` per feature, and a law says with which probability x' = x + δ
 
 from __future__ import annotations
 
-import numbers
 import reprlib
 import warnings
 from abc import ABC, abstractmethod
@@ -18,92 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from predgap.errors import NoiseError, TableError
+from predgap.laws import Law, MarginalLaw, NormalLaw, ScipyLaw, StillLaw, UniformLaw, positive, show_frozen
 from predgap.tables import Columns, by_name, count, listing, names_or_default, open_columns
 
 FloatArray = NDArray[np.float64]
 Names = tuple[str, ...] | None
-
-# ---- laws: one feature ---------------------------------------------------------------------------
-
-
-class Law(ABC):
-    """How one feature moves; immutable."""
-
-    __slots__ = ()
-
-    @abstractmethod
-    def tails(self, x: FloatArray, thresholds: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """P(x' < t) and P(x' >= t), both (n, k), for finite x (n,) and thresholds (k,).
-
-        Each is computed in its own tail, never as 1 minus the other, so that both keep their relative
-        accuracy however small they are.
-        """
-
-
-@dataclass(frozen=True, slots=True)
-class StillLaw(Law):
-    """The feature does not move."""
-
-    def tails(self, x: FloatArray, thresholds: FloatArray) -> tuple[FloatArray, FloatArray]:
-        below = x[:, None] < thresholds[None, :]
-        return below.astype(np.float64), (~below).astype(np.float64)
-
-
-@dataclass(frozen=True, slots=True)
-class NormalLaw(Law):
-    """δ is normal with mean 0 and standard deviation `scale`."""
-
-    scale: float
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "scale", _positive(self.scale, "scale"))
-
-    def tails(self, x: FloatArray, thresholds: FloatArray) -> tuple[FloatArray, FloatArray]:
-        z, z_error = _quotient(*_distance(x, thresholds, self.scale))
-        return _normal_tail(-z, -z_error), _normal_tail(z, z_error)
-
-
-@dataclass(frozen=True, slots=True)
-class UniformLaw(Law):
-    """δ is uniform on [-half_width, half_width]."""
-
-    half_width: float
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "half_width", _positive(self.half_width, "half_width"))
-
-    def tails(self, x: FloatArray, thresholds: FloatArray) -> tuple[FloatArray, FloatArray]:
-        delta, error, h = _distance(x, thresholds, self.half_width)
-        # Near the edge delta + h cancels without rounding, so only the rounding of delta would be felt.
-        below = ((delta + h) + error) / h * 0.5
-        above = ((h - delta) - error) / h * 0.5
-        return np.clip(below, 0.0, 1.0), np.clip(above, 0.0, 1.0)
-
-
-@dataclass(frozen=True, slots=True)
-class ScipyLaw(Law):
-    """δ follows a frozen univariate SciPy distribution; tails are as accurate as its cdf and sf."""
-
-    frozen: Any
-
-    def __post_init__(self) -> None:
-        _check_frozen(self.frozen)
-        self.tails(np.zeros(1), np.array([-1.0, 0.0, 1.0]))  # NaN is better found now than later
-
-    def tails(self, x: FloatArray, thresholds: FloatArray) -> tuple[FloatArray, FloatArray]:
-        if not hasattr(self.frozen, "pmf"):
-            delta = thresholds[None, :] - x[:, None]
-            below, above = self.frozen.cdf(delta), self.frozen.sf(delta)
-        elif hasattr(self.frozen.dist, "xk"):
-            below, above = _listed_tails(self.frozen, x, thresholds)
-        else:
-            below, above = _lattice_tails(self.frozen, x[:, None], thresholds[None, :])
-        if np.isnan(below).any() or np.isnan(above).any():
-            raise NoiseError(
-                f"{_show_frozen(self.frozen)} has probabilities that are NaN: invalid parameters?"
-            )
-        return np.asarray(below, dtype=np.float64), np.asarray(above, dtype=np.float64)
-
 
 # ---- noise: all features -------------------------------------------------------------------------
 
@@ -183,7 +101,7 @@ class Normal(_Scaled):
         (NormalLaw(scale=0.5), NormalLaw(scale=5.0))
         """
         made = cls.__new__(cls)
-        object.__setattr__(made, "_numbers", _measure(X, _positive(factor, "factor")))
+        object.__setattr__(made, "_numbers", _measure(X, positive(factor, "factor")))
         return made
 
     @staticmethod
@@ -236,7 +154,50 @@ class FromScipy(Noise):
         return (ScipyLaw(self.frozen),) * len(features)
 
     def __repr__(self) -> str:
-        return f"FromScipy({_show_frozen(self.frozen)})"
+        return f"FromScipy({show_frozen(self.frozen)})"
+
+
+@dataclass(frozen=True, init=False, repr=False, eq=False)
+class Marginal(Noise):
+    """Each feature is replaced by a value drawn from its own column of X; x itself does not matter.
+
+    Missing values of X are left out. Columns are matched as in `Normal.relative`.
+
+    Parameters
+    ----------
+    X : (n, d) NumPy array, pandas or Polars DataFrame, PyArrow Table, or list of rows
+
+    Examples
+    --------
+    >>> (law,) = Marginal([[1.0], [2.0], [4.0], [4.0]]).laws(1)
+    >>> law.tails(np.zeros(1), np.array([2.0, 4.0]))[0]
+    array([[0.25, 0.5 ]])
+    """
+
+    def __init__(self, X: Any) -> None:
+        columns = _opened(X, "no marginal of X")
+        object.__setattr__(self, "_table", columns)
+        object.__setattr__(self, "_labels", _Labels.of(columns, "Marginal()"))
+
+    _table: Columns
+    _labels: _Labels
+
+    def laws_of(self, features: Sequence[int], n_features: int, feature_names: Names) -> tuple[Law, ...]:
+        return tuple(map(self._law, self._labels.places(features, n_features, feature_names)))
+
+    def _law(self, j: int) -> Law:
+        label = repr(self._labels.names[j]) if self._labels.names else str(j)
+        try:
+            values = self._table.column(j)
+        except TableError as error:
+            raise NoiseError(f"no marginal of X: {error}") from None
+        values = np.sort(values[~np.isnan(values)])
+        if len(values) == 0:
+            raise NoiseError(f"no marginal of X: column {label} has no values")
+        return MarginalLaw(values)
+
+    def __repr__(self) -> str:
+        return f"Marginal(<{count(self._table.n_rows, 'row')}>)"
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -388,39 +349,53 @@ class _ByName(_Numbers):
 
 
 @dataclass(frozen=True, slots=True)
-class _Measured(_Numbers):
-    """Numbers found from the columns of a table, which may hold more than the model's features."""
+class _Labels:
+    """The columns of a table that was given to a noise; they may be more than the model's features."""
 
     names: Names
     numbered: bool  # names are only 0, 1, 2, ...
-    values: tuple[float, ...]
-    refused: tuple[str, ...]  # why a column has no number, else ""; an error only if the model needs it
-    factor: float
+    n_columns: int
+    given_to: str
 
-    def of(self, features: Sequence[int], n_features: int, feature_names: Names) -> list[float]:
-        place = self._places(features, n_features, feature_names)
-        for j in place:
-            if self.refused[j]:
-                raise NoiseError(f"no scale relative to X: {self.refused[j]}")
-        return [self.values[j] for j in place]
+    @classmethod
+    def of(cls, columns: Columns, given_to: str) -> _Labels:
+        return cls(columns.names, columns.numbered, columns.n_columns, given_to)
 
-    def _places(self, features: Sequence[int], n_features: int, feature_names: Names) -> list[int]:
+    def places(self, features: Sequence[int], n_features: int, feature_names: Names) -> list[int]:
+        """The column of each feature: by name where both sides have names, else by position."""
         own = self.names
         if own is not None and feature_names is not None and by_name(own, self.numbered, feature_names):
             place = {name: j for j, name in enumerate(own)}
             missing = [feature_names[j] for j in features if feature_names[j] not in place]
             if missing:
                 raise NoiseError(
-                    f"the table given to relative() lacks {count(len(missing), 'feature')} of the model: "
-                    f"{listing(missing)}; it has {listing(own)}"
+                    f"the table given to {self.given_to} lacks {count(len(missing), 'feature')} of the "
+                    f"model: {listing(missing)}; it has {listing(own)}"
                 )
             return [place[feature_names[j]] for j in features]
-        if len(self.values) != n_features:
+        if self.n_columns != n_features:
             raise NoiseError(
-                f"the table given to relative() has {count(len(self.values), 'column')}, the model "
+                f"the table given to {self.given_to} has {count(self.n_columns, 'column')}, the model "
                 f"has {count(n_features, 'feature')}, and without names on both sides they go by position"
             )
         return list(features)
+
+
+@dataclass(frozen=True, slots=True)
+class _Measured(_Numbers):
+    """Numbers found from the columns of a table."""
+
+    columns: _Labels
+    values: tuple[float, ...]
+    refused: tuple[str, ...]  # why a column has no number, else ""; an error only if the model needs it
+    factor: float
+
+    def of(self, features: Sequence[int], n_features: int, feature_names: Names) -> list[float]:
+        place = self.columns.places(features, n_features, feature_names)
+        for j in place:
+            if self.refused[j]:
+                raise NoiseError(f"no scale relative to X: {self.refused[j]}")
+        return [self.values[j] for j in place]
 
     def show(self) -> str:
         return f".relative(<{count(len(self.values), 'column')}>, {self.factor!r})"
@@ -444,8 +419,8 @@ def _read_numbers(value: Any, what: str) -> _Numbers:
     if dimensions > 1 or isinstance(value, str | bytes | Set):
         raise NoiseError(f"{what} is {reprlib.repr(value)}, expected a positive number, or one per feature")
     if dimensions == 1:
-        return _ByPlace(tuple(_positive(v, f"{what}[{j}]") for j, v in enumerate(value)), what)
-    return _Same(_positive(value, what))
+        return _ByPlace(tuple(positive(v, f"{what}[{j}]") for j, v in enumerate(value)), what)
+    return _Same(positive(value, what))
 
 
 def _read_named(pairs: list[tuple[Any, Any]], what: str) -> _ByName:
@@ -455,32 +430,24 @@ def _read_named(pairs: list[tuple[Any, Any]], what: str) -> _ByName:
     names = tuple(name for name, _ in pairs)
     if len(set(names)) < len(names):
         raise NoiseError(f"{what} names a feature more than once: {listing(names)}")
-    return _ByName(names, tuple(_positive(v, f"{what}[{name!r}]") for name, v in pairs), what)
-
-
-def _positive(value: Any, what: str) -> float:
-    given = value.item() if isinstance(value, np.ndarray | np.generic) and np.ndim(value) == 0 else value
-    if isinstance(given, bool) or not isinstance(given, numbers.Real):
-        raise NoiseError(f"{what} is {value!r} ({type(value).__name__}), expected a positive number")
-    try:
-        number = float(given)
-    except OverflowError:
-        number = float("inf")
-    if not 0 < number < float("inf"):
-        raise NoiseError(f"{what} is {given!r}, expected a positive finite number")
-    return number
+    return _ByName(names, tuple(positive(v, f"{what}[{name!r}]") for name, v in pairs), what)
 
 
 # ---- scales relative to a table ------------------------------------------------------------------
 
 
-def _measure(X: Any, factor: float) -> _Measured:
+def _opened(X: Any, what_fails: str) -> Columns:
     try:
         columns = open_columns(X)
     except TableError as error:
-        raise NoiseError(f"no scale relative to X: {error}") from None
+        raise NoiseError(f"{what_fails}: {error}") from None
     if columns.n_rows == 0:
-        raise NoiseError("no scale relative to X: it has no rows")
+        raise NoiseError(f"{what_fails}: it has no rows")
+    return columns
+
+
+def _measure(X: Any, factor: float) -> _Measured:
+    columns = _opened(X, "no scale relative to X")
     labels = [repr(name) for name in columns.names or range(columns.n_columns)]
     found = [_scale(columns, j, factor, f"column {labels[j]}") for j in range(columns.n_columns)]
     still = [labels[j] for j, (scale, _) in enumerate(found) if scale == 0]
@@ -493,7 +460,7 @@ def _measure(X: Any, factor: float) -> _Measured:
             stacklevel=3,  # where the user called relative()
         )
     scales, refused = tuple(scale for scale, _ in found), tuple(reason for _, reason in found)
-    return _Measured(columns.names, columns.numbered, scales, refused, factor)
+    return _Measured(_Labels.of(columns, "relative()"), scales, refused, factor)
 
 
 def _scale(columns: Columns, j: int, factor: float, label: str) -> tuple[float, str]:
@@ -518,129 +485,3 @@ def _deviation(values: FloatArray) -> float:
     _, exponent = np.frexp(np.abs(values).max())
     scaled = np.ldexp(values, -int(exponent))
     return float(np.ldexp(scaled.std(), int(exponent)))
-
-
-# ---- tails to the last digits --------------------------------------------------------------------
-
-# A normal P(δ >= z) falls so steeply that an error of one ulp in z or in z² costs about z² ulps of the
-# probability, 500 ulps at 1e-100. So z and z² are carried as sums of two floats (value, error).
-
-_FAR: Final = 40.0  # beyond it a normal tail is 0 in float64
-
-
-def _difference(a: FloatArray, b: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """a - b, rounded, and what rounding lost (Knuth's two-sum)."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        value = a - b
-        back = value - a
-        error = (a - (value - back)) - (b + back)
-    return value, np.where(np.isfinite(error), error, 0.0)
-
-
-def _distance(x: FloatArray, thresholds: FloatArray, scale: float) -> tuple[FloatArray, FloatArray, float]:
-    """thresholds - x, what rounding lost, and scale, all divided by the power of 2 just above scale.
-
-    That division is exact, or else what it loses is nothing beside scale, and it prevents overflow.
-    """
-    mantissa, exponent = np.frexp(scale)
-    first = max(int(exponent), 0)  # a large scale divides before the difference, which might overflow
-    a, b = np.ldexp(thresholds, -first)[None, :], np.ldexp(x, -first)[:, None]
-    value, error = _difference(a, b)
-    with np.errstate(over="ignore"):  # far beyond the reach of a small scale
-        rest = first - int(exponent)
-        return np.ldexp(value, rest), np.ldexp(error, rest), float(mantissa)
-
-
-def _product(a: FloatArray, b: FloatArray | float) -> tuple[FloatArray, FloatArray]:
-    """a · b, rounded, and what rounding lost (Dekker's product)."""
-    (a_high, a_low), (b_high, b_low) = _halves(a), _halves(np.asarray(b))
-    value = a * b
-    return value, ((a_high * b_high - value) + a_high * b_low + a_low * b_high) + a_low * b_low
-
-
-def _halves(a: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """a as a sum of two floats of 26 bits, whose products are exact."""
-    wide = 134217729.0 * a  # 2**27 + 1
-    high = wide - (wide - a)
-    return high, a - high
-
-
-def _quotient(value: FloatArray, error: FloatArray, by: float) -> tuple[FloatArray, FloatArray]:
-    """(value + error) / by, and what rounding lost; a value beyond ±_FAR is as good as ±_FAR."""
-    error = np.where(np.abs(value) > _FAR, 0.0, error)
-    value = np.clip(value, -_FAR, _FAR)
-    q = value / by
-    product, product_error = _product(q, by)
-    return q, (((value - product) - product_error) + error) / by
-
-
-def _normal_tail(z: FloatArray, z_error: FloatArray) -> FloatArray:
-    """P(Z >= z + z_error) for a standard normal Z, to a few ulps."""
-    from scipy.special import erfcx, ndtr  # type: ignore[import-untyped,unused-ignore]  # slow to import
-
-    square, square_error = _product(z, z)
-    correction = np.exp(-(0.5 * square_error + z * z_error))
-    right = 0.5 * erfcx(np.maximum(z, 0.0) * np.sqrt(0.5)) * np.exp(-0.5 * square) * correction
-    tail: FloatArray = np.where(z > 0, right, ndtr(-z))
-    return tail
-
-
-# ---- SciPy's distributions, recognised by their attributes: importing scipy.stats takes long -------
-
-_FREEZE: Final = "expected a frozen univariate SciPy distribution such as scipy.stats.norm(scale=0.3)"
-
-
-def _check_frozen(frozen: Any) -> None:
-    if hasattr(frozen, "freeze") and not hasattr(frozen, "dist"):
-        name = getattr(frozen, "name", None) or type(frozen).__name__
-        raise NoiseError(f"the distribution {name} is not frozen; call it first, as in {name}(...)")
-    if not all(hasattr(frozen, part) for part in ("cdf", "sf", "dist", "args", "kwds")):
-        raise NoiseError(f"FromScipy got {frozen!r} ({type(frozen).__name__}), {_FREEZE}")
-    shape = np.shape(frozen.cdf(0.0))
-    if shape:
-        raise NoiseError(
-            f"{_show_frozen(frozen)} has parameters of shape {shape}; give each feature a distribution "
-            "of its own with PerFeature"
-        )
-    with np.errstate(invalid="ignore"):  # loc=inf
-        support = frozen.support()
-    if np.isnan(support).any():
-        raise NoiseError(f"the support of {_show_frozen(frozen)} is NaN: invalid parameters?")
-
-
-def _show_frozen(frozen: Any) -> str:
-    name = getattr(frozen.dist, "name", None) or type(frozen.dist).__name__
-    parts = [repr(value) for value in frozen.args] + [
-        f"{key}={value!r}" for key, value in frozen.kwds.items()
-    ]
-    return f"{name}({', '.join(parts)})"
-
-
-def _location(frozen: Any) -> tuple[tuple[Any, ...], dict[str, Any], float]:
-    """Shape parameters and loc of a frozen discrete distribution."""
-    n_shapes = frozen.dist.numargs
-    shapes, rest = frozen.args[:n_shapes], frozen.args[n_shapes:]
-    named = {key: value for key, value in frozen.kwds.items() if key != "loc"}
-    return shapes, named, float(rest[0] if rest else frozen.kwds.get("loc", 0.0))
-
-
-def _lattice_tails(frozen: Any, x: FloatArray, thresholds: FloatArray) -> tuple[Any, Any]:
-    """δ = loc + k for integers k: find the first k that takes x to the threshold, then ask SciPy."""
-    shapes, named, loc = _location(frozen)
-    first = np.ceil(thresholds - x - loc)
-    # t - x - loc may round across an integer; the definition is the sum itself.
-    first = np.where(x + (first - 1 + loc) >= thresholds, first - 1, first)
-    first = np.where(x + (first + loc) < thresholds, first + 1, first)
-    # Without loc: SciPy's floor(k + loc - loc) may fall short of k.
-    return frozen.dist.cdf(first - 1, *shapes, **named), frozen.dist.sf(first - 1, *shapes, **named)
-
-
-def _listed_tails(frozen: Any, x: FloatArray, thresholds: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """A distribution given by its values and probabilities (rv_discrete(values=...))."""
-    *_, loc = _location(frozen)
-    delta, p = np.asarray(frozen.dist.xk) + loc, np.asarray(frozen.dist.pk, dtype=np.float64)
-    to_the_left = np.concatenate([[0.0], np.cumsum(p)])
-    to_the_right = np.concatenate([np.cumsum(p[::-1])[::-1], [0.0]])
-    first = np.array([np.searchsorted(row + delta, thresholds) for row in x], dtype=np.intp)
-    first = first.reshape(len(x), len(thresholds))
-    return np.minimum(to_the_left[first], 1.0), np.minimum(to_the_right[first], 1.0)

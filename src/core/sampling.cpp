@@ -1,0 +1,123 @@
+#include "sampling.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+namespace predgap {
+
+using std::int32_t;
+using std::int64_t;
+
+// The tree under root with its unperturbed splits resolved; returns its root.
+int32_t Sampler::copy(int32_t root, const RowTables& row, const std::uint8_t* perturbed,
+                      const int32_t* column, double base, int32_t& depth) {
+    struct Step {
+        int32_t node, parent, side, depth;
+    };
+    const auto resolve = [&](int32_t node) {
+        while (e_.feature[node] != kLeaf && !perturbed[e_.feature[node]]) {
+            const double x = row.value(e_.feature[node]);
+            const bool left = std::isnan(x) ? e_.default_left[node] != 0 : x < e_.threshold[node];
+            node = left ? e_.left[node] : e_.right[node];
+        }
+        return node;
+    };
+    const auto first = static_cast<int32_t>(node_.size());
+    std::vector<Step> stack{{resolve(root), -1, 0, 0}};
+    depth = 0;
+    while (!stack.empty()) {
+        const auto step = stack.back();
+        stack.pop_back();
+        const auto id = static_cast<int32_t>(node_.size());
+        if (step.parent >= 0) node_[step.parent].child[step.side] = id;
+        depth = std::max(depth, step.depth);
+        const auto q = e_.feature[step.node];
+        if (q == kLeaf) {
+            node_.push_back({0, 0, {id, id}});
+            residual_.push_back(e_.value[step.node] - base);
+            continue;
+        }
+        node_.push_back({column[q], atoms_.of_node[step.node] - atoms_.begin[q], {0, 0}});
+        residual_.push_back(0.0);
+        stack.push_back({resolve(e_.right[step.node]), id, 1, step.depth + 1});
+        stack.push_back({resolve(e_.left[step.node]), id, 0, step.depth + 1});
+    }
+    return first;
+}
+
+void Sampler::reduce(const RowTables& row, const std::uint8_t* perturbed, const int32_t* column,
+                     int32_t n_columns) {
+    n_columns_ = n_columns;
+    cell_.assign(static_cast<std::size_t>(std::max(n_columns, 1)) * kWays, 0);
+    axis_.resize(static_cast<std::size_t>(n_columns));
+    for (int32_t q = 0; q < e_.n_features; ++q) {
+        if (!perturbed[q]) continue;
+        auto& axis = axis_[column[q]];
+        axis.below.clear();
+        for (auto a = atoms_.begin[q]; a < atoms_.begin[q + 1]; ++a) axis.below.push_back(row.F(a));
+        axis.below.push_back(2.0);  // no point is past it
+        axis.bucket.clear();
+        int32_t cell = 0;
+        for (int b = 0; b < kBuckets; ++b) {
+            while (axis.below[cell] <= static_cast<double>(b) / kBuckets) ++cell;
+            axis.bucket.push_back(cell);
+        }
+    }
+    node_.clear();
+    residual_.clear();
+    tree_.clear();
+    for (const auto root : e_.root) {
+        auto leaf = root;
+        while (e_.feature[leaf] != kLeaf) {
+            const double x = row.value(e_.feature[leaf]);
+            const bool left = std::isnan(x) ? e_.default_left[leaf] != 0 : x < e_.threshold[leaf];
+            leaf = left ? e_.left[leaf] : e_.right[leaf];
+        }
+        int32_t depth = 0;
+        const auto first = copy(root, row, perturbed, column, e_.value[leaf], depth);
+        if (depth > 0) tree_.push_back({first, depth});
+    }
+}
+
+// The cells of kWays points; past the last point they repeat it.
+void Sampler::locate(const double* points, int64_t n) {
+    for (int32_t c = 0; c < n_columns_; ++c) {
+        const auto& axis = axis_[c];
+        if (axis.below.empty()) continue;
+        for (int way = 0; way < kWays; ++way) {
+            const double u = points[std::min<int64_t>(way, n - 1) * n_columns_ + c];
+            auto cell = axis.bucket[static_cast<int>(u * kBuckets)];
+            while (axis.below[cell] <= u) ++cell;
+            cell_[c * kWays + way] = cell;
+        }
+    }
+}
+
+Moments Sampler::evaluate(const double* points, int64_t n_points) {
+    Moments sum{0.0, 0.0, 0.0};
+    for (int64_t first = 0; first < n_points; first += kWays) {
+        const auto n = std::min<int64_t>(kWays, n_points - first);
+        locate(points + first * n_columns_, n);
+        std::array<double, kWays> change{};
+        for (const auto& tree : tree_) {
+            std::array<int32_t, kWays> at;
+            at.fill(tree.root);
+            for (int32_t level = 0; level < tree.depth; ++level)
+                for (int way = 0; way < kWays; ++way) {
+                    const auto& node = node_[at[way]];
+                    at[way] = node.child[cell_[node.column * kWays + way] > node.atom];
+                }
+            for (int way = 0; way < kWays; ++way) change[way] += residual_[at[way]];
+        }
+        for (int way = 0; way < n; ++way) {
+            const double square = change[way] * change[way];
+            sum.first += change[way];
+            sum.second += square;
+            sum.fourth += square * square;
+        }
+    }
+    return sum;
+}
+
+}  // namespace predgap

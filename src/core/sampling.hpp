@@ -1,0 +1,59 @@
+// Sampled gaps: the ensemble evaluated at many perturbed copies of one row.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "ensemble.hpp"
+#include "pairs.hpp"
+
+namespace predgap {
+
+// Sums over one stretch of samples of D = f(x') - f(x).
+struct Moments {
+    double first, second, fourth;
+};
+
+// A row and a subset, reduced to the splits that can go either way. Samples are points of the unit cube, one
+// coordinate per perturbed feature: x' < c exactly where the coordinate is below F = P(x' < c), which is the
+// inverse transform for every law, without inverting anything.
+class Sampler {
+public:
+    Sampler(const EnsembleView& e, const Atoms& atoms) : e_(e), atoms_(atoms) {}
+
+    // perturbed[q]: in the subset and moving in this row; column[q]: the coordinate of feature q.
+    void reduce(const RowTables& row, const std::uint8_t* perturbed, const std::int32_t* column,
+                std::int32_t n_columns);
+    Moments evaluate(const double* points, std::int64_t n_points);
+
+private:
+    static constexpr int kWays = 8;       // points walked side by side, so that their loads overlap
+    static constexpr int kBuckets = 256;  // of the unit interval, to find a cell in about one step
+
+    struct Node {
+        std::int32_t column, atom;  // right iff the point's cell on the column is past the atom
+        std::int32_t child[2];      // a leaf is its own child
+    };
+    struct Tree {
+        std::int32_t root, depth;
+    };
+    struct Axis {
+        std::vector<double> below;         // F at the feature's thresholds, then 2
+        std::vector<std::int32_t> bucket;  // cell of each bucket's left end
+    };
+
+    void locate(const double* points, std::int64_t n);
+    std::int32_t copy(std::int32_t root, const RowTables& row, const std::uint8_t* perturbed,
+                      const std::int32_t* column, double base, std::int32_t& depth);
+
+    const EnsembleView& e_;
+    const Atoms& atoms_;
+    std::int32_t n_columns_ = 0;
+    std::vector<Axis> axis_;
+    std::vector<Node> node_;
+    std::vector<double> residual_;  // beside node_
+    std::vector<Tree> tree_;
+    std::vector<std::int32_t> cell_;  // (n_columns, kWays)
+};
+
+}  // namespace predgap
