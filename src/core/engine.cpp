@@ -159,11 +159,11 @@ bool Engine::single(const Request& r, Strategy s, int32_t* order, double* score)
 
 Cost Engine::cost(const uint8_t* perturbed) const {
     // Fitted on one core: a multiplication of eight rows, an entry of omega, a visit of a pair of leaves.
-    constexpr double kFactor = 0.12, kEntry = 0.15, kAtom = 6.0, kVisit = 8.0;
-    Cost cost{std::numeric_limits<double>::infinity(), kVisit * pairs_.cost(perturbed)};
+    constexpr double kFactor = 0.12, kEntry = 0.15, kAtom = 6.0, kVisit = 8.0, kRow = 500.0;
+    Cost cost{std::numeric_limits<double>::infinity(), kRow + kVisit * pairs_.cost(perturbed)};
     if (!plan_) return cost;
     const auto& p = plan_view_;
-    double work = kEntry * static_cast<double>(p.group_entry_begin[p.box_group_begin[p.n_boxes]]);
+    double work = kRow + kEntry * static_cast<double>(p.group_entry_begin[p.box_group_begin[p.n_boxes]]);
     work += kAtom * p.n_atoms;
     for (int32_t c = 0; c < p.n_components; ++c) {
         bool inside = true;

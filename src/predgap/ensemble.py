@@ -149,6 +149,10 @@ class Ensemble:
                     f"output=0 ... output={self.n_outputs - 1}"
                 )
             output = 0
+        if isinstance(output, bool) or not isinstance(output, int | np.integer):
+            raise OutputError(
+                f"output={output!r} is not a number; the model's outputs are 0 to {self.n_outputs - 1}"
+            )
         if not 0 <= output < self.n_outputs:
             raise OutputError(
                 f"output={output} does not exist; the model has {self.n_outputs} (0 to {self.n_outputs - 1})"

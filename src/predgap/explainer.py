@@ -194,7 +194,7 @@ class Explainer:
             alone, its score. Gaps that differ by less than their error bound are ties, and go to the
             feature with the lower index.
         """
-        if method not in ("greedy", "single"):
+        if not isinstance(method, str) or method not in ("greedy", "single"):
             raise RankingError(f"method={method!r} is unknown; expected 'greedy' or 'single'")
         rows, table = self._read(X)
         order, scores = self._engine.rank(rows, method)

@@ -331,19 +331,31 @@ def _unmasked(X: np.ma.MaskedArray[Any, Any]) -> NDArray[Any]:
 # ---- single values -------------------------------------------------------------------------------
 
 
-def _from_objects(values: Iterable[Any], what: str) -> FloatArray:
+def _from_objects(values: Sequence[Any], what: str) -> FloatArray:
     out = []
-    for row, value in enumerate(values):
+    for value in values:
         try:
             out.append(_number(value))
         except (TypeError, ValueError, OverflowError) as error:
-            kind = "text" if isinstance(value, str | bytes) else f"a {type(value).__name__}"
+            row, culprit = _culprit(values, len(out))
+            kind = "text" if isinstance(culprit, str | bytes) else f"a {type(culprit).__name__}"
             reason = f" ({error})" if isinstance(error, OverflowError) else ""
             raise TableError(
-                f"{what} holds {kind}, first {value!r} in row {row}{reason}; expected numbers: "
+                f"{what} holds {kind}, first {culprit!r} in row {row}{reason}; expected numbers: "
                 "encode or drop it"
             ) from None
     return np.array(out, dtype=np.float64)
+
+
+def _culprit(values: Sequence[Any], failed: int) -> tuple[int, Any]:
+    """The value to blame: in a column of text, the first that does not even read as a number."""
+    for row in range(failed, len(values)):
+        try:
+            if isinstance(values[row], str):
+                float(values[row])
+        except ValueError:
+            return row, values[row]
+    return failed, values[failed]
 
 
 def _number(value: Any) -> float:
