@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -11,6 +13,7 @@ import xgboost
 
 import predgap
 from predgap import Explainer, Normal, PerFeature, Ranking, Uniform
+from predgap.laws import Law
 
 NAMES = ["age", "bmi", "bp"]
 
@@ -220,6 +223,27 @@ BAD_REQUESTS = {
         predgap.NoiseError,
         "'bmi'",
     ),
+    "an output by name": (
+        lambda e, t: Explainer(e.ensemble, Normal(1), output="a"),
+        predgap.OutputError,
+        "output='a' is not a number",
+    ),
+    "an output that is true": (
+        lambda e, t: Explainer(e.ensemble, Normal(1), output=True),
+        predgap.OutputError,
+        "output=True is not a number",
+    ),
+    "a column as method": (lambda e, t: e.rank(t, t["age"]), predgap.RankingError, "'greedy' or 'single'"),
+    "names as one text": (
+        lambda e, t: Explainer(e.ensemble, Normal(1), feature_names="abc"),
+        predgap.EnsembleError,
+        "'abc', expected a list",
+    ),
+    "progress that is no function": (
+        lambda e, t: Explainer(e.ensemble, Normal(1), progress=3),
+        predgap.PredgapError,
+        "progress is 3",
+    ),
     "no model": (lambda e, t: Explainer(object(), Normal(1)), predgap.LoaderError, "object"),
 }
 
@@ -228,6 +252,85 @@ BAD_REQUESTS = {
 def test_a_bad_request_is_refused(explainer, table, ask, error, message):
     with pytest.raises(error, match=message):
         ask(explainer, table)
+
+
+@dataclass(frozen=True)
+class CustomLaw(Law):
+    given: tuple
+
+    def tails(self, x, thresholds):
+        return self.given
+
+
+class Custom(predgap.Noise):
+    """Tails that a user wrote."""
+
+    def __init__(self, below, above, n_laws=3):
+        self.tails, self.n_laws = (below, above), n_laws
+
+    def laws_of(self, features, n_features, feature_names):
+        law = type(
+            "CustomLaw", (Law,), {"tails": lambda _, x, t: self.tails, "__repr__": lambda _: "CustomLaw"}
+        )()
+        return (law,) * self.n_laws
+
+
+@pytest.mark.parametrize(
+    ("noise", "message"),
+    [
+        (Custom(np.full((60, 1), 0.5), np.full((60, 1), 0.5)), r"shapes \(60, 1\), \(60, 1\); expected"),
+        (Custom(0.5, 0.5), r"shapes \(\), \(\)"),
+        (Custom(0.5, 0.5, n_laws=2), "gives 2 laws for 3 features"),
+    ],
+)
+def test_a_noise_of_the_users_own_is_checked(model, table, noise, message):
+    with pytest.raises(predgap.NoiseError, match=message):
+        Explainer(model, noise).gap(table, ["age"])
+
+
+@pytest.mark.parametrize("tail", [np.nan, 7.0, -0.1])
+def test_tails_must_be_probabilities(table, tail):
+    stump = predgap.Ensemble(
+        root=[0],
+        feature=[0, -1, -1],
+        threshold=[0.5, 0, 0],
+        left=[1, -1, -1],
+        right=[2, -1, -1],
+        default_left=[True, False, False],
+        value=[[0.0], [1.0], [3.0]],
+        target=[0],
+        bias=[10.0],
+        n_features=1,
+    )
+    noise = Custom(np.array([[tail]]), np.array([[0.5]]), n_laws=1)
+    with pytest.raises(predgap.NoiseError, match="not probabilities between 0 and 1"):
+        Explainer(stump, noise).gap([[0.0]], [0])
+
+
+def test_predict_matches_columns_by_name(model, table):
+    ensemble = predgap.load(model)
+    expected = model.predict(table, output_margin=True)
+    by_name = ensemble.predict(table[["bp", "age", "bmi"]])
+    np.testing.assert_allclose(by_name, expected, atol=1e-6 * np.abs(expected).max())
+    with pytest.raises(predgap.TableError, match="holds text"):
+        ensemble.predict(table.assign(bp="x"))
+
+
+def test_uniform_noise_of_any_width(explainer):
+    """Far wider than the thresholds: each side has half of the mass."""
+    stump = predgap.Ensemble(
+        root=[0],
+        feature=[0, -1, -1],
+        threshold=[0.5, 0, 0],
+        left=[1, -1, -1],
+        right=[2, -1, -1],
+        default_left=[True, False, False],
+        value=[[0.0], [1.0], [3.0]],
+        target=[0],
+        bias=[10.0],
+        n_features=1,
+    )
+    assert Explainer(stump, Uniform(1e308)).gap([[0.0]], [0])[0] == 2.0
 
 
 def test_importing_predgap_is_light():

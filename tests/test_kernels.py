@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -16,7 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from predgap import CostError, Explainer, Normal, PredgapError, Uniform, _core
+from predgap import CostError, Ensemble, Explainer, Normal, PredgapError, Uniform, _core
 from predgap.laws import NormalLaw, UniformLaw
 from strategies import Split, ensemble_of, random_ensemble
 
@@ -104,17 +105,7 @@ def slow() -> tuple[Explainer, np.ndarray]:
 
 def test_ctrl_c_answers_within_a_second(slow):
     explainer, X = slow
-    pressed = []
-
-    def press() -> None:
-        pressed.append(time.perf_counter())
-        os.kill(os.getpid(), signal.SIGINT)
-
-    timer = threading.Timer(0.5, press)
-    timer.start()
-    with pytest.raises(KeyboardInterrupt):
-        explainer.rank(X)
-    assert time.perf_counter() - pressed[0] < 1.0
+    assert interrupted(lambda: explainer.rank(X), after=0.5) < 1.0
 
 
 def test_other_python_threads_run_meanwhile(slow):
@@ -160,14 +151,97 @@ def test_an_error_in_the_progress_callback_stops_the_work(slow):
         Explainer(explainer.ensemble, explainer.noise, progress=fail).rank(X)
 
 
+def test_a_callback_that_raises_is_not_called_again():
+    """Though the workers take a while to stop."""
+    calls = []
+
+    def fail(done: int, total: int) -> None:
+        calls.append(done)
+        raise RuntimeError("enough")
+
+    slow_to_stop = Explainer(chain_of_terms(), Normal(0.5), progress=fail)
+    with pytest.raises(RuntimeError, match="enough"):
+        slow_to_stop.rank(np.zeros((64, 2)))
+    assert len(calls) == 1
+
+
+def chain_of_terms() -> Ensemble:
+    """Two features, and a component with tens of thousands of terms."""
+    return random_ensemble(np.random.default_rng(0), n_trees=1500, depth=6, n_features=2)
+
+
+@pytest.mark.parametrize("ask", [lambda e, X: e.gap(X, [0, 1]), lambda e, X: e.rank(X)], ids=["gap", "rank"])
+def test_ctrl_c_answers_within_a_second_on_long_components(ask):
+    explainer = Explainer(chain_of_terms(), Normal(0.5), _strategy="terms")
+    seconds = interrupted(lambda: ask(explainer, np.zeros((64, 2))), after=0.3)
+    assert seconds < 1.0
+
+
+def test_ctrl_c_answers_within_a_second_while_a_model_is_prepared():
+    ensemble = random_ensemble(np.random.default_rng(0), n_trees=250, depth=8, n_features=40)
+    assert interrupted(lambda: Explainer(ensemble, Normal(0.5)), after=0.3) < 1.0
+
+
+def interrupted(work, after: float) -> float:
+    """Seconds from Ctrl-C, pressed some time after the work began, to the KeyboardInterrupt."""
+    pressed = []
+
+    def press() -> None:
+        pressed.append(time.perf_counter())
+        os.kill(os.getpid(), signal.SIGINT)
+
+    timer = threading.Timer(after, press)
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        work()
+    return time.perf_counter() - pressed[0]
+
+
 def test_deep_trees_are_refused_with_their_cost():
     rng = np.random.default_rng(0)
     forest = random_ensemble(rng, n_trees=40, depth=12, n_features=30)
     explainer = Explainer(forest, Normal(0.3))
     x = rng.normal(size=(1, 30))
     assert explainer.gap(x, [0, 1])[0] >= 0
-    with pytest.raises(CostError, match=r"s per row .*40 trees.*perturb fewer features"):
+    with pytest.raises(CostError, match=r"greedy.* s per row: 40 trees.*Move fewer features"):
         explainer.rank(x)
+
+
+def test_what_is_cheap_is_not_refused():
+    """One deep tree, whose leaves never meet; and a ranking that moves one feature at a time."""
+    rng = np.random.default_rng(0)
+    deep = Explainer(random_ensemble(rng, n_trees=1, depth=16, n_features=40), Normal(0.3))
+    assert deep.gap(rng.normal(size=(1, 40)), range(40))[0] > 0
+    wide = Explainer(random_ensemble(rng, n_trees=30, depth=12, n_features=20), Normal(0.3))
+    assert wide.rank(rng.normal(size=(1, 20)), method="single").order.shape == (1, 20)
+
+
+def test_a_long_chain_over_many_features_stays_within_memory():
+    """Boxes of a chain take quadratic memory: it is refused before, not after."""
+    d = 30_000
+    chain = Ensemble(
+        root=[0],
+        feature=np.r_[np.stack([np.arange(d), np.full(d, -1)], axis=1).ravel(), -1],
+        threshold=np.zeros(2 * d + 1),
+        left=np.r_[np.stack([2 * np.arange(d) + 1, np.full(d, -1)], axis=1).ravel(), -1],
+        right=np.r_[np.stack([2 * np.arange(d) + 2, np.full(d, -1)], axis=1).ravel(), -1],
+        default_left=np.zeros(2 * d + 1, dtype=bool),
+        value=np.arange(2 * d + 1.0)[:, None],
+        target=[0],
+        bias=[0.0],
+        n_features=d,
+    )
+    explainer = Explainer(chain, Normal(1.0))
+    x = np.ones((1, d))
+    assert explainer.gap(x, [3, 5])[0] > 0
+    with pytest.raises(CostError, match="more memory than is sensible"):
+        explainer.gap(x, range(d))
+
+
+def test_an_explainer_can_be_pickled(slow):
+    explainer, X = slow
+    copy = pickle.loads(pickle.dumps(explainer))
+    assert copy.gap(X[:9], [0, 1]).tobytes() == explainer.gap(X[:9], [0, 1]).tobytes()
 
 
 @pytest.mark.parametrize("n_jobs", [0, -2, 1.5, True, "2"])

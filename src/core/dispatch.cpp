@@ -19,9 +19,9 @@ extern const Kernels kKernels;
 #endif
 
 static const Kernels& choose() {
+#ifdef PREDGAP_X86_VARIANTS
     const char* asked = std::getenv("PREDGAP_ISA");
     const std::string_view limit = asked ? asked : "";
-#ifdef PREDGAP_X86_VARIANTS
     if (limit == "baseline") return baseline::kKernels;
     if (limit != "avx2" && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
         __builtin_cpu_supports("avx512vl"))

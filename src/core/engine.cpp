@@ -17,7 +17,7 @@ using std::uint8_t;
 
 Engine::Engine(int32_t n_features, std::vector<int32_t> root, std::vector<int32_t> feature,
                std::vector<double> threshold, std::vector<int32_t> left, std::vector<int32_t> right,
-               std::vector<uint8_t> default_left, std::vector<double> value)
+               std::vector<uint8_t> default_left, std::vector<double> value, const std::atomic<bool>& stop)
     : root_(std::move(root)),
       feature_(std::move(feature)),
       left_(std::move(left)),
@@ -32,17 +32,21 @@ Engine::Engine(int32_t n_features, std::vector<int32_t> root, std::vector<int32_
     plan_view_.n_atoms = atoms_.size();
     plan_view_.atom_begin = atoms_.begin.data();
     plan_view_.atom_threshold = atoms_.threshold.data();
-    const Leaves leaves(view_, atoms_);
-    if (!Plan::affordable(leaves)) return;
-    plan_ = std::make_unique<Plan>(view_, atoms_, leaves);
+    const Leaves leaves(view_, atoms_, Stop(stop));
+    if (!leaves.affordable) return;
+    plan_ = std::make_unique<Plan>(view_, atoms_, leaves, Stop(stop));
     plan_view_ = plan_->view();
 }
 
 template <class Task>
-bool Engine::run(const Request& r, Task task) const {
+bool Engine::run(const Request& r, Purpose purpose, Task task) const {
+    constexpr double kWorkerBytes = 1 << 30;  // for all threads together
     const auto n_blocks = (r.n_rows + kLanes - 1) / kLanes;
+    const double room = kWorkerBytes / Worker::bytes(plan_view_, purpose);
+    const int n_threads =
+        static_cast<int>(std::clamp(room, 1.0, std::max(1.0, static_cast<double>(r.n_threads))));
     return run_pieces(
-        n_blocks, r.n_threads, [&] { return std::make_unique<Worker>(plan_view_, r); },
+        n_blocks, n_threads, [&] { return std::make_unique<Worker>(plan_view_, r, purpose); },
         [&](std::unique_ptr<Worker>& worker, int64_t block, const std::atomic<bool>& stop) {
             worker->load(block * kLanes, stop);
             task(*worker);
@@ -51,10 +55,10 @@ bool Engine::run(const Request& r, Task task) const {
 }
 
 bool Engine::gap(const Request& r, Strategy s, PerRow<uint8_t> subset, double* out) const {
-    return run(r, [&](Worker& w) {
+    return run(r, s == Strategy::terms ? Purpose::gap : Purpose::tables, [&](Worker& w) {
         w.restrict_to(subset);
         w.fill_tables();
-        double gaps[kLanes];
+        double gaps[kLanes] = {};
         if (s == Strategy::terms) {
             w.begin_row(false);
             kernels().gap(w.plan(), w.block(), gaps);
@@ -68,10 +72,10 @@ bool Engine::gap(const Request& r, Strategy s, PerRow<uint8_t> subset, double* o
 }
 
 bool Engine::mean_change(const Request& r, Strategy s, PerRow<uint8_t> subset, double* out) const {
-    return run(r, [&](Worker& w) {
+    return run(r, s == Strategy::terms ? Purpose::gap : Purpose::tables, [&](Worker& w) {
         w.restrict_to(subset);
         w.fill_tables();
-        double means[kLanes];
+        double means[kLanes] = {};
         if (s == Strategy::terms) {
             w.begin_row(false);
             kernels().mean(w.plan(), w.block(), means);
@@ -89,7 +93,7 @@ bool Engine::sample(const Request& r, const uint8_t* subset, const Points& point
     for (int32_t q = 0, next = 0; q < view_.n_features; ++q)
         if (subset[q]) column[q] = next++;
     const auto n_stretches = static_cast<int64_t>(points.stretch_end.size());
-    return run(r, [&](Worker& w) {
+    return run(r, Purpose::tables, [&](Worker& w) {
         w.restrict_to({subset, true});
         w.fill_tables();
         LaneSubset lane_subset(w);
@@ -108,10 +112,10 @@ bool Engine::sample(const Request& r, const uint8_t* subset, const Points& point
 
 bool Engine::curve(const Request& r, Strategy s, PerRow<int32_t> order, double* out) const {
     const auto d = view_.n_features;
-    return run(r, [&](Worker& w) {
+    return run(r, s == Strategy::terms ? Purpose::nested : Purpose::tables, [&](Worker& w) {
         w.fill_tables();
         auto& b = w.block();
-        double gaps[kLanes];
+        double gaps[kLanes] = {};
         if (s == Strategy::terms) {
             w.begin_row(false);
             kernels().begin_nested(w.plan(), b);
@@ -138,7 +142,7 @@ bool Engine::curve(const Request& r, Strategy s, PerRow<int32_t> order, double* 
 }
 
 bool Engine::greedy(const Request& r, Strategy s, int32_t* order, double* score) const {
-    return run(r, [&](Worker& w) {
+    return run(r, s == Strategy::terms ? Purpose::ranking : Purpose::tables, [&](Worker& w) {
         w.fill_tables();
         if (s == Strategy::terms)
             greedy_by_terms(w, order, score);
@@ -148,7 +152,7 @@ bool Engine::greedy(const Request& r, Strategy s, int32_t* order, double* score)
 }
 
 bool Engine::single(const Request& r, Strategy s, int32_t* order, double* score) const {
-    return run(r, [&](Worker& w) {
+    return run(r, s == Strategy::terms ? Purpose::ranking : Purpose::tables, [&](Worker& w) {
         w.fill_tables();
         if (s == Strategy::terms)
             single_by_terms(w, order, score);
@@ -158,21 +162,22 @@ bool Engine::single(const Request& r, Strategy s, int32_t* order, double* score)
 }
 
 Cost Engine::cost(const uint8_t* perturbed) const {
-    // Fitted on one core: a multiplication of eight rows, an entry of omega, a visit of a pair of leaves.
-    constexpr double kFactor = 0.12, kEntry = 0.15, kAtom = 6.0, kVisit = 8.0, kRow = 500.0;
+    // Nanoseconds on one core: of a factor of a pair of terms, a signed term of omega, a threshold, a leaf's
+    // residual, a visit to a pair of leaves, and what a row costs anyway.
+    constexpr double kFactor = 0.12, kEntry = 0.15, kAtom = 6.0, kMember = 1.6, kVisit = 20.0, kRow = 500.0;
     Cost cost{std::numeric_limits<double>::infinity(), kRow + kVisit * pairs_.cost(perturbed)};
     if (!plan_) return cost;
     const auto& p = plan_view_;
-    double work = kRow + kEntry * static_cast<double>(p.group_entry_begin[p.box_group_begin[p.n_boxes]]);
-    work += kAtom * p.n_atoms;
+    cost.terms = kRow + kAtom * p.n_atoms + kMember * p.box_member_begin[p.n_boxes] +
+                 kEntry * static_cast<double>(p.group_entry_begin[p.box_group_begin[p.n_boxes]]);
     for (int32_t c = 0; c < p.n_components; ++c) {
         bool inside = true;
         for (auto i = p.component_feature_begin[c]; i < p.component_feature_begin[c + 1]; ++i)
             inside = inside && perturbed[p.component_feature[i]];
         const double n = p.component_term_begin[c + 1] - p.component_term_begin[c];
-        if (inside) work += kFactor * p.component_size[c] * n * (p.component_size[c] == 1 ? 1.0 : 1.0 + n);
+        const double per_term = p.component_size[c] == 1 ? 1.0 : 1.0 + n;
+        if (inside) cost.terms += kFactor * p.component_size[c] * n * per_term;
     }
-    cost.terms = work;
     return cost;
 }
 

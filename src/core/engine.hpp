@@ -1,6 +1,7 @@
 // Exact gaps, curves and rankings of many rows, by either strategy.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -16,6 +17,9 @@
 namespace predgap {
 
 enum class Strategy { terms, pairs };
+
+// What a worker needs memory for; each includes the ones before it.
+enum class Purpose { tables, gap, nested, ranking };
 
 // What is asked of every row. All arrays are row-major and outlive the call.
 struct Request {
@@ -55,7 +59,8 @@ public:
     explicit Engine(std::int32_t n_features, std::vector<std::int32_t> root,
                     std::vector<std::int32_t> feature, std::vector<double> threshold,
                     std::vector<std::int32_t> left, std::vector<std::int32_t> right,
-                    std::vector<std::uint8_t> default_left, std::vector<double> value);
+                    std::vector<std::uint8_t> default_left, std::vector<double> value,
+                    const std::atomic<bool>& stop);
     Engine(const Engine&) = delete;
     Engine& operator=(const Engine&) = delete;
 
@@ -81,7 +86,7 @@ public:
 
 private:
     template <class Task>
-    bool run(const Request& r, Task task) const;
+    bool run(const Request& r, Purpose purpose, Task task) const;
 
     std::vector<std::int32_t> root_, feature_, left_, right_;
     std::vector<double> threshold_, value_;

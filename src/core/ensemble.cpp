@@ -1,8 +1,24 @@
 #include "ensemble.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace predgap {
+
+std::int32_t depth(const EnsembleView& e) {
+    std::int32_t deepest = 0;
+    std::vector<std::pair<std::int32_t, std::int32_t>> stack;
+    for (const auto root : e.root) stack.emplace_back(root, 0);
+    while (!stack.empty()) {
+        const auto [node, level] = stack.back();
+        stack.pop_back();
+        deepest = std::max(deepest, level);
+        if (e.feature[node] == kLeaf) continue;
+        stack.emplace_back(e.left[node], level + 1);
+        stack.emplace_back(e.right[node], level + 1);
+    }
+    return deepest;
+}
 
 Atoms::Atoms(const EnsembleView& e) : of_node(e.feature.size(), -1) {
     std::vector<std::vector<double>> thresholds(static_cast<std::size_t>(e.n_features));

@@ -21,6 +21,9 @@ struct EnsembleView {
     std::span<const double> value;               // (n_nodes)
 };
 
+// Splits on the longest path.
+std::int32_t depth(const EnsembleView& e);
+
 // Atoms are the distinct thresholds of the trees, sorted by feature and value; their ids are global.
 struct Atoms {
     std::vector<std::int32_t> begin;    // (n_features + 1) first atom of each feature

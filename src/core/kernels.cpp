@@ -27,13 +27,13 @@ PREDGAP_INLINE bool stopped(const Block& b) { return b.stop->load(std::memory_or
 
 PREDGAP_INLINE void uniform_tails(const Lanes& x, const Lanes& c, double half_width, Lanes& below,
                                   Lanes& above) {
-    const Lanes zero = splat(0.0), one = splat(1.0), width = splat(2.0 * half_width);
+    const Lanes zero = splat(0.0), one = splat(1.0);
     // Near the edge of the support half_width - |c - x| cancels: put back what rounding c - x lost.
     const Lanes delta = c - x, virtual_x = c - delta;
     const Lanes lost = (c - (delta + virtual_x)) + (virtual_x - x);
     const Lanes right = is_less(x, c), distance = select(right, delta, zero - delta);
     const Lanes inner = max((splat(half_width) - distance) - select(right, lost, zero - lost), zero);
-    const Lanes tail = inner / width;
+    const Lanes tail = inner / splat(half_width) * splat(0.5);
     const Lanes to_left = is_less(c, x);
     below = select(to_left, tail, one - tail);
     above = select(to_left, one - tail, tail);
@@ -234,7 +234,7 @@ PREDGAP_INLINE Lanes triangle(const PlanView& p, Block& b, std::int32_t c) {
     const auto* atom = p.term_atom + p.component_slot_begin[c];
     Lanes sum = splat(0.0);
     Lanes* row_t = lanes(b.scratch);
-    for (std::int32_t t = 0; t < n; ++t, atom += size, row_t += 2 * size) {
+    for (std::int32_t t = 0; t < n && !stopped(b); ++t, atom += size, row_t += 2 * size) {
         const Lanes w = weight[first + t];
         row_t[0] = w * below[atom[0]];
         row_t[1] = w * above[atom[0]];
@@ -410,7 +410,7 @@ PREDGAP_INLINE Lanes square_product(const PlanView& p, Block& b, std::int32_t c)
     const auto* atom = p.term_atom + p.component_slot_begin[c];
     Lanes* product = lanes(b.product) + first;
     Lanes* row_t = lanes(b.scratch);
-    for (std::int32_t t = 0; t < n; ++t, atom += size, row_t += stride) {
+    for (std::int32_t t = 0; t < n && !stopped(b); ++t, atom += size, row_t += stride) {
         const Lanes w = row_t[0] = lanes(b.weight)[first + t];
         Lanes own = w;
         for (std::int32_t j = 0; j < size; ++j) {

@@ -6,6 +6,7 @@
 #include <nanobind/stl/string.h>
 
 #include <algorithm>
+#include <cmath>
 #include <memory>
 #include <optional>
 #include <stdexcept>
@@ -13,6 +14,7 @@
 
 #include "algorithm1.hpp"
 #include "engine.hpp"
+#include "parallel.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -61,6 +63,18 @@ struct NoiseTables {
     }
 };
 
+// Runs signal handlers and tells the progress; false, with the exception set, if one of them raised.
+std::function<bool(std::int64_t)> make_poll(const nb::object& progress) {
+    return [&progress](std::int64_t n_done) {
+        const nb::gil_scoped_acquire gil;
+        if (PyErr_CheckSignals() != 0) return false;
+        if (progress.is_none()) return true;
+        PyObject* answer = PyObject_CallFunction(progress.ptr(), "L", static_cast<long long>(n_done));
+        Py_XDECREF(answer);
+        return answer != nullptr;
+    };
+}
+
 Request make_request(const Engine& e, const Array<double, 2>& x, const NoiseTables& noise, int n_threads,
                      const nb::object& progress) {
     const auto n = x.shape(0), d = static_cast<std::size_t>(e.ensemble().n_features);
@@ -76,14 +90,7 @@ Request make_request(const Engine& e, const Array<double, 2>& x, const NoiseTabl
             .table_below = noise.below ? noise.below->data() : nullptr,
             .table_above = noise.above ? noise.above->data() : nullptr,
             .n_threads = n_threads,
-            .poll = [&progress](std::int64_t n_done) {
-                const nb::gil_scoped_acquire gil;
-                if (PyErr_CheckSignals() != 0) return false;
-                if (progress.is_none()) return true;
-                PyObject* answer = PyObject_CallFunction(progress.ptr(), "L", static_cast<long long>(n_done));
-                Py_XDECREF(answer);
-                return answer != nullptr;
-            }};
+            .poll = make_poll(progress)};
 }
 
 // Runs without the GIL; an interruption has left its exception (KeyboardInterrupt) set.
@@ -195,6 +202,8 @@ NewArray<double, 1> algorithm1(const Engine& e, const Array<double, 2>& x, const
     const auto d = static_cast<std::size_t>(e.ensemble().n_features);
     require(x.shape(1) == d && scale.size() == d, "one column and one scale per feature");
     const auto subsets = per_row(e, subset, x.shape(0));
+    for (std::size_t i = 0; i < x.size(); ++i) require(std::isfinite(x.data()[i]), "rows must be finite");
+    require(depth(e.ensemble()) < 1000, "the trees are too deep");  // it recurses
     auto out = make_array<double, 1>({x.shape(0)});
     const nb::gil_scoped_release released;
     for (std::size_t r = 0; r < x.shape(0); ++r)
@@ -238,10 +247,16 @@ void make_engine(Engine* self, std::int32_t n_features, const Array<std::int32_t
                  const Array<std::int32_t, 1>& feature, const Array<double, 1>& threshold,
                  const Array<std::int32_t, 1>& left, const Array<std::int32_t, 1>& right,
                  const Array<std::uint8_t, 1>& default_left, const Array<double, 1>& value) {
-    const nb::gil_scoped_release released;
-    new (self) Engine(n_features, copy<std::int32_t>(root), copy<std::int32_t>(feature),
-                      copy<double>(threshold), copy<std::int32_t>(left), copy<std::int32_t>(right),
-                      copy<std::uint8_t>(default_left), copy<double>(value));
+    const auto build = [&](int, std::int64_t, const std::atomic<bool>& stop) {
+        try {
+            new (self) Engine(n_features, copy<std::int32_t>(root), copy<std::int32_t>(feature),
+                              copy<double>(threshold), copy<std::int32_t>(left), copy<std::int32_t>(right),
+                              copy<std::uint8_t>(default_left), copy<double>(value), stop);
+        } catch (const Stopped&) {  // the interruption's own exception is set
+        }
+    };
+    const nb::object no_progress = nb::none();
+    run_released([&] { return run_pieces(1, 1, [] { return 0; }, build, make_poll(no_progress)); });
 }
 
 NewArray<double, 1> thresholds(const Engine& e) {
@@ -261,6 +276,7 @@ NewArray<std::int32_t, 1> threshold_begin(const Engine& e) {
 
 NB_MODULE(_core, m) {
     using namespace predgap;
+    nb::set_leak_warnings(false);  // a daemon thread may outlive the interpreter
     m.doc() = "Kernels of predgap. Private: arguments are checked by predgap.Explainer.";
     m.def("instruction_set", [] { return kernels().name; });
     m.def("normal_tails", &normal_tails, "z"_a);

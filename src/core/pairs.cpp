@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 
 namespace predgap {
@@ -172,31 +173,41 @@ Pairs::Result Pairs::gap(Scratch& s, const RowTables& row, const std::uint8_t* p
     return sum;
 }
 
-double Pairs::reach(int32_t root, const std::uint8_t* perturbed) const {
+Pairs::Reach Pairs::reach(int32_t root, const std::uint8_t* perturbed) const {
     // Post-order without recursion: a path may be as long as the tree has nodes.
     std::vector<std::pair<int32_t, bool>> stack{{root, false}};
-    std::vector<double> result;
+    std::vector<Reach> result;
     while (!stack.empty()) {
         const auto [node, done] = stack.back();
         stack.pop_back();
         if (e_.feature[node] == kLeaf) {
-            result.push_back(1.0);
+            result.push_back({1.0, 0.0});
         } else if (!done) {
             stack.insert(stack.end(), {{node, true}, {e_.left[node], false}, {e_.right[node], false}});
         } else {
-            const double a = result.back();
+            const auto a = result.back();
             result.pop_back();
-            double& b = result.back();
-            b = perturbed[e_.feature[node]] ? a + b : std::max(a, b);
+            auto& b = result.back();
+            if (perturbed[e_.feature[node]])
+                b = {a.leaves + b.leaves, std::max(a.depth, b.depth) + 1.0};
+            else
+                b = {std::max(a.leaves, b.leaves), std::max(a.depth, b.depth)};
         }
     }
     return result.back();
 }
 
 double Pairs::cost(const std::uint8_t* perturbed) const {
-    double leaves = 0.0;
-    for (const auto root : e_.root) leaves += reach(root, perturbed);
-    return 0.5 * leaves * leaves;
+    const double n_perturbed = std::accumulate(perturbed, perturbed + e_.n_features, 0.0);
+    double leaves = 0.0, squares = 0.0, intervals = 0.0;
+    for (const auto root : e_.root) {
+        const auto own = reach(root, perturbed);
+        leaves += own.leaves;
+        squares += own.leaves * own.leaves;
+        intervals += own.leaves * std::min(own.depth, n_perturbed);
+    }
+    if (intervals * kIntervalBytes > kMostBytes) return std::numeric_limits<double>::infinity();
+    return leaves + 0.5 * (leaves * leaves - squares);  // a tree meets the others, and itself leaf by leaf
 }
 
 }  // namespace predgap

@@ -65,7 +65,7 @@ public:
 
     double mean_change(Scratch& s, const RowTables& row, const std::uint8_t* perturbed) const;
 
-    // Pairs of leaves visited at the worst row.
+    // Pairs of leaves visited at the worst row; infinite where their boxes would not fit into memory.
     double cost(const std::uint8_t* perturbed) const;
 
 private:
@@ -74,11 +74,16 @@ private:
               double probability, Visit visit) const;
     void start(Scratch& s, const RowTables& row, const std::uint8_t* perturbed) const;
     void collect(Scratch& s, const RowTables& row, const std::uint8_t* perturbed) const;
-    double reach(std::int32_t root, const std::uint8_t* perturbed) const;
+    struct Reach {
+        double leaves, depth;  // at the worst row; depth counts perturbed splits
+    };
+    Reach reach(std::int32_t root, const std::uint8_t* perturbed) const;
     double mass(const Scratch& s, const RowTables& row, std::int32_t q, std::int32_t lo,
                 std::int32_t hi) const;
     bool goes_left(std::int32_t node, const RowTables& row) const;
     std::size_t words() const { return (static_cast<std::size_t>(e_.n_features) + 63) / 64; }
+
+    static constexpr double kMostBytes = 1 << 30, kIntervalBytes = sizeof(Scratch::Interval);
 
     const EnsembleView& e_;
     const Atoms& atoms_;

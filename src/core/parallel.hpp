@@ -56,7 +56,7 @@ bool run_pieces(std::int64_t n_pieces, int n_threads, Make make, Run run, Poll p
         std::unique_lock lock(mutex);
         while (!finished.wait_for(lock, kPollInterval, [&] { return n_working == 0; })) {
             lock.unlock();
-            if (!poll(done.load())) stop = true;
+            if (!stop && !poll(done.load())) stop = true;  // not again: its exception is set
             lock.lock();
         }
     }

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cmath>
 #include <compare>
+#include <iterator>
 #include <numeric>
 
 namespace predgap {
@@ -27,8 +29,9 @@ public:
           missing_(e.n_features, 1),
           depth_(e.n_features, 0) {}
 
+    // False as soon as visit(leaf) is.
     template <class Visit>
-    void walk(int32_t root, Visit visit) {
+    bool walk(int32_t root, Visit visit) {
         std::vector<Step> stack{{root, kLeaf, -1, -1, 1, false}};
         while (!stack.empty()) {
             Step step = stack.back();
@@ -40,13 +43,16 @@ public:
             if (step.feature != kLeaf) enter(step, stack);
             const auto node = step.node;
             if (e_.feature[node] == kLeaf) {
-                visit(node);
+                if (!visit(node)) return false;
             } else {
                 stack.push_back(child(node, false));
                 stack.push_back(child(node, true));
             }
         }
+        return true;
     }
+
+    std::ptrdiff_t n_features() const { return std::ssize(used_); }
 
     // The path's literals, by ascending feature; false if nothing can reach this leaf.
     bool literals(std::vector<Literal>& out) const {
@@ -105,19 +111,25 @@ private:
 
 }  // namespace
 
-Leaves::Leaves(const EnsembleView& e, const Atoms& atoms) {
+Leaves::Leaves(const EnsembleView& e, const Atoms& atoms, const Stop& stop) {
     BoxWalk box(e, atoms);
-    for (std::size_t tree = 0; tree < e.root.size(); ++tree)
-        box.walk(e.root[tree], [&](int32_t node) {
-            const auto begin = static_cast<int64_t>(literal.size());
-            if (!box.literals(literal)) return;
-            const auto end = static_cast<int64_t>(literal.size());
-            leaf.push_back({index_of(tree), e.value[node], begin, end});
-            double entries = 1;
-            for (auto i = begin; i < end; ++i) entries *= 1 + literal[i].n_atoms();
-            n_entries += entries;
-            widest = std::max(widest, static_cast<int>(end - begin));
-        });
+    double n_entries = 0, n_groups = 0;
+    const auto visit = [&](int32_t tree, int32_t node) {
+        const auto begin = static_cast<int64_t>(literal.size());
+        if (box.n_features() > kWidest) return false;
+        if (!box.literals(literal)) return true;
+        const auto end = static_cast<int64_t>(literal.size());
+        leaf.push_back({tree, e.value[node], begin, end});
+        double entries = 1;
+        for (auto i = begin; i < end; ++i) entries *= 1 + literal[i].n_atoms();
+        n_entries += entries;
+        n_groups += std::exp2(end - begin);
+        return n_entries <= kMostEntries && n_groups <= kMostGroups;
+    };
+    for (std::size_t tree = 0; tree < e.root.size() && affordable; ++tree) {
+        stop.check();
+        affordable = box.walk(e.root[tree], [&](int32_t node) { return visit(index_of(tree), node); });
+    }
 }
 
 // The terms with the same number of atoms, as a trie: a term is a shorter term and one more, later atom.
@@ -149,9 +161,9 @@ int32_t find(const std::vector<uint64_t>& keys, uint64_t key) {
 
 }  // namespace
 
-Plan::Plan(const EnsembleView& e, const Atoms& atoms, const Leaves& leaves) {
+Plan::Plan(const EnsembleView& e, const Atoms& atoms, const Leaves& leaves, const Stop& stop) {
     merge_boxes(leaves, index_of(e.root.size()));
-    multiply_out(atoms);
+    multiply_out(atoms, stop);
     list_uses(e.n_features);
     expose(e, atoms);
 }
@@ -209,7 +221,7 @@ void Plan::merge_boxes(const Leaves& leaves, int32_t n_trees) {
 
 // To every box and mask of its literals belong the terms that choose one atom per literal of the mask: those
 // of the mask without its last literal, each extended by one of that literal's atoms.
-void Plan::multiply_out(const Atoms& atoms) {
+void Plan::multiply_out(const Atoms& atoms, const Stop& stop) {
     const auto n_boxes = box_literal_begin_.size() - 1;
     const auto endpoints = [&](int32_t l) { return std::array{literal_lo_[l], literal_hi_[l]}; };
     box_group_begin_.push_back(0);
@@ -235,6 +247,7 @@ void Plan::multiply_out(const Atoms& atoms) {
     // Visits the entries whose masks have `size` literals: (entry, prefix entry or -1, atom, sign, group).
     const auto each_entry = [&](int size, auto visit) {
         for (std::size_t box = 0; box < n_boxes; ++box) {
+            stop.check();
             const auto* literal = box_literal_.data() + box_literal_begin_[box];
             const auto width = box_literal_begin_[box + 1] - box_literal_begin_[box];
             for (int32_t mask = 1; mask < (1 << width); ++mask) {

@@ -1,7 +1,9 @@
 // The plan of the terms strategy: all that depends on the model only, built once by sorting.
 #pragma once
 
+#include <atomic>
 #include <compare>
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -9,6 +11,20 @@
 #include "kernels.hpp"
 
 namespace predgap {
+
+// Thrown out of long work when its caller wants it to end.
+struct Stopped {};
+
+class Stop {
+public:
+    explicit Stop(const std::atomic<bool>& flag) : flag_(flag) {}
+    void check() const {
+        if (flag_.load(std::memory_order_relaxed)) throw Stopped{};
+    }
+
+private:
+    const std::atomic<bool>& flag_;
+};
 
 // One leaf's test on one feature: lo <= x < hi (atoms, -1 for none), or missing.
 struct Literal {
@@ -30,23 +46,19 @@ struct Leaf {
 struct Leaves {
     std::vector<Leaf> leaf;
     std::vector<Literal> literal;
-    double n_entries = 0;  // signed terms that multiplying out all boxes gives
-    int widest = 0;        // most literals in one box
+    bool affordable = true;  // if not, collecting ended early and the rest is void
 
-    Leaves(const EnsembleView& e, const Atoms& atoms);
+    // Budgets that keep loading within memory.
+    static constexpr double kMostEntries = 2.4e7;  // signed terms that multiplying out all boxes gives
+    static constexpr double kMostGroups = 2.4e7;   // masks of literals, over all boxes
+    static constexpr std::ptrdiff_t kWidest = 14;  // literals in one box
+
+    Leaves(const EnsembleView& e, const Atoms& atoms, const Stop& stop);
 };
 
 class Plan {
 public:
-    // Budgets that keep loading within memory; past them the strategy is not offered.
-    static constexpr double kMostEntries = 2.4e7;
-    static constexpr int kWidestBox = 14;
-
-    static bool affordable(const Leaves& leaves) {
-        return leaves.n_entries <= kMostEntries && leaves.widest <= kWidestBox;
-    }
-
-    Plan(const EnsembleView& e, const Atoms& atoms, const Leaves& leaves);
+    Plan(const EnsembleView& e, const Atoms& atoms, const Leaves& leaves, const Stop& stop);
     Plan(const Plan&) = delete;
     Plan& operator=(const Plan&) = delete;
 
@@ -54,7 +66,7 @@ public:
 
 private:
     void merge_boxes(const Leaves& leaves, std::int32_t n_trees);
-    void multiply_out(const Atoms& atoms);
+    void multiply_out(const Atoms& atoms, const Stop& stop);
     void list_uses(std::int32_t n_features);
     void expose(const EnsembleView& e, const Atoms& atoms);
 

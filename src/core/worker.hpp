@@ -1,6 +1,7 @@
 // One thread's arrays: a block of eight rows, and the scratch of both strategies.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cmath>
 #include <cstdint>
@@ -12,13 +13,11 @@
 
 namespace predgap {
 
-// Zeroed memory at the alignment that lanes need.
+// Uninitialised memory at the alignment that lanes need.
 class LaneArray {
 public:
     explicit LaneArray(std::int64_t n_items)
-        : data_(static_cast<double*>(::operator new(bytes(n_items), kAlignment))) {
-        std::fill(data_.get(), data_.get() + n_items * kLanes, 0.0);
-    }
+        : data_(static_cast<double*>(::operator new(bytes(n_items), kAlignment))) {}
     double* get() const { return data_.get(); }
 
 private:
@@ -32,29 +31,24 @@ private:
 
 class Worker {
 public:
-    Worker(const PlanView& plan, const Request& request) : p_(plan), r_(request) {
-        block_.x = lanes(p_.n_features);
-        for (auto** array : {&block_.below, &block_.above, &block_.shift, &block_.pair_below,
-                             &block_.pair_above, &block_.pair_other})
-            *array = lanes(p_.n_atoms);
-        block_.inside = lanes(p_.n_literals);
-        block_.reach = lanes(p_.n_literals);
-        block_.box_inside = lanes(p_.n_boxes);
-        block_.tree_value = lanes(p_.n_trees);
-        block_.coefficient = lanes(std::int64_t{1} << p_.widest_box);
-        block_.weight = lanes(p_.n_terms + 1);
-        block_.product = lanes(p_.n_terms + 1);
-        block_.scratch = lanes(p_.widest_scratch);
-        for (auto** array : {&block_.form, &block_.piece, &block_.error_scale})
-            *array = lanes(p_.n_components);
-        block_.gain = lanes(p_.n_features);
-        block_.error_of = lanes(p_.n_features + 1);
+    Worker(const PlanView& plan, const Request& request, Purpose purpose) : p_(plan), r_(request) {
+        each_array(p_, purpose, [this](double* Block::* array, std::int64_t n) {
+            block_.*array = lanes_.emplace_back(n).get();
+        });
         for (auto** array : {&block_.moves, &block_.gone, &block_.perturbed, &block_.chosen, &block_.fresh})
             *array = bytes(p_.n_features);
         for (auto** array : {&block_.active, &block_.dirty, &block_.changed}) *array = bytes(p_.n_components);
         block_.inside_bits = bytes(p_.n_literals);
         masks_.resize(std::size_t{1} << p_.widest_box);
         block_.mask = masks_.data();
+    }
+
+    // What one worker takes, but for some bytes per feature and component.
+    static double bytes(const PlanView& plan, Purpose purpose) {
+        double n_items = 1;
+        each_array(plan, purpose,
+                   [&](double* Block::*, std::int64_t n) { n_items += static_cast<double>(n); });
+        return n_items * kLanes * sizeof(double);
     }
 
     // Rows first ... first + 7; past the last row its lanes repeat it, and are not reported.
@@ -117,7 +111,30 @@ public:
     int n_rows() const { return static_cast<int>(std::min<std::int64_t>(kLanes, r_.n_rows - first_)); }
 
 private:
-    double* lanes(std::int64_t n) { return lanes_.emplace_back(n).get(); }
+    // Visits the arrays of lanes that a purpose needs, with their numbers of items.
+    template <class Visit>
+    static void each_array(const PlanView& p, Purpose purpose, Visit visit) {
+        visit(&Block::x, p.n_features);
+        for (auto array : {&Block::below, &Block::above, &Block::shift}) visit(array, p.n_atoms);
+        if (purpose == Purpose::tables) return;
+        visit(&Block::inside, p.n_literals);
+        visit(&Block::box_inside, p.n_boxes);
+        visit(&Block::tree_value, p.n_trees);
+        visit(&Block::coefficient, std::int64_t{1} << p.widest_box);
+        visit(&Block::weight, p.n_terms + 1);
+        visit(&Block::scratch, p.widest_scratch);
+        if (purpose == Purpose::gap) return;
+        for (auto array : {&Block::form, &Block::piece}) visit(array, p.n_components);
+        for (auto array : {&Block::pair_below, &Block::pair_above, &Block::pair_other})
+            visit(array, p.n_atoms);
+        if (purpose == Purpose::nested) return;
+        visit(&Block::reach, p.n_literals);
+        visit(&Block::error_scale, p.n_components);
+        visit(&Block::product, p.n_terms + 1);
+        visit(&Block::gain, p.n_features);
+        visit(&Block::error_of, p.n_features + 1);
+    }
+
     LaneBits* bytes(std::int64_t n) {
         return bytes_.emplace_back(static_cast<std::size_t>(n), LaneBits{0}).data();
     }

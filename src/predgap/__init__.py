@@ -3,6 +3,7 @@
 from predgap.ensemble import Ensemble
 from predgap.errors import (
     CostError,
+    DatasetError,
     DependencyError,
     EnsembleError,
     LoaderError,
@@ -25,6 +26,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "CostError",
+    "DatasetError",
     "DependencyError",
     "Ensemble",
     "EnsembleError",

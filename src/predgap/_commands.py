@@ -186,9 +186,10 @@ def info(model: str) -> None:
     table.add_column("feature", overflow="fold")
     table.add_column("splits", justify="right")
     table.add_column("thresholds", justify="right")
+    pairs = np.unique(np.column_stack([ensemble.feature[inner], ensemble.threshold[inner]]), axis=0)
+    thresholds = np.bincount(pairs[:, 0].astype(np.intp), minlength=ensemble.n_features)
     for q, name in enumerate(ensemble.names):
-        thresholds = np.unique(ensemble.threshold[ensemble.feature == q])
-        table.add_row(Text(printable(name)), str(splits[q]), str(len(thresholds)))
+        table.add_row(Text(printable(name)), str(splits[q]), str(thresholds[q]))
     console.print(table)
 
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from predgap import _core
 from predgap.ensemble import Ensemble
-from predgap.errors import CostError
+from predgap.errors import CostError, NoiseError
 from predgap.laws import Law, NormalLaw, StillLaw, UniformLaw
 
 FloatArray = NDArray[np.float64]
@@ -21,6 +21,7 @@ Progress = Callable[[int, int], object]
 _STILL, _NORMAL, _UNIFORM, _TABLE = range(4)  # as in kernels.hpp
 
 _TABLE_BYTES: Final = 32 << 20  # tails of laws that only Python can evaluate, held at once
+_CHEAP_NANOSECONDS: Final = 1e6  # of a gap by terms, below which the other strategy is not considered
 _SECONDS_PER_ROW: Final = 120.0  # past this a row is refused; the estimate is for the worst row
 
 
@@ -34,6 +35,7 @@ class Engine:
     progress: Progress | None = None  # told the rows done and their number, now and then
     forced: Strategy | None = None
     kernels: _core.Engine = field(init=False)
+    full_cost: float = field(init=False)  # nanoseconds of one gap by terms when all features move
 
     def __post_init__(self) -> None:
         e = self.ensemble
@@ -48,13 +50,17 @@ class Engine:
             np.ascontiguousarray(e.value[:, 0]),
         )
         object.__setattr__(self, "kernels", kernels)
+        object.__setattr__(self, "full_cost", kernels.cost(np.ones(e.n_features, dtype=np.uint8))[0])
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Engine, (self.ensemble, self.laws, self.n_threads, self.progress, self.forced)
 
     def gap(self, rows: FloatArray, mask: NDArray[np.bool_]) -> FloatArray:
         """Gaps (n,) of cast rows (n, d); mask (d,) or (n, d)."""
         if mask.ndim == 1:
-            return self._gap(rows, mask[None], self._choose(mask, n_gaps=1))
+            return self._gap(rows, mask[None], self._choose_gap(mask))
         distinct, which = np.unique(mask, axis=0, return_inverse=True)
-        strategies = np.array([self._choose(subset, n_gaps=1) for subset in distinct], dtype=object)
+        strategies = np.array([self._choose_gap(subset) for subset in distinct], dtype=object)
         chosen = strategies[which.reshape(-1)]
         out = np.empty(len(rows))
         for strategy in set(chosen):  # a row's answer must not depend on its neighbours' subsets
@@ -72,7 +78,7 @@ class Engine:
 
     def mean_change(self, rows: FloatArray, mask: NDArray[np.bool_]) -> FloatArray:
         """E[f(x')] - f(x), (n,), for one mask (d,)."""
-        strategy = self._choose(mask, n_gaps=1)
+        strategy = self._choose_gap(mask)
         subset = mask[None].view(np.uint8)
         out = np.empty(len(rows))
         for part, noise, progress in self._chunks(rows):
@@ -100,15 +106,14 @@ class Engine:
     def affordable(self, mask: NDArray[np.bool_]) -> bool:
         """Is an exact gap within the budget?"""
         try:
-            self._choose(mask, n_gaps=1)
+            self._choose_gap(mask)
         except CostError:
             return False
         return True
 
     def curve(self, rows: FloatArray, order: NDArray[np.intp]) -> FloatArray:
         """Gaps (n, d) of the prefixes of order (n, d)."""
-        d = self.ensemble.n_features
-        strategy = self._choose(np.ones(d, dtype=bool), n_gaps=d)
+        strategy = self._choose_nested("curve")
         orders = np.ascontiguousarray(order, dtype=np.int32)
         out = np.empty(rows.shape)
         for part, noise, progress in self._chunks(rows):
@@ -121,8 +126,7 @@ class Engine:
         self, rows: FloatArray, method: Literal["greedy", "single"]
     ) -> tuple[NDArray[np.intp], FloatArray]:
         """Order and scores, both (n, d)."""
-        d = self.ensemble.n_features
-        strategy = self._choose(np.ones(d, dtype=bool), n_gaps=d * (d + 1) // 2 if method == "greedy" else d)
+        strategy = self._choose_nested(method)
         order, scores = np.empty(rows.shape, dtype=np.intp), np.empty(rows.shape)
         for part, noise, progress in self._chunks(rows):
             order[part], scores[part] = self.kernels.rank(
@@ -130,16 +134,41 @@ class Engine:
             )
         return order, scores
 
-    def _choose(self, subset: NDArray[np.bool_], n_gaps: int) -> Strategy:
-        """The cheaper strategy for n_gaps gaps of a row; CostError if even that is out of reach."""
-        terms, pairs = self.kernels.cost(subset.view(np.uint8))
+    def _choose_gap(self, subset: NDArray[np.bool_]) -> Strategy:
+        """The cheaper strategy for one gap; the same for a subset whatever else is asked."""
+        if self.forced is None and self._terms_are_cheap():
+            return "terms"
+        return self._choose(*self.kernels.cost(subset.view(np.uint8)), f"{int(subset.sum())} features moved")
+
+    def _choose_nested(self, what: Literal["curve", "greedy", "single"]) -> Strategy:
+        """The cheaper strategy for a row's curve or ranking, as if it took the features by index."""
+        if self.forced is None and self._terms_are_cheap():
+            return "terms"
+        d = self.ensemble.n_features
+        prefixes = np.tri(d, dtype=np.uint8)
+        if what == "single":
+            prefixes = np.eye(d, dtype=np.uint8)
+        times = np.arange(d, 0, -1) if what == "greedy" else np.ones(d)  # candidates that are tried
+        pairs = float(sum(n * self.kernels.cost(p)[1] for n, p in zip(times, prefixes, strict=True)))
+        terms = self.kernels.cost(np.ones(d, dtype=np.uint8))[0]
+        # Components are shared between the steps: measured, a curve costs a few full gaps, greedy about d.
+        return self._choose(terms * {"curve": 4, "greedy": max(d, 4), "single": 1}[what], pairs, what)
+
+    def _terms_are_cheap(self) -> bool:
+        """Is planning not worth its time?"""
+        return self.kernels.has_terms and self.full_cost < _CHEAP_NANOSECONDS
+
+    def _choose(self, terms: float, pairs: float, what: str) -> Strategy:
         chosen: Strategy = self.forced or ("terms" if terms <= pairs else "pairs")
-        seconds = (terms if chosen == "terms" else pairs * n_gaps) * 1e-9
+        seconds = (terms if chosen == "terms" else pairs) * 1e-9
         if seconds > _SECONDS_PER_ROW:
+            cost = (
+                f"about {seconds:,.0f} s per row" if np.isfinite(seconds) else "more memory than is sensible"
+            )
             raise CostError(
-                f"an exact answer may take about {seconds:,.0f} s per row ({self.ensemble.n_trees} trees, "
-                f"{self.ensemble.n_nodes} nodes, {int(subset.sum())} perturbed features), more than the "
-                f"{_SECONDS_PER_ROW:.0f} s that are allowed; perturb fewer features, or prune the model"
+                f"an exact answer ({what}) may take {cost}: {self.ensemble.n_trees} trees, "
+                f"{self.ensemble.n_nodes} nodes; the limit is {_SECONDS_PER_ROW:.0f} s. "
+                "Move fewer features, use estimate(), or prune the model"
             )
         return chosen
 
@@ -165,7 +194,10 @@ class Engine:
             atoms = slice(begin[q], begin[q + 1])
             moving = np.isfinite(rows[:, q])
             if not isinstance(law, _KERNEL_LAWS) and begin[q] < begin[q + 1] and moving.any():
-                below[moving, atoms], above[moving, atoms] = law.tails(rows[moving, q], thresholds[atoms])
+                tails = law.tails(rows[moving, q], thresholds[atoms])
+                below[moving, atoms], above[moving, atoms] = _checked_tails(
+                    tails, below[moving, atoms].shape, law
+                )
         return below, above
 
     def _told(self, start: int, n_rows: int) -> Callable[[int], object] | None:
@@ -174,6 +206,17 @@ class Engine:
 
 
 _KERNEL_LAWS: Final = (StillLaw, NormalLaw, UniformLaw)
+
+
+def _checked_tails(tails: Any, shape: tuple[int, ...], law: Law) -> list[FloatArray]:
+    """Tails that a law gave, as arrays of probabilities; NoiseError if they are none."""
+    arrays = [np.asarray(tail, dtype=np.float64) for tail in tails]
+    if len(arrays) != 2 or any(array.shape != shape for array in arrays):
+        found = ", ".join(str(array.shape) for array in arrays)
+        raise NoiseError(f"the tails of {law!r} have shapes {found}; expected two arrays of {shape}")
+    if not all(((array >= 0) & (array <= 1)).all() for array in arrays):
+        raise NoiseError(f"the tails of {law!r} are not probabilities between 0 and 1")
+    return arrays
 
 
 def _kernel_laws(laws: Sequence[Law]) -> tuple[NDArray[np.uint8], FloatArray]:

@@ -7,6 +7,7 @@ kernels rely on, so that no array of a validated ensemble can make them read out
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Final
 
@@ -14,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from predgap.errors import EnsembleError, OutputError, ShapeError, TableError
+from predgap.tables import names_or_default, read_table
 
 IntArray = NDArray[np.int32]
 FloatArray = NDArray[np.float64]
@@ -27,6 +29,9 @@ ALL_OUTPUTS: Final = -1
 
 NUMERIC: Final = -1
 """Marks a split in `category_set` that compares with a threshold."""
+
+_LARGEST_VALUE: Final = 1e145
+_MOST_FEATURES: Final = 10_000_000
 
 _ROUTING_CELLS: Final = 1 << 20  # rows x trees routed at once: bounds the memory of `leaves`
 
@@ -67,6 +72,8 @@ class Ensemble:
     source: str = "arrays"  # what it was loaded from, for people
 
     def __post_init__(self) -> None:
+        if isinstance(self.n_features, bool) or not isinstance(self.n_features, int | np.integer):
+            raise EnsembleError(f"n_features is {self.n_features!r}, expected a whole number")
         if self.category_set is None:
             object.__setattr__(self, "category_set", np.full(np.shape(self.feature), NUMERIC))
         for name, dtype in _DTYPES.items():
@@ -91,7 +98,7 @@ class Ensemble:
     @property
     def names(self) -> tuple[str, ...]:
         """Feature names to show: the model's own, or f0, f1, ..."""
-        return self.feature_names or tuple(f"f{j}" for j in range(self.n_features))
+        return names_or_default(self.n_features, self.feature_names)
 
     def validate(self) -> None:
         """Raise `EnsembleError` unless the arrays describe trees that kernels may walk unchecked."""
@@ -100,7 +107,7 @@ class Ensemble:
         _check_trees(self)
 
     def cast(self, X: ArrayLike) -> FloatArray:
-        """Rows (n, d) as the model sees them: rounded to `row_dtype`, missing values as NaN."""
+        """An array of rows (n, d) as the model sees them: rounded to `row_dtype`, missing values as NaN."""
         rows = np.asarray(X, dtype=np.float64)
         if rows.ndim != 2 or rows.shape[1] != self.n_features:
             raise ShapeError(
@@ -119,17 +126,17 @@ class Ensemble:
             )
         return rows
 
-    def leaves(self, X: ArrayLike) -> IntArray:
+    def leaves(self, X: Any) -> IntArray:
         """Node id of the leaf that each row reaches in each tree, (n, n_trees)."""
-        rows = self.cast(X)
+        rows = self.cast(read_table(X, self.n_features, self.feature_names).values)
         out = np.empty((len(rows), self.n_trees), dtype=np.int32)
         step = max(1, _ROUTING_CELLS // max(1, self.n_trees))
         for start in range(0, len(rows), step):
             out[start : start + step] = self._route(rows[start : start + step])
         return out
 
-    def predict(self, X: ArrayLike) -> FloatArray:
-        """Raw margin, (n,) for one output, (n, n_outputs) for several."""
+    def predict(self, X: Any) -> FloatArray:
+        """Raw margin, (n,) for one output, (n, n_outputs) for several; X is an array or a frame."""
         leaves = self.leaves(X)
         out = np.broadcast_to(self.bias, (len(leaves), self.n_outputs)).copy()
         for tree in range(self.n_trees):  # in tree order: the same sum for any batch of rows
@@ -139,6 +146,12 @@ class Ensemble:
             else:
                 out[:, self.target[tree]] += values[:, 0]
         return out[:, 0] if self.n_outputs == 1 else out
+
+    def named(self, feature_names: Sequence[str]) -> Ensemble:
+        """The same ensemble with other feature names."""
+        if isinstance(feature_names, str):
+            raise EnsembleError(f"feature_names is the text {feature_names!r}, expected a list of names")
+        return replace(self, feature_names=tuple(feature_names))
 
     def select(self, output: int | None) -> Ensemble:
         """The ensemble of one output; `None` is allowed when there is only one."""
@@ -216,6 +229,8 @@ def _check_shapes(e: Ensemble) -> None:
             f"an ensemble needs an output and nodes for its trees; found {n_outputs} outputs, "
             f"{n_nodes} nodes, {n_trees} trees, {e.n_features} features"
         )
+    if e.n_features > _MOST_FEATURES:
+        raise EnsembleError(f"{e.n_features} features; at most {_MOST_FEATURES} are supported")
     width = e.value.shape[1] if e.value.ndim == 2 else -1
     expected = dict.fromkeys(
         ("feature", "threshold", "left", "right", "default_left", "category_set"), (n_nodes,)
@@ -248,6 +263,8 @@ def _check_ranges(e: Ensemble) -> None:
         "a leaf with children": ~inner & ((e.left != LEAF) | (e.right != LEAF)),
         "a threshold that is not finite": inner & ~np.isfinite(e.threshold),
         "a leaf value that is not finite": ~inner & ~np.isfinite(e.value).all(axis=1),
+        f"a leaf value beyond ±{_LARGEST_VALUE:g}, whose square may overflow": ~inner
+        & (np.abs(e.value) > _LARGEST_VALUE).any(axis=1),
         "a categorical split, which is not supported yet": inner & (e.category_set != NUMERIC),
     }
     for what, wrong in rules.items():
@@ -265,7 +282,7 @@ def _check_ranges(e: Ensemble) -> None:
 
 
 def _check_trees(e: Ensemble) -> None:
-    """Every node has at most one parent and no root has one: so no cycles and no shared subtrees."""
+    """Every node has at most one parent and no root has one, so no walk from a root meets a node twice."""
     inner = e.feature != LEAF
     children = np.concatenate([e.left[inner], e.right[inner], e.root])
     arrivals = np.bincount(children, minlength=e.n_nodes)

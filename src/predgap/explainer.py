@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -72,13 +71,19 @@ class Explainer:
     ) -> None:
         if not isinstance(noise, Noise):
             raise NoiseError(f"noise is {noise!r}, expected a Noise such as Normal(0.3)")
+        if progress is not None and not callable(progress):
+            raise PredgapError(
+                f"progress is {progress!r}, expected a function of the rows done and their number"
+            )
         ensemble = load(model)
         if feature_names is not None:
-            ensemble = replace(ensemble, feature_names=tuple(feature_names))
+            ensemble = ensemble.named(feature_names)
         self.ensemble: Ensemble = ensemble.select(output)
         self.noise = noise
         self.output = output
         laws = noise.laws(self.ensemble.n_features, self.ensemble.feature_names)
+        if len(laws) != self.ensemble.n_features:
+            raise NoiseError(f"{noise!r} gives {len(laws)} laws for {self.ensemble.n_features} features")
         self._engine = Engine(self.ensemble, laws, _threads(n_jobs), progress, _strategy)
 
     def gap(self, X: Any, subset: Any) -> FloatArray:
@@ -237,6 +242,5 @@ def _mean_of_curve(curve: FloatArray) -> FloatArray:
 def _threads(n_jobs: int) -> int:
     if isinstance(n_jobs, bool) or not isinstance(n_jobs, int | np.integer) or (n_jobs < 1 and n_jobs != -1):
         raise PredgapError(f"n_jobs is {n_jobs!r}, expected a number of threads, or -1 for all cores")
-    if n_jobs > 0:
-        return int(n_jobs)
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return cores if n_jobs < 0 else min(int(n_jobs), 4 * cores)  # more would only wait for each other

@@ -360,7 +360,8 @@ def _one_output(array: FloatArray, output: int | None, d: int | None) -> FloatAr
     else:
         raise RankingError(
             f"attributions have shape {array.shape}; expected (n, d), or (n, d, k) for k outputs; "
-            "pass one row as values[None, :]"
+            "pass one row as values[None, :]; an importance for all rows makes one order, "
+            "Ranking.from_attributions(values[None, :]).order[0]"
         )
     k = array.shape[2]
     if output is None and k != 1:

@@ -131,7 +131,11 @@ def name_positions(wanted: Sequence[str], names: Sequence[str]) -> list[int]:
     place = {name: j for j, name in enumerate(names)}
     unknown = [name for name in wanted if name not in place]
     if unknown:
-        close = {name: difflib.get_close_matches(name, names, n=1) for name in unknown}
+        lower = {name.lower(): name for name in names}
+        close = {
+            name: [lower[match] for match in difflib.get_close_matches(name.lower(), list(lower), n=1)]
+            for name in unknown
+        }
         hints = [f"{match[0]!r} for {name!r}" for name, match in close.items() if match]
         meant = f"did you mean {', '.join(hints[:3])}? " if hints else ""
         raise SubsetError(
