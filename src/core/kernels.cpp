@@ -257,10 +257,57 @@ PREDGAP_INLINE Lanes triangle(const PlanView& p, Block& b, std::int32_t c) {
     return sum;
 }
 
+// Sums by level that are added to and asked for below a level, each in logarithmic time.
+struct Fenwick {
+    Lanes* node;
+    std::int32_t n_levels;
+
+    PREDGAP_INLINE void clear() {
+        for (std::int32_t i = 0; i < n_levels; ++i) node[i] = splat(0.0);
+    }
+    PREDGAP_INLINE void add(std::int32_t level, const Lanes& value) {
+        for (auto i = level; i < n_levels; i |= i + 1) node[i] += value;
+    }
+    PREDGAP_INLINE Lanes below(std::int32_t level) const {
+        Lanes sum = splat(0.0);
+        for (auto i = level - 1; i >= 0; i = (i & (i + 1)) - 1) sum += node[i];
+        return sum;
+    }
+};
+
+// Two features, many terms: sorted by the first, they are swept once, with sums by the level of the second.
+bool sweeps_two(const PlanView& p, std::int32_t c) {
+    const auto q = p.component_feature[p.component_feature_begin[c] + 1];
+    const auto n = p.component_term_begin[c + 1] - p.component_term_begin[c];
+    return n >= 32 && p.atom_begin[q + 1] - p.atom_begin[q] <= 4 * n;
+}
+
+Lanes sweep_two(const PlanView& p, Block& b, std::int32_t c) {
+    const auto q = p.component_feature[p.component_feature_begin[c] + 1];
+    const auto base = p.atom_begin[q], n_levels = p.atom_begin[q + 1] - base;
+    const Lanes *weight = lanes(b.weight), *below = lanes(b.below), *above = lanes(b.above);
+    Fenwick lower{lanes(b.scratch), n_levels}, upper{lanes(b.scratch) + n_levels, n_levels};
+    lower.clear();
+    upper.clear();
+    Lanes sum = splat(0.0);
+    const auto* atom = p.term_atom + p.component_slot_begin[c];
+    for (auto t = p.component_term_begin[c]; t < p.component_term_begin[c + 1]; ++t, atom += 2) {
+        if (stopped(b)) break;
+        const auto level = atom[1] - base;
+        const Lanes f = below[atom[1]], s = above[atom[1]], u = weight[t] * below[atom[0]];
+        const Lanes uf = u * f, us = u * s;
+        const Lanes earlier = s * lower.below(level + 1) + f * upper.below(n_levels - 1 - level);
+        sum += weight[t] * above[atom[0]] * (earlier + earlier + uf * s);
+        lower.add(level, uf);
+        upper.add(n_levels - 1 - level, us);  // levels from above, so that nothing is subtracted
+    }
+    return sum;
+}
+
 Lanes component_gap(const PlanView& p, Block& b, std::int32_t c) {
     switch (p.component_size[c]) {
         case 1: return sweep(p, b, c);
-        case 2: return triangle<2>(p, b, c);
+        case 2: return sweeps_two(p, c) ? sweep_two(p, b, c) : triangle<2>(p, b, c);
         case 3: return triangle<3>(p, b, c);
         case 4: return triangle<4>(p, b, c);
         default: return triangle<0>(p, b, c);

@@ -401,6 +401,8 @@ void Plan::list_uses(int32_t n_features) {
 
 void Plan::expose(const EnsembleView& e, const Atoms& atoms) {
     int64_t scratch = 1;
+    for (int32_t q = 0; q < e.n_features; ++q)
+        scratch = std::max<int64_t>(scratch, 2 * (atoms.begin[q + 1] - atoms.begin[q]));
     int32_t widest = 0;
     for (std::size_t c = 0; c < component_size_.size(); ++c)
         scratch = std::max<int64_t>(

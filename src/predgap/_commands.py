@@ -86,7 +86,7 @@ def app(context: click.Context) -> None:
 
     MODEL is a model file that XGBoost saved as JSON or UBJSON. TABLE is a CSV file (delimited by comma,
     semicolon or tab, with a header) or a Parquet file; its columns are matched to the model's features by
-    name.
+    name. In a CSV file empty cells, NA, N/A, NaN, null and the like are missing values.
     """
     if context.invoked_subcommand is None:
         click.echo(context.get_help())

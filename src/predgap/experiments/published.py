@@ -19,6 +19,7 @@ drops trailing zeros: its 0.3 is 0.300 and its 1.3e+05 is 1.300e+05. `judge` tak
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
@@ -30,6 +31,7 @@ from predgap.errors import PredgapError
 Kind = Literal["Bigger", "Single"]
 Method = Literal["shap", "greedy", "mc", "qmc"]
 Verdict = Literal["matches", "differs"]
+Position = Literal["inside", "outside"]
 
 KINDS: Final[tuple[Kind, ...]] = ("Bigger", "Single")
 DATASETS: Final = ("wine", "housing", "telemetry")
@@ -198,24 +200,22 @@ def judge(printed: str, value: float) -> Verdict:
     >>> judge("3.346e+08", 334_643_000.0), judge("1.3e+05", 130_049.0), judge("100", 100)
     ('matches', 'matches', 'matches')
     """
-    return judge_range(printed, value, value)
+    return "matches" if judge_range(printed, value, value) == "inside" else "differs"
 
 
-def judge_range(printed: str, lowest: float, highest: float) -> Verdict:
+def judge_range(printed: str, lowest: float, highest: float) -> Position:
     """Whether some value from `lowest` to `highest` is the printed one when rounded.
 
     Examples
     --------
     >>> judge_range("0.428", 0.33, 0.63), judge_range("0.428", 0.43, 0.63)
-    ('matches', 'differs')
+    ('inside', 'outside')
     """
-    centre, half = _rounding(printed)
+    number, half = _rounding(printed)
     half *= 1 + _SLACK
-    try:
-        low, high = Decimal(lowest), Decimal(highest)
-        return "matches" if low - half <= centre <= high + half else "differs"
-    except ArithmeticError:  # comparing with NaN
-        return "differs"
+    if math.isnan(lowest) or math.isnan(highest):
+        return "outside"
+    return "inside" if Decimal(lowest) - half <= number <= Decimal(highest) + half else "outside"
 
 
 def _rounding(printed: str) -> tuple[Decimal, Decimal]:

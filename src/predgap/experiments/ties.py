@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from predgap.ensemble import LEAF, Ensemble
 from predgap.errors import CostError
 from predgap.explainer import Explainer
+from predgap.ranking import Ranking
 
 BoolArray = NDArray[np.bool_]
 FloatArray = NDArray[np.float64]
@@ -49,25 +50,42 @@ class Step:
 
 
 def steps(
-    explainer: Explainer, X: FloatArray, tolerance: FloatArray, n_steps: int, *, merge: bool = False
+    explainer: Explainer, X: FloatArray, ranking: Ranking, tolerance: FloatArray, n_steps: int
 ) -> Iterator[Step]:
     """The possible subsets of 1, 2, ..., `n_steps` features.
+
+    Features that no tree uses can be swapped without changing any gap. Of the subsets that differ only in
+    them, one stands for all: the one with the lowest indices.
 
     Parameters
     ----------
     explainer : Explainer
     X : (n, d) array
+    ranking : Ranking
+        `explainer.rank(X)`; its own choices count as exact.
     tolerance : (n,) array
         Gaps of a row that differ by no more than this are ties of the wider kind.
     n_steps : int
-    merge : bool
-        Features that no tree uses can be swapped without changing any gap. If true, they are taken by
-        index, which leaves the gaps of all possible paths as they are, and far fewer subsets.
+
+    Examples
+    --------
+    A tree that uses the first of three features. Moving it decides; the other two are tied, and the step
+    that takes one of them has the subset {0, 1}, which stands for {0, 2} too.
+
+    >>> from predgap import Ensemble, Uniform
+    >>> stump = Ensemble(
+    ...     root=[0], feature=[0, -1, -1], threshold=[0.5, 0, 0], left=[1, -1, -1], right=[2, -1, -1],
+    ...     default_left=[True, False, False], value=[[0.0], [1.0], [3.0]], target=[0], bias=[10.0],
+    ...     n_features=3)
+    >>> explainer, X = Explainer(stump, Uniform(1.0)), np.zeros((1, 3))
+    >>> for step in steps(explainer, X, explainer.rank(X), np.zeros(1), 2):
+    ...     print(step.subset)
+    [[ True False False]]
+    [[ True  True False]]
     """
-    order = explainer.rank(X).order
     last = _start(X.shape)
     for k in range(1, n_steps + 1):
-        last = _next(explainer, X, tolerance, last, order[:, :k], merge)
+        last = _next(explainer, X, tolerance, last, ranking.order[:, :k])
         if len(last.row) > MAX_SUBSETS:
             raise CostError(
                 f"ties allow {len(last.row):,} different subsets of {k} features, over {len(X)} rows; "
@@ -85,15 +103,14 @@ def float32_tolerance(ensemble: Ensemble, X: FloatArray) -> FloatArray:
 
 def _largest_sum(ensemble: Ensemble) -> float:
     """The sum over trees of the largest |leaf|."""
-    total, nodes = 0.0, [np.array([root]) for root in ensemble.root]
-    for level in nodes:
-        largest = 0.0
-        while level.size:
-            leaf = ensemble.feature[level] == LEAF
-            largest = max(largest, float(np.abs(ensemble.value[level[leaf], 0]).max(initial=0.0)))
-            level = np.concatenate([ensemble.left[level[~leaf]], ensemble.right[level[~leaf]]])
-        total += largest
-    return total
+    largest = np.zeros(ensemble.n_trees)
+    tree, node = np.arange(ensemble.n_trees), ensemble.root
+    while node.size:
+        leaf = ensemble.feature[node] == LEAF
+        np.maximum.at(largest, tree[leaf], np.abs(ensemble.value[node[leaf], 0]))
+        tree, node = np.tile(tree[~leaf], 2), node[~leaf]
+        node = np.concatenate([ensemble.left[node], ensemble.right[node]])
+    return float(largest.sum())
 
 
 def _start(shape: tuple[int, ...]) -> Step:
@@ -103,11 +120,9 @@ def _start(shape: tuple[int, ...]) -> Step:
     return Step(np.arange(n), np.zeros(shape, dtype=np.bool_), every, none, none, every[:0])
 
 
-def _next(
-    explainer: Explainer, X: FloatArray, tolerance: FloatArray, last: Step, prefix: IndexArray, merge: bool
-) -> Step:
+def _next(explainer: Explainer, X: FloatArray, tolerance: FloatArray, last: Step, prefix: IndexArray) -> Step:
     """One step on; `prefix` (n, k) are the features that the ranking itself takes."""
-    source, feature = np.nonzero(_candidates(explainer.ensemble, last.subset, merge))
+    source, feature = np.nonzero(_candidates(explainer.ensemble, last.subset))
     row, subset = last.row[source], last.subset[source]
     subset[np.arange(len(subset)), feature] = True
     gap = explainer.gap(X[row], subset)
@@ -123,17 +138,14 @@ def _next(
     return Step(found[:, 0], found[:, 1:].astype(np.bool_), reached, source, target, exact)
 
 
-def _candidates(ensemble: Ensemble, subset: BoolArray, merge: bool) -> BoolArray:
-    """The features that may be added to each subset, (m, d)."""
-    free = ~subset
-    if not merge:
-        return free
-    unused = free & ~np.isin(np.arange(ensemble.n_features), ensemble.feature)
-    first = np.cumsum(unused, axis=1) == 1
-    return (free & ~unused) | (unused & first)
+def _candidates(ensemble: Ensemble, subset: BoolArray) -> BoolArray:
+    """The features that may be added to each subset, (m, d): of those that no tree uses, the first."""
+    used = np.isin(np.arange(ensemble.n_features), ensemble.feature)
+    unused = ~subset & ~used
+    return np.asarray((~subset & used) | (unused & (np.cumsum(unused, axis=1) == 1)))
 
 
 def _is_prefix(subset: BoolArray, prefix: IndexArray) -> BoolArray:
     """Which subsets (e, d) are the k features of `prefix` (e, k)."""
     inside = np.take_along_axis(subset, prefix, axis=1).all(axis=1)
-    return inside & (subset.sum(axis=1) == prefix.shape[1])
+    return np.asarray(inside & (subset.sum(axis=1) == prefix.shape[1]))

@@ -1,0 +1,290 @@
+"""The result of an experiment: one tidy table, how it was made, and both as files.
+
+`Result.save` writes `<experiment>.csv`, `<experiment>.parquet` if pyarrow is installed, and last
+`<experiment>.json`, the manifest::
+
+    experiment, table (columns with their types, number of rows, SHA-256 of the CSV file),
+    config, seed, versions, files (SHA-256 of models and data, by name), timings (seconds)
+
+The same run gives the same bytes, but for `timings`. Each file appears complete or not at all, and a table
+that does not belong to its manifest is refused by `Result.load`.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+import json
+import os
+import platform
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, is_dataclass
+from importlib import metadata
+from pathlib import Path
+from time import perf_counter
+from typing import Any, Final
+
+import numpy as np
+
+import predgap
+from predgap.errors import PredgapError
+from predgap.tables import listing
+
+Value = str | int | float | bool | None
+
+_PACKAGES: Final[Mapping[str, tuple[str, ...]]] = {  # and the names under which they are distributed
+    "numpy": ("numpy",),
+    "scipy": ("scipy",),
+    "xgboost": ("xgboost", "xgboost-cpu"),
+}
+_KEPT: Final = ("config", "seed", "versions", "files", "timings")  # as they are, in a manifest
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Result:
+    """A table of named columns, and how it was made.
+
+    A column holds values of one type, str, int, float or bool, or None where there is none.
+
+    Examples
+    --------
+    >>> result = Result(experiment="sizes", columns=("name", "n"), rows=[("a", 1), ("b", None)])
+    >>> result.column("n"), result.where(name="a")
+    ((1, None), ({'name': 'a', 'n': 1},))
+    """
+
+    experiment: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Value, ...], ...] = field(repr=False)
+    config: Mapping[str, Any] = field(default_factory=dict)  # what JSON can hold
+    seed: int | None = None
+    files: Mapping[str, str] = field(default_factory=dict, repr=False)  # SHA-256 by name
+    versions: Mapping[str, str | None] = field(default_factory=lambda: versions(), repr=False)
+    timings: Mapping[str, float] = field(default_factory=dict, repr=False)  # seconds
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "columns", tuple(self.columns))
+        object.__setattr__(self, "rows", tuple(tuple(map(_plain, row)) for row in self.rows))
+        wrong = [row for row in self.rows if len(row) != len(self.columns)]
+        if wrong:
+            raise PredgapError(
+                f"a row has {len(wrong[0])} values for {len(self.columns)} columns: {wrong[0]}"
+            )
+        _types(self)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def column(self, name: str) -> tuple[Value, ...]:
+        """The values of a column."""
+        if name not in self.columns:
+            raise PredgapError(f"there is no column {name!r}; the columns are {listing(self.columns)}")
+        place = self.columns.index(name)
+        return tuple(row[place] for row in self.rows)
+
+    def records(self) -> tuple[dict[str, Value], ...]:
+        """The rows, as dictionaries."""
+        return tuple(dict(zip(self.columns, row, strict=True)) for row in self.rows)
+
+    def where(self, **wanted: Value) -> tuple[dict[str, Value], ...]:
+        """The rows that have these values, as dictionaries."""
+        for name in wanted:
+            self.column(name)  # an unknown one is an error
+        return tuple(
+            row for row in self.records() if all(row[name] == value for name, value in wanted.items())
+        )
+
+    def save(self, folder: str | os.PathLike[str]) -> Path:
+        """Write the table and the manifest into `folder`; the manifest's path is returned."""
+        target = Path(folder)
+        target.mkdir(parents=True, exist_ok=True)
+        table = _to_csv(self)
+        _write(target / f"{self.experiment}.csv", table)
+        parquet = _to_parquet(self)
+        if parquet is not None:
+            _write(target / f"{self.experiment}.parquet", parquet)
+        manifest = target / f"{self.experiment}.json"
+        _write(manifest, _to_json(_manifest(self, hashlib.sha256(table).hexdigest())))
+        return manifest
+
+    @classmethod
+    def load(cls, folder: str | os.PathLike[str], experiment: str) -> Result:
+        """The result that `save` wrote."""
+        path = Path(folder) / f"{experiment}.json"
+        manifest, table = _read(path)
+        if hashlib.sha256(table).hexdigest() != manifest["table"]["sha256"]:
+            raise PredgapError(
+                f"{experiment}.csv in {str(folder)!r} is not the table that its manifest describes; "
+                "run the experiment again"
+            )
+        types = {column["name"]: column["type"] for column in manifest["table"]["columns"]}
+        kept = {name: manifest[name] for name in _KEPT}
+        return cls(experiment=experiment, columns=tuple(types), rows=_from_csv(table, types), **kept)
+
+
+class Stopwatch:
+    """Seconds per named piece of work.
+
+    Examples
+    --------
+    >>> watch = Stopwatch()
+    >>> with watch("adding"):
+    ...     total = 1 + 1
+    >>> list(watch.seconds)
+    ['adding']
+    """
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+
+    @contextmanager
+    def __call__(self, name: str) -> Iterator[None]:
+        start = perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds[name] = self.seconds.get(name, 0.0) + perf_counter() - start
+
+
+def versions() -> dict[str, str | None]:
+    """Versions of what the numbers depend on; None for a package that is not installed."""
+    found: dict[str, str | None] = {"predgap": predgap.__version__, "python": platform.python_version()}
+    return found | {package: _version(names) for package, names in _PACKAGES.items()}
+
+
+def as_config(config: Any) -> dict[str, Any]:
+    """A config dataclass as JSON would give it back, without its seed."""
+    if not is_dataclass(config) or isinstance(config, type):
+        raise PredgapError(f"the config is {config!r}, expected a dataclass")
+    plain: dict[str, Any] = json.loads(json.dumps(asdict(config), allow_nan=False))
+    plain.pop("seed", None)
+    return plain
+
+
+# ---- values --------------------------------------------------------------------------------------
+
+
+def _plain(value: Any) -> Value:
+    """The value as plain Python has it."""
+    plain = value.item() if isinstance(value, np.generic) else value
+    if plain is None or type(plain) in (int, float, bool) or (type(plain) is str and plain):
+        return plain  # type: ignore[no-any-return]
+    raise PredgapError(
+        f"{value!r} cannot stand in a table; expected a number, a text that is not empty, or None"
+    )
+
+
+def _types(result: Result) -> dict[str, str]:
+    """The type of each column, by name; that of a column of None is str."""
+    if len(set(result.columns)) < len(result.columns):
+        raise PredgapError(f"the columns have repeated names: {listing(result.columns)}")
+    types = {}
+    for name in result.columns:
+        kinds = {type(value).__name__ for value in result.column(name) if value is not None}
+        if len(kinds) > 1:
+            raise PredgapError(f"the column {name!r} mixes {listing(sorted(kinds))}; expected one type")
+        types[name] = kinds.pop() if kinds else "str"
+    return types
+
+
+_READERS: Final[Mapping[str, Callable[[str], Value]]] = {
+    "str": str,
+    "int": int,
+    "float": float,
+    "bool": {"True": True, "False": False}.__getitem__,
+}
+
+
+# ---- files ---------------------------------------------------------------------------------------
+
+
+def _to_csv(result: Result) -> bytes:
+    """Floats with all their digits, nothing for None."""
+    text = io.StringIO(newline="")
+    csv.writer(text, lineterminator="\n").writerows([result.columns, *result.rows])
+    return text.getvalue().encode()
+
+
+def _from_csv(table: bytes, types: Mapping[str, str]) -> tuple[tuple[Value, ...], ...]:
+    header, *rows = csv.reader(io.StringIO(table.decode(), newline=""))
+    if header != list(types):
+        raise PredgapError(f"the table has columns {listing(header)}, its manifest {listing(list(types))}")
+    readers = [_READERS[kind] for kind in types.values()]
+    return tuple(
+        tuple(reader(cell) if cell else None for reader, cell in zip(readers, row, strict=True))
+        for row in rows
+    )
+
+
+def _to_parquet(result: Result) -> bytes | None:
+    try:
+        import pyarrow  # type: ignore[import-untyped,unused-ignore]
+        import pyarrow.parquet  # type: ignore[import-untyped,unused-ignore]
+    except ImportError:
+        return None
+    kinds = {
+        "str": pyarrow.string(),
+        "int": pyarrow.int64(),
+        "float": pyarrow.float64(),
+        "bool": pyarrow.bool_(),
+    }
+    schema = pyarrow.schema([(name, kinds[kind]) for name, kind in _types(result).items()])
+    file = io.BytesIO()
+    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(list(result.records()), schema=schema), file)
+    return file.getvalue()
+
+
+def _manifest(result: Result, sha256: str) -> dict[str, Any]:
+    columns = [{"name": name, "type": kind} for name, kind in _types(result).items()]
+    return {
+        "experiment": result.experiment,
+        "table": {"columns": columns, "rows": len(result), "sha256": sha256},
+        "config": result.config,
+        "seed": result.seed,
+        "versions": result.versions,
+        "files": result.files,
+        "timings": result.timings,
+    }
+
+
+def _to_json(manifest: Mapping[str, Any]) -> bytes:
+    text = json.dumps(manifest, indent=2, ensure_ascii=False, allow_nan=False, default=dict)
+    return f"{text}\n".encode()
+
+
+def _read(path: Path) -> tuple[dict[str, Any], bytes]:
+    """A manifest, and the bytes of its table."""
+    try:
+        manifest = json.loads(path.read_bytes())
+        table = path.with_suffix(".csv").read_bytes()
+    except FileNotFoundError as error:
+        raise PredgapError(f"{error.filename!r} is absent; expected a saved result there") from None
+    except ValueError as error:
+        raise PredgapError(f"{str(path)!r} is not a manifest: {error}") from None
+    if not isinstance(manifest, dict) or not {"table", *_KEPT} <= manifest.keys():
+        raise PredgapError(f"{str(path)!r} is not a manifest: expected {listing(('table', *_KEPT))} in it")
+    return manifest, table
+
+
+def _write(path: Path, content: bytes) -> None:
+    """The file appears complete or not at all."""
+    beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with beside.open("xb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        beside.replace(path)
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+def _version(names: Iterable[str]) -> str | None:
+    for name in names:
+        try:
+            return metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return None
