@@ -88,7 +88,7 @@ def steps(
         last = _next(explainer, X, tolerance, last, ranking.order[:, :k])
         if len(last.row) > MAX_SUBSETS:
             raise CostError(
-                f"ties allow {len(last.row):,} different subsets of {k} features, over {len(X)} rows; "
+                f"after step {k} ties allow {len(last.row):,} different subsets over {len(X)} rows; "
                 f"at most {MAX_SUBSETS:,} are followed: pass fewer rows"
             )
         yield last
