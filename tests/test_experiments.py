@@ -379,7 +379,7 @@ def shap_tops(values: np.ndarray, k: int) -> set[frozenset[int]]:
 @pytest.mark.parametrize("wide", [False, True])
 def test_ranges_of_agreement_are_those_over_all_rankings(tiny, which, scale, wide):
     subject = tiny[which]
-    X, shap = subject.X, shap_ranking(subject)
+    X, shap = subject.X[:12], shap_ranking(subject)[:12]
     explainer = Explainer(subject.ensemble, Normal(scale))
     tolerance = 2000 * ties.float32_tolerance(subject.ensemble, X)  # wide enough to matter in few rows
     orders = [greedy_orders(explainer, x, t if wide else 0.0) for x, t in zip(X, tolerance, strict=True)]
@@ -392,6 +392,23 @@ def test_ranges_of_agreement_are_those_over_all_rankings(tiny, which, scale, wid
         expected = np.mean([all(row) for row in pairs]), np.mean([any(row) for row in pairs])
         only = None if wide else step.exact
         assert agreement.share_range(step, shap, only) == pytest.approx(expected, abs=1e-15)
+
+
+@pytest.mark.parametrize(
+    ("values", "subsets", "expected"),
+    [
+        ([3.0, 2.0, 1.0], [[0, 1]], (1.0, 1.0)),
+        ([3.0, 2.0, 2.0], [[0, 1]], (0.0, 1.0)),  # SHAP may have 0 and 2 as well
+        ([3.0, 2.0, 1.0], [[0, 1], [0, 2]], (0.0, 1.0)),  # greedy may
+        ([3.0, 2.0, 1.0], [[0, 2]], (0.0, 0.0)),
+        ([2.0, 2.0, 1.0], [[0, 1]], (1.0, 1.0)),  # a tie that does not matter
+    ],
+)
+def test_ties_of_either_ranking_widen_the_range(values, subsets, expected):
+    mask = np.array([np.isin(np.arange(3), subset) for subset in subsets])
+    row, every, none = np.zeros(len(mask), dtype=np.intp), np.ones(len(mask), dtype=bool), np.array([], int)
+    step = ties.Step(row, mask, every, none, none, every[:0])
+    assert agreement.share_range(step, Ranking.from_attributions([values])) == expected
 
 
 @pytest.mark.parametrize("which", [0, 1])

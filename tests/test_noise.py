@@ -41,6 +41,7 @@ def exact_normal(x, t, scale):
     """P(x' < t), P(x' >= t) of the floats as they are, to 60 digits."""
     with mp.workdps(60):
         z = (mp.mpf(t) - mp.mpf(x)) / mp.mpf(scale)
+        z = min(max(z, mp.mpf(-10_000)), mp.mpf(10_000))  # beyond, tails are far below any float
         return mp.erfc(-z / mp.sqrt(2)) / 2, mp.erfc(z / mp.sqrt(2)) / 2
 
 
