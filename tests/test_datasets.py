@@ -22,6 +22,7 @@ import numpy as np
 import pytest
 
 from predgap import datasets
+from predgap import download as downloading
 from predgap.datasets import (
     NAMES,
     PUBLISHED,
@@ -65,12 +66,12 @@ def nowhere(tmp_path, monkeypatch):
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch):
-    limits = replace(datasets._LIMITS, timeout=5.0, pause=0.01, attempts=3)
-    monkeypatch.setattr(datasets, "_LIMITS", limits)
+    limits = replace(downloading._LIMITS, timeout=5.0, pause=0.01, attempts=3)
+    monkeypatch.setattr(downloading, "_LIMITS", limits)
 
 
 def limit(monkeypatch, **changes):
-    monkeypatch.setattr(datasets, "_LIMITS", replace(datasets._LIMITS, **changes))
+    monkeypatch.setattr(downloading, "_LIMITS", replace(downloading._LIMITS, **changes))
 
 
 def refusal(call, *words):
@@ -450,7 +451,7 @@ def test_what_a_process_leaves_that_dies_is_resumed(site, wine, tmp_path):
 
 def test_a_lock_that_is_never_released_is_reported(site, wine, tmp_path, monkeypatch):
     limit(monkeypatch, deadline=0.1)
-    with datasets._locked(tmp_path / ".winequality-red.csv.lock"):
+    with downloading._locked(tmp_path / ".winequality-red.csv.lock"):
         refusal(lambda: load_dataset("wine", data_dir=tmp_path), "another process", str(tmp_path))
     assert site.asked == []
 
@@ -623,7 +624,7 @@ def test_the_cache_is_where_the_system_has_caches(tmp_path, monkeypatch, platfor
         monkeypatch.delenv("XDG_CACHE_HOME")
     else:
         monkeypatch.setenv("XDG_CACHE_HOME", xdg)
-    monkeypatch.setattr(datasets.sys, "platform", platform)
+    monkeypatch.setattr(sys, "platform", platform)
     monkeypatch.setattr(Path, "home", lambda: tmp_path)
     monkeypatch.setenv("LOCALAPPDATA", str(tmp_path / "local"))
     assert datasets.cache_dir() == tmp_path / folder
@@ -635,7 +636,7 @@ def test_a_user_without_home_needs_a_folder(tmp_path, monkeypatch):
 
     monkeypatch.delenv("XDG_CACHE_HOME")
     monkeypatch.setattr(Path, "home", homeless)
-    monkeypatch.setattr(datasets.sys, "platform", "linux")
+    monkeypatch.setattr(sys, "platform", "linux")
     assert datasets.data_folders(tmp_path) == (tmp_path,)
     refusal(lambda: load_dataset("wine"), "no home directory", "PREDGAP_DATA")
 

@@ -14,6 +14,7 @@ import xgboost
 import predgap
 from predgap import Explainer, Normal, PerFeature, Ranking, Uniform
 from predgap.laws import Law
+from strategies import Split, ensemble_of
 
 NAMES = ["age", "bmi", "bp"]
 
@@ -290,18 +291,7 @@ def test_a_noise_of_the_users_own_is_checked(model, table, noise, message):
 
 @pytest.mark.parametrize("tail", [np.nan, 7.0, -0.1])
 def test_tails_must_be_probabilities(table, tail):
-    stump = predgap.Ensemble(
-        root=[0],
-        feature=[0, -1, -1],
-        threshold=[0.5, 0, 0],
-        left=[1, -1, -1],
-        right=[2, -1, -1],
-        default_left=[True, False, False],
-        value=[[0.0], [1.0], [3.0]],
-        target=[0],
-        bias=[10.0],
-        n_features=1,
-    )
+    stump = ensemble_of([Split(0, 0.5, 1.0, 3.0)], 1)
     noise = Custom(np.array([[tail]]), np.array([[0.5]]), n_laws=1)
     with pytest.raises(predgap.NoiseError, match="not probabilities between 0 and 1"):
         Explainer(stump, noise).gap([[0.0]], [0])
@@ -318,18 +308,7 @@ def test_predict_matches_columns_by_name(model, table):
 
 def test_uniform_noise_of_any_width(explainer):
     """Far wider than the thresholds: each side has half of the mass."""
-    stump = predgap.Ensemble(
-        root=[0],
-        feature=[0, -1, -1],
-        threshold=[0.5, 0, 0],
-        left=[1, -1, -1],
-        right=[2, -1, -1],
-        default_left=[True, False, False],
-        value=[[0.0], [1.0], [3.0]],
-        target=[0],
-        bias=[10.0],
-        n_features=1,
-    )
+    stump = ensemble_of([Split(0, 0.5, 1.0, 3.0)], 1)
     assert Explainer(stump, Uniform(1e308)).gap([[0.0]], [0])[0] == 2.0
 
 

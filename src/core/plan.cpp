@@ -150,8 +150,18 @@ uint64_t pack(int32_t high, int32_t low) {
     return static_cast<uint64_t>(high) << 32 | static_cast<std::uint32_t>(low);
 }
 
-void sort_unique(std::vector<uint64_t>& keys) {
-    std::sort(keys.begin(), keys.end());
+void sort_unique(std::vector<uint64_t>& keys, const Stop& stop) {
+    constexpr std::ptrdiff_t kPiece = 1 << 19;  // sorted in one go; a few milliseconds
+    const auto at = [&](std::ptrdiff_t i) { return keys.begin() + std::min(i, std::ssize(keys)); };
+    for (std::ptrdiff_t i = 0; i < std::ssize(keys); i += kPiece) {
+        stop.check();
+        std::sort(at(i), at(i + kPiece));
+    }
+    for (auto width = kPiece; width < std::ssize(keys); width *= 2)
+        for (std::ptrdiff_t i = 0; i < std::ssize(keys); i += 2 * width) {
+            stop.check();
+            std::inplace_merge(at(i), at(i + width), at(i + 2 * width));
+        }
     keys.erase(std::unique(keys.begin(), keys.end()), keys.end());
 }
 
@@ -162,13 +172,13 @@ int32_t find(const std::vector<uint64_t>& keys, uint64_t key) {
 }  // namespace
 
 Plan::Plan(const EnsembleView& e, const Atoms& atoms, const Leaves& leaves, const Stop& stop) {
-    merge_boxes(leaves, index_of(e.root.size()));
+    merge_boxes(leaves, index_of(e.root.size()), stop);
     multiply_out(atoms, stop);
     list_uses(e.n_features);
     expose(e, atoms);
 }
 
-void Plan::merge_boxes(const Leaves& leaves, int32_t n_trees) {
+void Plan::merge_boxes(const Leaves& leaves, int32_t n_trees, const Stop& stop) {
     std::vector<Literal> distinct(leaves.literal);
     std::sort(distinct.begin(), distinct.end());
     distinct.erase(std::unique(distinct.begin(), distinct.end()), distinct.end());
@@ -187,6 +197,7 @@ void Plan::merge_boxes(const Leaves& leaves, int32_t n_trees) {
     std::vector<int32_t> order(leaves.leaf.size());
     std::iota(order.begin(), order.end(), 0);
     const auto compare = [&](int32_t a, int32_t b) {
+        stop.check();
         const auto &p = leaves.leaf[a], &q = leaves.leaf[b];
         return std::lexicographical_compare_three_way(
             literal.begin() + p.literal_begin, literal.begin() + p.literal_end,
@@ -221,9 +232,8 @@ void Plan::merge_boxes(const Leaves& leaves, int32_t n_trees) {
 
 // To every box and mask of its literals belong the terms that choose one atom per literal of the mask: those
 // of the mask without its last literal, each extended by one of that literal's atoms.
-void Plan::multiply_out(const Atoms& atoms, const Stop& stop) {
+void Plan::lay_out_groups() {
     const auto n_boxes = box_literal_begin_.size() - 1;
-    const auto endpoints = [&](int32_t l) { return std::array{literal_lo_[l], literal_hi_[l]}; };
     box_group_begin_.push_back(0);
     group_entry_begin_.push_back(0);
     for (std::size_t box = 0; box < n_boxes; ++box) {
@@ -243,34 +253,40 @@ void Plan::multiply_out(const Atoms& atoms, const Stop& stop) {
     }
     entry_.resize(static_cast<std::size_t>(group_entry_begin_.back()));
     group_component_.assign(group_entry_begin_.size() - 1, -1);
+}
 
-    // Visits the entries whose masks have `size` literals: (entry, prefix entry or -1, atom, sign, group).
-    const auto each_entry = [&](int size, auto visit) {
-        for (std::size_t box = 0; box < n_boxes; ++box) {
-            stop.check();
-            const auto* literal = box_literal_.data() + box_literal_begin_[box];
-            const auto width = box_literal_begin_[box + 1] - box_literal_begin_[box];
-            for (int32_t mask = 1; mask < (1 << width); ++mask) {
-                if (std::popcount(static_cast<unsigned>(mask)) != size) continue;
-                const auto group = box_group_begin_[box] + mask - 1;
-                auto at = group_entry_begin_[group];
-                if (at == group_entry_begin_[group + 1]) continue;
-                const int top = std::bit_width(static_cast<unsigned>(mask)) - 1;
-                const int32_t rest = mask ^ (1 << top);
-                const auto before = box_group_begin_[box] + rest - 1;
-                const int64_t begin = rest ? group_entry_begin_[before] : -1;
-                const int64_t end = rest ? group_entry_begin_[before + 1] : 0;
-                for (auto prefix = begin; prefix < end; ++prefix)
-                    for (int side = 0; side < 2; ++side) {
-                        const auto atom = endpoints(literal[top])[side];
-                        if (atom >= 0) visit(at++, prefix, atom, side == 0, group);
-                    }
-            }
+// Visits the entries whose masks have `size` literals: (entry, prefix entry or -1, atom, is it a lower end?,
+// group).
+template <class Visit>
+void Plan::each_entry(int size, const Stop& stop, Visit visit) {
+    const auto n_boxes = box_literal_begin_.size() - 1;
+    for (std::size_t box = 0; box < n_boxes; ++box) {
+        stop.check();
+        const auto* literal = box_literal_.data() + box_literal_begin_[box];
+        const auto width = box_literal_begin_[box + 1] - box_literal_begin_[box];
+        for (int32_t mask = 1; mask < (1 << width); ++mask) {
+            if (std::popcount(static_cast<unsigned>(mask)) != size) continue;
+            const auto group = box_group_begin_[box] + mask - 1;
+            auto at = group_entry_begin_[group];
+            if (at == group_entry_begin_[group + 1]) continue;
+            const int top = std::bit_width(static_cast<unsigned>(mask)) - 1;
+            const int32_t rest = mask ^ (1 << top);
+            const auto before = box_group_begin_[box] + rest - 1;
+            const int64_t begin = rest ? group_entry_begin_[before] : -1;
+            const int64_t end = rest ? group_entry_begin_[before + 1] : 0;
+            for (auto prefix = begin; prefix < end; ++prefix)
+                for (int side = 0; side < 2; ++side) {
+                    const auto atom = (side == 0 ? literal_lo_ : literal_hi_)[literal[top]];
+                    if (atom >= 0) visit(at++, prefix, atom, side == 0, group);
+                }
         }
-    };
+    }
+}
 
+void Plan::multiply_out(const Atoms& atoms, const Stop& stop) {
+    lay_out_groups();
     int widest = 0;
-    for (std::size_t box = 0; box < n_boxes; ++box)
+    for (std::size_t box = 0; box + 1 < box_literal_begin_.size(); ++box)
         widest = std::max(widest, box_literal_begin_[box + 1] - box_literal_begin_[box]);
     std::vector<Level> levels;
     for (int size = 1; size <= widest; ++size) {
@@ -278,28 +294,28 @@ void Plan::multiply_out(const Atoms& atoms, const Stop& stop) {
         const auto key_of = [&](int64_t prefix, int32_t atom) {
             return pack(prefix < 0 ? 0 : entry_[prefix] >> 1, atom);
         };
-        each_entry(size, [&](int64_t, int64_t prefix, int32_t atom, bool, int64_t) {
+        each_entry(size, stop, [&](int64_t, int64_t prefix, int32_t atom, bool, int64_t) {
             level.key.push_back(key_of(prefix, atom));
         });
         if (level.key.empty()) break;
-        sort_unique(level.key);
-        each_entry(size, [&](int64_t at, int64_t prefix, int32_t atom, bool lower, int64_t) {
+        sort_unique(level.key, stop);
+        each_entry(size, stop, [&](int64_t at, int64_t prefix, int32_t atom, bool lower, int64_t) {
             const bool negative = (prefix >= 0 && (entry_[prefix] & 1)) != lower;  // -tau at a lower end
             entry_[at] = find(level.key, key_of(prefix, atom)) * 2 + negative;
         });
         levels.push_back(std::move(level));
     }
 
-    number_terms(atoms, levels);
+    number_terms(atoms, levels, stop);
     for (std::size_t k = 0; k < levels.size(); ++k)  // from numbers in their level to final numbers
-        each_entry(static_cast<int>(k) + 1, [&](int64_t at, int64_t, int32_t, bool, int64_t group) {
+        each_entry(static_cast<int>(k) + 1, stop, [&](int64_t at, int64_t, int32_t, bool, int64_t group) {
             const auto t = entry_[at] >> 1;
             entry_[at] = levels[k].id[t] * 2 + (entry_[at] & 1);
             group_component_[group] = levels[k].component[t];
         });
 }
 
-void Plan::number_terms(const Atoms& atoms, std::vector<Level>& levels) {
+void Plan::number_terms(const Atoms& atoms, std::vector<Level>& levels, const Stop& stop) {
     int32_t n_components = 0, n_terms = 0;
     component_term_begin_.push_back(0);
     for (std::size_t k = 0; k < levels.size(); ++k) {
@@ -311,9 +327,10 @@ void Plan::number_terms(const Atoms& atoms, std::vector<Level>& levels) {
             return pack(before ? before->component[level.prefix(t)] : 0, atoms.feature[level.atom(t)]);
         };
         for (int32_t t = 0; t < n; ++t) level.component_key.push_back(component_key(t));
-        sort_unique(level.component_key);
+        sort_unique(level.component_key, stop);
         std::vector<int32_t> count(level.component_key.size(), 0);
         for (int32_t t = 0; t < n; ++t) {
+            stop.check();
             level.component.push_back(find(level.component_key, component_key(t)));
             ++count[level.component.back()];
         }
@@ -332,6 +349,7 @@ void Plan::number_terms(const Atoms& atoms, std::vector<Level>& levels) {
 
         level.without.resize(static_cast<std::size_t>(n) * size);
         for (int32_t t = 0; t < n; ++t) {
+            stop.check();
             auto* without = level.without.data() + static_cast<int64_t>(t) * size;
             without[size - 1] = level.prefix(t);
             for (int32_t slot = 0; slot + 1 < size; ++slot) {
@@ -341,11 +359,23 @@ void Plan::number_terms(const Atoms& atoms, std::vector<Level>& levels) {
             }
         }
     }
+    link_terms(levels, n_terms, stop);
+    link_components(levels);
+    for (int32_t c = 0; c < n_components; ++c)
+        for (int32_t slot = 0; slot < component_size_[c]; ++slot)
+            component_feature_[component_feature_begin_[c] + slot] =
+                atoms.feature[term_atom_[component_slot_begin_[c] + slot]];
+}
+
+// Writes down each term's atoms, and the terms that lack one of them; those of one atom lead to the empty
+// term.
+void Plan::link_terms(const std::vector<Level>& levels, int32_t empty_term, const Stop& stop) {
     term_parent_.resize(term_atom_.size());
     for (std::size_t k = 0; k < levels.size(); ++k) {
         const auto& level = levels[k];
         const auto size = index_of(k) + 1;
         for (int32_t t = 0; t < index_of(level.key.size()); ++t) {
+            stop.check();
             const auto c = level.component[t];
             const auto at = component_slot_begin_[c] +
                             static_cast<int64_t>(level.id[t] - component_term_begin_[c]) * size;
@@ -356,14 +386,9 @@ void Plan::number_terms(const Atoms& atoms, std::vector<Level>& levels) {
             }
             for (int32_t slot = 0; slot < size; ++slot)
                 term_parent_[at + slot] =
-                    k ? levels[k - 1].id[level.without[static_cast<int64_t>(t) * size + slot]] : n_terms;
+                    k ? levels[k - 1].id[level.without[static_cast<int64_t>(t) * size + slot]] : empty_term;
         }
     }
-    link_components(levels);
-    for (int32_t c = 0; c < n_components; ++c)
-        for (int32_t slot = 0; slot < component_size_[c]; ++slot)
-            component_feature_[component_feature_begin_[c] + slot] =
-                atoms.feature[term_atom_[component_slot_begin_[c] + slot]];
 }
 
 void Plan::link_components(const std::vector<Level>& levels) {

@@ -65,13 +65,17 @@ public:
     const PlanView& view() const { return view_; }
 
 private:
-    void merge_boxes(const Leaves& leaves, std::int32_t n_trees);
+    void merge_boxes(const Leaves& leaves, std::int32_t n_trees, const Stop& stop);
+    void lay_out_groups();
+    template <class Visit>
+    void each_entry(int size, const Stop& stop, Visit visit);
     void multiply_out(const Atoms& atoms, const Stop& stop);
     void list_uses(std::int32_t n_features);
     void expose(const EnsembleView& e, const Atoms& atoms);
 
     struct Level;
-    void number_terms(const Atoms& atoms, std::vector<Level>& levels);
+    void number_terms(const Atoms& atoms, std::vector<Level>& levels, const Stop& stop);
+    void link_terms(const std::vector<Level>& levels, std::int32_t empty_term, const Stop& stop);
     void link_components(const std::vector<Level>& levels);
 
     std::vector<std::int32_t> literal_feature_, literal_lo_, literal_hi_;
