@@ -84,6 +84,7 @@ class Explainer:
         laws = noise.laws(self.ensemble.n_features, self.ensemble.feature_names)
         if len(laws) != self.ensemble.n_features:
             raise NoiseError(f"{noise!r} gives {len(laws)} laws for {self.ensemble.n_features} features")
+        laws = tuple(law.rounded(self.ensemble.row_dtype) for law in laws)
         self._engine = Engine(self.ensemble, laws, _threads(n_jobs), progress, _strategy)
 
     def gap(self, X: Any, subset: Any) -> FloatArray:

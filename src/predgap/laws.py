@@ -28,6 +28,10 @@ class Law(ABC):
         accuracy however small they are.
         """
 
+    def rounded(self, dtype: np.dtype[Any]) -> Law:
+        """The law for a model that rounds its rows to `dtype`; only values that replace x are rounded."""
+        return self
+
 
 @dataclass(frozen=True, slots=True)
 class StillLaw(Law):
@@ -105,6 +109,10 @@ class MarginalLaw(Law):
         below = np.searchsorted(self.values, thresholds, side="left")
         shape = (len(x), len(thresholds))
         return np.broadcast_to(below / n, shape), np.broadcast_to((n - below) / n, shape)
+
+    def rounded(self, dtype: np.dtype[Any]) -> Law:
+        with np.errstate(over="ignore"):
+            return MarginalLaw(self.values.astype(dtype).astype(np.float64))
 
 
 def positive(value: Any, what: str) -> float:

@@ -161,7 +161,8 @@ class FromScipy(Noise):
 class Marginal(Noise):
     """Each feature is replaced by a value drawn from its own column of X; x itself does not matter.
 
-    Missing values of X are left out. Columns are matched as in `Normal.relative`.
+    Missing values of X are left out, and the others rounded as the model rounds its rows. Columns are
+    matched as in `Normal.relative`.
 
     Parameters
     ----------

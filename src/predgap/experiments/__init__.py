@@ -8,5 +8,6 @@ Each has a `Config`, and a `run` that takes it with the subjects (a model with i
 - `ties`: all the rankings that greedy may give when ties are broken in other ways
 - `agreement`: how often greedy and SHAP name the same features (Table 2)
 - `pgi`: the average PGI² of greedy and SHAP (Table 3 and its twin for single trees)
+- `randomising`: the error of a model whose most important features are drawn anew
 - `results`: what `run` returns; saved, and loaded again
 """

@@ -1,0 +1,377 @@
+"""The error of a model whose k most important features are randomised (the table `tab:randomizing`).
+
+The paper scores a ranking π by the RMSE, over the test rows x with labels y, of ξ(x) = E[f(X)]: X is x with
+the features π(x)[1..k] drawn anew, independently, from the values of their columns. The larger the error, the
+more important were these features. The paper approximates ξ by the average of N draws; here it is exact
+(`Explainer.mean` with `Marginal` noise), and so is what sampling adds to the error. With the residual
+r = ξ(x) - y and Var f(X) = PG²(x, S) - (ξ(x) - f(x))², N draws give the squared error r² + Var f(X) / N on
+average. Two protocols stand side by side:
+
+- **as described**: test rows, columns of the test set, N = 100; with bootstrap intervals over rows, and the
+  advantage over SHAP with an interval of its own;
+- **as published**: what the table really holds. Row i of the **training** set, with the features that the
+  ranking of test row i names, is compared with the label of **test row i**, which has nothing to do with it;
+  columns of the training set, N = 500. It needs the training rows in their order, which are known for wine
+  and telemetry.
+
+A published cell is judged against `expected`, the RMSE to expect from N draws per row: by its digits
+(`verdict`), and as one outcome of that sampling. `z` is its distance in standard errors; `within` says
+whether it lies in the interval of `confidence`, and `within_jointly` whether it lies in the wider one that
+should hold for all cells of a subject at once (Šidák). Both allow for the rounding of the printed number.
+Draws are taken to be independent from row to row; whether the authors' were is not known. `sampled` is one
+such outcome of our own, and `rmse_of_draws` the RMSE of single predictions f(X), not averaged (N = 1).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from statistics import NormalDist
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from predgap.datasets import SOURCES, data_folders, load_published_split
+from predgap.errors import DatasetError, PredgapError
+from predgap.experiments.pgi import DESCRIBED, PUBLISHED, interval, resampled_means
+from predgap.experiments.published import DATASETS, PLACES, SCALES, Kind, judge, judge_range, printed
+from predgap.experiments.results import Result, Stopwatch, Value, as_config
+from predgap.experiments.subjects import Subject, all_files, authors_subjects, sha256_of, shap_ranking
+from predgap.explainer import Explainer
+from predgap.noise import Marginal, Normal
+from predgap.ranking import Ranking
+
+BoolArray = NDArray[np.bool_]
+FloatArray = NDArray[np.float64]
+IndexArray = NDArray[np.intp]
+Scale = float | None  # σ of a greedy ranking; None is SHAP
+Predict = Callable[[FloatArray], FloatArray]
+
+COLUMNS: Final = (
+    *("protocol", "kind", "dataset", "k", "method", "scale", "n_rows", "n_samples"),
+    *("rmse", "low", "high", "advantage", "advantage_low", "advantage_high"),
+    *("expected", "standard_error", "sampled", "rmse_of_draws"),
+    *("published", "verdict", "z", "within", "within_jointly"),
+)
+
+_DRAWN_AT_ONCE: Final = 1 << 17  # perturbed rows
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Config:
+    """Which cells, how many draws each protocol takes per row, and how sure the numbers are."""
+
+    scales: tuple[float, ...] = SCALES
+    places: tuple[int, ...] = PLACES
+    described_samples: int = 100
+    published_samples: int = 500
+    sampled: bool = True  # also run each protocol once by sampling
+    n_resamples: int = 1000
+    confidence: float = 0.95
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        counts = (self.described_samples, self.published_samples, self.n_resamples, *self.places)
+        if not self.places or min(counts) < 1 or not 0 < self.confidence < 1:
+            raise PredgapError(
+                f"{self!r} is impossible; expected places, samples and n_resamples from 1, "
+                "confidence in (0, 1)"
+            )
+
+
+# ---- what it is about ----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Labelled:
+    """A subject with the labels of its n rows, and the training rows (m, d), m ≥ n, if they are known."""
+
+    subject: Subject
+    y: FloatArray = field(repr=False)
+    train: FloatArray | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        n, d = self.subject.X.shape
+        if self.y.shape != (n,):
+            raise DatasetError(
+                f"the labels of {self.subject.name} have shape {self.y.shape}, expected ({n},)"
+            )
+        if self.train is not None and (self.train.shape[1:] != (d,) or len(self.train) < n):
+            raise DatasetError(
+                f"the training rows of {self.subject.name} have shape {self.train.shape}; "
+                f"expected at least {n} rows of {d} features"
+            )
+
+
+def authors_labelled(
+    data_dir: str | os.PathLike[str] | None = None,
+    *,
+    kinds: Sequence[Kind] = ("Bigger",),
+    datasets: Sequence[str] = DATASETS,
+) -> tuple[Labelled, ...]:
+    """The subjects of the published table, or others of `authors_subjects`, with labels and training rows."""
+    return tuple(
+        _labelled(subject, data_dir) for subject in authors_subjects(data_dir, kinds=kinds, datasets=datasets)
+    )
+
+
+def _labelled(subject: Subject, data_dir: str | os.PathLike[str] | None) -> Labelled:
+    parts = load_published_split(subject.dataset, data_dir)
+    if parts.train is None:
+        return Labelled(subject=subject, y=parts.test.y)
+    path = _train_file(subject.dataset, data_dir)
+    files = {**subject.files, f"splits/{path.name}": sha256_of(path)}
+    return Labelled(subject=replace(subject, files=files), y=parts.test.y, train=parts.train.X)
+
+
+def _train_file(dataset: str, data_dir: str | os.PathLike[str] | None) -> Path:
+    """The file that `load_published_split` has the training rows from: beside the first test part."""
+    stem = SOURCES[dataset].stem
+    places = [folder for base in data_folders(data_dir) for folder in (base / "splits", base)]
+    beside = next(place for place in places if (place / f"test_{stem}_scaled.csv").is_file())
+    return beside / f"train_{stem}_scaled.csv"
+
+
+# ---- the experiment ------------------------------------------------------------------------------
+
+
+def run(config: Config, labelled: Iterable[Labelled], *, n_jobs: int = 1) -> Result:
+    """Rows of both protocols, per subject, k and ranking, beside the published cell if there is one.
+
+    Parameters
+    ----------
+    config : Config
+    labelled : subjects with labels
+        For the paper's cells: `authors_labelled(data_dir)`. Without training rows, a subject has no rows
+        of the published protocol.
+    n_jobs : int
+        Threads; the numbers are the same for any.
+    """
+    chosen, watch, rows = tuple(labelled), Stopwatch(), list[tuple[Value, ...]]()
+    for one in chosen:
+        with watch(one.subject.name):
+            rows += _rows(config, one, n_jobs)
+    return Result(
+        experiment="randomising",
+        columns=COLUMNS,
+        rows=tuple(rows),
+        config=as_config(config),
+        seed=config.seed,
+        files=all_files(one.subject for one in chosen),
+        timings=watch.seconds,
+    )
+
+
+def _rows(config: Config, one: Labelled, n_jobs: int) -> Iterator[tuple[Value, ...]]:
+    subject, n = one.subject, len(one.y)
+    if max(config.places) > subject.X.shape[1]:
+        raise PredgapError(f"places={config.places!r}, but {subject.name} has {subject.X.shape[1]} features")
+    rankings: dict[Scale, Ranking] = {None: shap_ranking(subject)}
+    rankings |= {
+        s: Explainer(subject.ensemble, Normal(s), n_jobs=n_jobs).rank(subject.X) for s in config.scales
+    }
+    if one.train is not None:
+        published = _Protocol(PUBLISHED, one, one.train[:n], one.train, config.published_samples)
+        yield from _protocol_rows(config, published, rankings, n_jobs)
+    described = _Protocol(DESCRIBED, one, subject.X, subject.X, config.described_samples)
+    yield from _protocol_rows(config, described, rankings, n_jobs)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Protocol:
+    """Which rows are perturbed, what with, and how often; row i is compared with label i."""
+
+    name: str
+    labelled: Labelled
+    X: FloatArray  # (n, d)
+    pool: FloatArray  # (m, d), whose columns are drawn from
+    n_samples: int
+
+
+def _protocol_rows(
+    config: Config, protocol: _Protocol, rankings: Mapping[Scale, Ranking], n_jobs: int
+) -> Iterator[tuple[Value, ...]]:
+    cells = [(k, scale) for k in config.places for scale in rankings]
+    orders = [rankings[scale].order[:, :k] for k, scale in cells]
+    errors = _exact_errors(protocol, orders, n_jobs)
+    outcomes = _outcomes(protocol, orders, config.seed) if config.sampled else [None] * len(cells)
+    spreads: Sequence[tuple[Value, ...]] = [(None,) * 5] * len(cells)
+    if protocol.name == DESCRIBED:
+        spreads = _spreads(config, errors, len(rankings))
+    subject, n = protocol.labelled.subject, protocol.n_samples
+    for (k, scale), error, outcome, spread in zip(cells, errors, outcomes, spreads, strict=True):
+        expected, standard_error = error.rmse(n), error.standard_error(n)
+        yield (
+            *(protocol.name, subject.kind, subject.dataset, k, "shap" if scale is None else "greedy", scale),
+            *(len(protocol.X), n, error.rmse(), *spread),
+            *(expected, standard_error, outcome, error.rmse(1)),
+            *_verdicts(_printed(subject, k, scale), expected, standard_error, config, len(cells)),
+        )
+
+
+def _exact_errors(protocol: _Protocol, orders: Sequence[IndexArray], n_jobs: int) -> list[Errors]:
+    """The errors of each cell; `orders` (n, k) are the features to draw."""
+    subject = protocol.labelled.subject
+    explainer = Explainer(subject.ensemble, marginal(subject, protocol.pool), n_jobs=n_jobs)
+    errors = []
+    for order in orders:
+        mean, variance = moments(explainer, protocol.X, _masks(order, protocol.X.shape[1]))
+        errors.append(Errors(mean - protocol.labelled.y, variance))
+    return errors
+
+
+def _outcomes(protocol: _Protocol, orders: Sequence[IndexArray], seed: int) -> list[float]:
+    """The RMSE of each cell in one run by sampling, with draws of its own."""
+    predict = _predictor(protocol.labelled.subject)
+    streams = np.random.SeedSequence([seed, protocol.name == PUBLISHED]).spawn(len(orders))
+    outcomes = []
+    for order, stream in zip(orders, streams, strict=True):
+        rng = np.random.default_rng(stream)
+        drawn = sampled_mean(predict, protocol.X, protocol.pool, order, protocol.n_samples, rng)
+        outcomes.append(float(np.sqrt(np.mean((drawn - protocol.labelled.y) ** 2))))
+    return outcomes
+
+
+# ---- exact errors --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Errors:
+    """Of n rows, the residual ξ(x) - y and the variance of the f(X) that sampling averages."""
+
+    residual: FloatArray
+    variance: FloatArray
+
+    def rmse(self, n_samples: int | None = None) -> float:
+        """Of ξ itself, or the one to expect when ξ is the average of some draws.
+
+        Examples
+        --------
+        >>> errors = Errors(np.array([3.0, 3.0]), np.array([0.0, 14.0]))
+        >>> errors.rmse(), errors.rmse(1)
+        (3.0, 4.0)
+        """
+        added = 0.0 if n_samples is None else self.variance / n_samples
+        return float(np.sqrt(np.mean(self.residual**2 + added)))
+
+    def standard_error(self, n_samples: int) -> float:
+        """How far `rmse(n_samples)` is off in a run by sampling, with new draws for each row.
+
+        By the delta method, with averages of draws taken as normal.
+        """
+        spread = self.variance / n_samples
+        of_mse = np.sqrt(np.sum(4 * self.residual**2 * spread + 2 * spread**2)) / len(spread)
+        return float(of_mse / (2 * self.rmse(n_samples))) if of_mse > 0 else 0.0
+
+
+def marginal(subject: Subject, pool: FloatArray) -> Marginal:
+    """Values drawn from the columns of `pool` as the model sees them.
+
+    Rounding to float32 first matters: many values are equal to a threshold only then.
+    """
+    return Marginal(subject.ensemble.cast(pool))
+
+
+def moments(explainer: Explainer, X: FloatArray, masks: BoolArray) -> tuple[FloatArray, FloatArray]:
+    """Mean and variance of f(x') for each row of X (n, d), with its own subset in masks (n, d); exact."""
+    mean = np.empty(len(X))
+    subsets, group = np.unique(masks, axis=0, return_inverse=True)
+    group = group.reshape(-1)  # NumPy 2.0 keeps a second dimension
+    for number, subset in enumerate(subsets):
+        rows = group == number
+        mean[rows] = explainer.mean(X[rows], subset)
+    change = mean - explainer.ensemble.predict(X)
+    return mean, np.maximum(explainer.gap(X, masks) - change**2, 0.0)  # a variance of 0 may round below
+
+
+def _masks(order: IndexArray, d: int) -> BoolArray:
+    """The features (n, k) of each row as masks (n, d)."""
+    out = np.zeros((len(order), d), dtype=np.bool_)
+    np.put_along_axis(out, order, True, axis=1)
+    return out
+
+
+# ---- by sampling ---------------------------------------------------------------------------------
+
+
+def sampled_mean(
+    predict: Predict,
+    X: FloatArray,
+    pool: FloatArray,
+    order: IndexArray,
+    n_samples: int,
+    rng: np.random.Generator,
+) -> FloatArray:
+    """The average of f(X) over draws, (n,): what `moments` gives exactly, done as in the paper.
+
+    Parameters
+    ----------
+    predict : function from (m, d) to (m,)
+    X : (n, d) array
+    pool : (m, d) array
+        From whose columns values are drawn, each on its own.
+    order : (n, k) array
+        The features to draw.
+    n_samples : int
+        Draws for each row.
+    rng : Generator
+    """
+    out = np.empty(len(X))
+    step = max(1, _DRAWN_AT_ONCE // n_samples)
+    for start in range(0, len(X), step):
+        features = order[start : start + step, None, :]
+        points = np.repeat(X[start : start + step, None, :], n_samples, axis=1)
+        drawn = rng.integers(len(pool), size=(len(points), n_samples, order.shape[1]))
+        np.put_along_axis(points, np.broadcast_to(features, drawn.shape), pool[drawn, features], axis=2)
+        margins = predict(points.reshape(-1, X.shape[1])).reshape(-1, n_samples)
+        out[start : start + step] = margins.mean(axis=1, dtype=np.float64)
+    return out
+
+
+def _predictor(subject: Subject) -> Predict:
+    """The model's margins by XGBoost, which is there as SHAP needs it too."""
+    import xgboost
+
+    booster = xgboost.Booster({"nthread": 1}, model_file=os.fspath(subject.model))
+    return lambda rows: np.asarray(booster.inplace_predict(rows, predict_type="margin"), dtype=np.float64)
+
+
+# ---- rows of the table ---------------------------------------------------------------------------
+
+
+def _spreads(config: Config, errors: Sequence[Errors], n_rankings: int) -> list[tuple[Value, ...]]:
+    """Low, high, and advantage over SHAP with its low and high, for each cell; SHAP leads each k."""
+    squares = np.stack([error.residual**2 for error in errors])
+    rmse, resampled = (
+        np.sqrt(means).reshape(-1, n_rankings, *means.shape[1:])  # (k, rankings, ...)
+        for means in (squares.mean(axis=1), resampled_means(squares, config.n_resamples, config.seed))
+    )
+    advantage = rmse - rmse[:, :1]
+    ends = interval(resampled, config.confidence)
+    advantage_ends = interval(resampled - resampled[:, :1], config.confidence)
+    return [
+        (*ends[:, i, j], *((None,) * 3 if j == 0 else (advantage[i, j], *advantage_ends[:, i, j])))
+        for i, j in np.ndindex(rmse.shape)
+    ]
+
+
+def _printed(subject: Subject, k: int, scale: Scale) -> str | None:
+    method = "shap" if scale is None else "greedy"
+    return printed("randomising", kind=subject.kind, dataset=subject.dataset, method=method, scale=scale, k=k)
+
+
+def _verdicts(
+    text: str | None, expected: float, error: float, config: Config, n_cells: int
+) -> tuple[Value, ...]:
+    """The published text, its verdict, its distance in standard errors, and two intervals' verdicts."""
+    if text is None:
+        return (None,) * 5
+    positions = []
+    for confidence in (config.confidence, config.confidence ** (1 / n_cells)):
+        half = NormalDist().inv_cdf((1 + confidence) / 2) * error
+        positions.append(judge_range(text, expected - half, expected + half))
+    z = (float(text) - expected) / error if error > 0 else None
+    return (text, judge(text, expected), z, *positions)
