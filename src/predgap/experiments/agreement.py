@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from predgap.errors import PredgapError
 from predgap.experiments.published import PLACES, SCALES, judge, judge_range, printed
-from predgap.experiments.results import Result, Stopwatch, Value, as_config
+from predgap.experiments.results import Result, Value, collected
 from predgap.experiments.subjects import Subject, all_files, shap_ranking
 from predgap.experiments.ties import Step, float32_tolerance, steps
 from predgap.explainer import Explainer
@@ -61,18 +61,9 @@ def run(config: Config, subjects: Iterable[Subject], *, n_jobs: int = 1) -> Resu
     n_jobs : int
         Threads; the numbers are the same for any.
     """
-    chosen, watch, rows = tuple(subjects), Stopwatch(), list[tuple[Value, ...]]()
-    for subject in chosen:
-        with watch(subject.name):
-            rows += _rows(config, subject, n_jobs)
-    return Result(
-        experiment="agreement",
-        columns=COLUMNS,
-        rows=tuple(rows),
-        config=as_config(config),
-        files=all_files(chosen),
-        timings=watch.seconds,
-    )
+    chosen = tuple(subjects)
+    parts = ((subject.name, _rows(config, subject, n_jobs)) for subject in chosen)
+    return collected("agreement", COLUMNS, config, parts, all_files(chosen))
 
 
 def _rows(config: Config, subject: Subject, n_jobs: int) -> Iterator[tuple[Value, ...]]:

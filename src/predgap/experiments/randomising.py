@@ -38,7 +38,7 @@ from predgap.datasets import SOURCES, data_folders, load_published_split
 from predgap.errors import DatasetError, PredgapError
 from predgap.experiments.pgi import DESCRIBED, PUBLISHED, interval, resampled_means
 from predgap.experiments.published import DATASETS, PLACES, SCALES, Kind, judge, judge_range, printed
-from predgap.experiments.results import Result, Stopwatch, Value, as_config
+from predgap.experiments.results import Result, Value, collected
 from predgap.experiments.subjects import Subject, all_files, authors_subjects, sha256_of, shap_ranking
 from predgap.explainer import Explainer
 from predgap.noise import Marginal, Normal
@@ -150,19 +150,9 @@ def run(config: Config, labelled: Iterable[Labelled], *, n_jobs: int = 1) -> Res
     n_jobs : int
         Threads; the numbers are the same for any.
     """
-    chosen, watch, rows = tuple(labelled), Stopwatch(), list[tuple[Value, ...]]()
-    for one in chosen:
-        with watch(one.subject.name):
-            rows += _rows(config, one, n_jobs)
-    return Result(
-        experiment="randomising",
-        columns=COLUMNS,
-        rows=tuple(rows),
-        config=as_config(config),
-        seed=config.seed,
-        files=all_files(one.subject for one in chosen),
-        timings=watch.seconds,
-    )
+    chosen = tuple(labelled)
+    parts = ((one.subject.name, _rows(config, one, n_jobs)) for one in chosen)
+    return collected("randomising", COLUMNS, config, parts, all_files(one.subject for one in chosen))
 
 
 def _rows(config: Config, one: Labelled, n_jobs: int) -> Iterator[tuple[Value, ...]]:

@@ -148,6 +148,29 @@ class Stopwatch:
             self.seconds[name] = self.seconds.get(name, 0.0) + perf_counter() - start
 
 
+def collected(
+    experiment: str,
+    columns: tuple[str, ...],
+    config: Any,
+    parts: Iterable[tuple[str, Iterable[tuple[Value, ...]]]],
+    files: Mapping[str, str],
+) -> Result:
+    """The result of an experiment whose rows come part by part, lazily: each part is named and timed."""
+    watch, rows = Stopwatch(), list[tuple[Value, ...]]()
+    for name, part in parts:
+        with watch(name):
+            rows += part
+    return Result(
+        experiment=experiment,
+        columns=columns,
+        rows=tuple(rows),
+        config=as_config(config),
+        seed=getattr(config, "seed", None),
+        files=files,
+        timings=watch.seconds,
+    )
+
+
 def versions() -> dict[str, str | None]:
     """Versions of what the numbers depend on; None for a package that is not installed."""
     found: dict[str, str | None] = {"predgap": predgap.__version__, "python": platform.python_version()}
