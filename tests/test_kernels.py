@@ -239,6 +239,8 @@ def test_a_long_chain_over_many_features_stays_within_memory():
     assert explainer.gap(x, [3, 5])[0] > 0
     with pytest.raises(CostError, match="more memory than is sensible"):
         explainer.gap(x, range(d))
+    with pytest.raises(CostError, match="greedy"):
+        explainer.rank(x)
 
 
 def test_an_explainer_can_be_pickled(slow):

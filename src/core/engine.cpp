@@ -54,38 +54,36 @@ bool Engine::run(const Request& r, Purpose purpose, Task task) const {
         [&](int64_t n_done) { return r.poll(std::min(n_done * kLanes, r.n_rows)); });
 }
 
-bool Engine::gap(const Request& r, Strategy s, PerRow<uint8_t> subset, double* out) const {
+// One number per row: by a kernel for eight rows at a time, or by pairs(scratch, tables, perturbed) for each.
+template <class ByPairs>
+bool Engine::each_row(const Request& r, Strategy s, PerRow<uint8_t> subset, RowKernel by_terms,
+                      ByPairs by_pairs, double* out) const {
     return run(r, s == Strategy::terms ? Purpose::gap : Purpose::tables, [&](Worker& w) {
         w.restrict_to(subset);
         w.fill_tables();
-        double gaps[kLanes] = {};
+        double found[kLanes] = {};
         if (s == Strategy::terms) {
             w.begin_row(false);
-            kernels().gap(w.plan(), w.block(), gaps);
+            by_terms(w.plan(), w.block(), found);
         } else {
             LaneSubset lane_subset(w);
             for (int lane = 0; lane < w.n_rows() && !*w.block().stop; ++lane)
-                gaps[lane] = pairs_.gap(w.pairs(), w.tables(lane), lane_subset.moving(lane)).gap;
+                found[lane] = by_pairs(w.pairs(), w.tables(lane), lane_subset.moving(lane));
         }
-        for (int lane = 0; lane < w.n_rows(); ++lane) out[w.row(lane)] = std::max(gaps[lane], 0.0);
+        for (int lane = 0; lane < w.n_rows(); ++lane) out[w.row(lane)] = found[lane];
     });
 }
 
+bool Engine::gap(const Request& r, Strategy s, PerRow<uint8_t> subset, double* out) const {
+    const auto by_pairs = [&](auto&&... asked) { return pairs_.gap(asked...).gap; };
+    const bool finished = each_row(r, s, subset, kernels().gap, by_pairs, out);
+    std::transform(out, out + r.n_rows, out, [](double gap) { return std::max(gap, 0.0); });
+    return finished;
+}
+
 bool Engine::mean_change(const Request& r, Strategy s, PerRow<uint8_t> subset, double* out) const {
-    return run(r, s == Strategy::terms ? Purpose::gap : Purpose::tables, [&](Worker& w) {
-        w.restrict_to(subset);
-        w.fill_tables();
-        double means[kLanes] = {};
-        if (s == Strategy::terms) {
-            w.begin_row(false);
-            kernels().mean(w.plan(), w.block(), means);
-        } else {
-            LaneSubset lane_subset(w);
-            for (int lane = 0; lane < w.n_rows() && !*w.block().stop; ++lane)
-                means[lane] = pairs_.mean_change(w.pairs(), w.tables(lane), lane_subset.moving(lane));
-        }
-        for (int lane = 0; lane < w.n_rows(); ++lane) out[w.row(lane)] = means[lane];
-    });
+    const auto by_pairs = [&](auto&&... asked) { return pairs_.mean_change(asked...); };
+    return each_row(r, s, subset, kernels().mean, by_pairs, out);
 }
 
 bool Engine::sample(const Request& r, const uint8_t* subset, const Points& points, Moments* out) const {

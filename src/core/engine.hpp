@@ -67,7 +67,6 @@ public:
     const EnsembleView& ensemble() const { return view_; }
     const Atoms& atoms() const { return atoms_; }
     bool has_plan() const { return plan_ != nullptr; }
-    const PlanView& plan() const { return plan_view_; }
 
     // Estimated from counts alone; `perturbed` is one subset, (n_features).
     Cost cost(const std::uint8_t* perturbed) const;
@@ -87,6 +86,10 @@ public:
 private:
     template <class Task>
     bool run(const Request& r, Purpose purpose, Task task) const;
+    using RowKernel = void (*)(const PlanView&, Block&, double* out);
+    template <class ByPairs>
+    bool each_row(const Request& r, Strategy s, PerRow<std::uint8_t> subset, RowKernel by_terms,
+                  ByPairs by_pairs, double* out) const;
 
     std::vector<std::int32_t> root_, feature_, left_, right_;
     std::vector<double> threshold_, value_;

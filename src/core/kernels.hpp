@@ -72,7 +72,7 @@ struct Block {
 
     double* inside;           // (n_literals) 1 or 0
     LaneBits* inside_bits;    // (n_literals)
-    double* reach;            // (n_literals)
+    double* reach;            // (n_literals) probability that x' gets as far
     double* box_inside;       // (n_boxes)
     double* tree_value;       // (n_trees) the value of the leaf that x reaches
     double* coefficient;      // (2^widest_box)
@@ -91,7 +91,7 @@ struct Block {
     double* piece;        // (n_components) a component's part of a gain
     double* product;      // (n_terms + 1) G_C W_C; the last is the empty term's
     double* error_scale;  // (n_components) of the boxes that x leaves by just these features
-    double* pair_below;   // (n_atoms) slot factor min * min + min: three tables, see greedy
+    double* pair_below;   // (n_atoms) a, b and c of a slot's factor: see gains.hpp
     double* pair_above;   // (n_atoms)
     double* pair_other;   // (n_atoms)
     double* gain;         // (n_features)

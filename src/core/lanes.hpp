@@ -9,10 +9,8 @@
 
 #if defined(__GNUC__) || defined(__clang__)
 #define PREDGAP_INLINE inline __attribute__((always_inline))
-#define PREDGAP_RESTRICT __restrict__
 #else
 #define PREDGAP_INLINE inline
-#define PREDGAP_RESTRICT
 #endif
 
 namespace predgap {

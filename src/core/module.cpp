@@ -232,17 +232,6 @@ std::pair<double, double> cost(const Engine& e, const Array<std::uint8_t, 1>& su
     return {c.terms, c.pairs};
 }
 
-nb::dict counts(const Engine& e) {
-    nb::dict out;
-    out["thresholds"] = e.atoms().size();
-    if (e.has_plan()) {
-        out["boxes"] = e.plan().n_boxes;
-        out["components"] = e.plan().n_components;
-        out["terms"] = e.plan().n_terms;
-    }
-    return out;
-}
-
 void make_engine(Engine* self, std::int32_t n_features, const Array<std::int32_t, 1>& root,
                  const Array<std::int32_t, 1>& feature, const Array<double, 1>& threshold,
                  const Array<std::int32_t, 1>& left, const Array<std::int32_t, 1>& right,
@@ -290,7 +279,6 @@ NB_MODULE(_core, m) {
         .def_prop_ro("thresholds", &thresholds, nb::rv_policy::move)
         .def_prop_ro("threshold_begin", &threshold_begin, nb::rv_policy::move)
         .def_prop_ro("has_terms", &Engine::has_plan)
-        .def("counts", &counts)
         .def("cost", &cost, "subset"_a)
         .def("gap", &gap, "x"_a, "noise"_a, "subset"_a, "strategy"_a, "n_threads"_a, "progress"_a.none())
         .def("mean_change", &mean_change, "x"_a, "noise"_a, "subset"_a, "strategy"_a, "n_threads"_a,

@@ -44,7 +44,7 @@ struct Candidates {
 };
 
 void read_gains(const Worker& w, const Block& b, int lane, Candidates& c) {
-    const double n = w.plan().n_trees;
+    const double n = w.plan().n_trees;  // leaves reached at once, at most: (sum of |g|)^2 <= n * sum of g^2
     for (int32_t q = 0; q < w.plan().n_features; ++q) {
         c.gain[q] = b.gain[int64_t{q} * kLanes + lane];
         c.error_scale[q] = n * b.error_of[int64_t{q} * kLanes + lane];

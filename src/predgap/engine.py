@@ -22,6 +22,7 @@ _STILL, _NORMAL, _UNIFORM, _TABLE = range(4)  # as in kernels.hpp
 
 _TABLE_BYTES: Final = 32 << 20  # tails of laws that only Python can evaluate, held at once
 _CHEAP_NANOSECONDS: Final = 1e6  # of a gap by terms, below which the other strategy is not considered
+_STEPS_LOOKED_AT: Final = 32  # of a ranking, when its cost is estimated
 _SECONDS_PER_ROW: Final = 120.0  # past this a row is refused; the estimate is for the worst row
 
 
@@ -145,14 +146,17 @@ class Engine:
         if self.forced is None and self._terms_are_cheap():
             return "terms"
         d = self.ensemble.n_features
-        prefixes = np.tri(d, dtype=np.uint8)
-        if what == "single":
-            prefixes = np.eye(d, dtype=np.uint8)
-        times = np.arange(d, 0, -1) if what == "greedy" else np.ones(d)  # candidates that are tried
-        pairs = float(sum(n * self.kernels.cost(p)[1] for n, p in zip(times, prefixes, strict=True)))
-        terms = self.kernels.cost(np.ones(d, dtype=np.uint8))[0]
+        looked_at = np.unique(np.linspace(0, d - 1, min(d, _STEPS_LOOKED_AT)).astype(int))
+        pairs, subset = 0.0, np.zeros(d, dtype=np.uint8)
+        for step in looked_at:
+            subset[:step] = what != "single"
+            subset[step] = 1
+            candidates = d - step if what == "greedy" else 1
+            pairs += candidates * self.kernels.cost(subset)[1] * d / len(looked_at)
+            subset[:] = 0
         # Components are shared between the steps: measured, a curve costs a few full gaps, greedy about d.
-        return self._choose(terms * {"curve": 4, "greedy": max(d, 4), "single": 1}[what], pairs, what)
+        terms = self.full_cost * {"curve": 4, "greedy": max(d, 4), "single": 1}[what]
+        return self._choose(terms, pairs, what)
 
     def _terms_are_cheap(self) -> bool:
         """Is planning not worth its time?"""
