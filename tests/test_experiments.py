@@ -9,7 +9,7 @@ import os
 import re
 import sys
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
@@ -21,7 +21,7 @@ from predgap import CostError, DependencyError, Explainer, Normal, PredgapError,
 from predgap.errors import DatasetError
 from predgap.experiments import agreement, pgi, published, ties
 from predgap.experiments.results import Result, Stopwatch, as_config, versions
-from predgap.experiments.subjects import Subject, authors_subjects, read_subject, shap_ranking
+from predgap.experiments.subjects import Subject, Training, authors_subjects, read_subject, shap_ranking
 
 # ---- what the paper printed ----------------------------------------------------------------------
 
@@ -299,8 +299,10 @@ def tiny(tmp_path_factory) -> tuple[Subject, ...]:
     for name, n_trees in (("bigger", 6), ("single", 1)):
         train(folder / f"{name}.json", n_trees)
     return (
-        read_subject("Bigger", "tiny", folder / "bigger.json", X),
-        read_subject("Single", "tiny", folder / "single.json", X, files={"splits/tiny.csv": "00"}),
+        read_subject("Bigger", "tiny", folder / "bigger.json", X, np.zeros(len(X))),
+        read_subject(
+            "Single", "tiny", folder / "single.json", X, np.zeros(len(X)), files={"splits/tiny.csv": "00"}
+        ),
     )
 
 
@@ -310,15 +312,20 @@ def test_subjects_know_their_files(tiny):
     assert re.fullmatch("[0-9a-f]{64}", bigger.files["models/bigger.json"])
     assert single.name == "Single tiny"
     with pytest.raises(DatasetError, match=r"shape \(24, 4\); single.json needs \(n, 6\)"):
-        read_subject("Single", "tiny", single.model, single.X[:, :4])
+        read_subject("Single", "tiny", single.model, single.X[:, :4], single.y)
     with pytest.raises(DatasetError, match="at least one row"):
-        read_subject("Single", "tiny", single.model, single.X[:0])
+        read_subject("Single", "tiny", single.model, single.X[:0], single.y)
+    with pytest.raises(DatasetError, match=r"labels of Single tiny have shape \(23,\), expected \(24,\)"):
+        replace(single, y=single.y[1:])
+    for training in (Training(single.X[:, :4], single.y), Training(single.X, single.y[1:])):
+        with pytest.raises(DatasetError, match=r"expected \(m, 6\) and \(m,\)"):
+            replace(single, training=training)
 
 
 def test_absent_models_and_unknown_data_sets_are_named(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.delenv("PREDGAP_DATA", raising=False)
-    with pytest.raises(DatasetError, match=r"no models/housing_single.json in .*data_dir"):
+    with pytest.raises(DatasetError, match=r"expected test_housing_scaled.csv .*data_dir"):
         authors_subjects(tmp_path, kinds=["Single"], datasets=["housing"])
     with pytest.raises(DatasetError, match="no models of 'diabetes'"):
         authors_subjects(tmp_path, datasets=["diabetes"])
@@ -595,7 +602,7 @@ def test_the_manifest_names_all_models_and_splits(table_2, shared_data, tmp_path
     text = table_2.save(tmp_path).read_text()
     assert str(shared_data) not in text  # only names of files: the same on every machine
     manifest = json.loads(text)
-    assert len(manifest["files"]) == 9
+    assert len(manifest["files"]) == 12
     assert manifest["config"] == {"scales": [0.1, 0.3, 1.0], "places": [1, 2, 3]}
 
 

@@ -12,11 +12,10 @@ import pytest
 import xgboost
 
 from predgap import Explainer, Normal, PredgapError
-from predgap.errors import DatasetError
 from predgap.experiments import published, randomising
-from predgap.experiments.randomising import Config, Errors, Labelled, authors_labelled
+from predgap.experiments.randomising import Config, Errors
 from predgap.experiments.results import Result
-from predgap.experiments.subjects import read_subject, shap_ranking
+from predgap.experiments.subjects import Subject, Training, authors_subjects, read_subject, shap_ranking
 
 D, N_TEST, N_TRAIN = 4, 8, 11
 CONFIG = Config(scales=(0.3, 1.0), described_samples=3, published_samples=5, n_resamples=50)
@@ -40,17 +39,18 @@ def just_below_thresholds(ensemble, X: np.ndarray) -> None:
 
 
 @pytest.fixture(scope="module")
-def tiny(tmp_path_factory) -> Labelled:
+def tiny(tmp_path_factory) -> Subject:
     """Named as one of the paper's, so that there are cells to compare with."""
     path = tmp_path_factory.mktemp("models") / "tiny.json"
     train(path)
     rng = np.random.default_rng(1)
-    ensemble = read_subject("Bigger", "wine", path, np.zeros((1, D))).ensemble
+    ensemble = read_subject("Bigger", "wine", path, np.zeros((1, D)), [0.0]).ensemble
     parts = [rng.normal(size=(n, D)) for n in (N_TEST, N_TRAIN)]
     for part in parts:
         just_below_thresholds(ensemble, part)
     y = rng.normal(size=N_TEST)
-    return Labelled(subject=read_subject("Bigger", "wine", path, parts[0]), y=y, train=parts[1])
+    training = Training(parts[1], np.zeros(N_TRAIN))
+    return read_subject("Bigger", "wine", path, parts[0], y, training=training)
 
 
 @pytest.fixture(scope="module")
@@ -69,8 +69,8 @@ def outcomes(predict, x: np.ndarray, features, pool: np.ndarray) -> np.ndarray:
     return predict(np.array(points))
 
 
-def orders(tiny: Labelled) -> dict[float | None, np.ndarray]:
-    subject = tiny.subject
+def orders(tiny: Subject) -> dict[float | None, np.ndarray]:
+    subject = tiny
     greedy = {s: Explainer(subject.ensemble, Normal(s)).rank(subject.X).order for s in CONFIG.scales}
     return {None: shap_ranking(subject).order} | greedy
 
@@ -81,9 +81,9 @@ def orders(tiny: Labelled) -> dict[float | None, np.ndarray]:
 @pytest.mark.parametrize("protocol", ["as described", "as published"])
 def test_errors_are_those_of_all_draws(tiny, table, protocol):
     """By xgboost's own predictions, over every combination of the columns' values."""
-    booster = xgboost.Booster({"nthread": 1}, model_file=tiny.subject.model)
+    booster = xgboost.Booster({"nthread": 1}, model_file=tiny.model)
     described = protocol == "as described"
-    rows, pool = (tiny.subject.X, tiny.subject.X) if described else (tiny.train[:N_TEST], tiny.train)
+    rows, pool = (tiny.X, tiny.X) if described else (tiny.training.X[:N_TEST], tiny.training.X)
     n_samples = 3 if described else 5
     first = orders(tiny)  # of test rows, in both protocols
     found = table.where(protocol=protocol)
@@ -106,24 +106,24 @@ def test_errors_are_those_of_all_draws(tiny, table, protocol):
 
 
 def test_columns_are_rounded_as_the_model_rounds_rows(tiny):
-    subject = tiny.subject
-    explainer = Explainer(subject.ensemble, randomising.marginal(subject, tiny.train))
+    subject = tiny
+    explainer = Explainer(subject.ensemble, randomising.marginal(subject, tiny.training.X))
     for j in range(D):
         cuts = subject.ensemble.threshold[subject.ensemble.feature == j]
-        below = tiny.train[:, j, None] < cuts
-        assert (below & (subject.ensemble.cast(tiny.train)[:, j, None] == cuts)).any()  # it matters here
-        every = [outcomes(subject.ensemble.predict, x, [j], tiny.train).mean() for x in subject.X]
+        below = tiny.training.X[:, j, None] < cuts
+        assert (below & (subject.ensemble.cast(tiny.training.X)[:, j, None] == cuts)).any()  # it matters here
+        every = [outcomes(subject.ensemble.predict, x, [j], tiny.training.X).mean() for x in subject.X]
         np.testing.assert_allclose(explainer.mean(subject.X, [j]), every, rtol=1e-13)
 
 
 def test_moments_of_many_subsets_at_once(tiny):
-    subject = tiny.subject
+    subject = tiny
     masks = np.random.default_rng(3).random((N_TEST, D)) < 0.5
     masks[0], masks[1:3] = False, masks[3]  # nothing to draw; and a subset that several rows share
-    explainer = Explainer(subject.ensemble, randomising.marginal(subject, tiny.train))
+    explainer = Explainer(subject.ensemble, randomising.marginal(subject, tiny.training.X))
     mean, variance = randomising.moments(explainer, subject.X, masks)
     for i, x in enumerate(subject.X):
-        every = outcomes(subject.ensemble.predict, x, np.flatnonzero(masks[i]), tiny.train)
+        every = outcomes(subject.ensemble.predict, x, np.flatnonzero(masks[i]), tiny.training.X)
         assert mean[i] == pytest.approx(every.mean(), rel=1e-12)
         assert variance[i] == pytest.approx(every.var(), rel=1e-9, abs=1e-12)
     assert variance[0] == 0
@@ -135,14 +135,14 @@ def test_moments_of_many_subsets_at_once(tiny):
 def test_sampling_errs_as_much_as_is_said(tiny, monkeypatch):
     """4,000 runs of the protocol: their mean and spread are `expected` and `standard_error`."""
     monkeypatch.setattr(randomising, "_DRAWN_AT_ONCE", 100_001)
-    subject, runs, n_samples, k = tiny.subject, 4000, 40, 2
+    subject, runs, n_samples, k = tiny, 4000, 40, 2
     order = shap_ranking(subject).order[:, :k]
     masks = np.array([np.isin(np.arange(D), features) for features in order])
-    explainer = Explainer(subject.ensemble, randomising.marginal(subject, tiny.train))
+    explainer = Explainer(subject.ensemble, randomising.marginal(subject, tiny.training.X))
     mean, variance = randomising.moments(explainer, subject.X, masks)
     booster = xgboost.Booster({"nthread": 1}, model_file=subject.model)
     drawn = randomising.sampled_mean(
-        *(booster.inplace_predict, np.tile(subject.X, (runs, 1)), tiny.train, np.tile(order, (runs, 1))),
+        *(booster.inplace_predict, np.tile(subject.X, (runs, 1)), tiny.training.X, np.tile(order, (runs, 1))),
         *(n_samples, np.random.default_rng(0)),
     ).reshape(runs, N_TEST)
     np.testing.assert_allclose(drawn.mean(axis=0), mean, atol=5 * np.sqrt(variance.max() / n_samples / runs))
@@ -201,8 +201,8 @@ def test_published_cells_are_judged_by_standard_errors(table):
 
 
 def test_without_training_rows_and_sampling(tiny):
-    subject = replace(tiny.subject, dataset="unpublished")
-    result = randomising.run(replace(CONFIG, sampled=False), [Labelled(subject=subject, y=tiny.y)])
+    subject = replace(tiny, dataset="unpublished", training=None)
+    result = randomising.run(replace(CONFIG, sampled=False), [subject])
     assert set(result.column("protocol")) == {"as described"}
     for column in ("sampled", "published", "verdict", "z", "within", "within_jointly"):
         assert set(result.column(column)) == {None}
@@ -227,11 +227,6 @@ def test_impossible_configs_are_refused(wrong):
 
 
 def test_what_does_not_fit_together_is_refused(tiny):
-    with pytest.raises(DatasetError, match=r"labels of Bigger wine have shape \(7,\), expected \(8,\)"):
-        replace(tiny, y=tiny.y[1:])
-    for rows in (tiny.train[:7], tiny.train[:, :3], tiny.train[0]):
-        with pytest.raises(DatasetError, match="at least 8 rows of 4 features"):
-            replace(tiny, train=rows)
     with pytest.raises(PredgapError, match="has 4 features"):
         randomising.run(Config(places=(1, 5)), [tiny])
 
@@ -240,8 +235,8 @@ def test_what_does_not_fit_together_is_refused(tiny):
 
 
 @pytest.fixture(scope="module")
-def authors(shared_data) -> tuple[Labelled, ...]:
-    return authors_labelled(shared_data)
+def authors(shared_data) -> tuple[Subject, ...]:
+    return authors_subjects(shared_data, kinds=["Bigger"])
 
 
 @pytest.fixture(scope="module")
@@ -277,7 +272,11 @@ def test_done_right_shap_wins_at_first_and_at_small_scales(paper):
 
 
 def test_files_of_training_rows_are_named(authors, paper):
-    assert [one.train is None for one in authors] == [False, True, False]
-    splits = [name for name in paper.files if name.startswith("splits/train")]
-    assert splits == ["splits/train_telemetry_scaled.csv", "splits/train_winequality_red_scaled.csv"]
-    assert len(paper.files) == 8
+    assert [one.training.in_order for one in authors] == [True, False, True]
+    splits = [name for name in paper.files if not name.startswith(("models/", "splits/test"))]
+    assert splits == [
+        "raw/housing.csv",
+        "splits/train_telemetry_scaled.csv",
+        "splits/train_winequality_red_scaled.csv",
+    ]
+    assert len(paper.files) == 9

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from predgap.errors import PredgapError
 from predgap.experiments.published import SCALES, judge, judge_range, printed
 from predgap.experiments.results import Result, Value, collected
-from predgap.experiments.subjects import Subject, all_files, shap_ranking
+from predgap.experiments.subjects import Scale, Subject, all_files, rankings
 from predgap.experiments.ties import float32_tolerance, steps
 from predgap.explainer import Explainer
 from predgap.noise import Normal
@@ -33,7 +33,6 @@ from predgap.ranking import Ranking
 
 BoolArray = NDArray[np.bool_]
 FloatArray = NDArray[np.float64]
-Scale = float | None  # σ of a greedy ranking; None is SHAP
 
 PUBLISHED: Final = "as published"
 DESCRIBED: Final = "as described"
@@ -85,11 +84,10 @@ def run(config: Config, subjects: Iterable[Subject], *, n_jobs: int = 1) -> Resu
 def _rows(config: Config, subject: Subject, n_jobs: int) -> Iterator[tuple[Value, ...]]:
     every = sorted({*config.scales, *config.evaluation_scales})
     explainers = {s: Explainer(subject.ensemble, Normal(s), n_jobs=n_jobs) for s in every}
-    rankings: dict[Scale, Ranking] = {None: shap_ranking(subject)}
-    rankings |= {s: explainers[s].rank(subject.X) for s in config.scales}
+    ranked = rankings(subject, config.scales, n_jobs=n_jobs)
     judges = [explainers[s] for s in config.evaluation_scales]
-    scores = {s: np.stack([e.pgi2(subject.X, r) for e in judges]) for s, r in rankings.items()}
-    yield from _as_published(config, subject, explainers, rankings, scores)
+    scores = {s: np.stack([e.pgi2(subject.X, r) for e in judges]) for s, r in ranked.items()}
+    yield from _as_published(config, subject, explainers, ranked, scores)
     yield from _as_described(config, subject, scores)
 
 
@@ -100,15 +98,13 @@ def _as_published(
     config: Config,
     subject: Subject,
     explainers: Mapping[float, Explainer],
-    rankings: Mapping[Scale, Ranking],
+    ranked: Mapping[Scale, Ranking],
     scores: Mapping[Scale, FloatArray],
 ) -> Iterator[tuple[Value, ...]]:
     X = subject.X[: config.first_rows]
     tolerance = float32_tolerance(subject.ensemble, X)
     judges = [explainers[s] for s in config.evaluation_scales]
-    ranges = {
-        s: mean_range(explainers[s], judges, X, rankings[s][: len(X)], tolerance) for s in config.scales
-    }
+    ranges = {s: mean_range(explainers[s], judges, X, ranked[s][: len(X)], tolerance) for s in config.scales}
     for j, evaluation_scale in enumerate(config.evaluation_scales):
         for scale, pgi2 in scores.items():
             mean = float(pgi2[j, : len(X)].mean())

@@ -26,28 +26,25 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from predgap.datasets import SOURCES, data_folders, load_published_split
-from predgap.errors import DatasetError, PredgapError
+from predgap.errors import PredgapError
 from predgap.experiments.pgi import DESCRIBED, PUBLISHED, interval, resampled_means
-from predgap.experiments.published import DATASETS, PLACES, SCALES, Kind, judge, judge_range, printed
+from predgap.experiments.published import PLACES, SCALES, judge, judge_range, printed
 from predgap.experiments.results import Result, Value, collected
-from predgap.experiments.subjects import Subject, all_files, authors_subjects, sha256_of, shap_ranking
+from predgap.experiments.subjects import Scale, Subject, all_files, rankings
 from predgap.explainer import Explainer
-from predgap.noise import Marginal, Normal
+from predgap.noise import Marginal
 from predgap.ranking import Ranking
 
 BoolArray = NDArray[np.bool_]
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.intp]
-Scale = float | None  # σ of a greedy ranking; None is SHAP
 Predict = Callable[[FloatArray], FloatArray]
 
 COLUMNS: Final = (
@@ -82,92 +79,36 @@ class Config:
             )
 
 
-# ---- what it is about ----------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class Labelled:
-    """A subject with the labels of its n rows, and the training rows (m, d), m ≥ n, if they are known."""
-
-    subject: Subject
-    y: FloatArray = field(repr=False)
-    train: FloatArray | None = field(default=None, repr=False)
-
-    def __post_init__(self) -> None:
-        n, d = self.subject.X.shape
-        if self.y.shape != (n,):
-            raise DatasetError(
-                f"the labels of {self.subject.name} have shape {self.y.shape}, expected ({n},)"
-            )
-        if self.train is not None and (self.train.shape[1:] != (d,) or len(self.train) < n):
-            raise DatasetError(
-                f"the training rows of {self.subject.name} have shape {self.train.shape}; "
-                f"expected at least {n} rows of {d} features"
-            )
-
-
-def authors_labelled(
-    data_dir: str | os.PathLike[str] | None = None,
-    *,
-    kinds: Sequence[Kind] = ("Bigger",),
-    datasets: Sequence[str] = DATASETS,
-) -> tuple[Labelled, ...]:
-    """The subjects of the published table, or others of `authors_subjects`, with labels and training rows."""
-    return tuple(
-        _labelled(subject, data_dir) for subject in authors_subjects(data_dir, kinds=kinds, datasets=datasets)
-    )
-
-
-def _labelled(subject: Subject, data_dir: str | os.PathLike[str] | None) -> Labelled:
-    parts = load_published_split(subject.dataset, data_dir)
-    if parts.train is None:
-        return Labelled(subject=subject, y=parts.test.y)
-    path = _train_file(subject.dataset, data_dir)
-    files = {**subject.files, f"splits/{path.name}": sha256_of(path)}
-    return Labelled(subject=replace(subject, files=files), y=parts.test.y, train=parts.train.X)
-
-
-def _train_file(dataset: str, data_dir: str | os.PathLike[str] | None) -> Path:
-    """The file that `load_published_split` has the training rows from: beside the first test part."""
-    stem = SOURCES[dataset].stem
-    places = [folder for base in data_folders(data_dir) for folder in (base / "splits", base)]
-    beside = next(place for place in places if (place / f"test_{stem}_scaled.csv").is_file())
-    return beside / f"train_{stem}_scaled.csv"
-
-
 # ---- the experiment ------------------------------------------------------------------------------
 
 
-def run(config: Config, labelled: Iterable[Labelled], *, n_jobs: int = 1) -> Result:
+def run(config: Config, subjects: Iterable[Subject], *, n_jobs: int = 1) -> Result:
     """Rows of both protocols, per subject, k and ranking, beside the published cell if there is one.
 
     Parameters
     ----------
     config : Config
-    labelled : subjects with labels
-        For the paper's cells: `authors_labelled(data_dir)`. Without training rows, a subject has no rows
-        of the published protocol.
+    subjects : subjects
+        For the paper's cells: `authors_subjects(data_dir, kinds=["Bigger"])`. Without training rows in the
+        authors' order, a subject has no rows of the published protocol.
     n_jobs : int
         Threads; the numbers are the same for any.
     """
-    chosen = tuple(labelled)
-    parts = ((one.subject.name, _rows(config, one, n_jobs)) for one in chosen)
-    return collected("randomising", COLUMNS, config, parts, all_files(one.subject for one in chosen))
+    chosen = tuple(subjects)
+    parts = ((subject.name, _rows(config, subject, n_jobs)) for subject in chosen)
+    return collected("randomising", COLUMNS, config, parts, all_files(chosen))
 
 
-def _rows(config: Config, one: Labelled, n_jobs: int) -> Iterator[tuple[Value, ...]]:
-    subject, n = one.subject, len(one.y)
+def _rows(config: Config, subject: Subject, n_jobs: int) -> Iterator[tuple[Value, ...]]:
+    training, n = subject.training, len(subject.y)
     if max(config.places) > subject.X.shape[1]:
         raise PredgapError(f"places={config.places!r}, but {subject.name} has {subject.X.shape[1]} features")
-    rankings: dict[Scale, Ranking] = {None: shap_ranking(subject)}
-    rankings |= {
-        s: Explainer(subject.ensemble, Normal(s), n_jobs=n_jobs).rank(subject.X) for s in config.scales
-    }
-    if one.train is not None:
-        published = _Protocol(PUBLISHED, one, one.train[:n], one.train, config.published_samples)
-        yield from _protocol_rows(config, published, rankings, n_jobs)
-    described = _Protocol(DESCRIBED, one, subject.X, subject.X, config.described_samples)
-    yield from _protocol_rows(config, described, rankings, n_jobs)
+    ranked = rankings(subject, config.scales, n_jobs=n_jobs)
+    if training is not None and training.in_order and len(training.X) >= n:
+        published = _Protocol(PUBLISHED, subject, training.X[:n], training.X, config.published_samples)
+        yield from _protocol_rows(config, published, ranked, n_jobs)
+    described = _Protocol(DESCRIBED, subject, subject.X, subject.X, config.described_samples)
+    yield from _protocol_rows(config, described, ranked, n_jobs)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -175,23 +116,23 @@ class _Protocol:
     """Which rows are perturbed, what with, and how often; row i is compared with label i."""
 
     name: str
-    labelled: Labelled
+    subject: Subject
     X: FloatArray  # (n, d)
     pool: FloatArray  # (m, d), whose columns are drawn from
     n_samples: int
 
 
 def _protocol_rows(
-    config: Config, protocol: _Protocol, rankings: Mapping[Scale, Ranking], n_jobs: int
+    config: Config, protocol: _Protocol, ranked: Mapping[Scale, Ranking], n_jobs: int
 ) -> Iterator[tuple[Value, ...]]:
-    cells = [(k, scale) for k in config.places for scale in rankings]
-    orders = [rankings[scale].order[:, :k] for k, scale in cells]
+    cells = [(k, scale) for k in config.places for scale in ranked]
+    orders = [ranked[scale].order[:, :k] for k, scale in cells]
     errors = _exact_errors(protocol, orders, n_jobs)
     outcomes = _outcomes(protocol, orders, config.seed) if config.sampled else [None] * len(cells)
     spreads: Sequence[tuple[Value, ...]] = [(None,) * 5] * len(cells)
     if protocol.name == DESCRIBED:
-        spreads = _spreads(config, errors, len(rankings))
-    subject, n = protocol.labelled.subject, protocol.n_samples
+        spreads = _spreads(config, errors, len(ranked))
+    subject, n = protocol.subject, protocol.n_samples
     for (k, scale), error, outcome, spread in zip(cells, errors, outcomes, spreads, strict=True):
         expected, standard_error = error.rmse(n), error.standard_error(n)
         yield (
@@ -204,24 +145,24 @@ def _protocol_rows(
 
 def _exact_errors(protocol: _Protocol, orders: Sequence[IndexArray], n_jobs: int) -> list[Errors]:
     """The errors of each cell; `orders` (n, k) are the features to draw."""
-    subject = protocol.labelled.subject
+    subject = protocol.subject
     explainer = Explainer(subject.ensemble, marginal(subject, protocol.pool), n_jobs=n_jobs)
     errors = []
     for order in orders:
         mean, variance = moments(explainer, protocol.X, _masks(order, protocol.X.shape[1]))
-        errors.append(Errors(mean - protocol.labelled.y, variance))
+        errors.append(Errors(mean - protocol.subject.y, variance))
     return errors
 
 
 def _outcomes(protocol: _Protocol, orders: Sequence[IndexArray], seed: int) -> list[float]:
     """The RMSE of each cell in one run by sampling, with draws of its own."""
-    predict = _predictor(protocol.labelled.subject)
+    predict = _predictor(protocol.subject)
     streams = np.random.SeedSequence([seed, protocol.name == PUBLISHED]).spawn(len(orders))
     outcomes = []
     for order, stream in zip(orders, streams, strict=True):
         rng = np.random.default_rng(stream)
         drawn = sampled_mean(predict, protocol.X, protocol.pool, order, protocol.n_samples, rng)
-        outcomes.append(float(np.sqrt(np.mean((drawn - protocol.labelled.y) ** 2))))
+        outcomes.append(float(np.sqrt(np.mean((drawn - protocol.subject.y) ** 2))))
     return outcomes
 
 

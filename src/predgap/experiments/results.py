@@ -18,7 +18,7 @@ import io
 import json
 import os
 import platform
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, is_dataclass
 from importlib import metadata
@@ -33,6 +33,7 @@ from predgap.errors import PredgapError
 from predgap.tables import listing
 
 Value = str | int | float | bool | None
+Progress = Callable[[int, int], object]  # told how many steps are done, of how many
 
 _PACKAGES: Final[Mapping[str, tuple[str, ...]]] = {  # and the names under which they are distributed
     "numpy": ("numpy",),
@@ -168,6 +169,35 @@ def collected(
         seed=getattr(config, "seed", None),
         files=files,
         timings=watch.seconds,
+    )
+
+
+def merged(results: Sequence[Result], config: Any) -> Result:
+    """One result of several that hold the parts of an experiment; `config` is the whole one's."""
+    first = results[0]
+    for other in results[1:]:
+        if (other.experiment, other.columns, other.versions) != (
+            first.experiment,
+            first.columns,
+            first.versions,
+        ):
+            raise PredgapError(
+                f"parts of {first.experiment!r} do not fit together: {other.experiment!r} has columns "
+                f"{listing(other.columns)} and versions {dict(other.versions)}, expected "
+                f"{listing(first.columns)} and {dict(first.versions)}"
+            )
+    timings: dict[str, float] = {}
+    for name, seconds in (entry for result in results for entry in result.timings.items()):
+        timings[name] = timings.get(name, 0.0) + seconds
+    return Result(
+        experiment=first.experiment,
+        columns=first.columns,
+        rows=tuple(row for result in results for row in result.rows),
+        config=as_config(config),
+        seed=getattr(config, "seed", None),
+        files=dict(sorted(entry for result in results for entry in result.files.items())),
+        versions=first.versions,
+        timings=timings,
     )
 
 

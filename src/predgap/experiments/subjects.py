@@ -1,4 +1,4 @@
-"""What experiments are about: models, each with its test rows and its SHAP rankings."""
+"""What experiments are about: models, each with the rows it was tested and trained on, and its rankings."""
 
 from __future__ import annotations
 
@@ -12,27 +12,52 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from predgap.datasets import SOURCES, data_folders, load_published_split
+from predgap.datasets import SOURCES, PublishedSplit, data_folders, load_dataset, load_published_split
 from predgap.ensemble import Ensemble
 from predgap.errors import DatasetError, DependencyError
 from predgap.experiments.published import DATASETS, KINDS, Kind
+from predgap.explainer import Explainer
 from predgap.loaders import load
+from predgap.noise import Normal
 from predgap.ranking import Ranking
 from predgap.tables import listing
 
 FloatArray = NDArray[np.float64]
+Scale = float | None  # σ of a greedy ranking; None is SHAP
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Training:
+    """The rows that a model was trained on."""
+
+    X: FloatArray = field(repr=False)  # (m, d)
+    y: FloatArray = field(repr=False)  # (m,)
+    in_order: bool = True  # in the order in which the model's authors had them
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Subject:
-    """A model of one kind and the test rows of its data set."""
+    """A model of one kind, the test rows of its data set, and its training rows if they are known."""
 
     kind: str  # "Bigger" or "Single"
     dataset: str
     model: Path  # a model that XGBoost saved
     X: FloatArray = field(repr=False)  # (n, d)
+    y: FloatArray = field(repr=False)  # (n,)
+    training: Training | None = field(default=None, repr=False)
     files: Mapping[str, str] = field(repr=False)  # SHA-256 of what it was read from, by name
     ensemble: Ensemble = field(repr=False)
+
+    def __post_init__(self) -> None:
+        n, d = self.X.shape
+        if self.y.shape != (n,):
+            raise DatasetError(f"the labels of {self.name} have shape {self.y.shape}, expected ({n},)")
+        rows = self.training
+        if rows is not None and (rows.X.shape[1:] != (d,) or rows.y.shape != rows.X.shape[:1]):
+            raise DatasetError(
+                f"the training rows of {self.name} have shape {rows.X.shape}, their labels {rows.y.shape}; "
+                f"expected (m, {d}) and (m,)"
+            )
 
     @property
     def name(self) -> str:
@@ -44,24 +69,35 @@ def read_subject(
     dataset: str,
     model: str | os.PathLike[str],
     X: Any,
+    y: Any,
     *,
+    training: Training | None = None,
     files: Mapping[str, str] | None = None,
 ) -> Subject:
-    """The subject of a saved XGBoost model with rows X (n, d).
+    """The subject of a saved XGBoost model with test rows X (n, d) and their labels y (n,).
 
-    `files` are the SHA-256 of further files that X comes from; the model's own is added.
+    `files` are the SHA-256 of further files that the rows come from; the model's own is added.
     """
     path = Path(model)
-    rows = np.array(X, dtype=np.float64)
-    rows.setflags(write=False)
+    rows, labels = np.array(X, dtype=np.float64), np.array(y, dtype=np.float64)
+    for array in (rows, labels):
+        array.setflags(write=False)
     ensemble = load(path)
     if rows.ndim != 2 or rows.shape[1] != ensemble.n_features or len(rows) == 0:
         raise DatasetError(
             f"the rows for {kind} {dataset} have shape {rows.shape}; {path.name} needs "
             f"(n, {ensemble.n_features}) with at least one row"
         )
-    every = {**(files or {}), f"models/{path.name}": sha256_of(path)}
-    return Subject(kind=kind, dataset=dataset, model=path, X=rows, files=every, ensemble=ensemble)
+    return Subject(
+        kind=kind,
+        dataset=dataset,
+        model=path,
+        X=rows,
+        y=labels,
+        training=training,
+        files={**(files or {}), f"models/{path.name}": sha256_of(path)},
+        ensemble=ensemble,
+    )
 
 
 def authors_subjects(
@@ -70,7 +106,7 @@ def authors_subjects(
     kinds: Sequence[Kind] = KINDS,
     datasets: Sequence[str] = DATASETS,
 ) -> tuple[Subject, ...]:
-    """The models that the paper's authors saved, each with their own test split.
+    """The models that the paper's authors saved, each with their own split.
 
     Parameters
     ----------
@@ -79,24 +115,63 @@ def authors_subjects(
         looked in before `PREDGAP_DATA` and the user's cache, as in `predgap.datasets`.
     kinds, datasets : names
         Which of them; both kinds of a data set share its rows.
+
+    Training rows come from `splits/train_<stem>_scaled.csv`, else they are the other rows of the raw data
+    set, if a folder has that, in another order than the authors'.
     """
-    return tuple(_authors_subject(data_dir, kind, dataset) for kind in kinds for dataset in datasets)
+    splits = {dataset: _authors_split(data_dir, dataset) for dataset in datasets}
+    return tuple(
+        _authors_subject(data_dir, kind, dataset, *splits[dataset]) for kind in kinds for dataset in datasets
+    )
 
 
-def _authors_subject(data_dir: str | os.PathLike[str] | None, kind: Kind, dataset: str) -> Subject:
+def _authors_split(
+    data_dir: str | os.PathLike[str] | None, dataset: str
+) -> tuple[PublishedSplit, Training | None, dict[str, str]]:
+    """A split, its training rows, and the SHA-256 of the files that they come from."""
     if dataset not in DATASETS:
         raise DatasetError(f"the paper has no models of {dataset!r}; its data sets are {listing(DATASETS)}")
     stem = SOURCES[dataset].stem
+    parts = load_published_split(dataset, data_dir)
+    test = _find(data_dir, "splits", f"test_{stem}_scaled.csv")
+    files = {f"splits/{test.name}": sha256_of(test)}
+    if parts.train is not None:
+        train = test.with_name(f"train_{stem}_scaled.csv")
+        files[f"splits/{train.name}"] = sha256_of(train)
+        return parts, Training(parts.train.X, parts.train.y), files
+    try:
+        rest = parts.complement(load_dataset(dataset, data_dir=data_dir, download=False))
+    except DatasetError:  # no raw file, or no scaling parameters
+        return parts, None, files
+    files[f"raw/{SOURCES[dataset].file}"] = SOURCES[dataset].sha256
+    return parts, Training(rest.X, rest.y, in_order=False), files
+
+
+def _authors_subject(
+    data_dir: str | os.PathLike[str] | None,
+    kind: Kind,
+    dataset: str,
+    parts: PublishedSplit,
+    training: Training | None,
+    files: Mapping[str, str],
+) -> Subject:
+    stem, test = SOURCES[dataset].stem, parts.test
     model = _find(data_dir, "models", f"{stem}_single.json" if kind == "Single" else f"{stem}.json")
-    test = load_published_split(dataset, data_dir).test
-    split = _find(data_dir, "splits", f"test_{stem}_scaled.csv")
-    subject = read_subject(kind, dataset, model, test.X, files={f"splits/{split.name}": sha256_of(split)})
+    subject = read_subject(kind, dataset, model, test.X, test.y, training=training, files=files)
     if subject.ensemble.feature_names not in (None, test.feature_names):
         raise DatasetError(
             f"{model.name} has the features {listing(subject.ensemble.names)}; "
-            f"{split.name} has {listing(test.feature_names)}"
+            f"its test rows have {listing(test.feature_names)}"
         )
     return subject
+
+
+def rankings(subject: Subject, scales: Iterable[float], *, n_jobs: int = 1) -> dict[Scale, Ranking]:
+    """The rows' rankings by SHAP, under None, and by greedy at each scale σ."""
+    found: dict[Scale, Ranking] = {None: shap_ranking(subject)}
+    for scale in scales:
+        found[scale] = Explainer(subject.ensemble, Normal(scale), n_jobs=n_jobs).rank(subject.X)
+    return found
 
 
 def shap_ranking(subject: Subject) -> Ranking:
