@@ -11,6 +11,7 @@ namespace {
 using std::int32_t;
 
 // Two nested walks over all nodes that keep, per feature, the interval of the path and its factor.
+template <class Real>
 class Algorithm1 {
 public:
     Algorithm1(const EnsembleView& e, const double* x, const double* scale, const std::uint8_t* subset)
@@ -20,45 +21,45 @@ public:
           subset_(subset),
           l_(e.n_features, -kInfinity),
           r_(e.n_features, kInfinity),
-          factor_(e.n_features, 1.0) {
+          factor_(e.n_features, Real(1)) {
         for (auto node : e.root) {
             while (e.feature[node] != kLeaf)
                 node = x[e.feature[node]] < e.threshold[node] ? e.left[node] : e.right[node];
-            prediction_ += e.value[node];
+            prediction_ += Real(e.value[node]);
         }
     }
 
-    double run() {
-        for (const auto root : e_.root) visit(root, 1.0, kLeaf);
+    Real run() {
+        for (const auto root : e_.root) visit(root, Real(1), kLeaf);
         return prediction_ * prediction_ + sum_;
     }
 
 private:
-    static constexpr double kInfinity = std::numeric_limits<double>::infinity();
+    static constexpr Real kInfinity = std::numeric_limits<Real>::infinity();
 
-    double cdf(int32_t q, double t) const {
-        return 0.5 * std::erfc((x_[q] - t) / scale_[q] * 0.70710678118654752440);
+    Real cdf(int32_t q, Real t) const {
+        return Real(0.5) * std::erfc((Real(x_[q]) - t) / Real(scale_[q]) * Real(0.70710678118654752440));
     }
 
-    double factor(int32_t q) const {
-        if (l_[q] >= r_[q]) return 0.0;
-        if (!subset_[q]) return l_[q] <= x_[q] && x_[q] < r_[q] ? 1.0 : 0.0;
+    Real factor(int32_t q) const {
+        if (l_[q] >= r_[q]) return Real(0);
+        if (!subset_[q]) return l_[q] <= Real(x_[q]) && Real(x_[q]) < r_[q] ? Real(1) : Real(0);
         return cdf(q, r_[q]) - cdf(q, l_[q]);
     }
 
-    void visit(int32_t node, double prod, int32_t outer) {
-        if (prod == 0.0) return;  // also keeps prod / factor defined
+    void visit(int32_t node, Real prod, int32_t outer) {
+        if (prod == Real(0)) return;  // also keeps prod / factor defined
         if (e_.feature[node] == kLeaf) {
             if (outer == kLeaf) {
-                sum_ -= 2.0 * prediction_ * e_.value[node] * prod;
+                sum_ -= Real(2) * prediction_ * Real(e_.value[node]) * prod;
                 for (const auto root : e_.root) visit(root, prod, node);
             } else {
-                sum_ += e_.value[outer] * e_.value[node] * prod;
+                sum_ += Real(e_.value[outer]) * Real(e_.value[node]) * prod;
             }
             return;
         }
         const auto q = e_.feature[node];
-        const double l = l_[q], r = r_[q], f = factor_[q], t = e_.threshold[node];
+        const Real l = l_[q], r = r_[q], f = factor_[q], t = Real(e_.threshold[node]);
         r_[q] = std::fmin(r, t);
         factor_[q] = factor(q);
         visit(e_.left[node], prod / f * factor_[q], outer);
@@ -74,15 +75,16 @@ private:
     const double* x_;
     const double* scale_;
     const std::uint8_t* subset_;
-    std::vector<double> l_, r_, factor_;
-    double prediction_ = 0.0, sum_ = 0.0;
+    std::vector<Real> l_, r_, factor_;
+    Real prediction_ = 0, sum_ = 0;
 };
 
 }  // namespace
 
-double algorithm1_gap(const EnsembleView& e, const double* x, const double* scale,
-                      const std::uint8_t* subset) {
-    return Algorithm1(e, x, scale, subset).run();
+double algorithm1_gap(const EnsembleView& e, const double* x, const double* scale, const std::uint8_t* subset,
+                      bool float32) {
+    return float32 ? Algorithm1<float>(e, x, scale, subset).run()
+                   : Algorithm1<double>(e, x, scale, subset).run();
 }
 
 }  // namespace predgap

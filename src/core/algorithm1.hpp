@@ -1,4 +1,4 @@
-// The paper's Algorithm 1, in plain double arithmetic, for comparison only: O(n^2) in the number of nodes.
+// The paper's Algorithm 1, for comparison only: O(n^2) in the number of nodes.
 #pragma once
 
 #include <cstdint>
@@ -7,8 +7,9 @@
 
 namespace predgap {
 
-// Normal noise of one scale per feature; its printed slips are mended (see docs/development.md).
-double algorithm1_gap(const EnsembleView& e, const double* x, const double* scale,
-                      const std::uint8_t* subset);
+// Normal noise of one scale per feature; its printed slips are mended (see docs/development.md). All
+// arithmetic is in double, or in float as in the paper's experiments.
+double algorithm1_gap(const EnsembleView& e, const double* x, const double* scale, const std::uint8_t* subset,
+                      bool float32);
 
 }  // namespace predgap

@@ -198,7 +198,7 @@ Ranked rank(const Engine& e, const Array<double, 2>& x, const NoiseTables& noise
 }
 
 NewArray<double, 1> algorithm1(const Engine& e, const Array<double, 2>& x, const Array<double, 1>& scale,
-                               const Array<std::uint8_t, 2>& subset) {
+                               const Array<std::uint8_t, 2>& subset, bool float32) {
     const auto d = static_cast<std::size_t>(e.ensemble().n_features);
     require(x.shape(1) == d && scale.size() == d, "one column and one scale per feature");
     const auto subsets = per_row(e, subset, x.shape(0));
@@ -209,7 +209,7 @@ NewArray<double, 1> algorithm1(const Engine& e, const Array<double, 2>& x, const
     for (std::size_t r = 0; r < x.shape(0); ++r)
         out.data()[r] =
             algorithm1_gap(e.ensemble(), x.data() + r * d, scale.data(),
-                           subsets.row(static_cast<std::int64_t>(r), static_cast<std::int64_t>(d)));
+                           subsets.row(static_cast<std::int64_t>(r), static_cast<std::int64_t>(d)), float32);
     return out;
 }
 
@@ -287,5 +287,5 @@ NB_MODULE(_core, m) {
              "progress"_a.none())
         .def("curve", &curve, "x"_a, "noise"_a, "order"_a, "strategy"_a, "n_threads"_a, "progress"_a.none())
         .def("rank", &rank, "x"_a, "noise"_a, "method"_a, "strategy"_a, "n_threads"_a, "progress"_a.none())
-        .def("algorithm1", &algorithm1, "x"_a, "scale"_a, "subset"_a);
+        .def("algorithm1", &algorithm1, "x"_a, "scale"_a, "subset"_a, "float32"_a = false);
 }

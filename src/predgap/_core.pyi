@@ -85,5 +85,9 @@ class Engine:
         progress: _Progress,
     ) -> tuple[NDArray[np.int32], NDArray[np.float64]]: ...
     def algorithm1(
-        self, x: NDArray[np.float64], scale: NDArray[np.float64], subset: NDArray[np.uint8]
+        self,
+        x: NDArray[np.float64],
+        scale: NDArray[np.float64],
+        subset: NDArray[np.uint8],
+        float32: bool = False,
     ) -> NDArray[np.float64]: ...

@@ -102,12 +102,12 @@ class Result:
         target = Path(folder)
         target.mkdir(parents=True, exist_ok=True)
         table = _to_csv(self)
-        _write(target / f"{self.experiment}.csv", table)
+        write_whole(target / f"{self.experiment}.csv", table)
         parquet = _to_parquet(self)
         if parquet is not None:
-            _write(target / f"{self.experiment}.parquet", parquet)
+            write_whole(target / f"{self.experiment}.parquet", parquet)
         manifest = target / f"{self.experiment}.json"
-        _write(manifest, _to_json(_manifest(self, hashlib.sha256(table).hexdigest())))
+        write_whole(manifest, _to_json(_manifest(self, hashlib.sha256(table).hexdigest())))
         return manifest
 
     @classmethod
@@ -321,7 +321,7 @@ def _read(path: Path) -> tuple[dict[str, Any], bytes]:
     return manifest, table
 
 
-def _write(path: Path, content: bytes) -> None:
+def write_whole(path: Path, content: bytes) -> None:
     """The file appears complete or not at all."""
     beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:

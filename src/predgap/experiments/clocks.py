@@ -1,0 +1,136 @@
+"""How long do exact and sampled gaps take? Clocks for the paper's Table 1, on one thread.
+
+The same kind of pairs (x, S) as in `predgap.experiments.precision`, a few hundred of them, each method with
+the fastest code that predgap has. Seconds per pair are the total over the pairs, the least of some repeats
+that take turns:
+
+- "exact": a call of `Explainer.gap` for each pair; "exact, together": one call for all pairs;
+- "algorithm 1" and "algorithm 1, float32": the paper's algorithm, one call for all pairs;
+- "mc", "halton", "sobol": a call for each pair that draws the points and evaluates the ensemble at them, at
+  some numbers of iterations; in between, time is a straight line;
+- "evaluation": the same without the drawing.
+
+All numbers of this table are timings: they differ from run to run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from time import perf_counter
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from predgap.errors import PredgapError
+from predgap.experiments.algorithm1 import algorithm1_gap
+from predgap.experiments.pairs import Pairs, draw_pairs
+from predgap.experiments.precision import METHODS, draw_points
+from predgap.experiments.published import SCALES
+from predgap.experiments.results import Progress, Result, Value, collected
+from predgap.experiments.subjects import Subject, all_files
+from predgap.explainer import Explainer
+from predgap.noise import Normal
+
+FloatArray = NDArray[np.float64]
+
+EXACT: Final = "exact"
+TOGETHER: Final = "exact, together"
+EVALUATION: Final = "evaluation"
+ALGORITHM_1: Final = "algorithm 1"
+ALGORITHM_1_FLOAT32: Final = "algorithm 1, float32"
+
+COLUMNS: Final = ("kind", "dataset", "scale", "method", "iterations", "n_pairs", "seconds")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Config:
+    """Which scales, how many pairs, at which numbers of iterations sampling is timed, how often."""
+
+    scales: tuple[float, ...] = SCALES
+    n_pairs: int = 200
+    iterations: tuple[int, ...] = (100, 1000, 10000)
+    repeats: int = 3
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.n_pairs < 1 or self.repeats < 1 or len(self.iterations) < 2 or min(self.iterations) < 1:
+            raise PredgapError(
+                f"{self!r} is impossible; expected n_pairs and repeats from 1, two or more iterations from 1"
+            )
+
+
+def run(config: Config, subjects: Iterable[Subject], *, progress: Progress | None = None) -> Result:
+    """A row per subject, σ, method and, if it samples, number of iterations.
+
+    Parameters
+    ----------
+    config : Config
+    subjects : subjects
+    progress : function of the measurements done and their number, or None
+    """
+    chosen = tuple(subjects)
+    n_steps = len(chosen) * len(config.scales) * config.repeats
+    steps = iter(range(1, n_steps + 1))
+
+    def tell() -> None:
+        done = next(steps)
+        if progress is not None:
+            progress(done, n_steps)
+
+    parts = ((subject.name, _rows(config, subject, tell)) for subject in chosen)
+    return collected("clocks", COLUMNS, config, parts, all_files(chosen))
+
+
+def _rows(config: Config, subject: Subject, tell: Callable[[], None]) -> Iterator[tuple[Value, ...]]:
+    pairs = draw_pairs(subject, config.n_pairs, config.seed)
+    for scale in config.scales:
+        work = dict(_work(config, Explainer(subject.ensemble, Normal(scale)), pairs))
+        seconds = dict.fromkeys(work, float("inf"))
+        for _ in range(config.repeats):
+            for what, do in work.items():
+                seconds[what] = min(seconds[what], _seconds(do))
+            tell()
+        for (method, iterations), least in seconds.items():
+            where = (subject.kind, subject.dataset, scale, method, iterations)
+            yield (*where, len(pairs), least / len(pairs))
+
+
+def _seconds(do: Callable[[], object]) -> float:
+    start = perf_counter()
+    do()
+    return perf_counter() - start
+
+
+def _work(
+    config: Config, explainer: Explainer, pairs: Pairs
+) -> Iterator[tuple[tuple[str, int | None], Callable[[], object]]]:
+    """What is timed, by method and number of iterations."""
+    X, masks = pairs.X, pairs.masks
+    yield (EXACT, None), lambda: [explainer.gap(X[p : p + 1], masks[p]) for p in range(len(pairs))]
+    yield (TOGETHER, None), lambda: explainer.gap(X, masks)
+    yield (ALGORITHM_1, None), lambda: algorithm1_gap(explainer, X, masks, float32=False)
+    yield (ALGORITHM_1_FLOAT32, None), lambda: algorithm1_gap(explainer, X, masks, float32=True)
+    for n in config.iterations:
+        for method in METHODS:
+            yield (method, n), partial(_sample, explainer, pairs, partial(_drawn, method, pairs, n=n))
+        ready = {k: np.random.default_rng(config.seed).random((n, k)) for k in range(1, X.shape[1] + 1)}
+        yield (EVALUATION, n), partial(_sample, explainer, pairs, partial(_ready, ready))
+
+
+def _sample(explainer: Explainer, pairs: Pairs, points: Callable[[int, int], FloatArray]) -> None:
+    """Estimate the gap of each pair; `points(pair, k)` gives its points (n, k)."""
+    rows = explainer.ensemble.cast(pairs.X)
+    for pair, mask in enumerate(pairs.masks):
+        cube = points(pair, int(mask.sum()))[None]
+        explainer._engine.sample(rows[pair : pair + 1], mask, cube, np.array([cube.shape[1]]))
+
+
+def _drawn(method: str, pairs: Pairs, pair: int, k: int, *, n: int) -> FloatArray:
+    return draw_points(method, k, n, pairs.stream(pair, METHODS.index(method)))
+
+
+def _ready(points: Mapping[int, FloatArray], pair: int, k: int) -> FloatArray:
+    return points[k]

@@ -1,0 +1,126 @@
+"""Is Algorithm 1 numerically stable? Its gaps in float32 and float64 against predgap's.
+
+The paper computes in float32, and takes a falling error of sampling as a sign that its algorithm is stable.
+The algorithm adds up c² (c the prediction without the bias) and terms of the same size, whose sum is the gap:
+a gap that is small against c² is lost. For N random pairs (x, S), balanced over
+|S|, these shares are counted:
+
+- `negative`: below 0, which no gap can be;
+- `zero`: exactly 0, though the true gap is not;
+- `wrong`: off by more than `tolerance` of the true gap (negative and zero ones among them);
+
+and of the relative errors |y - ŷ| / y of the pairs with y > 0, the median and the 95th percentile; `nmae` is
+Σ |y - ŷ| / Σ y. `small` is the share of pairs with 0 < y < 1e-6 c²: no float32 sum around c² can see these.
+The true gap is predgap's own, within 1e-12 of a reference with many more digits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from predgap.errors import PredgapError
+from predgap.experiments.algorithm1 import algorithm1_gap
+from predgap.experiments.pairs import draw_pairs
+from predgap.experiments.precision import nmae
+from predgap.experiments.published import SCALES
+from predgap.experiments.results import Progress, Result, Value, collected
+from predgap.experiments.subjects import Subject, all_files
+from predgap.explainer import Explainer
+from predgap.noise import Normal
+
+FloatArray = NDArray[np.float64]
+
+COLUMNS: Final = (
+    *("kind", "dataset", "scale", "arithmetic", "n_pairs", "n_positive", "small"),
+    *("negative", "zero", "wrong", "median_error", "error_95", "nmae"),
+)
+
+_SMALL: Final = 1e-6
+_BLOCK: Final = 50  # pairs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Config:
+    """Which scales, how many pairs, and when a gap is wrong."""
+
+    scales: tuple[float, ...] = SCALES
+    n_pairs: int = 2000
+    tolerance: float = 0.01
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.n_pairs < 2 or not 0 < self.tolerance < 1:
+            raise PredgapError(f"{self!r} is impossible; expected n_pairs from 2, tolerance in (0, 1)")
+
+
+def run(
+    config: Config, subjects: Iterable[Subject], *, n_jobs: int = 1, progress: Progress | None = None
+) -> Result:
+    """A row per subject, σ and arithmetic.
+
+    Parameters
+    ----------
+    config : Config
+    subjects : subjects
+    n_jobs : int
+        Threads; the numbers are the same for any.
+    progress : function of the steps done and their number, or None
+    """
+    chosen = tuple(subjects)
+    steps = iter(range(1, 2 * len(chosen) * len(config.scales) + 1))
+
+    def rows(subject: Subject) -> Iterator[tuple[Value, ...]]:
+        for row in _rows(config, subject, n_jobs):
+            done = next(steps)
+            if progress is not None:
+                progress(done, 2 * len(chosen) * len(config.scales))
+            yield row
+
+    parts = ((subject.name, rows(subject)) for subject in chosen)
+    return collected("stability", COLUMNS, config, parts, all_files(chosen))
+
+
+def _rows(config: Config, subject: Subject, n_jobs: int) -> Iterator[tuple[Value, ...]]:
+    pairs = draw_pairs(subject, config.n_pairs, config.seed)
+    square = (subject.ensemble.predict(pairs.X) - subject.ensemble.bias[0]) ** 2
+    blocks = [slice(first, first + _BLOCK) for first in range(0, len(pairs), _BLOCK)]
+    for scale in config.scales:
+        explainer = Explainer(subject.ensemble, Normal(scale), n_jobs=n_jobs)
+        exact = explainer.gap(pairs.X, pairs.masks)
+        small = float(np.mean((exact > 0) & (exact < _SMALL * square)))
+        for float32 in (True, False):
+            gap = partial(algorithm1_gap, explainer, float32=float32)
+            with ThreadPoolExecutor(n_jobs) as pool:
+                found = pool.map(gap, [pairs.X[b] for b in blocks], [pairs.masks[b] for b in blocks])
+                values = np.concatenate(list(found))
+            where = (subject.kind, subject.dataset, scale, "float32" if float32 else "float64")
+            counts = (len(pairs), int((exact > 0).sum()), small)
+            yield (*where, *counts, *shares(exact, values, config.tolerance))
+
+
+def shares(exact: FloatArray, found: FloatArray, tolerance: float) -> tuple[Value, ...]:
+    """Shares of negative, zero and wrong gaps, median and 95th percentile of the error, and NMAE.
+
+    Examples
+    --------
+    >>> shares(np.array([1.0, 1.0, 1.0, 0.0]), np.array([1.0, 0.0, -1.0, 0.0]), 0.01)
+    (0.25, 0.25, 0.5, 1.0, 1.9, 1.0)
+    """
+    error = np.abs(found - exact)
+    positive = exact > 0
+    relative = error[positive] / exact[positive]
+    spread = tuple(float(q) for q in np.quantile(relative, (0.5, 0.95))) if positive.any() else (None, None)
+    return (
+        float(np.mean(found < 0)),
+        float(np.mean((found == 0) & positive)),
+        float(np.mean(error > tolerance * exact)),
+        *spread,
+        nmae(exact, found)[0],
+    )
