@@ -57,9 +57,9 @@ def gap_curves(curves: Mapping[str, ArrayLike], ax: Axes | None = None) -> Axes:
             label=f"{label(name)}: {mean.mean():.3g}",
             zorder=10 - place,
             markersize=5,
-            **_style(place),
+            **style(place),
         )
-    _tidy(ax)
+    tidy(ax)
     ax.set_xlabel("features moved, most important first")
     ax.set_ylabel("mean gap PG²")
     ax.set_xlim(left=0)
@@ -94,7 +94,7 @@ def pgi2_against(
         ax.plot([low, high], [low, high], color=_MUTED, linewidth=1, zorder=2)
         ax.set_xlim(low, high)
         ax.set_ylim(low, high)
-    _tidy(ax)
+    tidy(ax)
     ax.set_aspect("equal", adjustable="box")
     corner: dict[str, Any] = {"transform": ax.transAxes, "color": _MUTED, "style": "italic"}
     ax.text(0.04, 0.95, f"{label(y_name)} has the higher PGI²", va="top", **corner)
@@ -150,10 +150,10 @@ def two_ladders(
     for side, (name, ranking, values), place in ((ax, first, places[0]), (right, second, places[1])):
         curve = np.ravel(np.asarray(values, dtype=np.float64))
         at = np.arange(1, len(curve) + 1)
-        ax.plot(curve, at, label=label(name), markersize=6, zorder=4 - place, **_style(place))
+        ax.plot(curve, at, label=label(name), markersize=6, zorder=4 - place, **style(place))
         side.set_yticks(at, [label(feature) for feature in ranking.top(len(curve))[0]], color=_COLOURS[place])
         side.set_ylim(len(curve) + 0.5, 0.5)
-        _tidy(side)
+        tidy(side)
         side.tick_params(axis="y", length=0)
     right.grid(visible=False)
     right.spines[:].set_visible(False)
@@ -176,7 +176,7 @@ def _axes(ax: Axes | None) -> Axes:
     return pyplot.subplots()[1]
 
 
-def _style(place: int) -> dict[str, Any]:
+def style(place: int) -> dict[str, Any]:
     turn = place % len(_COLOURS)
     return {
         "color": _COLOURS[turn],
@@ -186,7 +186,7 @@ def _style(place: int) -> dict[str, Any]:
     }
 
 
-def _tidy(ax: Axes) -> None:
+def tidy(ax: Axes) -> None:
     ax.spines[["top", "right"]].set_visible(False)
     ax.grid(color=_FAINT, linewidth=0.8)
     ax.set_axisbelow(True)

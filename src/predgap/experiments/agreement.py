@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from predgap.errors import PredgapError
 from predgap.experiments.published import PLACES, SCALES, judge, judge_range, printed
-from predgap.experiments.results import Result, Value, collected
+from predgap.experiments.results import Progress, Result, Value, collected
 from predgap.experiments.subjects import Subject, all_files, shap_ranking
 from predgap.experiments.ties import Step, float32_tolerance, steps
 from predgap.explainer import Explainer
@@ -50,7 +50,9 @@ class Config:
             raise PredgapError(f"places={self.places!r}, expected numbers of features, from 1")
 
 
-def run(config: Config, subjects: Iterable[Subject], *, n_jobs: int = 1) -> Result:
+def run(
+    config: Config, subjects: Iterable[Subject], *, n_jobs: int = 1, progress: Progress | None = None
+) -> Result:
     """A row per subject, σ and k, beside the published cell if there is one.
 
     Parameters
@@ -60,10 +62,11 @@ def run(config: Config, subjects: Iterable[Subject], *, n_jobs: int = 1) -> Resu
         For the paper's cells: `authors_subjects(data_dir)`.
     n_jobs : int
         Threads; the numbers are the same for any.
+    progress : function of the subjects done and their number, or None
     """
     chosen = tuple(subjects)
     parts = ((subject.name, _rows(config, subject, n_jobs)) for subject in chosen)
-    return collected("agreement", COLUMNS, config, parts, all_files(chosen))
+    return collected("agreement", COLUMNS, config, parts, all_files(chosen), progress)
 
 
 def _rows(config: Config, subject: Subject, n_jobs: int) -> Iterator[tuple[Value, ...]]:

@@ -42,7 +42,7 @@ def remembered(
         np.save(file, kept, allow_pickle=False)
         content = file.getvalue()
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(path, content + hashlib.sha256(content).digest())
+        write_whole(path, content + _checksum(path, content))
     return kept
 
 
@@ -57,6 +57,11 @@ def _read(path: Path) -> NDArray[np.float64] | None:
     except FileNotFoundError:
         return None
     content, checksum = whole[:-32], whole[-32:]
-    if hashlib.sha256(content).digest() != checksum:
+    if _checksum(path, content) != checksum:
         return None
     return np.asarray(np.load(io.BytesIO(content), allow_pickle=False))
+
+
+def _checksum(path: Path, content: bytes) -> bytes:
+    """Of the content and of the key, which the file is named after."""
+    return hashlib.sha256(path.stem.encode() + content).digest()

@@ -56,9 +56,11 @@ class Config:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if self.n_pairs < 1 or self.repeats < 1 or len(self.iterations) < 2 or min(self.iterations) < 1:
+        counts = set(self.iterations)
+        if self.n_pairs < 1 or self.repeats < 1 or len(counts) < 2 or min(counts) < 1:
             raise PredgapError(
-                f"{self!r} is impossible; expected n_pairs and repeats from 1, two or more iterations from 1"
+                f"{self!r} is impossible; expected n_pairs and repeats from 1, and two or more different "
+                "numbers of iterations from 1"
             )
 
 
@@ -86,6 +88,7 @@ def run(config: Config, subjects: Iterable[Subject], *, progress: Progress | Non
 
 def _rows(config: Config, subject: Subject, tell: Callable[[], None]) -> Iterator[tuple[Value, ...]]:
     pairs = draw_pairs(subject, config.n_pairs, config.seed)
+    draw_points("sobol", 1, 1, pairs.stream(0, 0))  # SciPy is imported now, not while a clock runs
     for scale in config.scales:
         work = dict(_work(config, Explainer(subject.ensemble, Normal(scale)), pairs))
         seconds = dict.fromkeys(work, float("inf"))

@@ -9,7 +9,7 @@ subject, σ and sampling method, and for each clock that gives the time t of an 
 - `affordable`: how many samples can be had in time t, and `nmae`, the error they have, interpolated. Next to
   exact gaps that are computed together, sampling is not charged for its calls, nor, if quasi-random, for
   drawing, as rows can share points: that is the least it can cost;
-- `seconds_10`, `seconds_1`: the time that sampling needs for an NMAE of 10 % and 1 %, charged in the same way;
+- `seconds_10`, `seconds_1`: the time that sampling needs for an NMAE of 10 % and 1 %, charged likewise;
   None if 35,000 samples do not get there. Where they are below `seconds`, sampling wins for who can live with
   such an error.
 """
@@ -26,10 +26,9 @@ from predgap.errors import PredgapError
 from predgap.experiments.clocks import ALGORITHM_1, ALGORITHM_1_FLOAT32, EVALUATION, EXACT, TOGETHER
 from predgap.experiments.precision import ITERATIONS, METHODS
 from predgap.experiments.published import judge, printed
-from predgap.experiments.results import Result, Value, collected
+from predgap.experiments.results import Result, Value, collected, joined_files
 
 CLOCKS: Final = (ALGORITHM_1_FLOAT32, ALGORITHM_1, EXACT, TOGETHER)
-RULES: Final = ("first slower", "closest")
 
 COLUMNS: Final = (
     *(
@@ -56,8 +55,7 @@ class Config:
 def run(config: Config, precision: Result, clocks: Result) -> Result:
     """A row per subject, σ, clock and method; `published` is the printed number of iterations."""
     rows = list(_rows(precision, clocks))
-    files = {**precision.files, **clocks.files}
-    return collected("equal-time", COLUMNS, config, [("all", rows)], dict(sorted(files.items())))
+    return collected("equal-time", COLUMNS, config, [("all", rows)], joined_files([precision, clocks]))
 
 
 def _rows(precision: Result, clocks: Result) -> Iterator[tuple[Value, ...]]:
@@ -81,7 +79,7 @@ def _by_model(result: Result, quantity: str) -> dict[tuple[Value, ...], dict[str
         model = (row["kind"], row["dataset"], row["scale"])
         curve = out.setdefault(model, {}).setdefault(str(row["method"]), {})
         if row[quantity] is not None:
-            curve[row["iterations"]] = row[quantity]  # type: ignore[index,assignment]
+            curve[row["iterations"]] = row[quantity]
     return out
 
 
@@ -89,10 +87,7 @@ def _row(
     model: tuple[Value, ...], clock: str, method: str, errors: _Curve, times: Mapping[str, _Curve]
 ) -> tuple[Value, ...]:
     seconds = times[clock][None]
-    call = line(times[method])
-    least = call
-    if clock == TOGETHER:
-        least = Line(0.0, line(times[method if method == "mc" else EVALUATION]).slope)
+    call, least = line(times[method]), charged(times, clock, method)
     first, closest = matched(seconds, call)
     affordable = least.count(seconds)
     text = None
@@ -112,6 +107,19 @@ def _row(
         *(first, errors.get(first), closest, errors.get(closest)),
         *(text, None if text is None else judge(text, first)),
     )
+
+
+def charged(times: Mapping[str, _Curve], clock: str, method: str) -> Line:
+    """The time of sampling that is set beside an exact clock."""
+    if clock != TOGETHER:
+        return line(times[method])
+    return Line(0.0, line(times[method if method == "mc" else EVALUATION]).slope)
+
+
+def sampling_line(clocks: Result, clock: str, method: str, **model: Value) -> Line:
+    """`charged` for one model and σ of a table of clocks; `model` gives kind, dataset and scale."""
+    times = _by_model(clocks, "seconds")[model["kind"], model["dataset"], model["scale"]]
+    return charged(times, clock, method)
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from predgap.errors import PredgapError
 from predgap.experiments.published import SCALES, judge, judge_range, printed
-from predgap.experiments.results import Result, Value, collected
+from predgap.experiments.results import Progress, Result, Value, collected
 from predgap.experiments.subjects import Scale, Subject, all_files, rankings
 from predgap.experiments.ties import float32_tolerance, steps
 from predgap.explainer import Explainer
@@ -65,7 +65,9 @@ class Config:
             )
 
 
-def run(config: Config, subjects: Iterable[Subject], *, n_jobs: int = 1) -> Result:
+def run(
+    config: Config, subjects: Iterable[Subject], *, n_jobs: int = 1, progress: Progress | None = None
+) -> Result:
     """Rows of both protocols, per subject, σ' and ranking, beside the published cell if there is one.
 
     Parameters
@@ -75,10 +77,11 @@ def run(config: Config, subjects: Iterable[Subject], *, n_jobs: int = 1) -> Resu
         For the paper's cells: `authors_subjects(data_dir)`.
     n_jobs : int
         Threads; the numbers are the same for any.
+    progress : function of the subjects done and their number, or None
     """
     chosen = tuple(subjects)
     parts = ((subject.name, _rows(config, subject, n_jobs)) for subject in chosen)
-    return collected("pgi", COLUMNS, config, parts, all_files(chosen))
+    return collected("pgi", COLUMNS, config, parts, all_files(chosen), progress)
 
 
 def _rows(config: Config, subject: Subject, n_jobs: int) -> Iterator[tuple[Value, ...]]:

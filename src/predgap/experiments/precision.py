@@ -16,6 +16,7 @@ digits; as its pairs and draws are not known, `within` says whether the printed 
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -31,7 +32,7 @@ from predgap.experiments.pairs import Pairs, draw_pairs
 from predgap.experiments.published import SCALES, cells, judge, judge_range
 from predgap.experiments.results import Progress, Result, Value, collected, versions
 from predgap.experiments.subjects import Subject, all_files
-from predgap.explainer import Explainer
+from predgap.explainer import Explainer, _threads
 from predgap.noise import Normal
 
 FloatArray = NDArray[np.float64]
@@ -69,6 +70,8 @@ class Config:
             raise PredgapError(
                 f"{self!r} is impossible; expected n_pairs from 2, iterations from 1 in ascending order"
             )
+        if not 0 < self.confidence < 1:
+            raise PredgapError(f"{self!r} is impossible; expected confidence in (0, 1)")
 
 
 def run(
@@ -86,7 +89,7 @@ def run(
     config : Config
     subjects : subjects
     n_jobs : int
-        Threads; the numbers are the same for any.
+        Threads, or -1 for all cores; the numbers are the same for any.
     progress : function of the pairs done and their number, or None
     cache : folder, or None
         Where finished blocks of pairs are kept, and found again.
@@ -116,6 +119,7 @@ def _rows(
     explainers = [Explainer(subject.ensemble, Normal(scale)) for scale in config.scales]
     key = {"versions": versions(), "files": dict(subject.files), "entropy": pairs.entropy}
     key |= {"scales": config.scales, "iterations": config.iterations}
+    key |= {"rows": hashlib.sha256(subject.X.tobytes()).hexdigest()}  # they need not come from files
 
     def block(first: int) -> FloatArray:
         chosen = range(first, min(first + _BLOCK, len(pairs)))
@@ -126,7 +130,7 @@ def _rows(
         )
 
     found = []
-    with ThreadPoolExecutor(n_jobs) as pool:
+    with ThreadPoolExecutor(_threads(n_jobs)) as pool:
         waiting = [pool.submit(block, first) for first in range(0, len(pairs), _BLOCK)]
         try:
             for one in waiting:

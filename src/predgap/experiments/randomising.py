@@ -36,7 +36,7 @@ from numpy.typing import NDArray
 from predgap.errors import PredgapError
 from predgap.experiments.pgi import DESCRIBED, PUBLISHED, interval, resampled_means
 from predgap.experiments.published import PLACES, SCALES, judge, judge_range, printed
-from predgap.experiments.results import Result, Value, collected
+from predgap.experiments.results import Progress, Result, Value, collected
 from predgap.experiments.subjects import Scale, Subject, all_files, rankings
 from predgap.explainer import Explainer
 from predgap.noise import Marginal
@@ -82,7 +82,9 @@ class Config:
 # ---- the experiment ------------------------------------------------------------------------------
 
 
-def run(config: Config, subjects: Iterable[Subject], *, n_jobs: int = 1) -> Result:
+def run(
+    config: Config, subjects: Iterable[Subject], *, n_jobs: int = 1, progress: Progress | None = None
+) -> Result:
     """Rows of both protocols, per subject, k and ranking, beside the published cell if there is one.
 
     Parameters
@@ -93,10 +95,11 @@ def run(config: Config, subjects: Iterable[Subject], *, n_jobs: int = 1) -> Resu
         authors' order, a subject has no rows of the published protocol.
     n_jobs : int
         Threads; the numbers are the same for any.
+    progress : function of the subjects done and their number, or None
     """
     chosen = tuple(subjects)
     parts = ((subject.name, _rows(config, subject, n_jobs)) for subject in chosen)
-    return collected("randomising", COLUMNS, config, parts, all_files(chosen))
+    return collected("randomising", COLUMNS, config, parts, all_files(chosen), progress)
 
 
 def _rows(config: Config, subject: Subject, n_jobs: int) -> Iterator[tuple[Value, ...]]:

@@ -85,11 +85,11 @@ class Result:
         place = self.columns.index(name)
         return tuple(row[place] for row in self.rows)
 
-    def records(self) -> tuple[dict[str, Value], ...]:
+    def records(self) -> tuple[dict[str, Any], ...]:
         """The rows, as dictionaries."""
         return tuple(dict(zip(self.columns, row, strict=True)) for row in self.rows)
 
-    def where(self, **wanted: Value) -> tuple[dict[str, Value], ...]:
+    def where(self, **wanted: Value) -> tuple[dict[str, Any], ...]:
         """The rows that have these values, as dictionaries."""
         for name in wanted:
             self.column(name)  # an unknown one is an error
@@ -155,12 +155,18 @@ def collected(
     config: Any,
     parts: Iterable[tuple[str, Iterable[tuple[Value, ...]]]],
     files: Mapping[str, str],
+    progress: Progress | None = None,
 ) -> Result:
-    """The result of an experiment whose rows come part by part, lazily: each part is named and timed."""
-    watch, rows = Stopwatch(), list[tuple[Value, ...]]()
-    for name, part in parts:
+    """The result of an experiment whose rows come part by part, lazily: each part is named and timed.
+
+    `progress`, if any, is told how many parts are done, of how many.
+    """
+    watch, rows, every = Stopwatch(), list[tuple[Value, ...]](), list(parts)
+    for done, (name, part) in enumerate(every, start=1):
         with watch(name):
             rows += part
+        if progress is not None:
+            progress(done, len(every))
     return Result(
         experiment=experiment,
         columns=columns,
@@ -174,17 +180,16 @@ def collected(
 
 def merged(results: Sequence[Result], config: Any) -> Result:
     """One result of several that hold the parts of an experiment; `config` is the whole one's."""
-    first = results[0]
-    for other in results[1:]:
-        if (other.experiment, other.columns, other.versions) != (
-            first.experiment,
-            first.columns,
-            first.versions,
-        ):
+    if not results:
+        raise PredgapError("there are no parts to put together; expected one result or more")
+    first, seed = results[0], getattr(config, "seed", None)
+    expected = (first.experiment, first.columns, first.versions, seed)
+    for other in results:
+        if (other.experiment, other.columns, other.versions, other.seed) != expected:
             raise PredgapError(
                 f"parts of {first.experiment!r} do not fit together: {other.experiment!r} has columns "
-                f"{listing(other.columns)} and versions {dict(other.versions)}, expected "
-                f"{listing(first.columns)} and {dict(first.versions)}"
+                f"{listing(other.columns)}, versions {dict(other.versions)} and seed {other.seed}, expected "
+                f"{listing(first.columns)}, {dict(first.versions)} and {seed}"
             )
     timings: dict[str, float] = {}
     for name, seconds in (entry for result in results for entry in result.timings.items()):
@@ -194,11 +199,23 @@ def merged(results: Sequence[Result], config: Any) -> Result:
         columns=first.columns,
         rows=tuple(row for result in results for row in result.rows),
         config=as_config(config),
-        seed=getattr(config, "seed", None),
-        files=dict(sorted(entry for result in results for entry in result.files.items())),
+        seed=seed,
+        files=joined_files(results),
         versions=first.versions,
         timings=timings,
     )
+
+
+def joined_files(results: Iterable[Result]) -> dict[str, str]:
+    """The files of several results, which must not differ where they have the same name."""
+    files: dict[str, str] = {}
+    for name, sha256 in sorted(entry for result in results for entry in result.files.items()):
+        if files.setdefault(name, sha256) != sha256:
+            raise PredgapError(
+                f"{name!r} is two files, with SHA-256 {files[name]} and {sha256}; "
+                "results can be put together if they come from the same files"
+            )
+    return files
 
 
 def versions() -> dict[str, str | None]:

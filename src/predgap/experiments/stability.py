@@ -32,7 +32,7 @@ from predgap.experiments.precision import nmae
 from predgap.experiments.published import SCALES
 from predgap.experiments.results import Progress, Result, Value, collected
 from predgap.experiments.subjects import Subject, all_files
-from predgap.explainer import Explainer
+from predgap.explainer import Explainer, _threads
 from predgap.noise import Normal
 
 FloatArray = NDArray[np.float64]
@@ -70,7 +70,7 @@ def run(
     config : Config
     subjects : subjects
     n_jobs : int
-        Threads; the numbers are the same for any.
+        Threads, or -1 for all cores; the numbers are the same for any.
     progress : function of the steps done and their number, or None
     """
     chosen = tuple(subjects)
@@ -97,7 +97,7 @@ def _rows(config: Config, subject: Subject, n_jobs: int) -> Iterator[tuple[Value
         small = float(np.mean((exact > 0) & (exact < _SMALL * square)))
         for float32 in (True, False):
             gap = partial(algorithm1_gap, explainer, float32=float32)
-            with ThreadPoolExecutor(n_jobs) as pool:
+            with ThreadPoolExecutor(_threads(n_jobs)) as pool:
                 found = pool.map(gap, [pairs.X[b] for b in blocks], [pairs.masks[b] for b in blocks])
                 values = np.concatenate(list(found))
             where = (subject.kind, subject.dataset, scale, "float32" if float32 else "float64")

@@ -1,0 +1,99 @@
+"""The average PGU² of greedy and SHAP rankings (in the authors' repository, not in the paper).
+
+PGU² is PGI² of the reversed ranking: how far the prediction moves when the least important features are
+perturbed first. Lower is better. Rankings by greedy at each noise scale σ, and by SHAP, are scored at each
+evaluation scale σ', as the text of the paper describes for PGI²: the mean over the whole test set, with a
+bootstrap interval. `advantage` is SHAP's mean minus that of greedy, positive where greedy is better, with an
+interval of its own. Rows are drawn anew with replacement, the same ones for all cells of a subject; intervals
+go from percentile to percentile.
+
+Greedy chooses the features of large gaps first and does not look at what is left, so it does not aim at PGU².
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from predgap.errors import PredgapError
+from predgap.experiments.pgi import interval, resampled_means
+from predgap.experiments.published import SCALES
+from predgap.experiments.results import Progress, Result, Value, collected
+from predgap.experiments.subjects import Scale, Subject, all_files, rankings
+from predgap.explainer import Explainer
+from predgap.noise import Normal
+
+FloatArray = NDArray[np.float64]
+
+COLUMNS: Final = (
+    *("kind", "dataset", "evaluation_scale", "method", "scale", "n_rows", "pgu2", "low", "high"),
+    *("advantage", "advantage_low", "advantage_high"),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Config:
+    """Scales σ of greedy, scales σ' of the score, and how sure the averages are."""
+
+    scales: tuple[float, ...] = SCALES
+    evaluation_scales: tuple[float, ...] = SCALES
+    n_resamples: int = 1000
+    confidence: float = 0.95
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.n_resamples < 1 or not 0 < self.confidence < 1 or self.seed < 0:
+            raise PredgapError(
+                f"{self!r} is impossible; expected n_resamples from 1, confidence in (0, 1), seed from 0"
+            )
+
+
+def run(
+    config: Config, subjects: Iterable[Subject], *, n_jobs: int = 1, progress: Progress | None = None
+) -> Result:
+    """A row per subject, σ' and ranking.
+
+    Parameters
+    ----------
+    config : Config
+    subjects : subjects
+    n_jobs : int
+        Threads; the numbers are the same for any.
+    progress : function of the subjects done and their number, or None
+    """
+    chosen = tuple(subjects)
+
+    def parts() -> Iterator[tuple[str, Iterable[tuple[Value, ...]]]]:
+        for done, subject in enumerate(chosen, start=1):
+            yield subject.name, _rows(config, subject, n_jobs)
+            if progress is not None:
+                progress(done, len(chosen))
+
+    return collected("pgu", COLUMNS, config, parts(), all_files(chosen))
+
+
+def _rows(config: Config, subject: Subject, n_jobs: int) -> Iterator[tuple[Value, ...]]:
+    ranked = rankings(subject, config.scales, n_jobs=n_jobs)  # SHAP first
+    for evaluation_scale in config.evaluation_scales:
+        explainer = Explainer(subject.ensemble, Normal(evaluation_scale), n_jobs=n_jobs)
+        pgu2 = np.stack([explainer.pgu2(subject.X, ranking) for ranking in ranked.values()])
+        for scale, spread in zip(ranked, _spreads(config, pgu2), strict=True):
+            yield (*_cell(subject, evaluation_scale, scale), len(subject.X), *spread)
+
+
+def _spreads(config: Config, pgu2: FloatArray) -> Iterator[tuple[Value, ...]]:
+    """For each ranking, the mean of pgu2 (rankings, n) and the advantage over the first, with intervals."""
+    mean, resampled = pgu2.mean(axis=1), resampled_means(pgu2, config.n_resamples, config.seed)
+    ends = interval(resampled, config.confidence)
+    advantage_ends = interval(resampled[0] - resampled, config.confidence)
+    for i in range(len(pgu2)):
+        advantage = (None,) * 3 if i == 0 else (mean[0] - mean[i], *advantage_ends[:, i])
+        yield (mean[i], *ends[:, i], *advantage)
+
+
+def _cell(subject: Subject, evaluation_scale: float, scale: Scale) -> tuple[Value, ...]:
+    return (subject.kind, subject.dataset, evaluation_scale, "shap" if scale is None else "greedy", scale)
