@@ -176,9 +176,7 @@ def test_all_rows_if_there_are_fewer(subjects):
     assert set(result.column("n_rows")) == {N}
 
 
-@pytest.mark.parametrize(
-    "wrong", [{"n_samples": ()}, {"n_samples": (0,)}, {"scales": ()}, {"n_rows": 0}, {"seed": -1}]
-)
+@pytest.mark.parametrize("wrong", [{"n_samples": ()}, {"n_samples": (0,)}, {"n_rows": 0}, {"seed": -1}])
 def test_impossible_configs_are_refused(wrong):
     with pytest.raises(PredgapError, match="impossible"):
         Config(**wrong)
@@ -190,11 +188,18 @@ def test_impossible_configs_are_refused(wrong):
 def test_a_hundred_samples_hardly_ever_give_the_exact_order(shared_data):
     """But the first feature is mostly right, and little PGI² is lost."""
     subjects = authors_subjects(shared_data, kinds=["Bigger"])
-    rows = sampled_rankings.run(Config(scales=(0.3,), n_samples=(100,), n_rows=50), subjects).records()
+    rows = sampled_rankings.run(Config(scales=(0.3,), n_samples=(100,), n_rows=20), subjects).records()
     assert len(rows) == 9
-    assert all(row["order_differs"] >= 0.7 and row["gap_differs"] >= 0.7 for row in rows)
-    assert all(row["first_differs"] <= 0.2 < 0.5 > row["top3_differs"] for row in rows)
+    assert all(row["order_differs"] >= row["gap_differs"] >= 0.6 for row in rows)
+    assert np.mean([row["first_differs"] for row in rows]) < 0.15
+    assert 0.1 < np.mean([row["top3_differs"] for row in rows]) < 0.4
     assert all(0.001 < row["lost"] < 0.03 for row in rows)
-    for dataset in ("wine", "housing", "telemetry"):
-        lost = {row["method"]: row["lost"] for row in rows if row["dataset"] == dataset}
-        assert min(lost["halton"], lost["sobol"]) < lost["mc"]
+
+
+def test_small_noise_seldom_reaches_a_threshold_of_a_single_tree(shared_data):
+    """Samples that all stay where they are cannot tell features apart, not even 10,000 of them."""
+    subjects = authors_subjects(shared_data, kinds=["Single"], datasets=["housing"])
+    result = sampled_rankings.run(Config(scales=(0.1, 1.0), n_samples=(10_000,), n_rows=50), subjects)
+    assert min(row["first_differs"] for row in result.where(scale=0.1)) > 0.1
+    assert max(row["first_differs"] for row in result.where(scale=1.0)) == 0
+    assert max(map(abs, result.column("lost"))) < 1e-4

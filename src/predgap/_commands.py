@@ -16,13 +16,20 @@ import click
 import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped,unused-ignore]
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TaskProgressColumn,
+    TextColumn,
+    TimeRemainingColumn,
+)
 from rich.table import Table
 from rich.text import Text
 
 import predgap
 from predgap import Ensemble, Explainer, Noise, Normal, OutputError, PredgapError, TableError, Uniform
-from predgap.engine import Engine
+from predgap.engine import Engine, threads_of
 from predgap.ensemble import LEAF
 from predgap.laws import StillLaw
 from predgap.tablefiles import SUFFIXES, read_table_file, without, write_csv, write_table
@@ -235,6 +242,63 @@ def demo() -> None:
     run(Console(highlight=False), Path("predgap-demo"))
 
 
+@app.command()
+@click.argument(
+    "what",
+    type=click.Choice(["precision", "agreement", "pgi", "randomising", "retraining", "all"]),
+    default="all",
+)
+@click.option(
+    "--models",
+    type=click.Choice(["authors", "train"]),
+    default="authors",
+    show_default=True,
+    help="The models that the paper's authors saved, or new ones by grid search.",
+)
+@click.option("--data", type=click.Path(path_type=Path), help="Folder with the data sets and models.")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=Path("predgap-reproduction"),
+    show_default=True,
+    help="Folder for results and pages; a run that was stopped goes on there.",
+)
+@click.option("--quick", is_flag=True, help="A minute's version; without data, on the bundled diabetes data.")
+@click.option(
+    "--pairs",
+    type=click.IntRange(min=2),
+    metavar="N",
+    help="Pairs (x, S) of the precision experiment: 2000, or 60 if quick; the paper has 20000.",
+)
+@click.option("--jobs", default=-1, callback=_jobs, show_default=True, help="Threads; -1: all cores.")
+def reproduce(
+    what: str, models: Literal["authors", "train"], data: Path | None, out: Path, quick: bool, **numbers: Any
+) -> None:
+    """Recompute the tables and figures of the paper, and judge each printed number.
+
+    WHAT is one experiment, or all. Ends in reproduction.md and reproduction.html in the folder --out. What
+    is finished is kept there: a run that was stopped goes on when it is started again.
+    """
+    from predgap.experiments.reproduce import Plan, reproduce
+    from predgap.report.reproduction import summary_lines, write_pages
+
+    plan = Plan(
+        out=out,
+        what=what,
+        models=models,
+        data_dir=data,
+        quick=quick,
+        n_pairs=numbers["pairs"],
+        n_jobs=threads_of(numbers["jobs"]),
+    )
+    out.mkdir(parents=True, exist_ok=True)
+    with _share_progress() as tell:
+        found = reproduce(plan, tell)
+    pages = write_pages(found)
+    for line in (*summary_lines(found), *(f"Page: {path}" for path in pages)):
+        click.echo(printable(line))
+
+
 # ---- between options and library -----------------------------------------------------------------
 
 
@@ -289,6 +353,24 @@ def _progress(what: str) -> Iterator[Tell | None]:
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(what, total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+@contextmanager
+def _share_progress() -> Iterator[Callable[[str, float], object] | None]:
+    """A function to tell what is done, and the share of all work, on a terminal; it is gone when done."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    columns = (
+        BarColumn(),
+        TaskProgressColumn(),
+        TextColumn("remaining"),
+        TimeRemainingColumn(),
+        TextColumn("{task.description}"),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True, speed_estimate_period=300) as bar:
+        task = bar.add_task("", total=1.0)
+        yield lambda what, share: bar.update(task, description=printable(what), completed=share)
 
 
 def _emit(table: pa.Table, target: Path | None) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 
 from predgap import _core
 from predgap.ensemble import Ensemble
-from predgap.errors import CostError, NoiseError
+from predgap.errors import CostError, NoiseError, PredgapError
 from predgap.laws import Law, NormalLaw, StillLaw, UniformLaw
 
 FloatArray = NDArray[np.float64]
@@ -236,3 +237,11 @@ def _kernel_laws(laws: Sequence[Law]) -> tuple[NDArray[np.uint8], FloatArray]:
             case UniformLaw(half_width):
                 kinds[q], parameters[q] = _UNIFORM, half_width
     return kinds, parameters
+
+
+def threads_of(n_jobs: int) -> int:
+    """The number of threads that a number of jobs asks for; -1 asks for all cores."""
+    if isinstance(n_jobs, bool) or not isinstance(n_jobs, int | np.integer) or (n_jobs < 1 and n_jobs != -1):
+        raise PredgapError(f"n_jobs is {n_jobs!r}, expected a number of threads, or -1 for all cores")
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return cores if n_jobs < 0 else min(int(n_jobs), 4 * cores)  # more would only wait for each other

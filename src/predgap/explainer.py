@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from predgap.engine import Engine, Progress, Strategy
+from predgap.engine import Engine, Progress, Strategy, threads_of
 from predgap.ensemble import Ensemble
 from predgap.errors import NoiseError, PredgapError, RankingError, SubsetError
 from predgap.loaders import load
@@ -85,7 +84,7 @@ class Explainer:
         if len(laws) != self.ensemble.n_features:
             raise NoiseError(f"{noise!r} gives {len(laws)} laws for {self.ensemble.n_features} features")
         laws = tuple(law.rounded(self.ensemble.row_dtype) for law in laws)
-        self._engine = Engine(self.ensemble, laws, _threads(n_jobs), progress, _strategy)
+        self._engine = Engine(self.ensemble, laws, threads_of(n_jobs), progress, _strategy)
 
     def gap(self, X: Any, subset: Any) -> FloatArray:
         """The gap of each row when the features of `subset` move, (n,).
@@ -238,10 +237,3 @@ class Explainer:
 
 def _mean_of_curve(curve: FloatArray) -> FloatArray:
     return curve.mean(axis=1) if curve.shape[1] else np.zeros(len(curve))
-
-
-def _threads(n_jobs: int) -> int:
-    if isinstance(n_jobs, bool) or not isinstance(n_jobs, int | np.integer) or (n_jobs < 1 and n_jobs != -1):
-        raise PredgapError(f"n_jobs is {n_jobs!r}, expected a number of threads, or -1 for all cores")
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return cores if n_jobs < 0 else min(int(n_jobs), 4 * cores)  # more would only wait for each other

@@ -3,11 +3,33 @@
 Each has a `Config`, and a `run` that takes it with the subjects (a model with its test rows) and gives a
 `Result`: one tidy table and how it was made.
 
+What they need:
+
 - `published`: what the paper printed, and whether a number matches it
-- `subjects`: the models and rows that experiments are about, and their SHAP rankings
+- `subjects`: the models and rows that experiments are about, and their rankings
+- `training`: models of the same kinds by grid search
+- `pairs`: random pairs of a row and a subset
 - `ties`: all the rankings that greedy may give when ties are broken in other ways
+- `algorithm1`: the paper's own algorithm
+- `results`: what `run` returns; saved, and loaded again
+- `cache`: finished pieces of work, for runs that are stopped
+
+Experiments:
+
+- `precision`: the error of sampled gaps (the figures of NMAE)
+- `clocks`, `equal_time`: how long exact and sampled gaps take, and Table 1
+- `stability`: Algorithm 1 in float32 and float64
 - `agreement`: how often greedy and SHAP name the same features (Table 2)
 - `pgi`: the average PGI² of greedy and SHAP (Table 3 and its twin for single trees)
 - `randomising`: the error of a model whose most important features are drawn anew
-- `results`: what `run` returns; saved, and loaded again
+- `retraining`: the error of models trained without the most important features
+- `sampled_rankings`: greedy on sampled gaps against exact greedy
+- `cayley`, `entropy`, `pgu`: rankings compared as in the authors' repository
+
+All together:
+
+- `studies`: each experiment with its config, thorough or quick
+- `claims`: the paper's sentences, with a verdict each
+- `cells`: a verdict on every printed number
+- `reproduce`: all in one run that can be stopped and continued
 """

@@ -160,6 +160,9 @@ def _randomising(row: Row) -> Judged:
 
 
 def _retraining(row: Row) -> Judged:
-    if row["verdict"] == "matches":
-        return row["rmse"], "matches", SAME
-    return row["rmse"], "differs", "how these models were trained is not known"
+    outcome, why = _over_ties(row)
+    if outcome == "differs" and row["within_jointly"] == "inside":
+        outcome, why = "explained", "within what other orders of the training rows give"
+    elif outcome == "differs" and row["within_jointly"] is not None:
+        why = "outside what other orders of the training rows give"
+    return row["rmse"], outcome, why

@@ -7,9 +7,9 @@ the number of features, if all are rewarded alike, and `smallest` if all rows ha
 for the first k. The entropy describes these rows; it is not an estimate for others.
 
 Ties go to the lower index. That matters little where trees use all features. Features that no tree uses are
-always tied, and greedy takes them before features that lower the gap, or change it by less than rounding does:
-in a single tree they are often among the first three. So there are entropies among `all` features, which
-depend on the order of the columns then, and among the `used` ones alone: rankings without the others.
+always tied, and greedy takes them before features that lower the gap, or change it by less than rounding
+does: in a single tree they are often among the first three. So there are entropies among `all` features,
+which depend on the order of the columns then, and among the `used` ones alone: rankings without the others.
 """
 
 from __future__ import annotations
@@ -64,14 +64,8 @@ def run(
     progress : function of the subjects done and their number, or None
     """
     chosen = tuple(subjects)
-
-    def parts() -> Iterator[tuple[str, Iterable[tuple[Value, ...]]]]:
-        for done, subject in enumerate(chosen, start=1):
-            yield subject.name, _rows(config, subject, n_jobs)
-            if progress is not None:
-                progress(done, len(chosen))
-
-    return collected("entropy", COLUMNS, config, parts(), all_files(chosen))
+    parts = ((subject.name, _rows(config, subject, n_jobs)) for subject in chosen)
+    return collected("entropy", COLUMNS, config, parts, all_files(chosen), progress)
 
 
 def _rows(config: Config, subject: Subject, n_jobs: int) -> Iterator[tuple[Value, ...]]:

@@ -66,14 +66,8 @@ def run(
     progress : function of the subjects done and their number, or None
     """
     chosen = tuple(subjects)
-
-    def parts() -> Iterator[tuple[str, Iterable[tuple[Value, ...]]]]:
-        for done, subject in enumerate(chosen, start=1):
-            yield subject.name, _rows(config, subject, n_jobs)
-            if progress is not None:
-                progress(done, len(chosen))
-
-    return collected("pgu", COLUMNS, config, parts(), all_files(chosen))
+    parts = ((subject.name, _rows(config, subject, n_jobs)) for subject in chosen)
+    return collected("pgu", COLUMNS, config, parts, all_files(chosen), progress)
 
 
 def _rows(config: Config, subject: Subject, n_jobs: int) -> Iterator[tuple[Value, ...]]:

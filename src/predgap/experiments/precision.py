@@ -26,13 +26,14 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from predgap.engine import threads_of
 from predgap.errors import PredgapError
 from predgap.experiments.cache import Folder, remembered
 from predgap.experiments.pairs import Pairs, draw_pairs
 from predgap.experiments.published import SCALES, cells, judge, judge_range
 from predgap.experiments.results import Progress, Result, Value, collected, versions
 from predgap.experiments.subjects import Subject, all_files
-from predgap.explainer import Explainer, _threads
+from predgap.explainer import Explainer
 from predgap.noise import Normal
 
 FloatArray = NDArray[np.float64]
@@ -130,7 +131,7 @@ def _rows(
         )
 
     found = []
-    with ThreadPoolExecutor(_threads(n_jobs)) as pool:
+    with ThreadPoolExecutor(threads_of(n_jobs)) as pool:
         waiting = [pool.submit(block, first) for first in range(0, len(pairs), _BLOCK)]
         try:
             for one in waiting:

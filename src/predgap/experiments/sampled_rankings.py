@@ -15,9 +15,11 @@ share them.
 The columns are shares of the first `n_rows` test rows: in `order_differs` any place differs; in
 `first_differs` the most important feature; in `top3_differs` the set of the first three. Features that change
 next to nothing come in any order without harm, so `gap_differs` counts the rows where it matters: the exact
-gap of the first k features differs, at some k, by more than 1e-6 of that of all features. `lost` is how much
-lower the mean PGI² of the sampled rankings is, evaluated exactly, as a share of exact greedy's (None if that
-is 0). Greedy is not optimal, so a sampled ranking may be the better one by chance, and `lost` below 0.
+gap of the first k features differs, at some k, by more than 1e-6 of that of all features. This goes by the
+row's own gap, however small: where hardly a sample reaches a threshold, none can tell the features apart.
+`lost` goes by large gaps: how much lower the mean PGI² of the sampled rankings is, evaluated exactly, as a
+share of exact greedy's (None if that is 0). Greedy is not optimal, so a sampled ranking may be the better one
+by chance, and `lost` below 0.
 """
 
 from __future__ import annotations
@@ -31,6 +33,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from predgap.engine import threads_of
 from predgap.errors import PredgapError
 from predgap.experiments.precision import METHODS, draw_points
 from predgap.experiments.published import SCALES
@@ -60,11 +63,8 @@ class Config:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        counts = (self.n_rows, *self.n_samples)
-        if not self.scales or not self.n_samples or min(counts) < 1 or self.seed < 0:
-            raise PredgapError(
-                f"{self!r} is impossible; expected scales, n_samples and n_rows from 1, seed from 0"
-            )
+        if not self.n_samples or min((self.n_rows, *self.n_samples)) < 1 or self.seed < 0:
+            raise PredgapError(f"{self!r} is impossible; expected n_samples and n_rows from 1, seed from 0")
 
 
 # ---- the experiment ------------------------------------------------------------------------------
@@ -103,7 +103,7 @@ def _rows(
     X = subject.X[: config.n_rows]
     n, d = X.shape
     explainers = [Explainer(subject.ensemble, Normal(scale), n_jobs=n_jobs) for scale in config.scales]
-    orders = _sampled_orders(config, subject.name, explainers, X, tell)
+    orders = _sampled_orders(config, subject.name, explainers, X, threads_of(n_jobs), tell)
     for s, (scale, explainer) in enumerate(zip(config.scales, explainers, strict=True)):
         exact = explainer.rank(X).order
         for m, method in enumerate(METHODS):
@@ -114,9 +114,14 @@ def _rows(
 
 
 def _sampled_orders(
-    config: Config, name: str, explainers: Sequence[Explainer], X: FloatArray, tell: Callable[[], None]
+    config: Config,
+    name: str,
+    explainers: Sequence[Explainer],
+    X: FloatArray,
+    n_threads: int,
+    tell: Callable[[], None],
 ) -> IndexArray:
-    """Orders (n, scales, methods, numbers of samples, d), each row on a thread of its own."""
+    """Orders (n, scales, methods, numbers of samples, d); a thread takes one row after another."""
     d = X.shape[1]
 
     def of_row(row: int) -> list[IndexArray]:
@@ -133,7 +138,7 @@ def _sampled_orders(
         ]
 
     found = []
-    with ThreadPoolExecutor(explainers[0]._engine.n_threads) as pool:
+    with ThreadPoolExecutor(n_threads) as pool:
         for orders in pool.map(of_row, range(len(X))):
             found.append(orders)
             tell()
@@ -148,7 +153,7 @@ def _stream(entropy: tuple[int, ...], row: int, use: int) -> np.random.Generator
 
 
 def sampled_order(explainer: Explainer, x: FloatArray, points: FloatArray) -> IndexArray:
-    """The greedy order of one row x (d,), (d,), by gaps that are means over points (n, d) of the unit cube.
+    """The greedy order (d,) of one row x (d,), by gaps that are means over points (n, d) of the unit cube.
 
     Examples
     --------
@@ -166,7 +171,7 @@ def sampled_order(explainer: Explainer, x: FloatArray, points: FloatArray) -> In
     def sum_of_squares(features: list[int]) -> float:
         subset = np.zeros(len(x), dtype=np.bool_)
         subset[features] = True
-        subset &= used
+        subset &= used  # the others would only cost time
         mine = points.take(np.flatnonzero(subset), axis=1)[None]
         return float(explainer._engine.sample(row, subset, mine, ends)[0, 0, 1])
 

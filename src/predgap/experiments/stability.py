@@ -25,6 +25,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from predgap.engine import threads_of
 from predgap.errors import PredgapError
 from predgap.experiments.algorithm1 import algorithm1_gap
 from predgap.experiments.pairs import draw_pairs
@@ -32,7 +33,7 @@ from predgap.experiments.precision import nmae
 from predgap.experiments.published import SCALES
 from predgap.experiments.results import Progress, Result, Value, collected
 from predgap.experiments.subjects import Subject, all_files
-from predgap.explainer import Explainer, _threads
+from predgap.explainer import Explainer
 from predgap.noise import Normal
 
 FloatArray = NDArray[np.float64]
@@ -97,7 +98,7 @@ def _rows(config: Config, subject: Subject, n_jobs: int) -> Iterator[tuple[Value
         small = float(np.mean((exact > 0) & (exact < _SMALL * square)))
         for float32 in (True, False):
             gap = partial(algorithm1_gap, explainer, float32=float32)
-            with ThreadPoolExecutor(_threads(n_jobs)) as pool:
+            with ThreadPoolExecutor(threads_of(n_jobs)) as pool:
                 found = pool.map(gap, [pairs.X[b] for b in blocks], [pairs.masks[b] for b in blocks])
                 values = np.concatenate(list(found))
             where = (subject.kind, subject.dataset, scale, "float32" if float32 else "float64")

@@ -41,12 +41,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from predgap.datasets import SOURCES, Dataset, Split, load_dataset, split
+from predgap.engine import threads_of
 from predgap.errors import DatasetError, DependencyError, PredgapError
 from predgap.experiments.cache import Folder, remembered
 from predgap.experiments.published import DATASETS, HYPERPARAMETERS, KINDS, Kind
 from predgap.experiments.results import Progress, Result, Value, collected, merged, write_whole
 from predgap.experiments.subjects import Subject, Training, all_files, read_subject
-from predgap.explainer import _threads
 from predgap.tables import listing
 
 FloatArray = NDArray[np.float64]
@@ -403,7 +403,7 @@ def _curves(
 @contextmanager
 def _pool(n_jobs: int) -> Iterator[ThreadPoolExecutor]:
     """Threads that drop what they have not begun when something goes wrong."""
-    pool = ThreadPoolExecutor(_threads(n_jobs))
+    pool = ThreadPoolExecutor(threads_of(n_jobs))
     try:
         yield pool
     finally:

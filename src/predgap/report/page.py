@@ -35,7 +35,7 @@ class Bullets:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """What stands in a table; a good one is green in HTML, a bad one red, and both say so in words."""
+    """A verdict in a table: in HTML a good one is green, a bad one red; all say in words what they are."""
 
     text: str
     tone: Tone = "none"
@@ -132,7 +132,7 @@ h1, h2, h3 { line-height: 1.25; } h2 { margin-top: 2.5rem; border-bottom: 1px so
 table { border-collapse: collapse; font-size: .875rem; font-variant-numeric: tabular-nums; }
 caption { text-align: left; padding: .3rem 0; font-weight: 600; }
 th, td { padding: .2rem .6rem; border-bottom: 1px solid var(--line); text-align: right; white-space: nowrap; }
-th.text, td.text { text-align: left; white-space: normal; }
+th.text, td.text { text-align: left; white-space: normal; min-width: 3rem; }
 tbody tr:hover { background: var(--soft); }
 .good { color: var(--good); } .bad { color: var(--bad); }
 figure { margin: 1.5rem 0; } figure img { max-width: 100%; background: #fff; }
@@ -201,7 +201,7 @@ def _html_row(cells: Sequence[str | Cell], n_text: int, tag: str) -> str:
 
 def _html_cells(cells: Sequence[str | Cell], n_text: int, tag: str) -> Iterable[str]:
     for place, cell in enumerate(cells):
-        classes = ["text"] if place < n_text else []
+        classes = ["text"] if place < n_text or isinstance(cell, Cell) else []
         if isinstance(cell, Cell) and cell.tone != "none":
             classes.append(cell.tone)
         names = f' class="{" ".join(classes)}"' if classes else ""

@@ -1,0 +1,501 @@
+"""The error of models that are trained without the k most important features (the table `tab:retraining`).
+
+The paper scores a ranking π by the RMSE, over the test rows x, of m_S(x): m_S is a model trained on S, all
+features but π(x)[1..k], which differ from row to row. The larger the error, the more was lost with these
+features. Rankings are those of the full model, by SHAP and by greedy; only the m_S that some row needs are
+trained. Rows are drawn for each tree (`subsample`), so every number hangs on the seed of the training and on
+the order of its rows. Several trainings tell how much: `rmse` is the mean over trainings of their RMSEs, and
+`training_sd` their standard deviation. Two protocols stand side by side:
+
+- **as described**: the hyperparameters of the paper's appendix, and for other data sets those of the config;
+  the number of trees is the full model's where the appendix names none. One training for each of several
+  seeds.
+- **as published**: the hyperparameters of the models that the paper's authors saved, which differ from the
+  appendix, see `PUBLISHED_SETTINGS`; the seed is 42. With the authors' rows in their order this is one
+  training. Where the order is not known, there is one for each of several random orders.
+
+Both have bootstrap intervals over test rows, and the advantage over SHAP with an interval of its own; they
+hold the trainings fixed. `advantage_training_sd` is how much the advantage differs from training to training.
+
+A published cell is judged by its digits (`verdict`), and as one more training: `z` is its distance from
+`rmse` in standard deviations of that, `within` says whether it lies in the t interval of `confidence`, and
+`within_jointly` whether it lies in the wider one that should hold for all cells of a subject at once
+(Šidák). Both allow for the rounding of the printed number. Cells as published also have the range over all
+ways to break greedy's ties, see `predgap.experiments.ties`: `lowest` and `highest` for exact ties,
+`lowest_float32` and `highest_float32` for gaps that the paper's float32 could not tell apart.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from types import MappingProxyType
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import stdtrit
+
+from predgap.errors import PredgapError
+from predgap.experiments.cache import Folder, remembered
+from predgap.experiments.pgi import DESCRIBED, PUBLISHED, interval, resampled_means
+from predgap.experiments.published import HYPERPARAMETERS, PLACES, SCALES, cells, judge, judge_range, printed
+from predgap.experiments.results import Progress, Result, Value, collected
+from predgap.experiments.subjects import Scale, Subject, Training, all_files, rankings
+from predgap.experiments.ties import Step, float32_tolerance, steps
+from predgap.explainer import Explainer, threads_of
+from predgap.noise import Normal
+from predgap.ranking import Ranking
+
+BoolArray = NDArray[np.bool_]
+FloatArray = NDArray[np.float64]
+IndexArray = NDArray[np.intp]
+
+COLUMNS: Final = (
+    *("protocol", "kind", "dataset", "k", "method", "scale", "n_rows"),
+    *("max_depth", "eta", "subsample", "trees", "n_trainings"),
+    *("rmse", "low", "high", "advantage", "advantage_low", "advantage_high"),
+    *("training_sd", "advantage_training_sd"),
+    *("lowest", "highest", "lowest_float32", "highest_float32"),
+    *("published", "verdict", "in_range", "in_float32_range", "z", "within", "within_jointly"),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """How models are trained."""
+
+    max_depth: int
+    eta: float
+    subsample: float
+    trees: int
+
+
+PUBLISHED_SETTINGS: Final[Mapping[tuple[str, str], Settings]] = MappingProxyType(
+    {
+        ("Bigger", "wine"): Settings(max_depth=4, eta=0.2, subsample=0.8, trees=32),
+        ("Bigger", "housing"): Settings(max_depth=4, eta=0.1, subsample=0.01, trees=40),
+        ("Bigger", "telemetry"): Settings(max_depth=4, eta=0.2, subsample=0.8, trees=40),
+    }
+)
+"""How the authors' models were trained.
+
+Trained like this, with seed 42, on the authors' rows in their order, XGBoost gives their wine and telemetry
+models again, the same in every split, and nearly bit for bit in every leaf. The order of the housing rows is
+not known, but the saved trees tell: the numbers of rows that they were grown from are those of subsample 0.01
+and seed 42, and the leaves of the first one are sums of labels for eta 0.1 only.
+"""
+
+PUBLISHED_SEED: Final = 42
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Config:
+    """Which cells, how often models are trained, and how sure the numbers are.
+
+    `max_depth`, `eta` and `subsample` are for data sets that the paper's appendix does not name.
+    """
+
+    scales: tuple[float, ...] = SCALES
+    places: tuple[int, ...] = PLACES
+    max_depth: int = 4
+    eta: float = 0.2
+    subsample: float = 0.9
+    n_seeds: int = 3  # trainings as described
+    n_orders: int = 20  # trainings as published where the order of rows is not known
+    n_resamples: int = 1000
+    confidence: float = 0.95
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        counts = (self.max_depth, self.n_seeds, self.n_orders, self.n_resamples, *self.places)
+        shares = (self.eta, self.subsample)
+        if (
+            not self.places
+            or min(counts) < 1
+            or not all(0 < share <= 1 for share in shares)
+            or not 0 < self.confidence < 1
+            or self.seed < 0
+        ):
+            raise PredgapError(
+                f"{self!r} is impossible; expected places, max_depth, n_seeds, n_orders and n_resamples "
+                "from 1, eta and subsample in (0, 1], confidence in (0, 1), seed from 0"
+            )
+
+
+# ---- the experiment ------------------------------------------------------------------------------
+
+
+def run(
+    config: Config,
+    subjects: Iterable[Subject],
+    *,
+    n_jobs: int = 1,
+    progress: Progress | None = None,
+    cache: Folder = None,
+) -> Result:
+    """Rows of both protocols, per subject, k and ranking, beside the published cell if there is one.
+
+    Parameters
+    ----------
+    config : Config
+    subjects : subjects
+        For the paper's cells: `authors_subjects(data_dir, kinds=["Bigger"])`. One without training rows has
+        no rows here; one that `PUBLISHED_SETTINGS` does not name has none of the published protocol.
+    n_jobs : int
+        Threads, or -1 for all cores; the numbers are the same for any.
+    progress : function of the models trained and their number, or None
+        An exception raised in it stops the run.
+    cache : path, optional
+        Folder where the predictions of trained models are kept, and looked for: a run that was stopped goes
+        on from there, to the same numbers.
+    """
+    chosen = tuple(subjects)
+    plans = {subject.name: list(_protocols(config, subject, n_jobs)) for subject in chosen}
+    fits = _Fits(n_jobs, cache, progress, sum(p.n_models for plan in plans.values() for p in plan))
+    parts = (
+        (name, (row for protocol in plan for row in _rows(config, protocol, fits.errors(protocol))))
+        for name, plan in plans.items()
+    )
+    return collected("retraining", COLUMNS, config, parts, all_files(chosen))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Cell:
+    """The subset that each row must do without, and the ones that ties allow instead."""
+
+    k: int
+    scale: Scale
+    removed: BoolArray  # (n, d)
+    ties: Step | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Round:
+    """One training of all models: the order of the rows, if it is not the given one, and the seed."""
+
+    order: IndexArray | None
+    seed: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Protocol:
+    """What is to be trained for a subject, and for which cells; SHAP leads each k."""
+
+    name: str
+    subject: Subject
+    training: Training
+    settings: Settings
+    rounds: Sequence[_Round]
+    cells: Sequence[_Cell]
+
+    @property
+    def subsets(self) -> BoolArray:
+        """The distinct subsets that some cell needs, (m, d)."""
+        masks = [cell.removed for cell in self.cells]
+        masks += [cell.ties.subset for cell in self.cells if cell.ties is not None]
+        return np.unique(np.concatenate(masks), axis=0)
+
+    @property
+    def n_models(self) -> int:
+        return len(self.subsets) * len(self.rounds)
+
+
+def _protocols(config: Config, subject: Subject, n_jobs: int) -> Iterator[_Protocol]:
+    training, d = subject.training, subject.X.shape[1]
+    if max(config.places) >= d:
+        raise PredgapError(
+            f"places={config.places!r}, but {subject.name} has {d} features; expected fewer than that, as a "
+            "model is trained on the others"
+        )
+    if training is None:
+        return
+    ranked = rankings(subject, config.scales, n_jobs=n_jobs)
+    settings = PUBLISHED_SETTINGS.get((subject.kind, subject.dataset))
+    if settings is not None:
+        ties = _ties(config, subject, ranked, n_jobs)
+        found = _cells(config, ranked, d, ties)
+        yield _Protocol(PUBLISHED, subject, training, settings, _orders(config, subject, training), found)
+    found = _cells(config, ranked, d, {})
+    settings = described_settings(config, subject)
+    yield _Protocol(DESCRIBED, subject, training, settings, _seeds(config, subject), found)
+
+
+def described_settings(config: Config, subject: Subject) -> Settings:
+    """What the appendix says, or else the config."""
+    listed = {f"{kind} {dataset}": entry for (kind, dataset), entry in HYPERPARAMETERS.items()}
+    entry: dict[str, Any] = {
+        **{"max_depth": config.max_depth, "eta": config.eta, "subsample": config.subsample},
+        **{"trees": subject.ensemble.n_trees},
+        **listed.get(subject.name, {}),
+    }
+    return Settings(
+        max_depth=int(entry["max_depth"]),
+        eta=float(entry["eta"]),
+        subsample=float(entry["subsample"]),
+        trees=int(entry["trees"]),
+    )
+
+
+def _orders(config: Config, subject: Subject, training: Training) -> list[_Round]:
+    if training.in_order:
+        return [_Round(None, PUBLISHED_SEED)]
+    orders = _stream(config, subject, 0).spawn(config.n_orders)
+    n = len(training.y)
+    return [_Round(np.random.default_rng(order).permutation(n), PUBLISHED_SEED) for order in orders]
+
+
+def _seeds(config: Config, subject: Subject) -> list[_Round]:
+    drawn = _stream(config, subject, 1).generate_state(config.n_seeds)
+    return [_Round(None, int(seed) >> 1) for seed in drawn]  # XGBoost takes 31 bits
+
+
+def _stream(config: Config, subject: Subject, purpose: int) -> np.random.SeedSequence:
+    return np.random.SeedSequence([config.seed, zlib.crc32(subject.name.encode()), purpose])
+
+
+def _cells(
+    config: Config, ranked: Mapping[Scale, Ranking], d: int, ties: Mapping[tuple[int, Scale], Step]
+) -> list[_Cell]:
+    return [
+        _Cell(k, scale, _masks(ranking.order[:, :k], d), ties.get((k, scale)))
+        for k in config.places
+        for scale, ranking in ranked.items()
+    ]
+
+
+def _masks(order: IndexArray, d: int) -> BoolArray:
+    """The features (n, k) of each row as masks (n, d)."""
+    out = np.zeros((len(order), d), dtype=np.bool_)
+    np.put_along_axis(out, order, True, axis=1)
+    return out
+
+
+def _ties(
+    config: Config, subject: Subject, ranked: Mapping[Scale, Ranking], n_jobs: int
+) -> dict[tuple[int, Scale], Step]:
+    """The subsets that greedy may have at the top, by k and σ."""
+    tolerance = float32_tolerance(subject.ensemble, subject.X)
+    found: dict[tuple[int, Scale], Step] = {}
+    for scale in config.scales:
+        explainer = Explainer(subject.ensemble, Normal(scale), n_jobs=n_jobs)
+        ways = steps(explainer, subject.X, ranked[scale], tolerance, max(config.places))
+        found |= {(k, scale): step for k, step in enumerate(ways, start=1)}
+    return found
+
+
+# ---- training ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Errors:
+    """The squared errors of the models of a protocol."""
+
+    number: Mapping[bytes, int]  # of a model, by the mask of what it does without
+    squares: FloatArray  # (models, rounds, n)
+
+    def of(self, row: IndexArray, subset: BoolArray) -> FloatArray:
+        """Those of rows (e,) without subsets (e, d): (rounds, e)."""
+        models = [self.number[mask.tobytes()] for mask in subset]
+        return np.asarray(self.squares[models, :, row].T)
+
+
+class _Fits:
+    """Trains models, several at a time, and tells how many are done.
+
+    A model has one thread: its sums do not depend on the machine's cores.
+    """
+
+    def __init__(self, n_jobs: int, cache: Folder, progress: Progress | None, total: int) -> None:
+        self.n_threads, self.cache, self.progress, self.total = threads_of(n_jobs), cache, progress, total
+        self.done = 0
+
+    def errors(self, protocol: _Protocol) -> _Errors:
+        subsets, key = protocol.subsets, _key(protocol)
+        jobs = [(subset, once) for subset in subsets for once in protocol.rounds]
+
+        def predictions(job: tuple[BoolArray, _Round]) -> FloatArray:
+            return remembered(self.cache, key(*job), lambda: _predictions(protocol, *job))
+
+        n, found = len(protocol.subject.y), list[FloatArray]()
+        pool = ThreadPoolExecutor(self.n_threads)
+        try:
+            for array in pool.map(predictions, jobs):
+                found.append((array - protocol.subject.y) ** 2)
+                self._tell()
+        finally:
+            pool.shutdown(cancel_futures=True)
+        number = {subset.tobytes(): i for i, subset in enumerate(subsets)}
+        return _Errors(number, np.reshape(found, (len(subsets), len(protocol.rounds), n)))
+
+    def _tell(self) -> None:
+        self.done += 1
+        if self.progress is not None:
+            self.progress(self.done, self.total)
+
+
+def _predictions(protocol: _Protocol, removed: BoolArray, once: _Round) -> FloatArray:
+    """What a model that is trained without some features says about the test rows, (n,)."""
+    import xgboost  # it is there, as SHAP needs it too
+
+    X, y = protocol.training.X[:, ~removed], protocol.training.y
+    if once.order is not None:
+        X, y = X[once.order], y[once.order]
+    booster = xgboost.train(
+        _parameters(protocol.settings, once.seed), xgboost.DMatrix(X, y, nthread=1), protocol.settings.trees
+    )
+    rows = xgboost.DMatrix(protocol.subject.X[:, ~removed], nthread=1)
+    return np.asarray(booster.predict(rows), dtype=np.float64)
+
+
+def _parameters(settings: Settings, seed: int) -> dict[str, Any]:
+    return {
+        "objective": "reg:squarederror",
+        "tree_method": "hist",
+        "max_depth": settings.max_depth,
+        "eta": settings.eta,
+        "subsample": settings.subsample,
+        "seed": seed,
+        "nthread": 1,
+    }
+
+
+def _key(protocol: _Protocol) -> Callable[[BoolArray, _Round], dict[str, Any]]:
+    """Gives all that the predictions of one model depend on."""
+    import xgboost
+
+    training, X = protocol.training, protocol.subject.X
+    shared = {
+        "experiment": "retraining",
+        "training": [_sha256(training.X), _sha256(training.y)],
+        "rows": _sha256(X),
+        "settings": asdict(protocol.settings),
+        "xgboost": xgboost.__version__,
+    }
+    orders = {id(once): None if once.order is None else _sha256(once.order) for once in protocol.rounds}
+
+    def key(removed: BoolArray, once: _Round) -> dict[str, Any]:
+        features = np.flatnonzero(removed).tolist()
+        parameters = _parameters(protocol.settings, once.seed)
+        return shared | {"order": orders[id(once)], "parameters": parameters, "removed": features}
+
+    return key
+
+
+def _sha256(array: NDArray[Any]) -> str:
+    whole = np.ascontiguousarray(array)
+    return hashlib.sha256(f"{whole.dtype.str} {whole.shape}".encode() + whole.tobytes()).hexdigest()
+
+
+# ---- rows of the table ---------------------------------------------------------------------------
+
+
+def _rows(config: Config, protocol: _Protocol, errors: _Errors) -> Iterator[tuple[Value, ...]]:
+    subject, settings = protocol.subject, protocol.settings
+    every = np.arange(len(subject.y))
+    squares = np.stack([errors.of(every, cell.removed) for cell in protocol.cells])  # (cells, rounds, n)
+    spreads = _spreads(config, squares, len(config.places))
+    for cell, spread in zip(protocol.cells, spreads, strict=True):
+        ranges = _ranges(cell.ties, errors, len(every))
+        yield (
+            *(protocol.name, subject.kind, subject.dataset),
+            *(cell.k, "shap" if cell.scale is None else "greedy", cell.scale, len(every)),
+            *(settings.max_depth, settings.eta, settings.subsample, settings.trees, len(protocol.rounds)),
+            *spread.values(),
+            *ranges,
+            *_verdicts(config, protocol, cell, spread, ranges),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Spread:
+    """The RMSE of a cell and its advantage over SHAP, with intervals over rows and spread over trainings."""
+
+    rmse: tuple[float, float, float]  # with low and high
+    advantage: tuple[float, float, float] | None  # None for SHAP
+    sd: float | None  # None for one training
+    advantage_sd: float | None
+
+    def values(self) -> tuple[Value, ...]:
+        return (*self.rmse, *(self.advantage or (None,) * 3), self.sd, self.advantage_sd)
+
+
+def _spreads(config: Config, squares: FloatArray, n_places: int) -> list[_Spread]:
+    """Of each cell, from squared errors (cells, rounds, n); SHAP leads each k."""
+    n_rounds = squares.shape[1]
+    rmse = np.sqrt(squares.mean(axis=-1)).reshape(n_places, -1, n_rounds)  # (k, rankings, rounds)
+    resampled = np.sqrt(resampled_means(squares, config.n_resamples, config.seed)).mean(axis=1)
+    resampled = resampled.reshape(*rmse.shape[:2], -1)
+    advantage, resampled_advantage = rmse - rmse[:, :1], resampled - resampled[:, :1]
+    ends = interval(resampled, config.confidence)
+    advantage_ends = interval(resampled_advantage, config.confidence)
+    spreads = []
+    for i, j in np.ndindex(rmse.shape[:2]):
+        several, shap = n_rounds > 1, j == 0
+        spreads.append(
+            _Spread(
+                (rmse[i, j].mean(), *ends[:, i, j]),
+                None if shap else (advantage[i, j].mean(), *advantage_ends[:, i, j]),
+                rmse[i, j].std(ddof=1) if several else None,
+                advantage[i, j].std(ddof=1) if several and not shap else None,
+            )
+        )
+    return spreads
+
+
+def _ranges(ties: Step | None, errors: _Errors, n: int) -> tuple[float | None, ...]:
+    """The smallest and largest RMSE over ways to break exact ties, then the same for float32."""
+    if ties is None:
+        return (None,) * 4
+    squares = errors.of(ties.row, ties.subset)
+    found = []
+    for only in (ties.exact, np.ones_like(ties.exact)):
+        for extreme, nothing in ((np.minimum, np.inf), (np.maximum, -np.inf)):
+            best = np.full((n, len(squares)), nothing)
+            extreme.at(best, ties.row[only], squares.T[only])
+            found.append(float(np.sqrt(best.mean(axis=0)).mean()))
+    return tuple(found)
+
+
+def _verdicts(
+    config: Config, protocol: _Protocol, cell: _Cell, spread: _Spread, ranges: tuple[float | None, ...]
+) -> tuple[Value, ...]:
+    """The published text, its verdict, those of two ranges, and those of it as one more training."""
+    kind, dataset = protocol.subject.kind, protocol.subject.dataset
+    method = "shap" if cell.scale is None else "greedy"
+    text = printed("retraining", kind=kind, dataset=dataset, method=method, scale=cell.scale, k=cell.k)
+    if text is None:
+        return (None,) * 7
+    lowest, highest, lowest_float32, highest_float32 = ranges
+    in_ranges = [
+        None if low is None or high is None else judge_range(text, low, high)
+        for low, high in ((lowest, highest), (lowest_float32, highest_float32))
+    ]
+    rmse = spread.rmse[0]
+    n_cells = sum((one.kind, one.dataset) == (kind, dataset) for one in cells("retraining"))
+    levels = (config.confidence, config.confidence ** (1 / n_cells))
+    return (
+        *(text, judge(text, rmse), *in_ranges),
+        *_as_one_more(text, rmse, spread.sd, len(protocol.rounds), levels),
+    )
+
+
+def _as_one_more(
+    text: str, mean: float, sd: float | None, n: int, levels: Sequence[float]
+) -> tuple[Value, ...]:
+    """A printed number beside n values with this mean and standard deviation: z, and in which intervals.
+
+    Examples
+    --------
+    >>> _as_one_more("1.2", 1.0, 0.1, 3, (0.5, 0.95))  # t quantiles of 0.816 and 4.303
+    (1.732..., 'outside', 'inside')
+    """
+    if sd is None:
+        return (None,) * (1 + len(levels))
+    error = sd * float(np.sqrt(1 + 1 / n))
+    halves = [float(stdtrit(n - 1, (1 + level) / 2)) * error for level in levels]
+    z = (float(text) - mean) / error if error > 0 else None
+    return (z, *(judge_range(text, mean - half, mean + half) for half in halves))
