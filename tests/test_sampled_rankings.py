@@ -193,7 +193,7 @@ def test_a_hundred_samples_hardly_ever_give_the_exact_order(shared_data):
     assert all(row["order_differs"] >= row["gap_differs"] >= 0.6 for row in rows)
     assert np.mean([row["first_differs"] for row in rows]) < 0.15
     assert 0.1 < np.mean([row["top3_differs"] for row in rows]) < 0.4
-    assert all(0.001 < row["lost"] < 0.03 for row in rows)
+    assert 0.001 < np.mean([row["lost"] for row in rows]) < 0.03
 
 
 def test_small_noise_seldom_reaches_a_threshold_of_a_single_tree(shared_data):

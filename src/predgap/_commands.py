@@ -32,6 +32,7 @@ from predgap import Ensemble, Explainer, Noise, Normal, OutputError, PredgapErro
 from predgap.engine import Engine, threads_of
 from predgap.ensemble import LEAF
 from predgap.laws import StillLaw
+from predgap.optional import require
 from predgap.tablefiles import SUFFIXES, read_table_file, without, write_csv, write_table
 from predgap.tables import listing, read_table, to_native
 from predgap.text import printable
@@ -282,6 +283,7 @@ def reproduce(
     from predgap.experiments.reproduce import Plan, reproduce
     from predgap.report.reproduction import summary_lines, write_pages
 
+    require("the reproduction", "reproduce")
     plan = Plan(
         out=out,
         what=what,

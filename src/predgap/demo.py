@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from predgap import plots
-from predgap.errors import DependencyError
 from predgap.explainer import Explainer
 from predgap.noise import Normal
+from predgap.optional import require
 from predgap.ranking import Ranking
 
 if TYPE_CHECKING:
@@ -90,7 +89,7 @@ class Comparison:
 
 def run(console: Console, folder: Path) -> Path:
     """Train, rank, compare, print, and save the picture in `folder`; its path is returned."""
-    _check_installed()
+    require("the demo", "demo")
     trained = train()
     comparison = compare(trained)
     _print_setting(console, trained)
@@ -103,23 +102,6 @@ def run(console: Console, folder: Path) -> Path:
     picture(comparison).savefig(path, dpi=150)
     console.print(f"Picture: {path}", markup=False, soft_wrap=True)
     return path
-
-
-def _check_installed() -> None:
-    packages = {"xgboost": "xgboost", "sklearn": "scikit-learn", "matplotlib": "matplotlib"}
-    missing = [name for module, name in packages.items() if not _installed(module)]
-    if missing:
-        raise DependencyError(
-            "the demo needs xgboost, scikit-learn and matplotlib; "
-            f"not installed: {', '.join(missing)}. Try: pip install 'predgap[demo]'"
-        )
-
-
-def _installed(module: str) -> bool:
-    try:
-        return importlib.util.find_spec(module) is not None
-    except ValueError:  # set to None in sys.modules
-        return False
 
 
 # ---- work ----------------------------------------------------------------------------------------

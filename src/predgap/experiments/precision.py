@@ -52,7 +52,7 @@ COLUMNS: Final = (
     *("published", "verdict", "within"),
 )
 
-_BLOCK: Final = 100  # pairs that are computed, and kept, together
+_BLOCK: Final = 10  # pairs that are computed, and kept, together: about a second of work
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -144,12 +144,14 @@ def _subjects(plan: Plan, tell: Tell) -> tuple[tuple[Subject, ...], dict[str, Re
                 raise DatasetError(
                     f"{error}; or train models with --models train, or try --quick, which needs no data"
                 ) from None
-            left_out.append(f"the paper's data sets and its authors' models, as there are none: {error}")
+            left_out.append(f"the authors' models: {error}")
     grid = training.Config()
     datasets: tuple[str, ...] = DATASETS
     if plan.quick:
         datasets, grid = ("diabetes",), training.Config(max_depths=(2, 4), etas=(0.1, 0.2), subsamples=(0.9,))
-        left_out.append("wine, housing and telemetry: a quick run trains on the bundled diabetes data only")
+        left_out.append(
+            "wine, housing and telemetry: a quick run trains models of bundled data only, diabetes"
+        )
     subjects, result = training.trained_subjects(
         grid,
         plan.data_dir,

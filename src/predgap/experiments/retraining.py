@@ -39,6 +39,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtrit
 
+from predgap.engine import threads_of
 from predgap.errors import PredgapError
 from predgap.experiments.cache import Folder, remembered
 from predgap.experiments.pgi import DESCRIBED, PUBLISHED, interval, resampled_means
@@ -46,7 +47,7 @@ from predgap.experiments.published import HYPERPARAMETERS, PLACES, SCALES, cells
 from predgap.experiments.results import Progress, Result, Value, collected
 from predgap.experiments.subjects import Scale, Subject, Training, all_files, rankings
 from predgap.experiments.ties import Step, float32_tolerance, steps
-from predgap.explainer import Explainer, threads_of
+from predgap.explainer import Explainer
 from predgap.noise import Normal
 from predgap.ranking import Ranking
 

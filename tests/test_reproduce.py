@@ -1,0 +1,271 @@
+"""The reproduction as a whole: stopped and continued, on bundled data, and every printed cell judged."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from predgap.errors import DatasetError
+from predgap.experiments import agreement, cells, pgi, published
+from predgap.experiments.reproduce import Plan, Reproduction, reproduce
+from predgap.experiments.results import Result
+from predgap.experiments.studies import GROUPS, quick_studies, studies
+from predgap.experiments.subjects import authors_subjects
+from predgap.report.reproduction import summary_lines, where_sampling_wins, write_pages
+
+TIMED = {"clocks", "equal-time", "claims", "cells"}  # the last two draw on timings
+
+# ---- what there is to do -------------------------------------------------------------------------
+
+
+def test_quick_and_thorough_studies_are_the_same_but_for_their_configs():
+    thorough, quick = list(studies()), list(quick_studies())
+    assert [(s.experiment, s.group, s.kinds) for s in thorough] == [
+        (s.experiment, s.group, s.kinds) for s in quick
+    ]
+    assert {study.group for study in thorough} == set(GROUPS)
+    assert next(iter(studies(20_000))).config.n_pairs == 20_000
+    assert next(iter(quick_studies(7))).config.n_pairs == 7
+
+
+# ---- on bundled data, without network ------------------------------------------------------------
+
+
+@pytest.fixture
+def nowhere(tmp_path, monkeypatch):
+    """No data folder, no cache, no network."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.delenv("PREDGAP_DATA", raising=False)
+    for name in ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+    return tmp_path
+
+
+def command(*arguments: object) -> list[str]:
+    return [sys.executable, "-m", "predgap", "reproduce", *map(str, arguments)]
+
+
+def tables(folder: Path) -> dict[str, bytes]:
+    """The tables of a run that no clock has to do with."""
+    found = {path.name: path.read_bytes() for path in sorted((folder / "results").glob("*.csv"))}
+    return {name: table for name, table in found.items() if name.removesuffix(".csv") not in TIMED}
+
+
+def test_a_quick_run_without_data_is_about_diabetes_and_survives_being_killed(nowhere):
+    whole, killed = nowhere / "whole", nowhere / "killed"
+    done = subprocess.run(command("--quick", "--out", whole), capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")  # silent but for the end, as this is no terminal
+    assert "Left out: the authors' models: there is no" in done.stdout
+    assert "Left out: wine, housing and telemetry" in done.stdout
+    page = (whole / "reproduction.html").read_text()
+    assert "Diabetes" in page
+    assert "Left out of this run" in page
+    assert {path.name for path in whole.glob("reproduction.*")} == {"reproduction.md", "reproduction.html"}
+    for name in ("precision", "agreement", "pgi", "randomising", "retraining", "training"):
+        assert set(Result.load(whole / "results", name).column("dataset")) == {"diabetes"}
+
+    _kill_on_the_way(command("--quick", "--out", killed), killed)
+    kept = {path: path.stat().st_mtime_ns for path in (killed / "work").rglob("*.json")}
+    subprocess.run(command("--quick", "--out", killed, "--jobs", 1), check=True, capture_output=True)
+    assert {path: path.stat().st_mtime_ns for path in kept} == kept  # not computed again
+    assert tables(killed) == tables(whole)
+    for name in tables(whole):
+        one, other = (
+            json.loads((folder / "results" / name).with_suffix(".json").read_text())
+            for folder in (whole, killed)
+        )
+        assert one.pop("timings").keys() == other.pop("timings").keys()
+        assert one == other
+
+
+def _kill_on_the_way(arguments: list[str], folder: Path) -> None:
+    """Start, wait until some parts are finished and others are not, and kill without mercy."""
+    with subprocess.Popen(arguments, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as running:
+        deadline = time.monotonic() + 300
+        while not list((folder / "work" / "stability").rglob("*.json")):
+            assert running.poll() is None
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        running.send_signal(signal.SIGKILL)
+        running.wait()
+    assert not (folder / "results").exists()
+
+
+def test_without_data_a_thorough_run_says_what_to_do(nowhere):
+    with pytest.raises(DatasetError, match=r"--models train.* --quick"):
+        reproduce(Plan(out=nowhere / "out"))
+
+
+def test_an_interrupted_run_goes_on(nowhere):
+    plan = Plan(out=nowhere / "one", what="agreement", quick=True)
+    told: list[tuple[str, float]] = []
+
+    def interrupt(what: str, share: float) -> None:
+        if what.startswith("cayley"):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        reproduce(plan, interrupt)
+    again = reproduce(plan, lambda what, share: told.append((what, share)))
+    other = reproduce(replace(plan, out=nowhere / "two"))
+    for name, result in other.results.items():
+        assert again.results[name].rows == result.rows
+    shares = [share for what, share in told if not what.startswith("training")]
+    assert shares == sorted(shares)
+    assert shares[0] == 0.0
+    assert shares[-1] <= 1.0
+
+
+def test_a_part_that_is_damaged_or_of_another_config_is_computed_again(nowhere):
+    plan = Plan(out=nowhere / "one", what="agreement", quick=True)
+    first = reproduce(plan)
+    (path,) = (plan.out / "work" / "agreement" / "bigger-diabetes").glob("*.csv")
+    whole = path.read_bytes()
+    path.write_bytes(whole.replace(b"0.1", b"0.7", 1))
+    assert reproduce(plan).results["agreement"].rows == first.results["agreement"].rows
+    assert path.read_bytes() == whole
+    manifest = path.with_suffix(".json")
+    manifest.write_text(manifest.read_text().replace('"places": [', '"places": [9, '))
+    reproduce(plan)
+    assert '"places": [9' not in manifest.read_text()
+
+
+# ---- verdicts on cells ---------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def judged(shared_data) -> Result:
+    subjects = authors_subjects(shared_data)
+    results = {
+        "agreement": agreement.run(agreement.Config(), subjects, n_jobs=2),
+        "pgi": pgi.run(pgi.Config(n_resamples=10), subjects, n_jobs=2),
+    }
+    return cells.run(cells.Config(), results)
+
+
+def test_every_printed_cell_has_one_verdict(judged):
+    assert len(judged) == len(published.cells()) == 270
+    outcomes = Counter((row["table"], row["outcome"]) for row in judged.records())
+    assert outcomes["agreement", "matches"] >= 27 + 6
+    assert outcomes["agreement", "matches"] + outcomes["agreement", "explained"] == 54
+    both = outcomes["pgi", "matches"] + outcomes["pgi-single", "matches"]
+    assert both >= 60
+    for table in ("precision", "randomising", "retraining"):
+        assert outcomes[table, "not run"] == len(published.cells(table))
+
+
+def test_bigger_models_agree_to_the_digit(judged):
+    rows = judged.where(table="agreement", kind="Bigger")
+    assert len(rows) == 27
+    assert {row["outcome"] for row in rows} == {"matches"}
+
+
+def row(**entries) -> dict:
+    return (
+        dict.fromkeys(
+            ("verdict", "within", "in_range", "in_float32_range", "within_jointly", "nmae", "kind", "dataset")
+        )
+        | {"rmse": 1.0, "expected": 1.0, "first_slower": 100}
+        | entries
+    )
+
+
+@pytest.mark.parametrize(
+    ("judge", "entries", "outcome", "why"),
+    [
+        (cells._precision, {"verdict": "matches"}, "matches", "same digits"),
+        (cells._precision, {"within": "inside"}, "explained", "sampling error"),
+        (cells._precision, {"within": "outside"}, "differs", "outside"),
+        (
+            cells._precision,
+            {"within": "outside", "kind": "Single", "dataset": "telemetry"},
+            "differs",
+            "a model that was not published",
+        ),
+        (cells._iterations, {"verdict": "matches"}, "matches", "same digits"),
+        (cells._iterations, {"verdict": "differs"}, "differs", "clocks"),
+        (cells._randomising, {"within_jointly": "inside"}, "explained", "published sampling"),
+        (cells._randomising, {"within_jointly": "outside"}, "differs", "outside"),
+        (cells._retraining, {"in_range": "inside"}, "explained", "over ties"),
+        (cells._retraining, {"in_float32_range": "inside"}, "explained", "float32"),
+        (cells._retraining, {"within_jointly": "inside"}, "explained", "other orders"),
+        (cells._retraining, {"within_jointly": "outside"}, "differs", "other orders"),
+        (cells._retraining, {}, "differs", "over ties"),
+    ],
+)
+def test_outcomes(judge, entries, outcome, why):
+    _, found, reason = judge(row(**entries))
+    assert found == outcome
+    assert why in reason
+
+
+def test_models_that_are_not_the_authors_explain_nothing(shared_data):
+    subjects = authors_subjects(shared_data, kinds=["Single"], datasets=["wine"])
+    results = {"agreement": agreement.run(agreement.Config(), subjects)}
+    found = cells.run(cells.Config(authors_models=False), results)
+    assert {row["why"] for row in found.records() if row["outcome"] == "differs"} == {
+        "the model was trained anew"
+    }
+    assert not found.where(outcome="explained")
+
+
+# ---- the page ------------------------------------------------------------------------------------
+
+
+def test_where_sampling_wins_is_said_plainly():
+    rows = [
+        {"kind": "Bigger", "seconds": 1.0, "seconds_10": 0.5, "seconds_1": 2.0},
+        {"kind": "Bigger", "seconds": 1.0, "seconds_10": 3.0, "seconds_1": None},
+        {"kind": "Single", "seconds": 1.0, "seconds_10": 0.5, "seconds_1": 0.9},
+    ]
+    said = where_sampling_wins(rows)
+    assert "10 %, sampling is faster in 1 of 2 cases with Bigger models and 1 of 1 cases with Single" in said
+    assert "1 %, sampling is faster in 0 of 2 cases with Bigger models and 1 of 1" in said
+
+
+def test_the_page_says_what_came_out(shared_data, tmp_path):
+    plan = Plan(out=tmp_path, what="agreement", data_dir=shared_data, quick=True)
+    found = reproduce(plan)
+    markdown, html = write_pages(found)
+    text = markdown.read_text()
+    assert "| Table 2: rows with the same k most important features as SHAP | 54 | 33 | 21 | 0 | 0 |" in text
+    assert "| Bigger, Red Wine Quality | 0.1 | 1 | 0.131 | 0.131 |" in text
+    assert "inside the range over ties" in html.read_text()
+    lines = list(summary_lines(found))
+    assert any("54 printed cells: 33 matches, 21 explained" in line for line in lines)
+    assert lines[-1].startswith("Left out: most pairs")
+    again = write_pages(Reproduction(plan, found.results, found.subjects, found.left_out))
+    assert again == (markdown, html)
+    assert markdown.read_text() == text
+
+
+@pytest.mark.skipif(not hasattr(os, "openpty"), reason="needs a terminal")
+def test_progress_is_shown_on_a_terminal(nowhere):
+    import pty
+
+    leader, follower = pty.openpty()
+    arguments = command("agreement", "--quick", "--out", nowhere / "out")
+    with subprocess.Popen(arguments, stdout=subprocess.DEVNULL, stderr=follower) as running:
+        os.close(follower)
+        seen = b""
+        while True:
+            try:
+                part = os.read(leader, 4096)
+            except OSError:  # the other end is closed
+                break
+            if not part:
+                break
+            seen += part
+        assert running.wait() == 0
+    os.close(leader)
+    assert b"remaining" in seen
+    assert b"agreement, Bigger diabetes" in seen
