@@ -182,6 +182,23 @@ def test_estimates_are_means_over_perturbed_rows(tiny, by_definition):
     assert (by_definition[..., -1] > 0).mean() > 0.8  # something was compared
 
 
+def test_rows_are_rounded_as_the_model_rounds_them(tiny):
+    """A value just below a threshold, and equal to it in float32, is not below it."""
+    node = int(tiny.ensemble.root[0])
+    q, t = int(tiny.ensemble.feature[node]), float(tiny.ensemble.threshold[node])
+    X = np.array([tiny.X[0], tiny.X[0]])
+    X[:, q] = t, np.nextafter(t, -np.inf)
+    masks = np.array([[j != q for j in range(D)]] * 2)
+    explainers = [Explainer(tiny.ensemble, Normal(0.3))]
+    at, below = (
+        precision.gaps(explainers, Pairs(X[i : i + 1], masks[:1], (0,)), 0, CONFIG.iterations)
+        for i in range(2)
+    )
+    assert at.tolist() == below.tolist()
+    lower = replace(tiny.ensemble, row_dtype=np.float64)  # where the difference matters
+    assert lower.predict(X)[0] != lower.predict(X)[1]
+
+
 def test_the_error_is_the_sum_of_differences_over_the_sum_of_gaps(tiny, table, by_definition):
     pairs = draw_pairs(tiny, CONFIG.n_pairs, CONFIG.seed)
     assert table.columns == precision.COLUMNS

@@ -22,13 +22,15 @@ from predgap.experiments.subjects import Subject, authors_subjects
 from strategies import Split, ensemble_of, random_ensemble
 
 D = 4
-DEPTH = 3
 CONFIG = Config(scales=(0.1, 1.0), n_pairs=30)
 
 
 def float32_model(seed: int) -> Ensemble:
-    """Thresholds and leaves that float32 can hold, and rows rounded to it, as XGBoost has them."""
-    grown = random_ensemble(np.random.default_rng(seed), n_trees=5, depth=DEPTH, n_features=D)
+    """Thresholds and leaves that float32 can hold, and rows rounded to it, as XGBoost has them.
+
+    The last feature is not used: some gaps are 0.
+    """
+    grown = random_ensemble(np.random.default_rng(seed), n_trees=5, depth=3, n_features=D, used=range(D - 1))
     return replace(
         grown,
         threshold=np.float32(grown.threshold),
@@ -53,7 +55,7 @@ def tiny() -> Subject:
     """Half of the values equal a threshold."""
     ensemble, rng = float32_model(0), np.random.default_rng(1)
     X = rng.normal(size=(9, D))
-    for j in range(D):
+    for j in range(D - 1):
         cuts = ensemble.threshold[ensemble.feature == j]
         chosen = rng.random(len(X)) < 0.5
         X[chosen, j] = rng.choice(cuts, chosen.sum())
@@ -124,15 +126,10 @@ def size(ensemble: Ensemble, X: np.ndarray) -> np.ndarray:
     return (np.abs(ensemble.predict(X) - ensemble.bias[0]) + sum(largest)) ** 2
 
 
-def tolerance(ensemble: Ensemble, eps: float) -> float:
-    """Roundings to allow for, as a share of `size`.
-
-    N terms added one by one in N steps, whose errors of eps / 2 are as good as random: √N of them. A term
-    has 2 · depth factors, each with some 4 roundings of its own: a tail of a few eps, a difference, a
-    quotient and a product.
-    """
-    n = int((ensemble.feature == LEAF).sum())
-    return eps / 2 * (np.sqrt(n * n + n) + 4 * 2 * DEPTH)
+ROUNDINGS = 4
+"""Errors to allow for, in eps of `size`: 40 leaves make 1,640 terms, added one by one. Errors of eps / 2 of a
+partial sum and of random sign come to 20 eps of it; as terms of either sign cancel, partial sums are well
+below a fifth of `size`. The few roundings within a term are lost in these."""
 
 
 def problems(tiny: Subject) -> list[tuple[np.ndarray, np.ndarray, float]]:
@@ -143,31 +140,30 @@ def problems(tiny: Subject) -> list[tuple[np.ndarray, np.ndarray, float]]:
 
 @pytest.mark.parametrize("real", [np.float32, np.float64])
 def test_algorithm_1_is_its_definition(tiny, real):
-    allowed = tolerance(tiny.ensemble, np.finfo(real).eps)
+    assert np.sum(tiny.ensemble.feature == LEAF) == 40
     for x, mask, scale in problems(tiny):
         explainer = Explainer(tiny.ensemble, Normal(scale))
         (found,) = algorithm1_gap(explainer, x[None], mask[None], float32=real is np.float32)
         expected = by_definition(tiny.ensemble, x, mask, scale, real)
-        assert abs(found - float(expected)) < allowed * size(tiny.ensemble, x[None])[0]
+        error = abs(found - float(expected)) / size(tiny.ensemble, x[None])[0]
+        assert error < ROUNDINGS * np.finfo(real).eps
 
 
 def test_float32_is_float64_with_larger_rounding_errors():
-    worst, exact = [], 0
+    errors, exact = [], 0
     for seed in range(4):
         ensemble, rng = float32_model(seed), np.random.default_rng(seed)
         X, masks = rng.normal(size=(200, D)), rng.random((200, D)) < 0.6
-        allowed = size(ensemble, X) * tolerance(ensemble, np.finfo(np.float32).eps)
         for scale in (0.1, 1.0):
             explainer = Explainer(ensemble, Normal(scale))
             single, double = (algorithm1_gap(explainer, X, masks, float32=narrow) for narrow in (True, False))
-            worst.append(np.max(np.abs(single - double) / allowed))
+            errors.append(np.max(np.abs(single - double) / size(ensemble, X)) / np.finfo(np.float32).eps)
             exact += np.sum(single == double)
             np.testing.assert_array_equal(single, np.float32(single))
             assert (double != np.float32(double)).mean() > 0.5
             assert np.abs(double - explainer.gap(X, masks)).max() < 1e-12
-    assert max(worst) < 1
-    assert max(worst) > 0.01  # the allowance is not idle
-    assert exact < 0.2 * 8 * 200  # rows that nothing moves have gaps of 0 in both
+    assert 0.1 < min(errors) <= max(errors) < ROUNDINGS
+    assert exact < 0.1 * 8 * 200  # rows that nothing moves have gaps of 0 in both
 
 
 def test_every_row_has_its_own_subset_and_answer(tiny):
@@ -260,7 +256,7 @@ def test_rows_are_those_of_the_pairs(tiny, table):
         assert tuple(row[name] for name in names) == shares(exact, gaps, CONFIG.tolerance)
         small = [0 < y < 1e-6 * f**2 for y, f in zip(exact, c, strict=True)]
         assert row["small"] == pytest.approx(np.mean(small), rel=1e-12)
-        assert row["n_positive"] == sum(y > 0 for y in exact)
+        assert row["n_positive"] == sum(y > 0 for y in exact) < 30
         assert row["n_pairs"] == 30
         assert (row["kind"], row["dataset"]) == ("Bigger", "wine")
 
@@ -336,5 +332,15 @@ def test_float32_loses_small_gaps_of_the_papers_models(authors):
     assert narrow["nmae"] < 1e-4
     assert narrow["wrong"] > 0.05
     assert narrow["negative"] > 0
-    assert wide["wrong"] == wide["negative"] == 0
-    assert result.where(scale=1.0, arithmetic="float32")[0]["wrong"] < 0.01
+    assert wide["wrong"] < 0.4 * narrow["wrong"]  # some gaps are too small even for float64
+    assert result.where(scale=1.0, arithmetic="float32")[0]["wrong"] < 0.5 * narrow["wrong"]
+
+
+def test_a_fifth_of_the_gaps_of_single_trees_is_lost(authors):
+    """They come out as exactly 0 in float32, and many of them in float64 too."""
+    singles = [subject for subject in authors.values() if subject.kind == "Single"]
+    for row in stability.run(Config(scales=(0.1,), n_pairs=1000), singles).records():
+        low, high = (0.16, 0.24) if row["arithmetic"] == "float32" else (0.09, 0.15)
+        assert low < row["zero"] < high
+        assert row["wrong"] > row["zero"]
+        assert row["nmae"] < 1e-6

@@ -342,7 +342,7 @@ def write_whole(path: Path, content: bytes) -> None:
     """The file appears complete or not at all."""
     beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        with beside.open("xb") as file:
+        with beside.open("wb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())

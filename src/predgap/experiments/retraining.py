@@ -29,9 +29,9 @@ from __future__ import annotations
 
 import hashlib
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -85,9 +85,9 @@ PUBLISHED_SETTINGS: Final[Mapping[tuple[str, str], Settings]] = MappingProxyType
 """How the authors' models were trained.
 
 Trained like this, with seed 42, on the authors' rows in their order, XGBoost gives their wine and telemetry
-models again, the same in every split, and nearly bit for bit in every leaf. The order of the housing rows is
-not known, but the saved trees tell: the numbers of rows that they were grown from are those of subsample 0.01
-and seed 42, and the leaves of the first one are sums of labels for eta 0.1 only.
+models again, bit for bit. The order of the housing rows is not known, but the saved trees tell: the numbers
+of rows that they were grown from are those of subsample 0.01 and seed 42, and the leaves of the first one
+belong to sums of labels only if eta is 0.1.
 """
 
 PUBLISHED_SEED: Final = 42
@@ -155,11 +155,11 @@ def run(
         on from there, to the same numbers.
     """
     chosen = tuple(subjects)
-    plans = {subject.name: list(_protocols(config, subject, n_jobs)) for subject in chosen}
-    fits = _Fits(n_jobs, cache, progress, sum(p.n_models for plan in plans.values() for p in plan))
+    plans = [list(_protocols(config, subject, n_jobs)) for subject in chosen]
+    fits = _Fits(n_jobs, cache, progress, sum(protocol.n_models for plan in plans for protocol in plan))
     parts = (
-        (name, (row for protocol in plan for row in _rows(config, protocol, fits.errors(protocol))))
-        for name, plan in plans.items()
+        (subject.name, (row for protocol in plan for row in _rows(config, protocol, fits.errors(protocol))))
+        for subject, plan in zip(chosen, plans, strict=True)
     )
     return collected("retraining", COLUMNS, config, parts, all_files(chosen))
 
@@ -315,22 +315,23 @@ class _Fits:
         self.done = 0
 
     def errors(self, protocol: _Protocol) -> _Errors:
-        subsets, key = protocol.subsets, _key(protocol)
+        subsets, y = protocol.subsets, protocol.subject.y
         jobs = [(subset, once) for subset in subsets for once in protocol.rounds]
+        data = _sha256(protocol.training.X, protocol.training.y, protocol.subject.X)
 
         def predictions(job: tuple[BoolArray, _Round]) -> FloatArray:
-            return remembered(self.cache, key(*job), lambda: _predictions(protocol, *job))
+            return remembered(self.cache, _key(protocol, data, *job), lambda: _predictions(protocol, *job))
 
-        n, found = len(protocol.subject.y), list[FloatArray]()
+        found = list[FloatArray]()
         pool = ThreadPoolExecutor(self.n_threads)
         try:
             for array in pool.map(predictions, jobs):
-                found.append((array - protocol.subject.y) ** 2)
+                found.append((array - y) ** 2)
                 self._tell()
         finally:
             pool.shutdown(cancel_futures=True)
         number = {subset.tobytes(): i for i, subset in enumerate(subsets)}
-        return _Errors(number, np.reshape(found, (len(subsets), len(protocol.rounds), n)))
+        return _Errors(number, np.reshape(found, (len(subsets), len(protocol.rounds), len(y))))
 
     def _tell(self) -> None:
         self.done += 1
@@ -364,31 +365,26 @@ def _parameters(settings: Settings, seed: int) -> dict[str, Any]:
     }
 
 
-def _key(protocol: _Protocol) -> Callable[[BoolArray, _Round], dict[str, Any]]:
-    """Gives all that the predictions of one model depend on."""
+def _key(protocol: _Protocol, data: str, removed: BoolArray, once: _Round) -> dict[str, Any]:
+    """All that the predictions of a model depend on; `data` is the SHA-256 of all rows."""
     import xgboost
 
-    training, X = protocol.training, protocol.subject.X
-    shared = {
+    return {
         "experiment": "retraining",
-        "training": [_sha256(training.X), _sha256(training.y)],
-        "rows": _sha256(X),
-        "settings": asdict(protocol.settings),
+        "data": data,
+        "order": None if once.order is None else _sha256(once.order),
+        "removed": np.flatnonzero(removed).tolist(),
+        "parameters": _parameters(protocol.settings, once.seed),
+        "trees": protocol.settings.trees,
         "xgboost": xgboost.__version__,
     }
-    orders = {id(once): None if once.order is None else _sha256(once.order) for once in protocol.rounds}
-
-    def key(removed: BoolArray, once: _Round) -> dict[str, Any]:
-        features = np.flatnonzero(removed).tolist()
-        parameters = _parameters(protocol.settings, once.seed)
-        return shared | {"order": orders[id(once)], "parameters": parameters, "removed": features}
-
-    return key
 
 
-def _sha256(array: NDArray[Any]) -> str:
-    whole = np.ascontiguousarray(array)
-    return hashlib.sha256(f"{whole.dtype.str} {whole.shape}".encode() + whole.tobytes()).hexdigest()
+def _sha256(*arrays: NDArray[Any]) -> str:
+    content = hashlib.sha256()
+    for array in map(np.ascontiguousarray, arrays):
+        content.update(f"{array.dtype.str} {array.shape}".encode() + array.tobytes())
+    return content.hexdigest()
 
 
 # ---- rows of the table ---------------------------------------------------------------------------
