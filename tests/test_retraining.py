@@ -30,17 +30,21 @@ def rows_of(rng: np.random.Generator, n: int) -> tuple[np.ndarray, np.ndarray]:
     return X, y + rng.normal(scale=0.2, size=n)
 
 
+def save_model(path: Path, training: Training, trees: int) -> Path:
+    rows = xgboost.DMatrix(training.X, training.y, nthread=1)
+    xgboost.train({"max_depth": 3, "eta": 0.5, "seed": 0, "nthread": 1}, rows, trees).save_model(path)
+    return path
+
+
 @pytest.fixture(scope="module")
 def tiny(tmp_path_factory) -> Subject:
     """Named as one of the paper's, so that there are cells to compare with."""
-    path: Path = tmp_path_factory.mktemp("models") / "tiny.json"
     rng = np.random.default_rng(0)
-    X, y = rows_of(rng, N_TRAIN)
-    parameters = {"max_depth": 3, "eta": 0.5, "seed": 0, "nthread": 1}
-    xgboost.train(parameters, xgboost.DMatrix(X, y, nthread=1), 6).save_model(path)
+    training = Training(*rows_of(rng, N_TRAIN))
     test, labels = rows_of(rng, N_TEST)
     test[:2] += 60  # no noise crosses a threshold: all gaps are tied
-    return read_subject("Bigger", "wine", path, test, labels, training=Training(X, y))
+    model = save_model(tmp_path_factory.mktemp("models") / "tiny.json", training, 6)
+    return read_subject("Bigger", "wine", model, test, labels, training=training)
 
 
 @pytest.fixture(scope="module")
@@ -137,25 +141,33 @@ def test_where_the_order_of_rows_is_not_known_random_ones_are_tried(shuffled):
         assert row["training_sd"] == pytest.approx(np.std(rmse, ddof=1), rel=1e-9)
 
 
-def test_ranges_are_those_over_all_ways_to_break_ties(tiny, table):
-    """Row by row, over every combination of the rows' subsets."""
-    tolerance = float32_tolerance(tiny.ensemble, tiny.X)
-    for scale, k in itertools.product(CONFIG.scales, CONFIG.places):
-        explainer = Explainer(tiny.ensemble, Normal(scale))
-        step = list(steps(explainer, tiny.X, explainer.rank(tiny.X), tolerance, k))[-1]
+@pytest.mark.parametrize("which", ["tiny", "shuffled"])
+def test_ranges_are_those_over_all_ways_to_break_ties(which, request):
+    """Over every combination of the rows' subsets, in each training on its own."""
+    subject, config = request.getfixturevalue(which), replace(CONFIG, n_orders=2)
+    tolerance = float32_tolerance(subject.ensemble, subject.X)
+    rounds = retraining._orders(config, subject, subject.training)
+    table = retraining.run(config, [subject])
+
+    def errors(i: int, masks: np.ndarray, order) -> list[float]:
+        answers = [answer(subject, np.flatnonzero(mask), i, 0.2, 0.8, 32, 42, order) for mask in masks]
+        return [(one - subject.y[i]) ** 2 for one in answers]
+
+    for scale, k in itertools.product(config.scales, config.places):
+        explainer = Explainer(subject.ensemble, Normal(scale))
+        step = list(steps(explainer, subject.X, explainer.rank(subject.X), tolerance, k))[-1]
         (row,) = table.where(protocol="as published", scale=scale, k=k)
         for kept, suffix in ((step.exact, ""), (np.ones(len(step.row), dtype=bool), "_float32")):
-            ways = [
-                [
-                    (answer(tiny, np.flatnonzero(mask), i, 0.2, 0.8, 32, 42) - tiny.y[i]) ** 2
-                    for mask in step.subset[(step.row == i) & kept]
-                ]
-                for i in range(N_TEST)
-            ]
-            assert max(map(len, ways)) > 1
-            every = [np.sqrt(np.mean(way)) for way in itertools.product(*ways)]
-            assert row[f"lowest{suffix}"] == pytest.approx(min(every), rel=1e-12)
-            assert row[f"highest{suffix}"] == pytest.approx(max(every), rel=1e-12)
+            subsets = [step.subset[(step.row == i) & kept] for i in range(N_TEST)]
+            assert max(map(len, subsets)) > 1
+            lowest, highest = [], []
+            for once in rounds:
+                ways = [errors(i, masks, once.order) for i, masks in enumerate(subsets)]
+                every = [np.sqrt(np.mean(way)) for way in itertools.product(*ways)]
+                lowest.append(min(every))
+                highest.append(max(every))
+            assert row[f"lowest{suffix}"] == pytest.approx(np.mean(lowest), rel=1e-12)
+            assert row[f"highest{suffix}"] == pytest.approx(np.mean(highest), rel=1e-12)
         assert row["lowest"] <= row["rmse"] <= row["highest"]
         assert row["lowest"] < row["highest"]
     for row in table.records():
@@ -277,7 +289,7 @@ def test_a_run_that_was_stopped_goes_on(tiny, table, tmp_path, monkeypatch):
     assert trained.n == totals[0] + 2
 
 
-def test_models_of_something_else_are_not_taken(tiny, tmp_path, monkeypatch):
+def test_models_of_something_else_are_not_taken(tiny, shuffled, tmp_path, monkeypatch):
     """One folder for all: what is trained is what would be without a folder."""
     trained = Trainings(monkeypatch)
     config = replace(CONFIG, places=(1,), scales=(1.0,), n_seeds=1)
@@ -286,13 +298,18 @@ def test_models_of_something_else_are_not_taken(tiny, tmp_path, monkeypatch):
     others = [
         replace(one, training=Training(*rows)) for rows in ((X + 1e-3, y), (X, y + 1), (X[::-1], y[::-1]))
     ]
-    cases = [(config, subject) for subject in (one, *others, replace(one, X=tiny.X + 1e-3))]
+    bigger = save_model(tmp_path / "bigger.json", tiny.training, 7)
+    others += [
+        replace(one, X=tiny.X + 1e-3),
+        read_subject("Bigger", "own", bigger, tiny.X, tiny.y, training=one.training),
+    ]
+    cases = [(config, subject) for subject in (one, *others, shuffled)]
     changes = ({"eta": 0.3}, {"max_depth": 1}, {"subsample": 0.5}, {"seed": 1})
     cases += [(replace(config, **change), one) for change in changes]
     for settings, subject in cases:
         counts, before = [], trained.n
         results = []
-        for folder in (None, tmp_path):
+        for folder in (None, tmp_path / "kept"):
             results.append(retraining.run(settings, [subject], cache=folder).rows)
             counts.append(trained.n - before)
             before = trained.n

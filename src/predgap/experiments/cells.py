@@ -160,9 +160,10 @@ def _randomising(row: Row) -> Judged:
 
 
 def _retraining(row: Row) -> Judged:
-    outcome, why = _over_ties(row)
-    if outcome == "differs" and row["within_jointly"] == "inside":
-        outcome, why = "explained", "within what other orders of the training rows give"
-    elif outcome == "differs" and row["within_jointly"] is not None:
-        why = "outside what other orders of the training rows give"
-    return row["rmse"], outcome, why
+    if row["verdict"] == "matches":
+        return row["rmse"], "matches", SAME
+    if row["n_trainings"] == 1:
+        return (row["rmse"], *_over_ties(row))
+    if row["within_jointly"] == "inside":
+        return row["rmse"], "explained", "within what other orders of the training rows give"
+    return row["rmse"], "differs", "outside what other orders of the training rows give"

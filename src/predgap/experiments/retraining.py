@@ -22,7 +22,8 @@ A published cell is judged by its digits (`verdict`), and as one more training: 
 `within_jointly` whether it lies in the wider one that should hold for all cells of a subject at once
 (Šidák). Both allow for the rounding of the printed number. Cells as published also have the range over all
 ways to break greedy's ties, see `predgap.experiments.ties`: `lowest` and `highest` for exact ties,
-`lowest_float32` and `highest_float32` for gaps that the paper's float32 could not tell apart.
+`lowest_float32` and `highest_float32` for gaps that the paper's float32 could not tell apart; with several
+trainings, the means of each one's.
 """
 
 from __future__ import annotations
