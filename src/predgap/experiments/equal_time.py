@@ -154,9 +154,10 @@ def line(curve: Mapping[int | None, float]) -> Line:
     counts = sorted(n for n in curve if n is not None)
     first, last = counts[0], counts[-1]
     slope = (curve[last] - curve[first]) / (last - first)
-    if slope <= 0:  # noise is all there is
+    start = curve[first] - slope * first
+    if slope <= 0 or start < 0:  # noise
         return Line(0.0, curve[last] / last)
-    return Line(max(0.0, curve[first] - slope * first), slope)
+    return Line(start, slope)
 
 
 def matched(seconds: float, time: Line) -> tuple[int, int]:
