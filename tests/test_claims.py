@@ -20,7 +20,8 @@ from predgap.experiments import (
     retraining,
     stability,
 )
-from predgap.experiments.claims import CLAIMS, Tally
+from predgap.experiments.claims import CLAIMS
+from predgap.experiments.claims.judging import NothingToJudgeError, Tally
 from predgap.experiments.clocks import ALGORITHM_1, ALGORITHM_1_FLOAT32, EXACT, TOGETHER
 from predgap.experiments.results import Result
 from predgap.experiments.subjects import authors_subjects
@@ -620,7 +621,7 @@ def test_sentences_are_sentences():
 
 
 def test_a_verdict_needs_a_case():
-    with pytest.raises(claims._NothingToJudgeError):
+    with pytest.raises(NothingToJudgeError):
         Tally.of([]).verdict()
 
 

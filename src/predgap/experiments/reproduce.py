@@ -72,19 +72,20 @@ def reproduce(plan: Plan, tell: Tell | None = None) -> Reproduction:
         results[study.experiment] = merged(
             [_part(plan, study, subject, clock) for subject in some], study.config
         )
-    results |= _conclusions(plan, results)
+    results |= _conclusions(results)
     for result in results.values():
         result.save(plan.out / "results")
     return Reproduction(plan, results, chosen, left_out)
 
 
-def _conclusions(plan: Plan, results: Mapping[str, Result]) -> dict[str, Result]:
+def _conclusions(results: Mapping[str, Result]) -> dict[str, Result]:
     """What follows from the results: Table 1, the verdicts on sentences and on cells."""
     found = dict(results)
     if "precision" in results:
         found["equal-time"] = equal_time.run(equal_time.Config(), results["precision"], results["clocks"])
-    found["claims"] = claims.run(found)
-    found["cells"] = cells.run(cells.Config(authors_models=plan.models == "authors"), found)
+    theirs = TRAINING not in results
+    found["claims"] = claims.run(found, authors_models=theirs)
+    found["cells"] = cells.run(cells.Config(authors_models=theirs), found)
     return found
 
 
