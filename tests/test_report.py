@@ -96,12 +96,15 @@ def test_markdown_escapes_what_would_be_markup():
     markdown = to_markdown(Page("t", (Paragraph(EVIL),)))
     for mark in "`*_[]<>|#!&$":
         assert not re.search(rf"(?<!\\){re.escape(mark)}", markdown.split("\n", 1)[1]), mark
-    assert to_markdown(Page("t", (Paragraph("- a"), Paragraph("1. b")))) == "# t\n\n\\- a\n\n\\1. b\n"
+    blocks = tuple(Paragraph(text) for text in ("- a", "1. b", "---", "    c", "2) d", "3 e"))
+    assert to_markdown(Page("t", blocks)).split("\n\n")[1:] == [
+        *("\\- a", "1\\. b", "\\---", "c", "2\\) d", "3 e\n")
+    ]
 
 
 def test_markdown_names_figures_and_aligns_numbers():
-    markdown = to_markdown(page("plain"), "pictures")
-    assert "![plain](pictures/figure.svg)" in markdown
+    markdown = to_markdown(page("plain"))
+    assert "![plain](figures/figure.svg)" in markdown
     assert "| --- | ---: |" in markdown
     assert page("plain").figures() == (Figure("figure", SVG, "plain"),)
 

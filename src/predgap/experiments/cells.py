@@ -5,7 +5,7 @@ A row per printed cell: what was recomputed with the protocol of the table, and 
 - "matches": the same digits;
 - "explained": other digits, for a reason that is measured: ties that may be broken either way, or sampling;
 - "differs": other digits, and `why`, as far as it is known;
-- "not run": the run left it out.
+- "not recomputed": the run left it out, or something that it needs is not known.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from predgap.experiments.pgi import DESCRIBED, PUBLISHED
 from predgap.experiments.published import Cell, cells, printed
 from predgap.experiments.results import Result, Value, collected
 
-Outcome = Literal["matches", "explained", "differs", "not run"]
+Outcome = Literal["matches", "explained", "differs", "not recomputed"]
 Judged = tuple[float | None, Outcome, str]  # recomputed, outcome, why
 
 COLUMNS: Final = (
@@ -28,7 +28,7 @@ COLUMNS: Final = (
 )
 
 SAME: Final = "the same digits"
-_NOT_RUN: Final[Judged] = (None, "not run", "left out of this run")
+_LEFT_OUT: Final[Judged] = (None, "not recomputed", "left out of this run")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,7 +100,7 @@ def _judged(cell: Cell, index: Mapping[str, _Index]) -> Judged:
             judge = _randomising if name == "randomising" else _retraining
             key = (PUBLISHED, *where, cell.scale, cell.k)
             if name in index and key not in index[name] and (DESCRIBED, *key[1:]) in index[name]:
-                return None, "differs", "the authors' training rows are not known in their order"
+                return None, "not recomputed", "the authors' training rows are not known in their order"
             return _found(index, name, key, judge)
 
 
@@ -111,7 +111,7 @@ def _found(
     index: Mapping[str, _Index], name: str, key: tuple[Value, ...], judge: Callable[[Row], Judged]
 ) -> Judged:
     row = index.get(name, {}).get(key)
-    return _NOT_RUN if row is None else judge(row)
+    return _LEFT_OUT if row is None else judge(row)
 
 
 # ---- one table each ------------------------------------------------------------------------------
@@ -120,10 +120,10 @@ def _found(
 def _precision(row: Row) -> Judged:
     if row["verdict"] == "matches":
         return row["nmae"], "matches", SAME
-    if row["within"] == "inside":
-        return row["nmae"], "explained", "within sampling error: other pairs, other draws"
     if (row["kind"], row["dataset"]) == ("Single", "telemetry"):
         return row["nmae"], "differs", "the printed rows are those of a model that was not published"
+    if row["within"] == "inside":
+        return row["nmae"], "explained", "within sampling error: other pairs, other draws"
     return row["nmae"], "differs", "outside the sampling error of both"
 
 
@@ -144,6 +144,8 @@ def _pgi(row: Row) -> Judged:
 def _over_ties(row: Row) -> tuple[Outcome, str]:
     if row["verdict"] == "matches":
         return "matches", SAME
+    if row["in_range"] is None:  # SHAP has no ties to speak of
+        return "differs", "other digits"
     if row["in_range"] == "inside":
         return "explained", "inside the range over ties"
     if row["in_float32_range"] == "inside":

@@ -7,7 +7,7 @@ that take turns:
 - "exact": a call of `Explainer.gap` for each pair; "exact, together": one call for all pairs;
 - "algorithm 1" and "algorithm 1, float32": the paper's algorithm, one call for all pairs;
 - "mc", "halton", "sobol": a call for each pair that draws the points and evaluates the ensemble at them, at
-  some numbers of iterations; in between, time is a straight line;
+  few and at many iterations; time is a straight line through them;
 - "evaluation": the same without the drawing.
 
 All numbers of this table are timings: they differ from run to run.
@@ -15,15 +15,18 @@ All numbers of this table are timings: they differ from run to run.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import platform
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from time import perf_counter
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from predgap import _core
 from predgap.errors import PredgapError
 from predgap.experiments.algorithm1 import algorithm1_gap
 from predgap.experiments.pairs import Pairs, draw_pairs
@@ -33,6 +36,7 @@ from predgap.experiments.results import Progress, Result, Value, collected
 from predgap.experiments.subjects import Subject, all_files
 from predgap.explainer import Explainer
 from predgap.noise import Normal
+from predgap.text import printable
 
 FloatArray = NDArray[np.float64]
 
@@ -42,7 +46,7 @@ EVALUATION: Final = "evaluation"
 ALGORITHM_1: Final = "algorithm 1"
 ALGORITHM_1_FLOAT32: Final = "algorithm 1, float32"
 
-COLUMNS: Final = ("kind", "dataset", "scale", "method", "iterations", "n_pairs", "seconds")
+COLUMNS: Final = ("kind", "dataset", "scale", "method", "iterations", "n_pairs", "seconds", "machine")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +55,7 @@ class Config:
 
     scales: tuple[float, ...] = SCALES
     n_pairs: int = 200
-    iterations: tuple[int, ...] = (100, 1000, 10000)
+    iterations: tuple[int, ...] = (100, 10000)
     repeats: int = 3
     seed: int = 0
 
@@ -98,7 +102,18 @@ def _rows(config: Config, subject: Subject, tell: Callable[[], None]) -> Iterato
             tell()
         for (method, iterations), least in seconds.items():
             where = (subject.kind, subject.dataset, scale, method, iterations)
-            yield (*where, len(pairs), least / len(pairs))
+            yield (*where, len(pairs), least / len(pairs), machine())
+
+
+def machine() -> str:
+    """The processor, and the instruction set that the kernels use."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(errors="replace").splitlines()
+    except OSError:  # not Linux
+        lines = []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    name = names[0] if names else platform.processor() or platform.machine()
+    return f"{printable(name)}, {_core.instruction_set()}"
 
 
 def _seconds(do: Callable[[], object]) -> float:
@@ -117,23 +132,20 @@ def _work(
     yield (ALGORITHM_1, None), lambda: algorithm1_gap(explainer, X, masks, float32=False)
     yield (ALGORITHM_1_FLOAT32, None), lambda: algorithm1_gap(explainer, X, masks, float32=True)
     for n in config.iterations:
-        for method in METHODS:
-            yield (method, n), partial(_sample, explainer, pairs, partial(_drawn, method, pairs, n=n))
+        for use, method in enumerate(METHODS):
+            draw = partial(_drawn, method, n, pairs.stream(0, use))  # one stream: making it takes time
+            yield (method, n), partial(_sample, explainer, pairs, draw)
         ready = {k: np.random.default_rng(config.seed).random((n, k)) for k in range(1, X.shape[1] + 1)}
-        yield (EVALUATION, n), partial(_sample, explainer, pairs, partial(_ready, ready))
+        yield (EVALUATION, n), partial(_sample, explainer, pairs, ready.__getitem__)
 
 
-def _sample(explainer: Explainer, pairs: Pairs, points: Callable[[int, int], FloatArray]) -> None:
-    """Estimate the gap of each pair; `points(pair, k)` gives its points (n, k)."""
+def _sample(explainer: Explainer, pairs: Pairs, points: Callable[[int], FloatArray]) -> None:
+    """Estimate the gap of each pair; `points(k)` gives its points (n, k)."""
     rows = explainer.ensemble.cast(pairs.X)
     for pair, mask in enumerate(pairs.masks):
-        cube = points(pair, int(mask.sum()))[None]
+        cube = points(int(mask.sum()))[None]
         explainer._engine.sample(rows[pair : pair + 1], mask, cube, np.array([cube.shape[1]]))
 
 
-def _drawn(method: str, pairs: Pairs, pair: int, k: int, *, n: int) -> FloatArray:
-    return draw_points(method, k, n, pairs.stream(pair, METHODS.index(method)))
-
-
-def _ready(points: Mapping[int, FloatArray], pair: int, k: int) -> FloatArray:
-    return points[k]
+def _drawn(method: str, n: int, rng: np.random.Generator, k: int) -> FloatArray:
+    return draw_points(method, k, n, rng)

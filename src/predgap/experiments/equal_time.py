@@ -1,16 +1,14 @@
 """What error does sampling have in the time of an exact gap? (Table 1 of the paper.)
 
-The errors come from `predgap.experiments.precision`, the times from `predgap.experiments.clocks`. For each
-subject, σ and sampling method, and for each clock that gives the time t of an exact gap:
+The errors come from `predgap.experiments.precision`, the times from `predgap.experiments.clocks`. Exact and
+sampled gaps are timed alike, see `charged`: both with a call for each pair; or both without what calls cost.
+For each subject, σ and sampling method, and for each clock that gives the time t of an exact gap:
 
 - the paper's table: of its 13 numbers of iterations, the "first slower" than t (the rule behind the printed
-  numbers; the largest if none is) and the "closest" to t (the rule in the text), with the NMAE of sampling
-  there. Time is that of a call that draws its own points;
-- `affordable`: how many samples can be had in time t, and `nmae`, the error they have, interpolated. Next to
-  exact gaps that are computed together, sampling is not charged for its calls, nor, if quasi-random, for
-  drawing, as rows can share points: that is the least it can cost;
-- `seconds_10`, `seconds_1`: the time that sampling needs for an NMAE of 10 % and 1 %, charged likewise;
-  None if 35,000 samples do not get there. Where they are below `seconds`, sampling wins for who can live with
+  numbers; the largest if none is) and the "closest" to t (the rule in the text), with the NMAE there;
+- `affordable`: how many samples can be had in time t, and `nmae`, the error they have, interpolated;
+- `seconds_10`, `seconds_1`: the time that sampling needs for an NMAE of 10 % and 1 %; None if the most
+  samples of `precision` do not get there. Where they are below `seconds`, sampling wins for who can live with
   such an error.
 """
 
@@ -87,9 +85,9 @@ def _row(
     model: tuple[Value, ...], clock: str, method: str, errors: _Curve, times: Mapping[str, _Curve]
 ) -> tuple[Value, ...]:
     seconds = times[clock][None]
-    call, least = line(times[method]), charged(times, clock, method)
-    first, closest = matched(seconds, call)
-    affordable = least.count(seconds)
+    time = charged(times, clock, method)
+    first, closest = matched(seconds, time)
+    affordable = time.count(seconds)
     text = None
     if method != "sobol":
         kind, dataset, scale = model
@@ -103,17 +101,21 @@ def _row(
         )
     return (
         *(*model, clock, method, seconds, affordable, interpolated(errors, affordable)),
-        *(None if n is None else least(n) for n in (needed(errors, 0.1), needed(errors, 0.01))),
+        *(None if n is None else time(n) for n in (needed(errors, 0.1), needed(errors, 0.01))),
         *(first, errors.get(first), closest, errors.get(closest)),
         *(text, None if text is None else judge(text, first)),
     )
 
 
 def charged(times: Mapping[str, _Curve], clock: str, method: str) -> Line:
-    """The time of sampling that is set beside an exact clock."""
-    if clock != TOGETHER:
+    """The time of sampling that is set beside an exact clock.
+
+    A call of its own, as the exact gap has one; next to Algorithm 1, drawing and evaluation alone; next to
+    gaps that are computed together, evaluation alone, as rows can share points: the least it can cost.
+    """
+    if clock == EXACT:
         return line(times[method])
-    return Line(0.0, line(times[method if method == "mc" else EVALUATION]).slope)
+    return Line(0.0, line(times[EVALUATION if clock == TOGETHER else method]).slope)
 
 
 def sampling_line(clocks: Result, clock: str, method: str, **model: Value) -> Line:

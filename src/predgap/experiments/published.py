@@ -41,6 +41,13 @@ SCALES: Final = (0.1, 0.3, 1.0)
 PLACES: Final = (1, 2, 3)
 """The numbers k of most important features."""
 
+PUBLISHED: Final = "as published"
+DESCRIBED: Final = "as described"
+"""The protocols: what the printed numbers really are, slips included; and what the text says, done right."""
+
+SAMPLERS: Final[Mapping[Method, str]] = MappingProxyType({"mc": "mc", "qmc": "halton"})
+"""What the paper's sampling methods are called here; its quasi-random points are Halton's."""
+
 _DECIMALS: Final = 3
 _SLACK: Final = Decimal("1e-12")  # relative; a value that is half-way may be printed either way
 
@@ -175,7 +182,7 @@ Bigger telemetry
 3 7.55 7.021 7.282 7.45
 """
 
-HYPERPARAMETERS: Final[Mapping[tuple[Kind, str], Mapping[str, str]]] = MappingProxyType(
+HYPERPARAMETERS: Final[Mapping[tuple[str, str], Mapping[str, str]]] = MappingProxyType(
     {
         ("Single", "wine"): {"eta": "0.9", "subsample": "0.9", "max_depth": "4"},
         ("Bigger", "wine"): {"eta": "0.2", "subsample": "0.9", "max_depth": "4", "trees": "40"},
@@ -278,6 +285,26 @@ def printed(
     return found[0] if found else None
 
 
+def printed_sampling(kind: str, dataset: str, scale: float, method: str) -> tuple[str, str] | None:
+    """The number of iterations in Table 1, and the NMAE beside it; None if the table has no such row.
+
+    `method` is the name used here, see `SAMPLERS`.
+
+    Examples
+    --------
+    >>> printed_sampling("Bigger", "wine", 0.3, "halton")
+    ('8000', '0.002')
+    >>> printed_sampling("Bigger", "wine", 0.3, "sobol")
+    """
+    where = (kind, dataset, scale, method)
+    found = {
+        cell.quantity: cell.printed
+        for cell in cells("precision")
+        if (cell.kind, cell.dataset, cell.scale, SAMPLERS[cell.method]) == where
+    }
+    return (found["iterations"], found["nmae"]) if found else None
+
+
 # ---- from lines to cells -------------------------------------------------------------------------
 
 
@@ -331,14 +358,15 @@ def _agreement_cells() -> Iterator[Cell]:
 def _ranking_cells(table: str, quantity: str, block: str) -> Iterator[Cell]:
     """A column for SHAP and one for greedy at each σ; a row for each σ' (for PGI²) or each k."""
     by_place = quantity == "rmse"
+    columns: list[tuple[Method, float | None]] = [("shap", None), *(("greedy", scale) for scale in SCALES)]
     for kind, dataset, first, entries in _lines(block):
-        for scale, text in zip((None, *SCALES), entries, strict=True):
+        for (method, scale), text in zip(columns, entries, strict=True):
             yield Cell(
                 table=table,
                 kind=kind,
                 dataset=dataset,
                 quantity=quantity,
-                method="shap" if scale is None else "greedy",
+                method=method,
                 scale=scale,
                 evaluation_scale=None if by_place else float(first),
                 k=int(first) if by_place else None,

@@ -1,8 +1,8 @@
 """All experiments in one run, which can be stopped at any time and goes on where it was.
 
 A study is an experiment with its config. It is run for one subject at a time, and what comes out is kept in
-`work/` of the run's folder, with everything it depends on: config, seed, hashes of models and data, versions.
-Where all of that is unchanged, it is not computed again. The parts are put together in `results/`.
+`work/` of the run's folder, under everything that it depends on: config, seed, hashes of models and data,
+versions and source code, and for clocks the machine. The parts are put together in `results/`.
 """
 
 from __future__ import annotations
@@ -10,15 +10,19 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Final, Literal
 
+import predgap
 from predgap.errors import DatasetError, PredgapError
-from predgap.experiments import cells, claims, equal_time, training
+from predgap.experiments import cells, claims, clocks, equal_time, training
+from predgap.experiments.cache import digest
 from predgap.experiments.published import DATASETS
 from predgap.experiments.results import Progress, Result, as_config, merged, versions
-from predgap.experiments.studies import Study, quick_studies, studies
-from predgap.experiments.subjects import Subject, authors_subjects
+from predgap.experiments.studies import GROUPS, Study, studies
+from predgap.experiments.subjects import Subject, authors_subjects, sha256_of
+from predgap.tables import listing
 
 Tell = Callable[[str, float], object]  # what is being done, and the share of all work that is done
 
@@ -36,6 +40,12 @@ class Plan:
     quick: bool = False
     n_pairs: int | None = None  # of precision; None for 2,000, or fewer if quick
     n_jobs: int = 1
+
+    def __post_init__(self) -> None:
+        if self.what not in ("all", *GROUPS):
+            raise PredgapError(
+                f"there is no {self.what!r} to reproduce; expected {listing(['all', *GROUPS])}"
+            )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -59,27 +69,31 @@ def reproduce(plan: Plan, tell: Tell | None = None) -> Reproduction:
     plan : Plan
     tell : function of what is being done and the share of all work that is done, or None
     """
-    say = tell if tell is not None else _silent
-    chosen, results, left_out = _subjects(plan, say)
-    every = quick_studies(plan.n_pairs) if plan.quick else studies(plan.n_pairs)
-    work = {
-        study: [subject for subject in chosen if subject.kind in study.kinds]
-        for study in every
+    every = [
+        study
+        for study in studies(quick=plan.quick, n_pairs=plan.n_pairs)
         if plan.what in ("all", study.group)
-    }
-    clock = _Clock(say, sum(study.cost(subject) for study, some in work.items() for subject in some))
-    for study, some in work.items():
-        results[study.experiment] = merged(
-            [_part(plan, study, subject, clock) for subject in some], study.config
-        )
+    ]
+    clock = _Clock(tell)
+    chosen, results, left_out = _subjects(plan, clock)
+    parts = [
+        _Part.of(plan, study, subject) for study in every for subject in chosen if subject.kind in study.kinds
+    ]
+    clock.total = clock.done + sum(part.cost for part in parts if part.kept is None)
+    found = [part.result(plan.n_jobs, clock) for part in parts]
+    for study in every:
+        mine = [result for result in found if result.experiment == study.experiment]
+        results[study.experiment] = merged(mine, study.config)
     results |= _conclusions(results)
     for result in results.values():
         result.save(plan.out / "results")
-    return Reproduction(plan, results, chosen, left_out)
+    if plan.what != "all":
+        left_out.append(f"all experiments but {plan.what}, which was asked for")
+    return Reproduction(plan, results, chosen, tuple(left_out))
 
 
 def _conclusions(results: Mapping[str, Result]) -> dict[str, Result]:
-    """What follows from the results: Table 1, the verdicts on sentences and on cells."""
+    """The results, and what follows from them: Table 1, the verdicts on sentences and on cells."""
     found = dict(results)
     if "precision" in results:
         found["equal-time"] = equal_time.run(equal_time.Config(), results["precision"], results["clocks"])
@@ -89,57 +103,90 @@ def _conclusions(results: Mapping[str, Result]) -> dict[str, Result]:
     return found
 
 
-def _silent(what: str, share: float) -> None: ...
-
-
 class _Clock:
-    """Tells the share of all work that is done."""
+    """Tells the share of all work that is done; all is known once the subjects are."""
 
-    def __init__(self, tell: Tell, total: float) -> None:
-        self.tell, self.total, self.done = tell, max(total, 1e-9), 0.0
+    def __init__(self, tell: Tell | None) -> None:
+        self.tell, self.total, self.done = tell, _ALL, 0.0
 
     def within(self, what: str, cost: float) -> Progress:
         """For progress inside a piece of work that costs so much."""
-        self.tell(what, self.done / self.total)
-        return lambda done, of: self.tell(what, (self.done + cost * done / max(of, 1)) / self.total)
+
+        def progress(done: int, of: int) -> None:
+            if self.tell is not None:
+                self.tell(what, (self.done + cost * done / max(of, 1)) / max(self.total, 1e-9))
+
+        progress(0, 1)
+        return progress
 
     def add(self, cost: float) -> None:
         self.done += cost
 
 
-def _part(plan: Plan, study: Study, subject: Subject, clock: _Clock) -> Result:
-    """The result of a study for one subject: kept from before, or computed and kept."""
-    folder = plan.out / "work" / study.experiment / subject.name.lower().replace(" ", "-")
-    cost = study.cost(subject)
-    progress = clock.within(f"{study.experiment}, {subject.name}", cost)
-    found = _kept(folder, study, subject)
-    if found is None:
-        found = study.run(
-            study.config, [subject], n_jobs=plan.n_jobs, progress=progress, cache=folder / "cache"
+@dataclass(frozen=True, slots=True, eq=False)
+class _Part:
+    """A study for one subject, and its result if that was kept from before."""
+
+    study: Study
+    subject: Subject
+    folder: Path
+    kept: Result | None
+
+    @classmethod
+    def of(cls, plan: Plan, study: Study, subject: Subject) -> _Part:
+        key = {
+            "config": as_config(study.config),
+            "seed": getattr(study.config, "seed", None),
+            "files": dict(subject.files),
+            "versions": versions(),
+            "code": _code(),
+            "machine": clocks.machine() if study.experiment == "clocks" else None,
+        }
+        name = f"{subject.name.lower().replace(' ', '-')}-{digest(key)[:16]}"
+        folder = plan.out / "work" / study.experiment / name
+        try:
+            return cls(study, subject, folder, Result.load(folder, study.experiment))
+        except PredgapError:  # none, or damaged
+            return cls(study, subject, folder, None)
+
+    @property
+    def cost(self) -> float:
+        return self.study.cost(self.subject)
+
+    def result(self, n_jobs: int, clock: _Clock) -> Result:
+        """What was kept, or else computed and kept now."""
+        if self.kept is not None:
+            return self.kept
+        progress = clock.within(f"{self.study.experiment}, {self.subject.name}", self.cost)
+        cache = self.folder.parent / "cache"
+        found = self.study.run(
+            self.study.config, [self.subject], n_jobs=n_jobs, progress=progress, cache=cache
         )
-        found.save(folder)
-    clock.add(cost)
-    return found
+        found.save(self.folder)
+        clock.add(self.cost)
+        return found
 
 
-def _kept(folder: Path, study: Study, subject: Subject) -> Result | None:
-    try:
-        kept = Result.load(folder, study.experiment)
-    except PredgapError:  # none, or damaged
-        return None
-    wanted = (as_config(study.config), getattr(study.config, "seed", None), dict(subject.files), versions())
-    return kept if (kept.config, kept.seed, kept.files, kept.versions) == wanted else None
+@cache
+def _code() -> str:
+    """A hash of predgap's Python sources, so that work of other code is not taken for its own."""
+    folder = Path(predgap.__file__).parent
+    sources = sorted(folder.rglob("*.py"))
+    return digest({str(path.relative_to(folder)): sha256_of(path) for path in sources})
 
 
 # ---- models --------------------------------------------------------------------------------------
 
+_ALL: Final = 1000.0  # seconds of work, before it is known
+_SEARCH: Final = 90.0  # seconds of a grid search
 
-def _subjects(plan: Plan, tell: Tell) -> tuple[tuple[Subject, ...], dict[str, Result], tuple[str, ...]]:
+
+def _subjects(plan: Plan, clock: _Clock) -> tuple[tuple[Subject, ...], dict[str, Result], list[str]]:
     """The subjects, the result of training if they were trained, and what was left out."""
     left_out = [_QUICK] if plan.quick else []
     if plan.models == "authors":
         try:
-            return authors_subjects(plan.data_dir), {}, tuple(left_out)
+            return authors_subjects(plan.data_dir), {}, left_out
         except DatasetError as error:
             if not plan.quick:
                 raise DatasetError(
@@ -150,21 +197,20 @@ def _subjects(plan: Plan, tell: Tell) -> tuple[tuple[Subject, ...], dict[str, Re
     datasets: tuple[str, ...] = DATASETS
     if plan.quick:
         datasets, grid = ("diabetes",), training.Config(max_depths=(2, 4), etas=(0.1, 0.2), subsamples=(0.9,))
-        left_out.append(
-            "wine, housing and telemetry: a quick run trains models of bundled data only, diabetes"
-        )
+        left_out.append("wine, housing and telemetry: a quick run trains on bundled data only, diabetes")
     subjects, result = training.trained_subjects(
         grid,
         plan.data_dir,
         datasets=datasets,
         folder=plan.out / "work" / TRAINING,
         n_jobs=plan.n_jobs,
-        progress=lambda done, total: tell("training models by grid search", done / max(total, 1)),
+        progress=clock.within("training models by grid search", _SEARCH),
     )
-    return subjects, {TRAINING: result}, tuple(left_out)
+    clock.add(_SEARCH)
+    return subjects, {TRAINING: result}, left_out
 
 
 _QUICK: Final = (
-    "most pairs, rows and resamples (--quick): numbers that are estimated are less sure, and features are "
-    "removed one at a time only"
+    "most pairs, rows and resamples (--quick), so that estimated numbers are less sure; and retraining "
+    "without more than one feature"
 )

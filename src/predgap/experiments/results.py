@@ -115,14 +115,35 @@ class Result:
         """The result that `save` wrote."""
         path = Path(folder) / f"{experiment}.json"
         manifest, table = _read(path)
-        if hashlib.sha256(table).hexdigest() != manifest["table"]["sha256"]:
+        sha256, types = _described(path, manifest)
+        if hashlib.sha256(table).hexdigest() != sha256:
             raise PredgapError(
                 f"{experiment}.csv in {str(folder)!r} is not the table that its manifest describes; "
                 "run the experiment again"
             )
-        types = {column["name"]: column["type"] for column in manifest["table"]["columns"]}
         kept = {name: manifest[name] for name in _KEPT}
         return cls(experiment=experiment, columns=tuple(types), rows=_from_csv(table, types), **kept)
+
+
+class Steps:
+    """Counts the steps that are done, and tells them to `progress`, if any.
+
+    Examples
+    --------
+    >>> steps = Steps(print, 3)
+    >>> steps.add()
+    1 3
+    >>> steps.add(2)
+    3 3
+    """
+
+    def __init__(self, progress: Progress | None, total: int) -> None:
+        self.progress, self.total, self.done = progress, total, 0
+
+    def add(self, n: int = 1) -> None:
+        self.done += n
+        if self.progress is not None:
+            self.progress(self.done, self.total)
 
 
 class Stopwatch:
@@ -162,11 +183,11 @@ def collected(
     `progress`, if any, is told how many parts are done, of how many.
     """
     watch, rows, every = Stopwatch(), list[tuple[Value, ...]](), list(parts)
-    for done, (name, part) in enumerate(every, start=1):
+    steps = Steps(progress, len(every))
+    for name, part in every:
         with watch(name):
             rows += part
-        if progress is not None:
-            progress(done, len(every))
+        steps.add()
     return Result(
         experiment=experiment,
         columns=columns,
@@ -336,6 +357,21 @@ def _read(path: Path) -> tuple[dict[str, Any], bytes]:
     if not isinstance(manifest, dict) or not {"table", *_KEPT} <= manifest.keys():
         raise PredgapError(f"{str(path)!r} is not a manifest: expected {listing(('table', *_KEPT))} in it")
     return manifest, table
+
+
+def _described(path: Path, manifest: Mapping[str, Any]) -> tuple[str, dict[str, str]]:
+    """The SHA-256 of a table, and the types of its columns by name, as a manifest has them."""
+    try:
+        table = manifest["table"]
+        types = {column["name"]: column["type"] for column in table["columns"]}
+        if set(types.values()) <= _READERS.keys():
+            return table["sha256"], types
+    except (KeyError, TypeError):
+        pass
+    raise PredgapError(
+        f"{str(path)!r} is not a manifest: expected a table with sha256, and columns with name and a type "
+        f"of {listing(tuple(_READERS))}"
+    )
 
 
 def write_whole(path: Path, content: bytes) -> None:

@@ -27,8 +27,6 @@ from predgap.experiments.subjects import Subject
 GROUPS: Final = ("precision", "agreement", "pgi", "randomising", "retraining")
 """What can be reproduced on its own."""
 
-PAIRS: Final = 2000  # of precision; the paper has 20,000
-
 
 class Run(Protocol):
     """How a study is run; `cache` is a folder for what is finished on the way."""
@@ -40,67 +38,63 @@ class Run(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Study:
-    """An experiment of a group, its config, and the seconds that it takes with a Bigger and a Single model.
+    """An experiment of a group with its config, for models of some kinds.
 
-    The seconds are only for telling the remaining time.
+    `bigger` and `single` are about the seconds that it takes with a model of that kind if it is thorough;
+    they are only for telling the remaining time.
     """
 
     experiment: str
     group: str
     run: Run
     config: Any
-    seconds: tuple[float, float]
+    bigger: float
+    single: float
     kinds: tuple[Kind, ...] = KINDS
 
     def cost(self, subject: Subject) -> float:
-        return self.seconds[subject.kind == "Single"]
+        return self.single if subject.kind == "Single" else self.bigger
 
 
-def studies(n_pairs: int | None = None) -> Iterator[Study]:
-    """All studies, in the order of the paper; `n_pairs` are those of precision."""
-    n = PAIRS if n_pairs is None else n_pairs
-    time = n / PAIRS
-    yield Study(*_PRECISION, precision.run, precision.Config(n_pairs=n), (90 * time, 50 * time))
-    yield Study("clocks", "precision", _alone(clocks.run), clocks.Config(), (50, 35))
-    yield Study("stability", "precision", _plain(stability.run), stability.Config(), (15, 1))
-    yield Study("agreement", "agreement", _plain(agreement.run), agreement.Config(), (1, 2))
-    yield Study("cayley", "agreement", _plain(cayley.run), cayley.Config(), (2, 1))
-    yield Study("entropy", "agreement", _plain(entropy.run), entropy.Config(), (1, 1))
-    yield Study("pgi", "pgi", _plain(pgi.run), pgi.Config(), (2, 1))
-    yield Study("pgu", "pgi", _plain(pgu.run), pgu.Config(), (2, 1))
-    yield Study(*_SAMPLED, _plain(sampled_rankings.run), sampled_rankings.Config(), (40, 15))
-    yield Study(*_RANDOMISING, _plain(randomising.run), randomising.Config(), (5, 0), _BIGGER)
-    yield Study(*_RETRAINING, retraining.run, retraining.Config(), (60, 0), _BIGGER)
+def studies(*, quick: bool = False, n_pairs: int | None = None) -> Iterator[Study]:
+    """All studies, in the order of the paper.
 
-
-def quick_studies(n_pairs: int | None = None) -> Iterator[Study]:
-    """The same with fewer pairs, iterations, rows and resamples, in about a minute."""
-    few = 200
-    n = 60 if n_pairs is None else n_pairs
-    errors = precision.Config(n_pairs=n, iterations=(1, 10, 100, 500, 1000, 2000, 4000))
-    times = clocks.Config(n_pairs=30, iterations=(100, 2000), repeats=1)
-    rankings = sampled_rankings.Config(n_rows=4, n_samples=(100, 1000))
-    randomised = randomising.Config(sampled=False, n_resamples=few)
-    yield Study(*_PRECISION, precision.run, errors, (2, 1))
-    yield Study("clocks", "precision", _alone(clocks.run), times, (2, 1))
-    yield Study("stability", "precision", _plain(stability.run), stability.Config(n_pairs=200), (2, 1))
-    yield Study("agreement", "agreement", _plain(agreement.run), agreement.Config(), (1, 2))
-    yield Study("cayley", "agreement", _plain(cayley.run), cayley.Config(n_resamples=few), (1, 1))
-    yield Study("entropy", "agreement", _plain(entropy.run), entropy.Config(), (1, 1))
-    yield Study("pgi", "pgi", _plain(pgi.run), pgi.Config(n_resamples=few), (1, 1))
-    yield Study("pgu", "pgi", _plain(pgu.run), pgu.Config(n_resamples=few), (1, 1))
-    yield Study(*_SAMPLED, _plain(sampled_rankings.run), rankings, (1, 1))
-    yield Study(*_RANDOMISING, _plain(randomising.run), randomised, (2, 0), _BIGGER)
-    yield Study(
-        *_RETRAINING, retraining.run, retraining.Config(places=(1,), n_resamples=few), (3, 0), _BIGGER
-    )
+    Parameters
+    ----------
+    quick : bool
+        With fewer pairs, iterations, rows and resamples.
+    n_pairs : int, or None
+        Pairs (x, S) of precision, if not the usual number.
+    """
+    few: dict[str, Any] = {"n_resamples": 200} if quick else {}
+    errors = precision.Config(**_pairs(quick, n_pairs))
+    time = errors.n_pairs / precision.Config().n_pairs
+    times = clocks.Config(n_pairs=30, iterations=(100, 2000), repeats=1) if quick else clocks.Config()
+    stable = stability.Config(n_pairs=200) if quick else stability.Config()
+    sampled = sampled_rankings.Config(n_rows=4, n_samples=(100, 1000)) if quick else sampled_rankings.Config()
+    drawn = randomising.Config(sampled=not quick, **few)
+    removed = retraining.Config(places=(1,), **few) if quick else retraining.Config()
+    yield Study("precision", "precision", precision.run, errors, 80 * time, 40 * time)
+    yield Study("clocks", "precision", _alone(clocks.run), times, 40, 30)
+    yield Study("stability", "precision", _plain(stability.run), stable, 15, 1)
+    yield Study("agreement", "agreement", _plain(agreement.run), agreement.Config(), 1, 2)
+    yield Study("cayley", "agreement", _plain(cayley.run), cayley.Config(**few), 1, 1)
+    yield Study("entropy", "agreement", _plain(entropy.run), entropy.Config(), 1, 1)
+    yield Study("pgi", "pgi", _plain(pgi.run), pgi.Config(**few), 1, 1)
+    yield Study("pgu", "pgi", _plain(pgu.run), pgu.Config(**few), 1, 1)
+    yield Study("sampled-rankings", "pgi", _plain(sampled_rankings.run), sampled, 40, 5)
+    yield Study("randomising", "randomising", _plain(randomising.run), drawn, 5, 0, _BIGGER)
+    yield Study("retraining", "retraining", retraining.run, removed, 35, 0, _BIGGER)
 
 
 _BIGGER: Final[tuple[Kind, ...]] = ("Bigger",)
-_PRECISION: Final = ("precision", "precision")
-_SAMPLED: Final = ("sampled-rankings", "pgi")
-_RANDOMISING: Final = ("randomising", "randomising")
-_RETRAINING: Final = ("retraining", "retraining")
+
+
+def _pairs(quick: bool, n_pairs: int | None) -> dict[str, Any]:
+    chosen: dict[str, Any] = {}
+    if quick:
+        chosen = {"n_pairs": 60, "iterations": (1, 10, 100, 500, 1000, 2000, 4000)}
+    return chosen if n_pairs is None else chosen | {"n_pairs": n_pairs}
 
 
 def _plain(run: Callable[..., Result]) -> Run:

@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,8 +20,10 @@ from predgap.explainer import Explainer
 from predgap.loaders import load
 from predgap.noise import Normal
 from predgap.ranking import Ranking
+from predgap.sources import find
 from predgap.tables import listing
 
+BoolArray = NDArray[np.bool_]
 FloatArray = NDArray[np.float64]
 Scale = float | None  # σ of a greedy ranking; None is SHAP
 
@@ -117,7 +119,7 @@ def authors_subjects(
         Which of them; both kinds of a data set share its rows.
 
     Training rows come from `splits/train_<stem>_scaled.csv`, else they are the other rows of the raw data
-    set, if a folder has that, in another order than the authors'.
+    set, in another order than the authors', if a folder has that, and `splits/<stem>_scaling_params.csv`.
     """
     splits = {dataset: _authors_split(data_dir, dataset) for dataset in datasets}
     return tuple(
@@ -139,10 +141,11 @@ def _authors_split(
         train = test.with_name(f"train_{stem}_scaled.csv")
         files[f"splits/{train.name}"] = sha256_of(train)
         return parts, Training(parts.train.X, parts.train.y), files
-    try:
-        rest = parts.complement(load_dataset(dataset, data_dir=data_dir, download=False))
-    except DatasetError:  # no raw file, or no scaling parameters
+    if parts.mean is None or find(SOURCES[dataset], data_folders(data_dir)) is None:
         return parts, None, files
+    rest = parts.complement(load_dataset(dataset, data_dir=data_dir, download=False))
+    scaling = test.with_name(f"{stem}_scaling_params.csv")
+    files[f"splits/{scaling.name}"] = sha256_of(scaling)
     files[f"raw/{SOURCES[dataset].file}"] = SOURCES[dataset].sha256
     return parts, Training(rest.X, rest.y, in_order=False), files
 
@@ -164,6 +167,11 @@ def _authors_subject(
             f"its test rows have {listing(test.feature_names)}"
         )
     return subject
+
+
+def method_of(scale: Scale) -> Literal["shap", "greedy"]:
+    """What a ranking is called in a table."""
+    return "shap" if scale is None else "greedy"
 
 
 def rankings(subject: Subject, scales: Iterable[float], *, n_jobs: int = 1) -> dict[Scale, Ranking]:
@@ -191,10 +199,32 @@ def shap_ranking(subject: Subject) -> Ranking:
     return Ranking.from_attributions(contributions, feature_names=subject.ensemble.names)
 
 
+def top_masks(order: NDArray[np.intp], d: int) -> BoolArray:
+    """The features (n, k) that are named for each row, as masks (n, d).
+
+    Examples
+    --------
+    >>> top_masks(np.array([[2, 0], [0, 1]]), 3)
+    array([[ True, False,  True],
+           [ True,  True, False]])
+    """
+    out = np.zeros((len(order), d), dtype=np.bool_)
+    np.put_along_axis(out, order, True, axis=1)
+    return out
+
+
 def sha256_of(path: Path) -> str:
     """The SHA-256 of a file, in hexadecimal."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def sha256_of_arrays(*arrays: NDArray[Any]) -> str:
+    """The SHA-256 of arrays, their types and their shapes, in hexadecimal."""
+    content = hashlib.sha256()
+    for array in map(np.ascontiguousarray, arrays):
+        content.update(f"{array.dtype.str} {array.shape}".encode() + array.tobytes())
+    return content.hexdigest()
 
 
 def all_files(subjects: Iterable[Subject]) -> dict[str, str]:

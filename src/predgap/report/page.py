@@ -1,6 +1,6 @@
 """A page: headings, paragraphs, lists, tables and figures, written as Markdown or as one HTML file.
 
-All text is data. It is escaped in both forms, so that no name can become markup, a link or a script.
+All text is data. It is escaped in both forms, so that no name can become markup or a script.
 """
 
 from __future__ import annotations
@@ -74,11 +74,12 @@ class Page:
 
 # ---- Markdown ------------------------------------------------------------------------------------
 
+_START: Final = re.compile(r"^(\d*)([-+.)](?=\s)|[-=]+$)")  # of a list, or a rule
 _MARKUP: Final = re.compile(r"([\\`*_{}\[\]<>|#~&$!])")
 
 
-def to_markdown(page: Page, figure_folder: str = "figures") -> str:
-    r"""The page as Markdown; figures are files in `figure_folder` beside it.
+def to_markdown(page: Page) -> str:
+    r"""The page as Markdown; figures are files in `figures/` beside it.
 
     Examples
     --------
@@ -99,14 +100,14 @@ def to_markdown(page: Page, figure_folder: str = "figures") -> str:
             case Table():
                 parts.append(_markdown_table(block))
             case Figure(name, _, caption):
-                parts.append(f"![{_plain(caption)}]({figure_folder}/{name}.svg)")
+                parts.append(f"![{_plain(caption)}](figures/{name}.svg)")
     return "\n\n".join(parts) + "\n"
 
 
 def _plain(text: str) -> str:
     """Text that Markdown shows as it is."""
-    escaped = _MARKUP.sub(r"\\\1", printable(text))
-    return re.sub(r"^(\s*)([-+]|\d+[.)])(?=\s)", r"\1\\\2", escaped)  # no list by accident
+    escaped = _MARKUP.sub(r"\\\1", printable(text).strip())
+    return _START.sub(r"\1\\\2", escaped)
 
 
 def _markdown_table(table: Table) -> str:

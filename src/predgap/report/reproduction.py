@@ -5,33 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final, get_args
 
 from predgap.experiments import published
-from predgap.experiments.clocks import ALGORITHM_1_FLOAT32, EXACT, TOGETHER
-from predgap.experiments.equal_time import CLOCKS
-from predgap.experiments.pgi import DESCRIBED, PUBLISHED
-from predgap.experiments.reproduce import Reproduction
+from predgap.experiments.cells import Outcome
+from predgap.experiments.reproduce import TRAINING, Reproduction
 from predgap.experiments.results import Result, write_whole
-from predgap.report.figures import advantage_figure, advantage_label, error_figure, time_figure
-from predgap.report.page import (
-    Block,
-    Bullets,
-    Cell,
-    Figure,
-    Heading,
-    Page,
-    Paragraph,
-    Table,
-    Tone,
-    to_html,
-    to_markdown,
-)
-from predgap.report.words import METHOD_NAMES, duration, model_name, number, ranking_name, share
-
-Row = Mapping[str, Any]
-
-NAME: Final = "reproduction"
+from predgap.report import sections
+from predgap.report.page import Block, Bullets, Heading, Page, Paragraph, Table, to_html, to_markdown
 
 _TABLES: Final[Mapping[str, str]] = {
     "precision": "Table 1: iterations as slow as the exact method, and their NMAE",
@@ -41,12 +22,7 @@ _TABLES: Final[Mapping[str, str]] = {
     "randomising": "feature randomising (appendix)",
     "retraining": "remove and retrain (appendix)",
 }
-_TONES: Final[Mapping[str, Tone]] = {
-    "matches": "good",
-    "holds": "good",
-    "differs": "bad",
-    "does not hold": "bad",
-}
+_OUTCOMES: Final[tuple[str, ...]] = get_args(Outcome)
 
 
 def write_pages(found: Reproduction) -> tuple[Path, Path]:
@@ -56,7 +32,7 @@ def write_pages(found: Reproduction) -> tuple[Path, Path]:
     (folder / "figures").mkdir(parents=True, exist_ok=True)
     for figure in made.figures():
         write_whole(folder / "figures" / f"{figure.name}.svg", figure.svg)
-    markdown, html = folder / f"{NAME}.md", folder / f"{NAME}.html"
+    markdown, html = folder / "reproduction.md", folder / "reproduction.html"
     write_whole(markdown, to_markdown(made).encode())
     write_whole(html, to_html(made).encode())
     return markdown, html
@@ -64,30 +40,25 @@ def write_pages(found: Reproduction) -> tuple[Path, Path]:
 
 def build(found: Reproduction) -> Page:
     """The page."""
-    sections: Sequence[tuple[str | None, Callable[[Reproduction], Iterable[Block]]]] = (
-        (None, _summary),
+    parts: Sequence[tuple[str, Callable[[Reproduction], Iterable[Block]]]] = (
+        ("cells", _summary),
         ("claims", _sentences),
-        ("precision", _precision),
-        ("equal-time", _equal_time),
-        ("stability", _stability),
-        ("agreement", _agreement),
-        ("pgi", _pgi),
-        ("randomising", _randomising),
-        ("retraining", _retraining),
-        ("sampled-rankings", _sampled_rankings),
-        ("cayley", _cayley),
-        ("entropy", _entropy),
-        ("pgu", _pgu),
-        ("training", _training),
-        (None, _origin),
+        ("precision", sections.precision),
+        ("equal-time", sections.equal_time),
+        ("stability", sections.stability),
+        ("agreement", sections.agreement),
+        ("pgi", sections.pgi),
+        ("randomising", sections.randomising),
+        ("retraining", sections.retraining),
+        ("sampled-rankings", sections.sampled_rankings),
+        ("cayley", sections.cayley),
+        ("entropy", sections.entropy),
+        ("pgu", sections.pgu),
+        (TRAINING, sections.training),
+        ("cells", _origin),
     )
-    blocks = [
-        block
-        for needed, section in sections
-        if needed is None or (needed in found.results and len(found.results[needed]))
-        for block in section(found)
-    ]
-    return Page("The paper, reproduced", tuple(blocks))
+    there = [write for needed, write in parts if needed in found.results and len(found.results[needed])]
+    return Page("The paper, reproduced", tuple(block for write in there for block in write(found)))
 
 
 def outcomes(cells: Result) -> dict[str, Counter[str]]:
@@ -98,12 +69,8 @@ def outcomes(cells: Result) -> dict[str, Counter[str]]:
 def summary_lines(found: Reproduction) -> Iterator[str]:
     """What came out, in a few lines: cells by table, sentences by verdict, and what was left out."""
     for table, counts in outcomes(found.results["cells"]).items():
-        if counts["not run"] < counts.total():
-            judged = ", ".join(
-                f"{counts[outcome]} {outcome}"
-                for outcome in ("matches", "explained", "differs", "not run")
-                if counts[outcome]
-            )
+        if counts["not recomputed"] < counts.total():
+            judged = ", ".join(f"{counts[outcome]} {outcome}" for outcome in _OUTCOMES if counts[outcome])
             yield f"{_TABLES[table]}: {counts.total()} printed cells: {judged}"
     verdicts = Counter(found.results["claims"].column("verdict"))
     if verdicts:
@@ -112,411 +79,44 @@ def summary_lines(found: Reproduction) -> Iterator[str]:
         yield f"Left out: {what}"
 
 
-# ---- what came out -------------------------------------------------------------------------------
-
-
 def _summary(found: Reproduction) -> Iterator[Block]:
-    models = (
-        "the models that the paper's authors saved"
-        if found.plan.models == "authors" and found.subjects[0].dataset in published.DATASETS
-        else "models trained by this run"
-    )
+    whose = "trained by this run" if TRAINING in found.results else "that the paper's authors saved"
     yield Paragraph(
         "Gajewski, Karczmarz, Rapicki, Sankowski: Accurate Estimation of Feature Importance Faithfulness for "
-        f"Tree Models. Every table and figure, recomputed with predgap on {models}. Where the published "
-        "protocol is not what the text describes, both stand side by side."
+        f"Tree Models, recomputed with predgap on models {whose}. Where the published protocol is not what "
+        "the text describes, both stand side by side."
     )
     if found.left_out:
         yield Paragraph("Left out of this run:")
         yield Bullets(found.left_out)
     yield Heading("What came out")
-    rows = []
-    for table, counts in outcomes(found.results["cells"]).items():
-        rows.append(
-            (
-                _TABLES[table],
-                str(counts.total()),
-                *(str(counts[outcome]) for outcome in ("matches", "explained", "differs", "not run")),
-            )
-        )
-    header = ("table", "printed cells", "same digits", "explained", "differ", "not run")
-    yield Table(header, tuple(rows))
+    rows = tuple(
+        (_TABLES[table], str(counts.total()), *(str(counts[outcome]) for outcome in _OUTCOMES))
+        for table, counts in outcomes(found.results["cells"]).items()
+    )
+    yield Table(("table", "printed cells", "same digits", "explained", "differ", "not recomputed"), rows)
     yield Paragraph(
-        "A cell is explained if the printed number lies in the range over ways to break ties, or within the "
-        "error of the sampling that it came from. Each cell, with its verdict and why, is in "
-        "results/cells.csv."
+        "A cell is explained if the printed number lies in the range over ways to break ties, within the "
+        "error of the sampling that it came from, or within what other orders of the training rows give. "
+        "Each cell, with its verdict and why, is in results/cells.csv."
     )
 
 
 def _sentences(found: Reproduction) -> Iterator[Block]:
     yield Heading("What the paper says")
     rows = tuple(
-        (row["sentence"], _toned(row["verdict"]), row["evidence"])
+        (row["sentence"], sections.toned(row["verdict"]), row["evidence"])
         for row in found.results["claims"].records()
     )
     yield Table(("in our words", "verdict", "evidence"), rows, n_text=3)
-
-
-# ---- sections ------------------------------------------------------------------------------------
-
-
-def _precision(found: Reproduction) -> Iterator[Block]:
-    result = found.results["precision"]
-    yield Heading("Precision: how far off sampled gaps are")
-    yield Paragraph(
-        f"{result.config['n_pairs']:,} pairs (x, S) for each model and σ, balanced over |S|; the exact gap "
-        "is the truth. NMAE is the sum of absolute errors over the sum of gaps; ± is its standard error "
-        "over pairs."
-    )
-    rows = [
-        (
-            *(model_name(row), f"{row['scale']:g}", METHOD_NAMES[row["method"]], number(row["iterations"])),
-            *(row["published"], f"{number(row['nmae'])} ± {number(row['standard_error'])}"),
-            _cell_verdict(found, row, "nmae"),
-        )
-        for row in result.records()
-        if row["published"] is not None
-    ]
-    if rows:
-        header = ("model", "σ", "method", "iterations", "published NMAE", "recomputed", "verdict")
-        yield Table(header, tuple(rows), n_text=3, caption="The errors in Table 1")
-    for subject in found.subjects:
-        yield error_figure(result, subject.kind, subject.dataset)
-
-
-def _equal_time(found: Reproduction) -> Iterator[Block]:
-    result = found.results["equal-time"]
-    yield Heading("Table 1: sampling in the time of an exact gap")
-    yield Paragraph(
-        "Times of this machine, one thread, the fastest code that predgap has for each method. All numbers "
-        "in this section are timings or follow from them; they differ from run to run."
-    )
-    header = ("model", "σ", *(f"{clock}" for clock in CLOCKS))
-    rows = []
-    for row in result.where(clock=EXACT, method="mc"):
-        where = {name: row[name] for name in ("kind", "dataset", "scale")}
-        seconds = [result.where(clock=clock, method="mc", **where)[0]["seconds"] for clock in CLOCKS]
-        rows.append((model_name(row), f"{row['scale']:g}", *map(duration, seconds)))
-    yield Table(header, tuple(rows), caption="Time of an exact gap")
-    yield from _iteration_tables(result)
-    yield from _affordable_tables(result)
-    for kind in dict.fromkeys(subject.kind for subject in found.subjects):
-        yield time_figure(found.results["precision"], found.results["clocks"], kind)
-
-
-def _iteration_tables(result: Result) -> Iterator[Block]:
-    yield Heading("The table as the paper has it", 3)
-    yield Paragraph(
-        "Of the paper's 13 numbers of iterations, the first that is slower than the exact method (the rule "
-        "behind the printed numbers) and the closest in time (the rule in the text), with the NMAE there. "
-        "The clock is Algorithm 1 in float32, and then predgap's own exact gap, a call for each pair."
-    )
-    for clock in (ALGORITHM_1_FLOAT32, EXACT):
-        rows = []
-        for row in result.where(clock=clock):
-            if row["method"] == "sobol":
-                continue
-            first = f"{row['first_slower']} ({number(row['first_slower_nmae'])})"
-            closest = f"{row['closest']} ({number(row['closest_nmae'])})"
-            where = (model_name(row), f"{row['scale']:g}", METHOD_NAMES[row["method"]])
-            rows.append((*where, number(row["published"]), first, closest))
-        header = ("model", "σ", "method", "published", "first slower (NMAE)", "closest (NMAE)")
-        yield Table(header, tuple(rows), n_text=3, caption=f"Clock: {clock}")
-
-
-def _affordable_tables(result: Result) -> Iterator[Block]:
-    yield Heading("Error at equal time", 3)
-    rows = result.where(clock=TOGETHER)
-    yield Paragraph(
-        "How many samples can be had in the time of an exact gap that is computed together with others, and "
-        "what error they have. Sampling is charged the least it can cost: no overhead of calls, and for "
-        "quasi-random points no drawing either. " + where_sampling_wins(rows)
-    )
-    table = []
-    for row in rows:
-        where = (model_name(row), f"{row['scale']:g}", METHOD_NAMES[row["method"]])
-        times = (duration(row["seconds"]), duration(row["seconds_10"]), duration(row["seconds_1"]))
-        table.append((*where, times[0], f"{row['affordable']:.0f}", share(row["nmae"]), *times[1:]))
-    header = ("model", "σ", "method", "exact", "samples", "their NMAE", "time for 10 %", "time for 1 %")
-    yield Table(header, tuple(table), n_text=3)
-
-
-def where_sampling_wins(rows: Sequence[Row]) -> str:
-    """Said plainly, from the rows of one clock."""
-    sentences = []
-    for error, column in (("10 %", "seconds_10"), ("1 %", "seconds_1")):
-        counts = []
-        for kind in dict.fromkeys(row["kind"] for row in rows):
-            times = [(row[column], row["seconds"]) for row in rows if row["kind"] == kind]
-            wins = sum(sampled is not None and sampled < exact for sampled, exact in times)
-            counts.append(f"{wins} of {len(times)} cases with {kind} models")
-        sentences.append(
-            f"For who can live with an NMAE of {error}, sampling is faster in {' and '.join(counts)}."
-        )
-    return " ".join(sentences)
-
-
-def _stability(found: Reproduction) -> Iterator[Block]:
-    result = found.results["stability"]
-    yield Heading("Numerical stability of Algorithm 1")
-    yield Paragraph(
-        f"{result.config['n_pairs']:,} pairs for each model and σ. A gap is wrong if it is off by more than "
-        f"{share(result.config['tolerance'])}; predgap's own gaps are the truth. Shares are of all pairs."
-    )
-    rows = tuple(
-        (
-            *(model_name(row), f"{row['scale']:g}", row["arithmetic"]),
-            *(share(row[name]) for name in ("negative", "zero", "wrong")),
-            *(f"{row[name]:.1e}" if row[name] is not None else "–" for name in ("median_error", "error_95")),
-        )
-        for row in result.records()
-    )
-    header = ("model", "σ", "arithmetic", "negative", "zero", "wrong", "median error", "95th percentile")
-    yield Table(header, rows, n_text=3)
-
-
-def _agreement(found: Reproduction) -> Iterator[Block]:
-    yield Heading("Table 2: agreement with SHAP")
-    yield Paragraph(
-        "Share of test rows in which greedy and SHAP have the same set of k features at the top. The ranges "
-        "are over all ways to break ties: exact ones, and gaps that the paper's float32 cannot tell apart."
-    )
-    rows = tuple(
-        (
-            *(model_name(row), f"{row['scale']:g}", str(row["k"]), number(row["published"])),
-            number(row["agreement"]),
-            f"{number(row['lowest'])} – {number(row['highest'])}",
-            f"{number(row['lowest_float32'])} – {number(row['highest_float32'])}",
-            _cell_verdict(found, row, "agreement"),
-        )
-        for row in found.results["agreement"].records()
-    )
-    yield Table(
-        ("model", "σ", "k", "published", "recomputed", "over ties", "over ties in float32", "verdict"), rows
-    )
-
-
-def _pgi(found: Reproduction) -> Iterator[Block]:
-    result = found.results["pgi"]
-    yield Heading("Table 3 and its twin: average PGI²")
-    yield Paragraph(
-        "The published tables are means over the first 3 rows of the test set. As described in the text, "
-        "over the whole test set, the numbers are others: with bootstrap intervals over rows."
-    )
-    described = {_key(row): row for row in result.where(protocol=DESCRIBED)}
-    for kind in dict.fromkeys(result.column("kind")):
-        rows = []
-        for row in result.where(protocol=PUBLISHED, kind=kind):
-            whole = described[_key(row)]
-            ranking = ranking_name(row["method"], row["scale"])
-            rows.append(
-                (
-                    *(model_name(row), f"{row['evaluation_scale']:g}", ranking, number(row["published"])),
-                    *(number(row["pgi2"]), _cell_verdict(found, row, "pgi2")),
-                    f"{number(whole['pgi2'])} ({number(whole['low'])} – {number(whole['high'])})",
-                )
-            )
-        header = ("model", "σ'", "ranking", "published", "3 rows", "verdict", "whole test set")
-        yield Table(header, tuple(rows), n_text=3, caption=f"{kind} models")
-    yield _advantages(
-        "pgi-advantage", "pgi", found, "PGI² over SHAP's, whole test set", "PGI² above SHAP's", "Bigger"
-    )
-
-
-def _randomising(found: Reproduction) -> Iterator[Block]:
-    yield Heading("Feature randomising")
-    yield Paragraph(
-        "The RMSE of the model when the k most important features are drawn anew from their columns: the "
-        "larger, the more important they were. As published, a perturbed training row is compared with the "
-        "label of the test row of the same index (500 draws); as described, test rows with their own "
-        "labels, exactly."
-    )
-    yield _rmse_table(found, "randomising", "expected")
-    yield _advantages(
-        "randomising-advantage", "randomising", found, "RMSE over SHAP's, done right", "RMSE above SHAP's"
-    )
-
-
-def _retraining(found: Reproduction) -> Iterator[Block]:
-    yield Heading("Remove and retrain")
-    yield Paragraph(
-        "The RMSE of models that are trained without the k most important features of each row: the "
-        "larger, the more important they were."
-    )
-    yield _rmse_table(found, "retraining", "rmse")
-    yield _advantages(
-        "retraining-advantage", "retraining", found, "RMSE over SHAP's, retrained", "RMSE above SHAP's"
-    )
-
-
-def _rmse_table(found: Reproduction, experiment: str, column: str) -> Table:
-    result = found.results[experiment]
-    published_rows = {_key(row): row for row in result.where(protocol=PUBLISHED)}
-    rows = []
-    for row in result.where(protocol=DESCRIBED):
-        other = published_rows.get(_key(row))
-        rows.append(
-            (
-                *(model_name(row), str(row["k"]), ranking_name(row["method"], row["scale"])),
-                number(row["published"]),
-                number(other[column]) if other else "–",
-                _cell_verdict(found, row, "rmse"),
-                f"{number(row['rmse'])} ({number(row['low'])} – {number(row['high'])})",
-            )
-        )
-    header = ("model", "k", "ranking", "published", "as published", "verdict", "as described")
-    return Table(header, tuple(rows), n_text=3)
-
-
-def _sampled_rankings(found: Reproduction) -> Iterator[Block]:
-    result = found.results["sampled-rankings"]
-    yield Heading("Rankings by sampling")
-    yield Paragraph(
-        "Greedy built on sampled gaps against exact greedy, with common random numbers for all candidates. "
-        "Shares of rows: where any place differs, where it matters (the gap of some prefix differs), where "
-        "the first feature differs, where the set of the first three differs; and the mean PGI² that is "
-        "lost."
-    )
-    rows = tuple(
-        (
-            *(model_name(row), f"{row['scale']:g}", METHOD_NAMES[row["method"]], f"{row['n_samples']:,}"),
-            *(
-                share(row[name])
-                for name in ("order_differs", "gap_differs", "first_differs", "top3_differs", "lost")
-            ),
-        )
-        for row in result.records()
-    )
-    header = (
-        "model",
-        "σ",
-        "method",
-        "samples a gap",
-        "order",
-        "matters",
-        "first",
-        "first three",
-        "PGI² lost",
-    )
-    yield Table(header, rows, n_text=3)
-
-
-def _cayley(found: Reproduction) -> Iterator[Block]:
-    yield Heading("Cayley distance between rankings")
-    yield Paragraph(
-        "The number of swaps that turn one ranking into the other: d minus the number of cycles of the "
-        "permutation between them; means over the test set, with bootstrap intervals."
-    )
-    rows = tuple(
-        (
-            *(model_name(row), row["features"], ranking_name(row["method"], row["scale"])),
-            ranking_name(row["other_method"], row["other_scale"]),
-            f"{number(row['distance'])} ({number(row['low'])} – {number(row['high'])})",
-            number(row["unrelated"]),
-        )
-        for row in found.results["cayley"].records()
-    )
-    yield Table(("model", "features", "ranking", "other", "distance", "unrelated rankings"), rows, n_text=4)
-
-
-def _entropy(found: Reproduction) -> Iterator[Block]:
-    yield Heading("Entropy of rankings")
-    yield Paragraph(
-        "The base-2 entropy of how the features share the reward, summed over rows, for being in the top "
-        "k, or of 2^-place: the lower, the more the rows agree on what is important."
-    )
-    rows = tuple(
-        (
-            *(model_name(row), row["features"], ranking_name(row["method"], row["scale"])),
-            row["reward"] if row["k"] is None else f"{row['reward']}, k = {row['k']}",
-            *(number(row["entropy"]), number(row["largest"])),
-        )
-        for row in found.results["entropy"].records()
-    )
-    yield Table(("model", "features", "ranking", "reward", "entropy", "largest possible"), rows, n_text=4)
-
-
-def _pgu(found: Reproduction) -> Iterator[Block]:
-    yield Heading("PGU²: the least important features first")
-    yield Paragraph("Means over the whole test set with bootstrap intervals; lower is better.")
-    rows = tuple(
-        (
-            *(model_name(row), f"{row['evaluation_scale']:g}", ranking_name(row["method"], row["scale"])),
-            f"{number(row['pgu2'])} ({number(row['low'])} – {number(row['high'])})",
-        )
-        for row in found.results["pgu"].records()
-    )
-    yield Table(("model", "σ'", "ranking", "PGU²"), rows, n_text=3)
-
-
-def _training(found: Reproduction) -> Iterator[Block]:
-    yield Heading("Models: the grid search")
-    yield Paragraph(
-        "The best setting of the grid for each kind and data set by cross-validation, beside the one that "
-        "the paper's appendix names, on the same folds."
-    )
-    rows = []
-    for row in found.results["training"].records():
-        marks = [mark for mark in ("chosen", "published") if row[mark]]
-        if marks:
-            excess = f"{number(row['excess'])} ± {number(row['excess_standard_error'])}"
-            rows.append(
-                (
-                    *(model_name(row), " and ".join(marks)),
-                    *(number(row[name]) for name in ("max_depth", "eta", "subsample", "trees", "cv_rmse")),
-                    "–" if row["chosen"] else excess,
-                )
-            )
-    header = ("model", "setting", "max_depth", "eta", "subsample", "trees", "RMSE", "above the chosen one's")
-    yield Table(header, tuple(rows), n_text=2)
 
 
 def _origin(found: Reproduction) -> Iterator[Block]:
     yield Heading("How it was made")
     some = found.results["cells"]
     yield Bullets(tuple(f"{name} {version or 'not installed'}" for name, version in some.versions.items()))
-    rows = tuple((name, sha256) for name, sha256 in some.files.items())
-    yield Table(("file", "SHA-256"), rows, n_text=2)
+    yield Table(("file", "SHA-256"), tuple(some.files.items()), n_text=2)
     yield Paragraph(
         "Tables are in results/, as CSV and Parquet, each with a manifest: config, seed, versions, hashes, "
         "timings. The same run gives the same bytes but for timings."
     )
-
-
-# ---- small pieces --------------------------------------------------------------------------------
-
-
-def _advantages(
-    name: str, experiment: str, found: Reproduction, title: str, unit: str, kind: str = "Bigger"
-) -> Figure:
-    rows = [
-        row | {"label": advantage_label(row)}
-        for row in found.results[experiment].where(protocol=DESCRIBED, kind=kind, method="greedy")
-    ]
-    return advantage_figure(name, f"{title}: right of 0, greedy is ahead", rows, unit)
-
-
-def _key(row: Row) -> tuple[Any, ...]:
-    names = ("kind", "dataset", "k", "evaluation_scale", "method", "scale")
-    return tuple(row.get(name) for name in names)
-
-
-def _cell_verdict(found: Reproduction, row: Row, quantity: str) -> Cell:
-    """The verdict on the printed cell that belongs to a row; a dash if there is none."""
-    wanted = {"method": row.get("method", "greedy"), "k": row.get("k")}
-    wanted |= {name: row[name] for name in ("kind", "dataset", "scale")}
-    wanted["method"] = {"halton": "qmc"}.get(wanted["method"], wanted["method"])
-    wanted["evaluation_scale"] = row.get("evaluation_scale")
-    cells = [
-        cell
-        for cell in found.results["cells"].where(quantity=quantity, **wanted)
-        if quantity != "rmse" or cell["printed"] == row["published"]
-    ]
-    if not cells:
-        return Cell("–")
-    why = "" if cells[0]["outcome"] == "matches" else f": {cells[0]['why']}"
-    return Cell(f"{cells[0]['outcome']}{why}", _TONES.get(cells[0]["outcome"], "none"))
-
-
-def _toned(verdict: str) -> Cell:
-    return Cell(verdict, _TONES.get(verdict, "none"))
