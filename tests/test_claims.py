@@ -8,7 +8,9 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from scipy.stats import t
 
+from predgap import PredgapError
 from predgap.experiments import (
     agreement,
     claims,
@@ -45,13 +47,14 @@ def table(experiment: str, rows: Rows, **more: Any) -> Result:
     module: ModuleType = MODULES[experiment]
     assert all(row.keys() <= set(module.COLUMNS) for row in rows)
     values = [tuple(row.get(name) for name in module.COLUMNS) for row in rows]
-    return Result(experiment=experiment, columns=module.COLUMNS, rows=values, **more)
+    config = {"confidence": 0.95}
+    return Result(experiment=experiment, columns=module.COLUMNS, rows=values, config=config, **more)
 
 
-def judged(**tables: Rows) -> dict[str, tuple[str, str]]:
+def judged(config: claims.Config | None = None, **tables: Rows) -> dict[str, tuple[str, str]]:
     """Verdicts and evidence by claim; the keywords are experiments, with _ for -."""
     results = {name.replace("_", "-"): rows for name, rows in tables.items()}
-    found = claims.run({name: table(name, rows) for name, rows in results.items()})
+    found = claims.run(config or claims.Config(), {name: table(name, rows) for name, rows in results.items()})
     return {row["claim"]: (row["verdict"], row["evidence"]) for row in found.records()}
 
 
@@ -92,10 +95,10 @@ def power(exponent: float, factor: float = 1.0) -> Callable[[int], float]:
 
 
 def printed_errors(single_mc: float, bigger_mc: float, single_qmc: float, bigger_qmc: float) -> Rows:
-    """Each as the mean of two."""
+    """Each as the mean over three data sets and three σ."""
     return [
         {
-            **{"kind": kind, "dataset": "wine", "scale": share, "method": method, "iterations": 100},
+            **{"kind": kind, "dataset": dataset, "scale": scale, "method": method, "iterations": 100},
             **{"nmae": nmae * share, "standard_error": 0.0, "published": "0.1"},
         }
         for kind, method, nmae in (
@@ -104,7 +107,8 @@ def printed_errors(single_mc: float, bigger_mc: float, single_qmc: float, bigger
             ("Single", "halton", single_qmc),
             ("Bigger", "halton", bigger_qmc),
         )
-        for share in (0.5, 1.5)
+        for dataset in published.DATASETS
+        for scale, share in ((0.1, 0.5), (0.3, 1.0), (1.0, 1.5))
     ]
 
 
@@ -517,9 +521,9 @@ def test_evidence_has_the_numbers():
     )
     assert found["agreement-first"][1].startswith("Agreement at k = 1 is 0.19 to 0.38, and at most 0.38 ")
     assert found["pgi-bigger"][1] == (
-        "As published, greedy is ahead in 2 of 3 other cells, not in housing at σ' = 0.1, σ = 1 "
-        "(behind by 50 %); at σ' = 1, σ = 0.1 it is ahead in 1 of 1. As described, greedy is ahead in 3 of 3 "
-        "other cells; at σ' = 1, σ = 0.1 it is ahead in 1 of 1, on 1 model."
+        "As published, greedy is ahead at σ' = 1, σ = 0.1 in 1 of 1 cells, elsewhere in 2 of 3, not in "
+        "housing at σ' = 0.1, σ = 1 (behind by 50 %). As described, greedy is ahead at σ' = 1, σ = 0.1 in 1 "
+        "of 1 cells, elsewhere in 3 of 3, on 1 model."
     )
     assert found["randomising-not-worse"][1] == (
         "As described, SHAP is significantly ahead in 3 of 6 cells, greedy in 3; at k = 1, SHAP is in 3 of "
@@ -530,7 +534,29 @@ def test_evidence_has_the_numbers():
 def test_cells_that_disagree_are_named_up_to_three():
     evidence = judged(pgi=[*scores(first=lambda *_: 0.9), *scores(first=lambda *_: 0.8, dataset="housing")])
     assert "(behind by 10 %) and " in evidence["pgi-bigger"][1]
-    assert "and 3 more; at" in evidence["pgi-bigger"][1]
+    assert "and 3 more. As described" in evidence["pgi-bigger"][1]
+
+
+def test_without_the_exception_there_is_no_elsewhere():
+    rows = [row for row in scores() if row.get("scale") == 1.0 or row["method"] == "shap"]
+    assert judged(pgi=rows)["pgi-bigger"][1] == (
+        "As published, greedy is ahead in 2 of 2 cells. As described, greedy is ahead in 2 of 2 cells, on 1 "
+        "model."
+    )
+
+
+def test_stability_tells_how_often_many_gaps_are_wrong():
+    for cases, text in (
+        (
+            [{"wrong": 0.02}, {}],
+            "more than 1 % are wrong in 1 of 2 cases, on 2 models: up to 2 % at σ = 0.3 ",
+        ),
+        ([{}, {}], "more than 1 % are wrong in 0 of 2 cases, on 2 models: up to 0 % at σ = 0.3 "),
+    ):
+        evidence = judged(stability=stabilities(*cases))["stable"][1]
+        assert evidence.startswith(
+            f"Our implementation of it in float32 has an NMAE of at most 1e-06. Gap by gap, {text}"
+        )
 
 
 def test_clocks_tell_how_often_there_is_no_time():
@@ -553,11 +579,69 @@ def test_errors_that_cannot_be_told_do_not_count():
         assert ("time-mc" in found) == (affordable == 0.0)
 
 
+def test_a_time_beyond_all_measured_samples_is_not_known():
+    """If the most samples are too few for 1 %, that says nothing where more fit into the time."""
+    known = times(lambda *_: 0.02, seconds_1=None, affordable=500.0)
+    unknown = times(lambda *_: None, seconds_1=None, affordable=1e6)
+    assert judged(equal_time=known)["exact-preferable"][0] == HOLDS
+    assert "exact-preferable" not in judged(equal_time=unknown)
+    both = [{**row, "dataset": "housing"} for row in unknown] + known
+    verdict, evidence = judged(equal_time=both)["exact-preferable"]
+    assert verdict == PART
+    assert "in 4 of 8 cases by the clock of Algorithm 1 (not known in 4), " in evidence
+    beaten = [{**row, "dataset": "telemetry"} for row in times(seconds_1=0.5)]
+    assert judged(equal_time=unknown + beaten)["exact-preferable"][0] == NOT
+
+
+# ---- several trainings ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n", [2, 3, 20])
+@pytest.mark.parametrize("sign", [1, -1])
+def test_a_lead_must_be_sure_over_rows_and_over_trainings(n, sign):
+    """Advantages of 0.1 with an interval of 0.05 to either side, over rows."""
+    rows = removed(lambda *_: 0.1 * sign)
+    at = (0.1**2 - 0.05**2) ** 0.5 / t.ppf(0.975, n - 1) * n**0.5  # where the two together reach 0
+    for share, sure in ((0.999, 6), (1.001, 0)):
+        more = {"n_trainings": n, "advantage_training_sd": share * at}
+        many = [{**row, **(more if row["method"] == "greedy" else {})} for row in rows]
+        found = judged(randomising=rows, retraining=many)
+        shap, greedy = (sure, 0) if sign < 0 else (0, sure)
+        text = f"SHAP is significantly ahead in {shap} of 6 cells, greedy in {greedy}"
+        assert found["retraining-shap"][1].startswith(f"As described, {text} (RMSE ")
+        assert f"retraining: {text}, on 1 model. Significance of retraining is " in found["no-winner"][1]
+
+
+def trained_cells(described: dict[str, Any], as_published: dict[str, Any]) -> Rows:
+    rows = judged_cells((False, False), experiment="retraining")
+    return [{**row, **more} for row, more in zip(rows, (described, as_published), strict=True)]
+
+
+@pytest.mark.parametrize("other_way", [False, True])
+def test_the_same_digits_outrank_an_interval(other_way):
+    interval = {"verdict": "differs", "within_jointly": "inside", "n_trainings": 3}
+    ties = {"verdict": "differs", "in_float32_range": "inside"}
+    digits = {"verdict": "matches", "n_trainings": 3}
+    for strong, weak in (
+        (digits, interval),
+        ({"verdict": "matches", "within_jointly": None, "n_trainings": 1}, interval),
+        ({**ties, "within_jointly": None, "n_trainings": 1}, interval),
+        (interval, {**ties, "n_trainings": 3}),  # the mean of some ranges says nothing about digits
+        (interval, {"n_trainings": 3}),
+    ):
+        protocols = (strong, weak) if other_way else (weak, strong)
+        verdict, evidence = judged(retraining=trained_cells(*protocols))["retraining-settings"]
+        assert verdict == (HOLDS if other_way else NOT)
+        assert evidence.startswith("Of 1 printed cells that one protocol fits better")
+    for same in (digits, interval, {}):
+        assert "retraining-settings" not in judged(retraining=trained_cells(same, same))
+
+
 # ---- what is left out ----------------------------------------------------------------------------
 
 
 def test_nothing_is_judged_without_results():
-    assert len(claims.run({})) == 0
+    assert len(claims.run(claims.Config(), {})) == 0
     assert judged(**{name.replace("-", "_"): [] for name in MODULES}) == {}
 
 
@@ -578,7 +662,27 @@ def test_sentences_about_other_data_are_left_out():
 def test_a_sentence_needs_all_its_results():
     behind = removed(lambda *_: -0.1)
     assert "no-winner" not in judged(randomising=behind)
+    assert "no-winner" not in judged(randomising=behind, retraining=[])
+    assert "no-winner" not in judged(randomising=[], retraining=behind)
     assert "no-winner" in judged(randomising=behind, retraining=behind)
+
+
+def test_an_average_needs_all_its_cells():
+    rows = printed_errors(0.134, 0.0148, 0.0452, 0.00249)
+    first = next(row for row in rows if (row["kind"], row["method"]) == ("Single", "mc"))
+    for lacking in ([row for row in rows if row is not first], [*rows[1:], {**first, "nmae": None}]):
+        verdict, evidence = judged(precision=lacking)["summed-up"]
+        assert verdict == HOLDS
+        assert "Single QMC" in evidence
+        assert "Bigger MC" in evidence
+        assert "Single MC" not in evidence
+    assert "summed-up" not in judged(precision=[row for row in rows if row["dataset"] != "wine"])
+
+
+def test_sentences_about_printed_numbers_need_the_authors_models():
+    rows = judged_cells((False, True), experiment="pgi")
+    assert "pgi-average" in judged(pgi=rows)
+    assert "pgi-average" not in judged(claims.Config(authors_models=False), pgi=rows)
 
 
 def test_a_printed_number_fits_by_its_digits_or_within_a_range():
@@ -586,7 +690,7 @@ def test_a_printed_number_fits_by_its_digits_or_within_a_range():
         for fit in ({"verdict": "matches"}, {"verdict": "differs", "in_float32_range": "inside"}):
             rows = judged_cells((False, False), experiment=experiment)
             assert name not in judged(**{experiment: rows})
-            rows[1] |= fit  # as published
+            rows[1] |= fit | ({"n_trainings": 1} if experiment == "retraining" else {})  # as published
             assert judged(**{experiment: rows})[name][0] == NOT
 
 
@@ -603,14 +707,18 @@ def test_table(tmp_path):
         "pgi": table("pgi", scores(), files={"models/a": "1"}),
         "cayley": Result(experiment="cayley", columns=("a",), rows=[], files={"models/c": "3"}),  # not used
     }
-    found = claims.run(results)
+    found = claims.run(claims.Config(authors_models=False), results)
     assert found.experiment == "claims"
+    assert found.config == {"authors_models": False}
     assert found.columns == ("claim", "topic", "sentence", "where", "verdict", "evidence")
     assert list(found.files.items()) == [("models/a", "1"), ("models/b", "2")]
     order = [claim.name for claim in CLAIMS]
     assert list(found.column("claim")) == [name for name in order if name in found.column("claim")]
     found.save(tmp_path)
     assert Result.load(tmp_path, "claims").rows == found.rows
+    results["pgi"] = table("pgi", scores(), files={"models/b": "1"})
+    with pytest.raises(PredgapError, match="'models/b' is two files"):
+        claims.run(claims.Config(), results)
 
 
 def test_sentences_are_sentences():
@@ -637,7 +745,8 @@ def printed_agreement() -> dict[tuple[str, str, float, int], float]:
 
 def test_agreement_of_the_authors_models(shared_data):
     """The printed table, read by hand, gives the same counts."""
-    found = claims.run({"agreement": agreement.run(agreement.Config(), authors_subjects(shared_data))})
+    result = agreement.run(agreement.Config(), authors_subjects(shared_data))
+    found = claims.run(claims.Config(), {"agreement": result})
     rows = {row["claim"]: row for row in found.records()}
     share = printed_agreement()
     models, scales, places = list(product(published.KINDS, published.DATASETS)), (0.1, 0.3, 1.0), (1, 2, 3)
@@ -666,7 +775,7 @@ def test_agreement_of_the_authors_models(shared_data):
 def test_pgi_of_the_authors_models(shared_data):
     """Over 3 rows, housing at σ' = 0.1, σ = 1 is an exception that the sentence does not make."""
     subjects = authors_subjects(shared_data, kinds=["Bigger"])
-    found = claims.run({"pgi": pgi.run(pgi.Config(n_resamples=200), subjects)})
+    found = claims.run(claims.Config(), {"pgi": pgi.run(pgi.Config(n_resamples=200), subjects)})
     rows = {row["claim"]: row for row in found.records()}
     assert {name: row["verdict"] for name, row in rows.items()} == {
         "pgi-average": NOT,
@@ -677,7 +786,7 @@ def test_pgi_of_the_authors_models(shared_data):
         "Of 36 printed cells that tell the two apart, 36 are means over the first few test rows and 0 "
     )
     assert rows["pgi-bigger"]["evidence"] == (
-        "As published, greedy is ahead in 23 of 24 other cells, not in housing at σ' = 0.1, σ = 1 "
-        "(behind by 8.4 %); at σ' = 1, σ = 0.1 it is ahead in 1 of 3. As described, greedy is ahead in 24 of "
-        "24 other cells; at σ' = 1, σ = 0.1 it is ahead in 1 of 3, on 3 models."
+        "As published, greedy is ahead at σ' = 1, σ = 0.1 in 1 of 3 cells, elsewhere in 23 of 24, not in "
+        "housing at σ' = 0.1, σ = 1 (behind by 8.4 %). As described, greedy is ahead at σ' = 1, σ = 0.1 in 1 "
+        "of 3 cells, elsewhere in 24 of 24, on 3 models."
     )

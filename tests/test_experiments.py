@@ -8,6 +8,7 @@ import json
 import os
 import re
 import sys
+import threading
 from collections import Counter
 from dataclasses import dataclass, replace
 from functools import cache
@@ -19,9 +20,18 @@ import xgboost
 
 from predgap import CostError, DependencyError, Explainer, Normal, PredgapError, Ranking
 from predgap.errors import DatasetError
-from predgap.experiments import agreement, pgi, published, ties
+from predgap.experiments import agreement, bootstrap, pgi, published, ties
+from predgap.experiments.bootstrap import interval, resampled_means, spreads
 from predgap.experiments.results import Result, Stopwatch, as_config, versions
-from predgap.experiments.subjects import Subject, Training, authors_subjects, read_subject, shap_ranking
+from predgap.experiments.subjects import (
+    Subject,
+    Training,
+    authors_subjects,
+    read_subject,
+    sha256_of_arrays,
+    shap_ranking,
+)
+from predgap.experiments.threads import pool
 
 # ---- what the paper printed ----------------------------------------------------------------------
 
@@ -151,6 +161,15 @@ def test_a_range_contains_what_it_can_be_rounded_to():
         published.judge("about 1", 1.0)
 
 
+def test_rows_of_table_1_by_our_names():
+    for cell in published.cells("precision"):
+        where = (cell.kind, cell.dataset, cell.scale, {"mc": "mc", "qmc": "halton"}[cell.method])
+        row = published.printed_sampling(*where)
+        assert row[["iterations", "nmae"].index(cell.quantity)] == cell.printed
+    assert published.printed_sampling("Bigger", "wine", 0.1, "qmc") is None
+    assert published.printed_sampling("Bigger", "diabetes", 0.1, "mc") is None
+
+
 # ---- results -------------------------------------------------------------------------------------
 
 
@@ -239,6 +258,26 @@ def test_files_that_do_not_belong_together_are_refused(tmp_path):
 
 
 @pytest.mark.parametrize(
+    "damage",
+    [
+        lambda table: table.pop("sha256"),
+        lambda table: table.pop("columns"),
+        lambda table: table.update(columns=3),
+        lambda table: table["columns"][0].pop("name"),
+        lambda table: table["columns"][0].pop("type"),
+        lambda table: table["columns"][0].update(type="complex"),
+    ],
+)
+def test_a_manifest_that_does_not_describe_its_table_is_refused(tmp_path, damage):
+    path = some_result().save(tmp_path)
+    manifest = json.loads(path.read_text())
+    damage(manifest["table"])
+    path.write_text(json.dumps(manifest))
+    with pytest.raises(PredgapError, match="not a manifest: expected a table with sha256"):
+        Result.load(tmp_path, "some")
+
+
+@pytest.mark.parametrize(
     ("columns", "rows", "message"),
     [
         (("a", "b"), ((1,),), "1 values for 2 columns"),
@@ -273,6 +312,37 @@ def test_versions_and_times():
     assert watch.seconds["work"] > 0
     with pytest.raises(PredgapError, match="expected a dataclass"):
         as_config({"scale": 1})
+
+
+def test_threads_finish_what_they_have_begun_and_drop_the_rest():
+    begun, finished, go = [], [], threading.Event()
+
+    def work(i: int) -> int:
+        begun.append(i)
+        go.wait(10)
+        finished.append(i)
+        return i
+
+    def interrupted() -> None:
+        with pool(1) as threads:
+            threads.map(work, range(100))
+            go.set()
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert begun == finished
+    assert len(begun) < 100
+    with pytest.raises(PredgapError, match="n_jobs"), pool(0):
+        pass
+
+
+def test_hashes_of_arrays_see_values_types_and_shapes():
+    one = np.arange(6.0)
+    others = [one.reshape(2, 3), one[::-1], one.astype(np.float32), one.view(np.int64)]
+    hashes = [sha256_of_arrays(one), *map(sha256_of_arrays, others), sha256_of_arrays(one[:3], one[3:])]
+    assert len(set(hashes)) == len(hashes)
+    assert sha256_of_arrays(one[::2]) == sha256_of_arrays(one[::2].copy())
 
 
 # ---- tiny subjects -------------------------------------------------------------------------------
@@ -329,6 +399,45 @@ def test_absent_models_and_unknown_data_sets_are_named(tmp_path, monkeypatch):
         authors_subjects(tmp_path, kinds=["Single"], datasets=["housing"])
     with pytest.raises(DatasetError, match="no models of 'diabetes'"):
         authors_subjects(tmp_path, datasets=["diabetes"])
+
+
+HOUSING = (
+    *("longitude", "latitude", "housing_median_age", "total_rooms", "total_bedrooms"),
+    *("population", "households", "median_income"),
+)
+
+
+@pytest.fixture
+def housing(tmp_path, monkeypatch) -> Path:
+    """A folder with a model, two test rows and scaling parameters."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.delenv("PREDGAP_DATA", raising=False)
+    for folder in ("models", "splits", "raw"):
+        (tmp_path / folder).mkdir()
+    names = list(HOUSING)
+    rows = xgboost.DMatrix(np.eye(8), np.arange(8.0), feature_names=names, nthread=1)
+    xgboost.train({"max_depth": 1, "nthread": 1}, rows, 1).save_model(tmp_path / "models" / "housing.json")
+    header = ",".join(names)
+    text = f"{header},median_house_value\n{'0,' * 8}5\n{'1,' * 8}6\n"
+    (tmp_path / "splits" / "test_housing_scaled.csv").write_text(text)
+    text = f",{header}\nmean{',10' * 8}\nvariance{',4' * 8}\n"
+    (tmp_path / "splits" / "housing_scaling_params.csv").write_text(text)
+    return tmp_path
+
+
+def test_without_raw_file_or_scaling_parameters_there_are_no_training_rows(housing):
+    def subject() -> Subject:
+        return authors_subjects(housing, kinds=["Bigger"], datasets=["housing"])[0]
+
+    files = {"models/housing.json", "splits/test_housing_scaled.csv"}
+    assert subject().training is None
+    assert set(subject().files) == files
+    (housing / "raw" / "housing.csv").write_text("damaged")
+    with pytest.raises(DatasetError, match="not the known file"):
+        subject()
+    (housing / "splits" / "housing_scaling_params.csv").unlink()
+    assert subject().training is None
+    assert set(subject().files) == files
 
 
 def test_shap_rankings_are_those_of_the_shap_package(tiny):
@@ -518,18 +627,45 @@ def test_both_protocols_of_pgi2(tiny):
 def test_bootstrap_intervals_cover_the_mean_as_often_as_they_say():
     rng = np.random.default_rng(5)
     samples = rng.exponential(size=(400, 100))
-    low, high = pgi.interval(pgi.resampled_means(samples, 400, seed=1), 0.9)
+    low, high = interval(resampled_means(samples, 400, seed=1), 0.9)
     assert 0.82 < np.mean((low < 1.0) & (high > 1.0)) < 0.94  # 0.9, less the bias of percentiles
-    again = pgi.resampled_means(samples, 400, seed=1)
-    np.testing.assert_array_equal(pgi.interval(again, 0.9), (low, high))
-    assert (pgi.resampled_means(samples, 400, seed=2) != again).any()
+    again = resampled_means(samples, 400, seed=1)
+    np.testing.assert_array_equal(interval(again, 0.9), (low, high))
+    assert (resampled_means(samples, 400, seed=2) != again).any()
 
 
 def test_large_and_small_batches_of_resamples_agree(monkeypatch):
     values = np.random.default_rng(6).normal(size=(2, 3, 20))
-    whole = pgi.resampled_means(values, 33, seed=4)
-    monkeypatch.setattr(pgi, "_RESAMPLED_AT_ONCE", 100)
-    np.testing.assert_array_equal(pgi.resampled_means(values, 33, seed=4), whole)
+    whole = resampled_means(values, 33, seed=4)
+    monkeypatch.setattr(bootstrap, "_RESAMPLED_AT_ONCE", 100)
+    np.testing.assert_array_equal(resampled_means(values, 33, seed=4), whole)
+
+
+@pytest.mark.parametrize("lower", [False, True])
+def test_spreads_draw_by_draw(lower):
+    """A score that is not the mean: the root of means, averaged over a middle axis."""
+    values = np.random.default_rng(7).exponential(size=(3, 2, 20))
+    config = pgi.Config(n_resamples=40, confidence=0.8, seed=9)
+    found = spreads(values, config, score=lambda m: np.sqrt(m).mean(axis=1), lower_is_better=lower)
+    draws = np.random.default_rng(np.random.SeedSequence(9)).integers(20, size=(40, 20))
+
+    def score(rows: np.ndarray) -> list[float]:
+        return [np.mean([np.sqrt(np.mean(part[rows])) for part in ranking]) for ranking in values]
+
+    def ends(drawn: list[float]) -> list[float]:
+        return list(np.quantile(drawn, (0.1, 0.9)))
+
+    own, drawn = score(np.arange(20)), np.array([score(rows) for rows in draws])
+    sign = -1 if lower else 1
+    for i, spread in enumerate(found):
+        assert [spread.score, spread.low, spread.high] == pytest.approx(
+            [own[i], *ends(drawn[:, i])], rel=1e-12
+        )
+        if i == 0:
+            assert spread[3:] == (None, None, None)
+        else:
+            expected = [sign * (own[i] - own[0]), *ends(sign * (drawn[:, i] - drawn[:, 0]))]
+            assert list(spread[3:]) == pytest.approx(expected, rel=1e-10)
 
 
 @pytest.mark.parametrize("wrong", [{"first_rows": 0}, {"n_resamples": 0}, {"confidence": 1.0}])
@@ -602,7 +738,7 @@ def test_the_manifest_names_all_models_and_splits(table_2, shared_data, tmp_path
     text = table_2.save(tmp_path).read_text()
     assert str(shared_data) not in text  # only names of files: the same on every machine
     manifest = json.loads(text)
-    assert len(manifest["files"]) == 12
+    assert len(manifest["files"]) == 13
     assert manifest["config"] == {"scales": [0.1, 0.3, 1.0], "places": [1, 2, 3]}
 
 

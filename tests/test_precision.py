@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from scipy.stats import norm
+from scipy.stats import norm, t
 
 from predgap import Explainer, Normal, PredgapError
 from predgap.experiments import precision, published
@@ -247,7 +247,8 @@ def test_a_model_that_never_changes_has_no_error(tiny):
     assert {row["nmae"] for row in rows} == {row["standard_error"] for row in rows} == {None}
     judged = [row for row in rows if row["published"] is not None]
     assert judged
-    assert {(row["verdict"], row["within"]) for row in judged} == {("differs", "outside")}
+    for row in judged:
+        assert (row["verdict"], row["within"], row["within_jointly"]) == ("differs", "outside", "outside")
 
 
 # ---- beside the published cells ------------------------------------------------------------------
@@ -264,20 +265,25 @@ def test_cells_stand_at_their_number_of_iterations(table):
         }
         there = printed.get("iterations") == str(row["iterations"])
         assert row["published"] == (printed["nmae"] if there else None)
-        assert (row["verdict"] is None) == (row["within"] is None) == (not there)
+        for column in ("verdict", "within", "within_jointly"):
+            assert (row[column] is None) == (not there)
     assert table.column("published").count(None) == len(table) - 2  # σ = 0.1, 4,000 iterations
 
 
-@pytest.mark.parametrize(("n_pairs", "factor"), [(20_000, 2**0.5), (5_000, 1.25**0.5), (200, 1.01**0.5)])
-@pytest.mark.parametrize(("confidence", "z"), [(0.95, 1.959963984540054), (0.5, 0.6744897501960817)])
-def test_the_interval_allows_for_both_sets_of_pairs_and_for_rounding(n_pairs, factor, confidence, z):
+@pytest.mark.parametrize(("n_pairs", "factor"), [(20_000, 2**0.5), (200, 1.01**0.5), (5, 1.00025**0.5)])
+@pytest.mark.parametrize("confidence", [0.95, 0.5])
+def test_the_intervals_allow_for_both_sets_of_pairs_and_for_rounding(n_pairs, factor, confidence):
+    """One cell, and all six of a subject at once."""
     config, error = Config(n_pairs=n_pairs, confidence=confidence), 0.004
-    reach = z * factor * error + 0.0005
-    for sign in (-1, 1):
-        for share, verdict in ((0.999, "inside"), (1.001, "outside")):
-            found = precision._verdicts(config, "0.019", 0.019 + sign * share * reach, error)
-            assert found == ("0.019", "differs", verdict)
-    assert precision._verdicts(config, "0.019", 0.0194, error) == ("0.019", "matches", "inside")
+    assert t.ppf(0.975, 20_000 - 1) == pytest.approx(1.96, abs=1e-4)
+    for column, level in ((2, confidence), (3, confidence ** (1 / 6))):
+        reach = t.interval(level, n_pairs - 1)[1] * factor * error + 0.0005
+        for sign in (-1, 1):
+            for share, verdict in ((0.999, "inside"), (1.001, "outside")):
+                found = precision._verdicts(config, "0.019", 0.019 + sign * share * reach, error)
+                assert found[:2] == ("0.019", "differs")
+                assert found[column] == verdict
+    assert precision._verdicts(config, "0.019", 0.0194, error) == ("0.019", "matches", "inside", "inside")
 
 
 # ---- the same numbers, however they come about ---------------------------------------------------
@@ -506,7 +512,7 @@ def test_seconds_of_a_name_are_added_up(parts):
 
 @pytest.mark.parametrize(
     "other",
-    [{"experiment": "clocks"}, {"columns": [*"abcdefghijk"]}, {"versions": {"predgap": "0"}}, {"seed": 1}],
+    [{"experiment": "clocks"}, {"columns": [*"abcdefghijkl"]}, {"versions": {"predgap": "0"}}, {"seed": 1}],
 )
 def test_parts_that_do_not_fit_are_refused(parts, other):
     with pytest.raises(PredgapError, match="do not fit together"):
@@ -550,7 +556,7 @@ def test_the_published_errors_of_wine_are_within_sampling_error(wine):
         (1.0, "mc", 15000, "0.009"),
         (1.0, "halton", 15000, "0.001"),
     ]
-    assert [row["within"] for row in rows] == ["inside"] * 6
+    assert [row["within"] for row in rows] == [row["within_jointly"] for row in rows] == ["inside"] * 6
     assert sum(row["verdict"] == "matches" for row in rows) >= 3
     assert max(row["standard_error"] / row["nmae"] for row in rows) < 0.15  # the intervals say something
 

@@ -276,7 +276,8 @@ def test_files_of_training_rows_are_named(authors, paper):
     splits = [name for name in paper.files if not name.startswith(("models/", "splits/test"))]
     assert splits == [
         "raw/housing.csv",
+        "splits/housing_scaling_params.csv",
         "splits/train_telemetry_scaled.csv",
         "splits/train_winequality_red_scaled.csv",
     ]
-    assert len(paper.files) == 9
+    assert len(paper.files) == 10

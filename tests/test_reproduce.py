@@ -159,7 +159,7 @@ def recomputed(shared_data) -> Reproduction:
         "agreement": agreement.run(agreement.Config(), subjects, n_jobs=2),
         "pgi": pgi.run(pgi.Config(n_resamples=10), subjects, n_jobs=2),
     }
-    results["claims"] = claims.run(results)
+    results["claims"] = claims.run(claims.Config(), results)
     results["cells"] = cells.run(cells.Config(), results)
     return Reproduction(Plan(out=Path()), results, subjects, ("the rest",))
 
@@ -200,12 +200,12 @@ def row(**entries) -> dict:
     ("judge", "entries", "outcome", "why"),
     [
         (cells._precision, {"verdict": "matches"}, "matches", "same digits"),
-        (cells._precision, {"within": "inside"}, "explained", "sampling error"),
-        (cells._precision, {"within": "outside"}, "differs", "outside"),
+        (cells._precision, {"within_jointly": "inside"}, "explained", "sampling error"),
+        (cells._precision, {"within_jointly": "outside"}, "differs", "outside"),
         (cells._pgi, {"pgi2": 1.0, "in_range": None}, "differs", "other digits"),
         (
             cells._precision,
-            {"within": "inside", "kind": "Single", "dataset": "telemetry"},
+            {"within_jointly": "inside", "kind": "Single", "dataset": "telemetry"},
             "differs",
             "a model that was not published",
         ),

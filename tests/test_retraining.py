@@ -14,7 +14,7 @@ import xgboost
 
 from predgap import Explainer, Normal, PredgapError
 from predgap.experiments import published, retraining
-from predgap.experiments.pgi import interval, resampled_means
+from predgap.experiments.bootstrap import interval, resampled_means
 from predgap.experiments.results import Result
 from predgap.experiments.retraining import PUBLISHED_SETTINGS, Config
 from predgap.experiments.subjects import Subject, Training, authors_subjects, read_subject, shap_ranking
@@ -364,7 +364,7 @@ def trained(subject: Subject) -> list[dict]:
     """The trees of a model with all features."""
     settings = PUBLISHED_SETTINGS[subject.kind, subject.dataset]
     rows = xgboost.DMatrix(subject.training.X, subject.training.y, nthread=1)
-    booster = xgboost.train(retraining._parameters(settings, 42), rows, settings.trees)
+    booster = xgboost.train(settings.parameters(42), rows, settings.trees)
     return trees_of(booster.save_raw("json"))
 
 

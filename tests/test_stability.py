@@ -203,7 +203,7 @@ def test_scales_may_differ_between_features(tiny):
 
 def test_only_normal_noise_is_taken(tiny):
     masks = np.ones((1, D), dtype=bool)
-    with pytest.raises(AssertionError):
+    with pytest.raises(PredgapError, match="4 of 4 features have noise that is not normal"):
         algorithm1_gap(Explainer(tiny.ensemble, Uniform(1.0)), tiny.X[:1], masks, float32=True)
 
 
@@ -243,8 +243,6 @@ def table(tiny) -> Result:
 
 def test_rows_are_those_of_the_pairs(tiny, table):
     pairs = draw_pairs(tiny, CONFIG.n_pairs, CONFIG.seed)
-    c = tiny.ensemble.predict(pairs.X) - tiny.ensemble.bias[0]
-    assert (tiny.ensemble.bias != 0).all()
     assert table.columns == stability.COLUMNS
     found = [(row["scale"], row["arithmetic"]) for row in table.records()]
     assert found == [(0.1, "float32"), (0.1, "float64"), (1.0, "float32"), (1.0, "float64")]
@@ -254,8 +252,6 @@ def test_rows_are_those_of_the_pairs(tiny, table):
         gaps = algorithm1_gap(explainer, pairs.X, pairs.masks, float32=row["arithmetic"] == "float32")
         names = ("negative", "zero", "wrong", "median_error", "error_95", "nmae")
         assert tuple(row[name] for name in names) == shares(exact, gaps, CONFIG.tolerance)
-        small = [0 < y < 1e-6 * f**2 for y, f in zip(exact, c, strict=True)]
-        assert row["small"] == pytest.approx(np.mean(small), rel=1e-12)
         assert row["n_positive"] == sum(y > 0 for y in exact) < 30
         assert row["n_pairs"] == 30
         assert (row["kind"], row["dataset"]) == ("Bigger", "wine")
@@ -268,7 +264,6 @@ def test_gaps_that_are_small_against_the_prediction_are_lost():
     ensemble = replace(ensemble_of(trees, 2), bias=[-3000.0])
     subject = subject_of(ensemble, np.random.default_rng(0).normal(size=(20, 2)))
     narrow, wide = stability.run(Config(scales=(0.5,), n_pairs=100), [subject]).records()
-    assert narrow["small"] == wide["small"] == 1.0
     assert narrow["n_positive"] == 100
     assert narrow["wrong"] > 0.95
     assert narrow["negative"] + narrow["zero"] > 0.3

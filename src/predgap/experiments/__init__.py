@@ -11,6 +11,8 @@ What they need:
 - `pairs`: random pairs of a row and a subset
 - `ties`: all the rankings that greedy may give when ties are broken in other ways
 - `algorithm1`: the paper's own algorithm
+- `bootstrap`: intervals over rows that are drawn anew
+- `threads`: threads that can be interrupted
 - `results`: what `run` returns; saved, and loaded again
 - `cache`: finished pieces of work, for runs that are stopped
 

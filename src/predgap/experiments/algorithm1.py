@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from predgap.errors import PredgapError
 from predgap.explainer import Explainer
 from predgap.laws import NormalLaw
 
@@ -25,7 +26,11 @@ def algorithm1_gap(
     """
     engine = explainer._engine
     scales = [law.scale for law in engine.laws if isinstance(law, NormalLaw)]
-    assert len(scales) == explainer.ensemble.n_features
+    if len(scales) < explainer.ensemble.n_features:
+        raise PredgapError(
+            f"{explainer.ensemble.n_features - len(scales)} of {explainer.ensemble.n_features} features have "
+            "noise that is not normal; expected Normal noise, the only one that Algorithm 1 knows"
+        )
     rows = explainer.ensemble.cast(X)
     return engine.kernels.algorithm1(
         rows, np.array(scales), np.ascontiguousarray(masks).view(np.uint8), float32

@@ -7,12 +7,10 @@ Intervals go from percentile to percentile.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-
-from predgap.experiments.results import Value
 
 FloatArray = NDArray[np.float64]
 
@@ -62,19 +60,30 @@ def interval(resampled: FloatArray, confidence: float) -> FloatArray:
     return np.asarray(np.quantile(resampled, (tail, 1 - tail), axis=-1))
 
 
+class Spread(NamedTuple):
+    """A ranking's score, and its advantage over SHAP's, with their intervals; SHAP has no advantage."""
+
+    score: float
+    low: float
+    high: float
+    advantage: float | None = None
+    advantage_low: float | None = None
+    advantage_high: float | None = None
+
+
 def spreads(
     values: FloatArray,
     config: Resampling,
     *,
     score: Callable[[FloatArray], FloatArray] = lambda means: means,
     lower_is_better: bool = False,
-) -> list[tuple[Value, ...]]:
-    """For each ranking its score with low and high, and its advantage over SHAP with low and high.
+) -> list[Spread]:
+    """The score of each ranking, its advantage, and how sure they are.
 
     Parameters
     ----------
     values : (m, ..., n) array
-        Of m rankings and n rows; SHAP is the first, which has no advantage (three times None).
+        Of m rankings, SHAP's first, and n rows.
     config : Resampling
     score : function from (m, ..., *rest) to (m, *rest)
         What is made of the means over rows; the means themselves if it is not given.
@@ -85,17 +94,16 @@ def spreads(
     --------
     >>> from types import SimpleNamespace
     >>> config = SimpleNamespace(n_resamples=10, confidence=0.9, seed=0)
-    >>> [[None if x is None else float(x) for x in one] for one in spreads(np.array([[1, 1], [3, 3]]), config)]
-    [[1.0, 1.0, 1.0, None, None, None], [3.0, 3.0, 3.0, 2.0, 2.0, 2.0]]
+    >>> spreads(np.array([[1.0, 1.0], [3.0, 3.0]]), config)[1]
+    Spread(score=3.0, low=3.0, high=3.0, advantage=2.0, advantage_low=2.0, advantage_high=2.0)
     """
 
     def ahead(scores: FloatArray) -> FloatArray:
-        return scores[0] - scores if lower_is_better else scores - scores[0]
+        return np.asarray(scores[0] - scores if lower_is_better else scores - scores[0])
 
     found = score(values.mean(axis=-1))
     resampled = score(resampled_means(values, config.n_resamples, config.seed))
-    advantage = ahead(found)
-    ends, advantage_ends = (interval(some, config.confidence) for some in (resampled, ahead(resampled)))
-    out: list[tuple[Value, ...]] = [(found[0], *ends[:, 0], None, None, None)]
-    out += [(found[i], *ends[:, i], advantage[i], *advantage_ends[:, i]) for i in range(1, len(found))]
-    return out
+    own = np.stack([found, *interval(resampled, config.confidence)])  # (3, m)
+    over = np.stack([ahead(found), *interval(ahead(resampled), config.confidence)])
+    shap, *greedy = (Spread(*one) for one in np.concatenate([own, over]).T.tolist())
+    return [Spread(*shap[:3]), *greedy]

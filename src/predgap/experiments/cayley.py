@@ -24,11 +24,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from predgap.errors import PredgapError
+from predgap.experiments.bootstrap import interval, resampled_means
 from predgap.experiments.entropy import among, choices
-from predgap.experiments.pgi import interval, resampled_means
 from predgap.experiments.published import SCALES
 from predgap.experiments.results import Progress, Result, Value, collected
-from predgap.experiments.subjects import Scale, Subject, all_files, rankings
+from predgap.experiments.subjects import Subject, all_files, method_of, rankings
 from predgap.ranking import Ranking
 
 IndexArray = NDArray[np.intp]
@@ -81,13 +81,9 @@ def _rows(config: Config, subject: Subject, n_jobs: int) -> Iterator[tuple[Value
             distance = distances(among(ranked[one], chosen), among(ranked[other], chosen)).astype(np.float64)
             ends = interval(resampled_means(distance, config.n_resamples, config.seed), config.confidence)
             yield (
-                *(subject.kind, subject.dataset, features, m, *_named(one), *_named(other)),
+                *(subject.kind, subject.dataset, features, m, method_of(one), one, method_of(other), other),
                 *(len(distance), distance.mean(), *ends, unrelated(m)),
             )
-
-
-def _named(scale: Scale) -> tuple[Value, ...]:
-    return ("shap" if scale is None else "greedy", scale)
 
 
 def distances(one: Ranking, other: Ranking) -> IndexArray:

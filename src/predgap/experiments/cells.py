@@ -15,9 +15,8 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from predgap.experiments.clocks import ALGORITHM_1_FLOAT32
-from predgap.experiments.pgi import DESCRIBED, PUBLISHED
-from predgap.experiments.published import Cell, cells, printed
-from predgap.experiments.results import Result, Value, collected
+from predgap.experiments.published import DESCRIBED, PUBLISHED, SAMPLERS, Cell, cells
+from predgap.experiments.results import Result, Value, collected, joined_files
 
 Outcome = Literal["matches", "explained", "differs", "not recomputed"]
 Judged = tuple[float | None, Outcome, str]  # recomputed, outcome, why
@@ -40,7 +39,7 @@ class Config:
 
 def run(config: Config, results: Mapping[str, Result]) -> Result:
     """A row for each of the paper's cells, from the results of the experiments by name."""
-    files = dict(sorted(entry for result in results.values() for entry in result.files.items()))
+    files = joined_files(results.values())
     return collected("cells", COLUMNS, config, [("all", _rows(config, results))], files)
 
 
@@ -60,7 +59,7 @@ Row = Mapping[str, Any]
 _Index = Mapping[tuple[Value, ...], Row]
 
 _KEYS: Final[Mapping[str, tuple[str, ...]]] = {
-    "precision": ("kind", "dataset", "method", "scale", "iterations"),
+    "precision": ("kind", "dataset", "method", "scale"),
     "equal-time": ("kind", "dataset", "method", "scale", "clock"),
     "agreement": ("kind", "dataset", "scale", "k"),
     "pgi": ("protocol", "kind", "dataset", "scale", "evaluation_scale"),
@@ -70,7 +69,10 @@ _KEYS: Final[Mapping[str, tuple[str, ...]]] = {
 
 
 def _index(name: str, result: Result) -> _Index:
-    return {tuple(row[key] for key in _KEYS[name]): row for row in result.records()}
+    rows = result.records()
+    if name == "precision":  # at the one number of iterations that is printed
+        rows = tuple(row for row in rows if row["published"] is not None)
+    return {tuple(row[key] for key in _KEYS[name]): row for row in rows}
 
 
 def _judged(cell: Cell, index: Mapping[str, _Index]) -> Judged:
@@ -78,19 +80,10 @@ def _judged(cell: Cell, index: Mapping[str, _Index]) -> Judged:
     key: tuple[Value, ...]
     match cell.table, cell.quantity:
         case "precision", "nmae":
-            beside = printed(
-                "precision",
-                kind=cell.kind,
-                dataset=cell.dataset,
-                method=cell.method,
-                quantity="iterations",
-                scale=cell.scale,
-            )
-            assert beside is not None
-            key = (*where, _SAMPLING[cell.method], cell.scale, int(beside))
+            key = (*where, SAMPLERS[cell.method], cell.scale)
             return _found(index, "precision", key, _precision)
         case "precision", _:
-            key = (*where, _SAMPLING[cell.method], cell.scale, ALGORITHM_1_FLOAT32)
+            key = (*where, SAMPLERS[cell.method], cell.scale, ALGORITHM_1_FLOAT32)
             return _found(index, "equal-time", key, _iterations)
         case "agreement", _:
             return _found(index, "agreement", (*where, cell.scale, cell.k), _agreement)
@@ -102,9 +95,6 @@ def _judged(cell: Cell, index: Mapping[str, _Index]) -> Judged:
             if name in index and key not in index[name] and (DESCRIBED, *key[1:]) in index[name]:
                 return None, "not recomputed", "the authors' training rows are not known in their order"
             return _found(index, name, key, judge)
-
-
-_SAMPLING: Final[Mapping[str, str]] = {"mc": "mc", "qmc": "halton"}
 
 
 def _found(
@@ -122,7 +112,7 @@ def _precision(row: Row) -> Judged:
         return row["nmae"], "matches", SAME
     if (row["kind"], row["dataset"]) == ("Single", "telemetry"):
         return row["nmae"], "differs", "the printed rows are those of a model that was not published"
-    if row["within"] == "inside":
+    if row["within_jointly"] == "inside":
         return row["nmae"], "explained", "within sampling error: other pairs, other draws"
     return row["nmae"], "differs", "outside the sampling error of both"
 

@@ -32,7 +32,7 @@ from predgap.experiments.algorithm1 import algorithm1_gap
 from predgap.experiments.pairs import Pairs, draw_pairs
 from predgap.experiments.precision import METHODS, draw_points
 from predgap.experiments.published import SCALES
-from predgap.experiments.results import Progress, Result, Value, collected
+from predgap.experiments.results import Progress, Result, Steps, Value, collected
 from predgap.experiments.subjects import Subject, all_files
 from predgap.explainer import Explainer
 from predgap.noise import Normal
@@ -78,19 +78,12 @@ def run(config: Config, subjects: Iterable[Subject], *, progress: Progress | Non
     progress : function of the measurements done and their number, or None
     """
     chosen = tuple(subjects)
-    n_steps = len(chosen) * len(config.scales) * config.repeats
-    steps = iter(range(1, n_steps + 1))
-
-    def tell() -> None:
-        done = next(steps)
-        if progress is not None:
-            progress(done, n_steps)
-
-    parts = ((subject.name, _rows(config, subject, tell)) for subject in chosen)
+    steps = Steps(progress, len(chosen) * len(config.scales) * config.repeats)
+    parts = ((subject.name, _rows(config, subject, steps)) for subject in chosen)
     return collected("clocks", COLUMNS, config, parts, all_files(chosen))
 
 
-def _rows(config: Config, subject: Subject, tell: Callable[[], None]) -> Iterator[tuple[Value, ...]]:
+def _rows(config: Config, subject: Subject, steps: Steps) -> Iterator[tuple[Value, ...]]:
     pairs = draw_pairs(subject, config.n_pairs, config.seed)
     draw_points("sobol", 1, 1, pairs.stream(0, 0))  # SciPy is imported now, not while a clock runs
     for scale in config.scales:
@@ -99,7 +92,7 @@ def _rows(config: Config, subject: Subject, tell: Callable[[], None]) -> Iterato
         for _ in range(config.repeats):
             for what, do in work.items():
                 seconds[what] = min(seconds[what], _seconds(do))
-            tell()
+            steps.add()
         for (method, iterations), least in seconds.items():
             where = (subject.kind, subject.dataset, scale, method, iterations)
             yield (*where, len(pairs), least / len(pairs), machine())

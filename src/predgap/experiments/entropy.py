@@ -26,7 +26,7 @@ from predgap.ensemble import Ensemble
 from predgap.errors import PredgapError
 from predgap.experiments.published import PLACES, SCALES
 from predgap.experiments.results import Progress, Result, Value, collected
-from predgap.experiments.subjects import Subject, all_files, rankings
+from predgap.experiments.subjects import Subject, all_files, method_of, rankings
 from predgap.ranking import Ranking
 
 BoolArray = NDArray[np.bool_]
@@ -78,7 +78,7 @@ def _rows(config: Config, subject: Subject, n_jobs: int) -> Iterator[tuple[Value
         same = Ranking(np.arange(m)[None])
         for (scale, ranking), k in product(ranked.items(), (*config.places, None)):
             yield (
-                *(subject.kind, subject.dataset, features, m, "shap" if scale is None else "greedy", scale),
+                *(subject.kind, subject.dataset, features, m, method_of(scale), scale),
                 *("2^-place" if k is None else "top k", k, len(subject.X)),
                 *(entropy(rewards(among(ranking, chosen), k)), entropy(rewards(same, k)), np.log2(max(m, 1))),
             )

@@ -23,7 +23,7 @@ import numpy as np
 from predgap.errors import PredgapError
 from predgap.experiments.clocks import ALGORITHM_1, ALGORITHM_1_FLOAT32, EVALUATION, EXACT, TOGETHER
 from predgap.experiments.precision import ITERATIONS, METHODS
-from predgap.experiments.published import judge, printed
+from predgap.experiments.published import judge, printed_sampling
 from predgap.experiments.results import Result, Value, collected, joined_files
 
 CLOCKS: Final = (ALGORITHM_1_FLOAT32, ALGORITHM_1, EXACT, TOGETHER)
@@ -88,17 +88,9 @@ def _row(
     time = charged(times, clock, method)
     first, closest = matched(seconds, time)
     affordable = time.count(seconds)
-    text = None
-    if method != "sobol":
-        kind, dataset, scale = model
-        text = printed(
-            "precision",
-            kind=str(kind),
-            dataset=str(dataset),
-            method={"mc": "mc", "halton": "qmc"}[method],
-            quantity="iterations",
-            scale=float(scale),  # type: ignore[arg-type]
-        )
+    kind, dataset, scale = model
+    found = printed_sampling(str(kind), str(dataset), float(scale or 0), method)
+    text = found[0] if found else None
     return (
         *(*model, clock, method, seconds, affordable, interpolated(errors, affordable)),
         *(None if n is None else time(n) for n in (needed(errors, 0.1), needed(errors, 0.01))),

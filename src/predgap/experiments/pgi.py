@@ -23,9 +23,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from predgap.errors import PredgapError
-from predgap.experiments.published import SCALES, judge, judge_range, printed
+from predgap.experiments.bootstrap import spreads
+from predgap.experiments.published import DESCRIBED, PUBLISHED, SCALES, judge, judge_range, printed
 from predgap.experiments.results import Progress, Result, Value, collected
-from predgap.experiments.subjects import Scale, Subject, all_files, rankings
+from predgap.experiments.subjects import Scale, Subject, all_files, method_of, rankings
 from predgap.experiments.ties import float32_tolerance, steps
 from predgap.explainer import Explainer
 from predgap.noise import Normal
@@ -34,17 +35,12 @@ from predgap.ranking import Ranking
 BoolArray = NDArray[np.bool_]
 FloatArray = NDArray[np.float64]
 
-PUBLISHED: Final = "as published"
-DESCRIBED: Final = "as described"
-
 COLUMNS: Final = (
     *("protocol", "kind", "dataset", "evaluation_scale", "method", "scale", "n_rows", "pgi2"),
     *("low", "high", "advantage", "advantage_low", "advantage_high"),
     *("lowest", "highest", "lowest_float32", "highest_float32"),
     *("published", "verdict", "in_range", "in_float32_range"),
 )
-
-_RESAMPLED_AT_ONCE: Final = 1 << 20  # row numbers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,7 +109,7 @@ def _as_published(
             mean = float(pgi2[j, : len(X)].mean())
             spread = (None,) * 4 if scale is None else tuple(map(float, ranges[scale][:, j]))
             yield (
-                *(PUBLISHED, *_cell(subject, evaluation_scale, scale), len(X), mean, *(None,) * 5, *spread),
+                *(PUBLISHED, *cell(subject, evaluation_scale, scale), len(X), mean, *(None,) * 5, *spread),
                 *_verdicts(_printed(subject, evaluation_scale, scale), mean, spread),
             )
 
@@ -174,60 +170,21 @@ def _extreme(
 def _as_described(
     config: Config, subject: Subject, scores: Mapping[Scale, FloatArray]
 ) -> Iterator[tuple[Value, ...]]:
-    n = len(subject.X)
     pgi2 = np.stack(list(scores.values()))  # (rankings, σ', rows), SHAP first
-    means, resampled = pgi2.mean(axis=-1), resampled_means(pgi2, config.n_resamples, config.seed)
-    low, high = interval(resampled, config.confidence)
-    advantage_low, advantage_high = interval(resampled - resampled[0], config.confidence)
     for j, evaluation_scale in enumerate(config.evaluation_scales):
-        for i, scale in enumerate(scores):
-            advantage: tuple[Value, ...] = (None, None, None)
-            if scale is not None:
-                advantage = (means[i, j] - means[0, j], advantage_low[i, j], advantage_high[i, j])
+        for scale, spread in zip(scores, spreads(pgi2[:, j], config), strict=True):
             yield (
-                *(DESCRIBED, *_cell(subject, evaluation_scale, scale), n, means[i, j], low[i, j], high[i, j]),
-                *(*advantage, *(None,) * 4),
-                *_verdicts(_printed(subject, evaluation_scale, scale), float(means[i, j]), (None,) * 4),
+                *(DESCRIBED, *cell(subject, evaluation_scale, scale), len(subject.X), *spread, *(None,) * 4),
+                *_verdicts(_printed(subject, evaluation_scale, scale), spread.score, (None,) * 4),
             )
-
-
-def resampled_means(values: FloatArray, n_resamples: int, seed: int) -> FloatArray:
-    """Means (..., n_resamples) of values (..., n) over n rows drawn with replacement.
-
-    Examples
-    --------
-    >>> resampled_means(np.ones((2, 5)), 3, seed=0).shape
-    (2, 3)
-    """
-    rng = np.random.default_rng(np.random.SeedSequence(seed))
-    n = values.shape[-1]
-    flat = np.ascontiguousarray(values.reshape(-1, n))
-    out = np.empty((len(flat), n_resamples))
-    step = max(1, _RESAMPLED_AT_ONCE // n)
-    for start in range(0, n_resamples, step):
-        drawn = rng.integers(n, size=(min(step, n_resamples - start), n))
-        for i, row in enumerate(flat):
-            out[i, start : start + step] = row[drawn].mean(axis=1)
-    return out.reshape(*values.shape[:-1], n_resamples)
-
-
-def interval(resampled: FloatArray, confidence: float) -> FloatArray:
-    """Low and high percentile (2, ...) of means (..., n_resamples).
-
-    Examples
-    --------
-    >>> interval(np.arange(101.0), 0.9)
-    array([ 5., 95.])
-    """
-    tail = (1 - confidence) / 2
-    return np.asarray(np.quantile(resampled, (tail, 1 - tail), axis=-1))
 
 
 # ---- rows of the table ---------------------------------------------------------------------------
 
 
-def _cell(subject: Subject, evaluation_scale: float, scale: Scale) -> tuple[Value, ...]:
-    return (subject.kind, subject.dataset, evaluation_scale, "shap" if scale is None else "greedy", scale)
+def cell(subject: Subject, evaluation_scale: float, scale: Scale) -> tuple[Value, ...]:
+    """The columns that say which score it is."""
+    return (subject.kind, subject.dataset, evaluation_scale, method_of(scale), scale)
 
 
 def _printed(subject: Subject, evaluation_scale: float, scale: Scale) -> str | None:
@@ -235,7 +192,7 @@ def _printed(subject: Subject, evaluation_scale: float, scale: Scale) -> str | N
         "pgi-single" if subject.kind == "Single" else "pgi",
         kind=subject.kind,
         dataset=subject.dataset,
-        method="shap" if scale is None else "greedy",
+        method=method_of(scale),
         scale=scale,
         evaluation_scale=evaluation_scale,
     )

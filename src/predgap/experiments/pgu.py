@@ -17,17 +17,15 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from predgap.errors import PredgapError
-from predgap.experiments.pgi import interval, resampled_means
+from predgap.experiments.bootstrap import spreads
+from predgap.experiments.pgi import cell
 from predgap.experiments.published import SCALES
 from predgap.experiments.results import Progress, Result, Value, collected
-from predgap.experiments.subjects import Scale, Subject, all_files, rankings
+from predgap.experiments.subjects import Subject, all_files, rankings
 from predgap.explainer import Explainer
 from predgap.noise import Normal
-
-FloatArray = NDArray[np.float64]
 
 COLUMNS: Final = (
     *("kind", "dataset", "evaluation_scale", "method", "scale", "n_rows", "pgu2", "low", "high"),
@@ -75,19 +73,5 @@ def _rows(config: Config, subject: Subject, n_jobs: int) -> Iterator[tuple[Value
     for evaluation_scale in config.evaluation_scales:
         explainer = Explainer(subject.ensemble, Normal(evaluation_scale), n_jobs=n_jobs)
         pgu2 = np.stack([explainer.pgu2(subject.X, ranking) for ranking in ranked.values()])
-        for scale, spread in zip(ranked, _spreads(config, pgu2), strict=True):
-            yield (*_cell(subject, evaluation_scale, scale), len(subject.X), *spread)
-
-
-def _spreads(config: Config, pgu2: FloatArray) -> Iterator[tuple[Value, ...]]:
-    """For each ranking, the mean of pgu2 (rankings, n) and the advantage over the first, with intervals."""
-    mean, resampled = pgu2.mean(axis=1), resampled_means(pgu2, config.n_resamples, config.seed)
-    ends = interval(resampled, config.confidence)
-    advantage_ends = interval(resampled[0] - resampled, config.confidence)
-    for i in range(len(pgu2)):
-        advantage = (None,) * 3 if i == 0 else (mean[0] - mean[i], *advantage_ends[:, i])
-        yield (mean[i], *ends[:, i], *advantage)
-
-
-def _cell(subject: Subject, evaluation_scale: float, scale: Scale) -> tuple[Value, ...]:
-    return (subject.kind, subject.dataset, evaluation_scale, "shap" if scale is None else "greedy", scale)
+        for scale, spread in zip(ranked, spreads(pgu2, config, lower_is_better=True), strict=True):
+            yield (*cell(subject, evaluation_scale, scale), len(subject.X), *spread)

@@ -34,10 +34,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from predgap.errors import PredgapError
-from predgap.experiments.pgi import DESCRIBED, PUBLISHED, interval, resampled_means
-from predgap.experiments.published import PLACES, SCALES, judge, judge_range, printed
+from predgap.experiments.bootstrap import spreads
+from predgap.experiments.published import DESCRIBED, PLACES, PUBLISHED, SCALES, judge, judge_range, printed
 from predgap.experiments.results import Progress, Result, Value, collected
-from predgap.experiments.subjects import Scale, Subject, all_files, rankings
+from predgap.experiments.subjects import Scale, Subject, all_files, method_of, rankings, top_masks
 from predgap.explainer import Explainer
 from predgap.noise import Marginal
 from predgap.ranking import Ranking
@@ -132,15 +132,15 @@ def _protocol_rows(
     orders = [ranked[scale].order[:, :k] for k, scale in cells]
     errors = _exact_errors(protocol, orders, n_jobs)
     outcomes = _outcomes(protocol, orders, config.seed) if config.sampled else [None] * len(cells)
-    spreads: Sequence[tuple[Value, ...]] = [(None,) * 5] * len(cells)
+    ends: Sequence[tuple[Value, ...]] = [(None,) * 5] * len(cells)
     if protocol.name == DESCRIBED:
-        spreads = _spreads(config, errors, len(ranked))
+        ends = _ends(config, errors, len(ranked))
     subject, n = protocol.subject, protocol.n_samples
-    for (k, scale), error, outcome, spread in zip(cells, errors, outcomes, spreads, strict=True):
+    for (k, scale), error, outcome, end in zip(cells, errors, outcomes, ends, strict=True):
         expected, standard_error = error.rmse(n), error.standard_error(n)
         yield (
-            *(protocol.name, subject.kind, subject.dataset, k, "shap" if scale is None else "greedy", scale),
-            *(len(protocol.X), n, error.rmse(), *spread),
+            *(protocol.name, subject.kind, subject.dataset, k, method_of(scale), scale),
+            *(len(protocol.X), n, error.rmse(), *end),
             *(expected, standard_error, outcome, error.rmse(1)),
             *_verdicts(_printed(subject, k, scale), expected, standard_error, config, len(cells)),
         )
@@ -152,7 +152,7 @@ def _exact_errors(protocol: _Protocol, orders: Sequence[IndexArray], n_jobs: int
     explainer = Explainer(subject.ensemble, marginal(subject, protocol.pool), n_jobs=n_jobs)
     errors = []
     for order in orders:
-        mean, variance = moments(explainer, protocol.X, _masks(order, protocol.X.shape[1]))
+        mean, variance = moments(explainer, protocol.X, top_masks(order, protocol.X.shape[1]))
         errors.append(Errors(mean - protocol.subject.y, variance))
     return errors
 
@@ -221,13 +221,6 @@ def moments(explainer: Explainer, X: FloatArray, masks: BoolArray) -> tuple[Floa
     return mean, np.maximum(explainer.gap(X, masks) - change**2, 0.0)  # a variance of 0 may round below
 
 
-def _masks(order: IndexArray, d: int) -> BoolArray:
-    """The features (n, k) of each row as masks (n, d)."""
-    out = np.zeros((len(order), d), dtype=np.bool_)
-    np.put_along_axis(out, order, True, axis=1)
-    return out
-
-
 # ---- by sampling ---------------------------------------------------------------------------------
 
 
@@ -276,24 +269,15 @@ def _predictor(subject: Subject) -> Predict:
 # ---- rows of the table ---------------------------------------------------------------------------
 
 
-def _spreads(config: Config, errors: Sequence[Errors], n_rankings: int) -> list[tuple[Value, ...]]:
+def _ends(config: Config, errors: Sequence[Errors], n_rankings: int) -> list[tuple[Value, ...]]:
     """Low, high, and advantage over SHAP with its low and high, for each cell; SHAP leads each k."""
     squares = np.stack([error.residual**2 for error in errors])
-    rmse, resampled = (
-        np.sqrt(means).reshape(-1, n_rankings, *means.shape[1:])  # (k, rankings, ...)
-        for means in (squares.mean(axis=1), resampled_means(squares, config.n_resamples, config.seed))
-    )
-    advantage = rmse - rmse[:, :1]
-    ends = interval(resampled, config.confidence)
-    advantage_ends = interval(resampled - resampled[:, :1], config.confidence)
-    return [
-        (*ends[:, i, j], *((None,) * 3 if j == 0 else (advantage[i, j], *advantage_ends[:, i, j])))
-        for i, j in np.ndindex(rmse.shape)
-    ]
+    groups = squares.reshape(-1, n_rankings, squares.shape[1])  # (k, rankings, n)
+    return [spread[1:] for group in groups for spread in spreads(group, config, score=np.sqrt)]
 
 
 def _printed(subject: Subject, k: int, scale: Scale) -> str | None:
-    method = "shap" if scale is None else "greedy"
+    method = method_of(scale)
     return printed("randomising", kind=subject.kind, dataset=subject.dataset, method=method, scale=scale, k=k)
 
 

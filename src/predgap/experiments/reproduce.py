@@ -98,7 +98,7 @@ def _conclusions(results: Mapping[str, Result]) -> dict[str, Result]:
     if "precision" in results:
         found["equal-time"] = equal_time.run(equal_time.Config(), results["precision"], results["clocks"])
     theirs = TRAINING not in results
-    found["claims"] = claims.run(found, authors_models=theirs)
+    found["claims"] = claims.run(claims.Config(authors_models=theirs), found)
     found["cells"] = cells.run(cells.Config(authors_models=theirs), found)
     return found
 

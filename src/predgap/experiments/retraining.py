@@ -28,10 +28,8 @@ trainings, the means of each one's.
 
 from __future__ import annotations
 
-import hashlib
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
@@ -40,14 +38,34 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtrit
 
-from predgap.engine import threads_of
 from predgap.errors import PredgapError
+from predgap.experiments.bootstrap import Spread, spreads
 from predgap.experiments.cache import Folder, remembered
-from predgap.experiments.pgi import DESCRIBED, PUBLISHED, interval, resampled_means
-from predgap.experiments.published import HYPERPARAMETERS, PLACES, SCALES, cells, judge, judge_range, printed
-from predgap.experiments.results import Progress, Result, Value, collected
-from predgap.experiments.subjects import Scale, Subject, Training, all_files, rankings
+from predgap.experiments.published import (
+    DESCRIBED,
+    HYPERPARAMETERS,
+    PLACES,
+    PUBLISHED,
+    SCALES,
+    cells,
+    judge,
+    judge_range,
+    printed,
+)
+from predgap.experiments.results import Progress, Result, Steps, Value, collected
+from predgap.experiments.subjects import (
+    Scale,
+    Subject,
+    Training,
+    all_files,
+    method_of,
+    rankings,
+    sha256_of_arrays,
+    top_masks,
+)
+from predgap.experiments.threads import pool
 from predgap.experiments.ties import Step, float32_tolerance, steps
+from predgap.experiments.training import parameters
 from predgap.explainer import Explainer
 from predgap.noise import Normal
 from predgap.ranking import Ranking
@@ -74,6 +92,10 @@ class Settings:
     eta: float
     subsample: float
     trees: int
+
+    def parameters(self, seed: int) -> dict[str, Any]:
+        """What XGBoost is told, but for the number of trees."""
+        return parameters(self.max_depth, self.eta, self.subsample, seed)
 
 
 PUBLISHED_SETTINGS: Final[Mapping[tuple[str, str], Settings]] = MappingProxyType(
@@ -157,9 +179,12 @@ def run(
     """
     chosen = tuple(subjects)
     plans = [list(_protocols(config, subject, n_jobs)) for subject in chosen]
-    fits = _Fits(n_jobs, cache, progress, sum(protocol.n_models for plan in plans for protocol in plan))
+    told = Steps(progress, sum(protocol.n_models for plan in plans for protocol in plan))
     parts = (
-        (subject.name, (row for protocol in plan for row in _rows(config, protocol, fits.errors(protocol))))
+        (
+            subject.name,
+            (row for one in plan for row in _rows(config, one, _errors(one, n_jobs, told, cache))),
+        )
         for subject, plan in zip(chosen, plans, strict=True)
     )
     return collected("retraining", COLUMNS, config, parts, all_files(chosen))
@@ -228,11 +253,10 @@ def _protocols(config: Config, subject: Subject, n_jobs: int) -> Iterator[_Proto
 
 def described_settings(config: Config, subject: Subject) -> Settings:
     """What the appendix says, or else the config."""
-    listed = {f"{kind} {dataset}": entry for (kind, dataset), entry in HYPERPARAMETERS.items()}
     entry: dict[str, Any] = {
         **{"max_depth": config.max_depth, "eta": config.eta, "subsample": config.subsample},
         **{"trees": subject.ensemble.n_trees},
-        **listed.get(subject.name, {}),
+        **HYPERPARAMETERS.get((subject.kind, subject.dataset), {}),
     }
     return Settings(
         max_depth=int(entry["max_depth"]),
@@ -263,17 +287,10 @@ def _cells(
     config: Config, ranked: Mapping[Scale, Ranking], d: int, ties: Mapping[tuple[int, Scale], Step]
 ) -> list[_Cell]:
     return [
-        _Cell(k, scale, _masks(ranking.order[:, :k], d), ties.get((k, scale)))
+        _Cell(k, scale, top_masks(ranking.order[:, :k], d), ties.get((k, scale)))
         for k in config.places
         for scale, ranking in ranked.items()
     ]
-
-
-def _masks(order: IndexArray, d: int) -> BoolArray:
-    """The features (n, k) of each row as masks (n, d)."""
-    out = np.zeros((len(order), d), dtype=np.bool_)
-    np.put_along_axis(out, order, True, axis=1)
-    return out
 
 
 def _ties(
@@ -305,39 +322,22 @@ class _Errors:
         return np.asarray(self.squares[models, :, row].T)
 
 
-class _Fits:
-    """Trains models, several at a time, and tells how many are done.
+def _errors(protocol: _Protocol, n_jobs: int, told: Steps, cache: Folder) -> _Errors:
+    """Train the models of a protocol, several at a time."""
+    subsets, y = protocol.subsets, protocol.subject.y
+    jobs = [(subset, once) for subset in subsets for once in protocol.rounds]
+    data = sha256_of_arrays(protocol.training.X, protocol.training.y, protocol.subject.X)
 
-    A model has one thread: its sums do not depend on the machine's cores.
-    """
+    def predictions(job: tuple[BoolArray, _Round]) -> FloatArray:
+        return remembered(cache, _key(protocol, data, *job), lambda: _predictions(protocol, *job))
 
-    def __init__(self, n_jobs: int, cache: Folder, progress: Progress | None, total: int) -> None:
-        self.n_threads, self.cache, self.progress, self.total = threads_of(n_jobs), cache, progress, total
-        self.done = 0
-
-    def errors(self, protocol: _Protocol) -> _Errors:
-        subsets, y = protocol.subsets, protocol.subject.y
-        jobs = [(subset, once) for subset in subsets for once in protocol.rounds]
-        data = _sha256(protocol.training.X, protocol.training.y, protocol.subject.X)
-
-        def predictions(job: tuple[BoolArray, _Round]) -> FloatArray:
-            return remembered(self.cache, _key(protocol, data, *job), lambda: _predictions(protocol, *job))
-
-        found = list[FloatArray]()
-        pool = ThreadPoolExecutor(self.n_threads)
-        try:
-            for array in pool.map(predictions, jobs):
-                found.append((array - y) ** 2)
-                self._tell()
-        finally:
-            pool.shutdown(cancel_futures=True)
-        number = {subset.tobytes(): i for i, subset in enumerate(subsets)}
-        return _Errors(number, np.reshape(found, (len(subsets), len(protocol.rounds), len(y))))
-
-    def _tell(self) -> None:
-        self.done += 1
-        if self.progress is not None:
-            self.progress(self.done, self.total)
+    found = list[FloatArray]()
+    with pool(n_jobs) as threads:
+        for array in threads.map(predictions, jobs):
+            found.append((array - y) ** 2)
+            told.add()
+    number = {subset.tobytes(): i for i, subset in enumerate(subsets)}
+    return _Errors(number, np.reshape(found, (len(subsets), len(protocol.rounds), len(y))))
 
 
 def _predictions(protocol: _Protocol, removed: BoolArray, once: _Round) -> FloatArray:
@@ -347,23 +347,10 @@ def _predictions(protocol: _Protocol, removed: BoolArray, once: _Round) -> Float
     X, y = protocol.training.X[:, ~removed], protocol.training.y
     if once.order is not None:
         X, y = X[once.order], y[once.order]
-    booster = xgboost.train(
-        _parameters(protocol.settings, once.seed), xgboost.DMatrix(X, y, nthread=1), protocol.settings.trees
-    )
-    rows = xgboost.DMatrix(protocol.subject.X[:, ~removed], nthread=1)
-    return np.asarray(booster.predict(rows), dtype=np.float64)
-
-
-def _parameters(settings: Settings, seed: int) -> dict[str, Any]:
-    return {
-        "objective": "reg:squarederror",
-        "tree_method": "hist",
-        "max_depth": settings.max_depth,
-        "eta": settings.eta,
-        "subsample": settings.subsample,
-        "seed": seed,
-        "nthread": 1,
-    }
+    rows = xgboost.DMatrix(X, y, nthread=1)
+    booster = xgboost.train(protocol.settings.parameters(once.seed), rows, protocol.settings.trees)
+    asked = xgboost.DMatrix(protocol.subject.X[:, ~removed], nthread=1)
+    return np.asarray(booster.predict(asked), dtype=np.float64)
 
 
 def _key(protocol: _Protocol, data: str, removed: BoolArray, once: _Round) -> dict[str, Any]:
@@ -373,19 +360,12 @@ def _key(protocol: _Protocol, data: str, removed: BoolArray, once: _Round) -> di
     return {
         "experiment": "retraining",
         "data": data,
-        "order": None if once.order is None else _sha256(once.order),
+        "order": None if once.order is None else sha256_of_arrays(once.order),
         "removed": np.flatnonzero(removed).tolist(),
-        "parameters": _parameters(protocol.settings, once.seed),
+        "parameters": protocol.settings.parameters(once.seed),
         "trees": protocol.settings.trees,
         "xgboost": xgboost.__version__,
     }
-
-
-def _sha256(*arrays: NDArray[Any]) -> str:
-    content = hashlib.sha256()
-    for array in map(np.ascontiguousarray, arrays):
-        content.update(f"{array.dtype.str} {array.shape}".encode() + array.tobytes())
-    return content.hexdigest()
 
 
 # ---- rows of the table ---------------------------------------------------------------------------
@@ -395,53 +375,30 @@ def _rows(config: Config, protocol: _Protocol, errors: _Errors) -> Iterator[tupl
     subject, settings = protocol.subject, protocol.settings
     every = np.arange(len(subject.y))
     squares = np.stack([errors.of(every, cell.removed) for cell in protocol.cells])  # (cells, rounds, n)
-    spreads = _spreads(config, squares, len(config.places))
-    for cell, spread in zip(protocol.cells, spreads, strict=True):
+    found = _spreads(config, squares, len(config.places))
+    for cell, (spread, sd, advantage_sd) in zip(protocol.cells, found, strict=True):
         ranges = _ranges(cell.ties, errors, len(every))
         yield (
             *(protocol.name, subject.kind, subject.dataset),
-            *(cell.k, "shap" if cell.scale is None else "greedy", cell.scale, len(every)),
+            *(cell.k, method_of(cell.scale), cell.scale, len(every)),
             *(settings.max_depth, settings.eta, settings.subsample, settings.trees, len(protocol.rounds)),
-            *spread.values(),
-            *ranges,
-            *_verdicts(config, protocol, cell, spread, ranges),
+            *(*spread, sd, advantage_sd, *ranges),
+            *_verdicts(config, protocol, cell, (spread.score, sd), ranges),
         )
 
 
-@dataclass(frozen=True, slots=True)
-class _Spread:
-    """The RMSE of a cell and its advantage over SHAP, with intervals over rows and spread over trainings."""
-
-    rmse: tuple[float, float, float]  # with low and high
-    advantage: tuple[float, float, float] | None  # None for SHAP
-    sd: float | None  # None for one training
-    advantage_sd: float | None
-
-    def values(self) -> tuple[Value, ...]:
-        return (*self.rmse, *(self.advantage or (None,) * 3), self.sd, self.advantage_sd)
-
-
-def _spreads(config: Config, squares: FloatArray, n_places: int) -> list[_Spread]:
-    """Of each cell, from squared errors (cells, rounds, n); SHAP leads each k."""
-    n_rounds = squares.shape[1]
-    rmse = np.sqrt(squares.mean(axis=-1)).reshape(n_places, -1, n_rounds)  # (k, rankings, rounds)
-    resampled = np.sqrt(resampled_means(squares, config.n_resamples, config.seed)).mean(axis=1)
-    resampled = resampled.reshape(*rmse.shape[:2], -1)
-    advantage, resampled_advantage = rmse - rmse[:, :1], resampled - resampled[:, :1]
-    ends = interval(resampled, config.confidence)
-    advantage_ends = interval(resampled_advantage, config.confidence)
-    spreads = []
-    for i, j in np.ndindex(rmse.shape[:2]):
-        several, shap = n_rounds > 1, j == 0
-        spreads.append(
-            _Spread(
-                (rmse[i, j].mean(), *ends[:, i, j]),
-                None if shap else (advantage[i, j].mean(), *advantage_ends[:, i, j]),
-                rmse[i, j].std(ddof=1) if several else None,
-                advantage[i, j].std(ddof=1) if several and not shap else None,
-            )
-        )
-    return spreads
+def _spreads(
+    config: Config, squares: FloatArray, n_places: int
+) -> Iterator[tuple[Spread, float | None, float | None]]:
+    """For each cell, from squared errors (cells, rounds, n), intervals over rows, and the standard deviations
+    of RMSE and advantage over trainings, if there are several; SHAP leads each k."""
+    for group in squares.reshape(n_places, -1, *squares.shape[1:]):  # (rankings, rounds, n)
+        rmse = np.sqrt(group.mean(axis=-1))
+        several = rmse.shape[1] > 1
+        sds = [one.std(ddof=1) if several else None for one in rmse]
+        advantage_sds = [(one - rmse[0]).std(ddof=1) if several else None for one in rmse[1:]]
+        found = spreads(group, config, score=lambda means: np.sqrt(means).mean(axis=1))
+        yield from zip(found, sds, [None, *advantage_sds], strict=True)
 
 
 def _ranges(ties: Step | None, errors: _Errors, n: int) -> tuple[float | None, ...]:
@@ -459,11 +416,18 @@ def _ranges(ties: Step | None, errors: _Errors, n: int) -> tuple[float | None, .
 
 
 def _verdicts(
-    config: Config, protocol: _Protocol, cell: _Cell, spread: _Spread, ranges: tuple[float | None, ...]
+    config: Config,
+    protocol: _Protocol,
+    cell: _Cell,
+    rmse: tuple[float, float | None],
+    ranges: tuple[float | None, ...],
 ) -> tuple[Value, ...]:
-    """The published text, its verdict, those of two ranges, and those of it as one more training."""
+    """The published text, its verdict, those of two ranges, and those of it as one more training.
+
+    `rmse` is the mean over trainings, and their standard deviation.
+    """
     kind, dataset = protocol.subject.kind, protocol.subject.dataset
-    method = "shap" if cell.scale is None else "greedy"
+    method = method_of(cell.scale)
     text = printed("retraining", kind=kind, dataset=dataset, method=method, scale=cell.scale, k=cell.k)
     if text is None:
         return (None,) * 7
@@ -472,12 +436,11 @@ def _verdicts(
         None if low is None or high is None else judge_range(text, low, high)
         for low, high in ((lowest, highest), (lowest_float32, highest_float32))
     ]
-    rmse = spread.rmse[0]
     n_cells = sum((one.kind, one.dataset) == (kind, dataset) for one in cells("retraining"))
     levels = (config.confidence, config.confidence ** (1 / n_cells))
     return (
-        *(text, judge(text, rmse), *in_ranges),
-        *_as_one_more(text, rmse, spread.sd, len(protocol.rounds), levels),
+        *(text, judge(text, rmse[0]), *in_ranges),
+        *_as_one_more(text, *rmse, len(protocol.rounds), levels),
     )
 
 

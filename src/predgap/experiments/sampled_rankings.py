@@ -25,20 +25,19 @@ by chance, and `lost` below 0.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from predgap.engine import threads_of
 from predgap.errors import PredgapError
 from predgap.experiments.precision import METHODS, draw_points
 from predgap.experiments.published import SCALES
-from predgap.experiments.results import Progress, Result, Value, collected
+from predgap.experiments.results import Progress, Result, Steps, Value, collected
 from predgap.experiments.subjects import Subject, all_files
+from predgap.experiments.threads import pool
 from predgap.explainer import Explainer
 from predgap.noise import Normal
 
@@ -84,26 +83,16 @@ def run(
     progress : function of the rows done and their number, or None
     """
     chosen = tuple(subjects)
-    total = sum(min(config.n_rows, len(subject.X)) for subject in chosen)
-    done = 0
-
-    def tell() -> None:
-        nonlocal done
-        done += 1
-        if progress is not None:
-            progress(done, total)
-
-    parts = ((subject.name, _rows(config, subject, n_jobs, tell)) for subject in chosen)
+    steps = Steps(progress, sum(min(config.n_rows, len(subject.X)) for subject in chosen))
+    parts = ((subject.name, _rows(config, subject, n_jobs, steps)) for subject in chosen)
     return collected("sampled-rankings", COLUMNS, config, parts, all_files(chosen))
 
 
-def _rows(
-    config: Config, subject: Subject, n_jobs: int, tell: Callable[[], None]
-) -> Iterator[tuple[Value, ...]]:
+def _rows(config: Config, subject: Subject, n_jobs: int, steps: Steps) -> Iterator[tuple[Value, ...]]:
     X = subject.X[: config.n_rows]
     n, d = X.shape
     explainers = [Explainer(subject.ensemble, Normal(scale), n_jobs=n_jobs) for scale in config.scales]
-    orders = _sampled_orders(config, subject.name, explainers, X, threads_of(n_jobs), tell)
+    orders = _sampled_orders(config, subject.name, explainers, X, n_jobs, steps)
     for s, (scale, explainer) in enumerate(zip(config.scales, explainers, strict=True)):
         exact = explainer.rank(X).order
         for m, method in enumerate(METHODS):
@@ -118,16 +107,15 @@ def _sampled_orders(
     name: str,
     explainers: Sequence[Explainer],
     X: FloatArray,
-    n_threads: int,
-    tell: Callable[[], None],
+    n_jobs: int,
+    steps: Steps,
 ) -> IndexArray:
     """Orders (n, scales, methods, numbers of samples, d); a thread takes one row after another."""
     d = X.shape[1]
 
     def of_row(row: int) -> list[IndexArray]:
-        entropy = (config.seed, zlib.crc32(name.encode()))
         sets = [
-            draw_points(method, d, max(config.n_samples), _stream(entropy, row, use))
+            draw_points(method, d, max(config.n_samples), _stream(config.seed, name, row, use))
             for use, method in enumerate(METHODS)
         ]
         return [
@@ -138,14 +126,16 @@ def _sampled_orders(
         ]
 
     found = []
-    with ThreadPoolExecutor(n_threads) as pool:
-        for orders in pool.map(of_row, range(len(X))):
+    with pool(n_jobs) as threads:
+        for orders in threads.map(of_row, range(len(X))):
             found.append(orders)
-            tell()
+            steps.add()
     return np.array(found).reshape(len(X), len(explainers), len(METHODS), len(config.n_samples), d)
 
 
-def _stream(entropy: tuple[int, ...], row: int, use: int) -> np.random.Generator:
+def _stream(seed: int, name: str, row: int, use: int) -> np.random.Generator:
+    """Random numbers for one use of one row; others than those of a pair with the same numbers."""
+    entropy = (seed, zlib.crc32(name.encode()), zlib.crc32(b"sampled-rankings"))
     return np.random.default_rng(np.random.SeedSequence(entropy, spawn_key=(row, use)))
 
 

@@ -25,12 +25,10 @@ was stopped goes on from there, to the same numbers.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -41,13 +39,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from predgap.datasets import SOURCES, Dataset, Split, load_dataset, split
-from predgap.engine import threads_of
 from predgap.errors import DatasetError, DependencyError, PredgapError
 from predgap.experiments.cache import Folder, remembered
 from predgap.experiments.published import DATASETS, HYPERPARAMETERS, KINDS, Kind
-from predgap.experiments.results import Progress, Result, Value, collected, merged, write_whole
-from predgap.experiments.subjects import Subject, Training, all_files, read_subject
-from predgap.tables import listing
+from predgap.experiments.results import Progress, Result, Steps, Value, collected, merged, write_whole
+from predgap.experiments.subjects import Subject, Training, all_files, read_subject, sha256_of_arrays
+from predgap.experiments.threads import pool
 
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.intp]
@@ -93,8 +90,7 @@ class Config:
 
 def search(
     config: Config,
-    dataset_name: str,
-    train: Dataset | Training,
+    train: Dataset,
     *,
     n_jobs: int = 1,
     progress: Progress | None = None,
@@ -105,10 +101,9 @@ def search(
     Parameters
     ----------
     config : Config
-    dataset_name : str
-        The published settings are those for the data set of this name.
-    train : Dataset or Training
-        With features `X` as the models shall have them (standardised), and labels `y`.
+    train : Dataset
+        With features as the models shall have them (standardised). The published settings are those for the
+        data set of this name.
     n_jobs : int
         Threads, or -1 for all cores; the numbers are the same for any.
     progress : callable, optional
@@ -116,9 +111,13 @@ def search(
     folder : path, optional
         Where finished blocks are kept, and looked for.
     """
-    data = _Data.of(config, dataset_name, train)
-    parts = [(dataset_name, _rows(data, n_jobs, progress, folder))]
-    return collected("training", COLUMNS, config, parts, {f"rows/{dataset_name}": data.sha256})
+    return _search(config, train, n_jobs, Steps(progress, _n_fits(config, train.name)), folder)
+
+
+def _search(config: Config, train: Dataset, n_jobs: int, steps: Steps, folder: Folder) -> Result:
+    data = _Data(config, train, folds(config, train.name, len(train)), sha256_of_arrays(train.X, train.y))
+    parts = [(train.name, _rows(data, n_jobs, steps, folder))]
+    return collected("training", COLUMNS, config, parts, {f"rows/{train.name}": data.sha256})
 
 
 def trained_subjects(
@@ -126,7 +125,6 @@ def trained_subjects(
     data_dir: str | os.PathLike[str] | None = None,
     *,
     datasets: Sequence[str] = DATASETS,
-    kinds: Sequence[Kind] = KINDS,
     folder: str | os.PathLike[str],
     n_jobs: int = 1,
     progress: Progress | None = None,
@@ -140,32 +138,22 @@ def trained_subjects(
         Folder with the data sets, as in `load_dataset`; one that is nowhere is downloaded.
     datasets : names
         What `load_dataset` knows.
-    kinds : "Bigger", "Single"
-        Which models to train. The result has the rows of both: one search serves both.
     folder : path
         The models are saved there as `models/<stem>.json` and `models/<stem>_single.json`, with the stems of
         the published ones (`winequality_red` for wine, else the name); finished blocks are kept in `search/`.
     n_jobs, progress
         As in `search`; progress counts the models of all searches together.
     """
-    if not set(kinds) <= set(KINDS) or not datasets:
-        raise PredgapError(
-            f"kinds={tuple(kinds)!r}, datasets={tuple(datasets)!r}; expected kinds of {listing(KINDS)}, "
-            "and at least one data set"
-        )
+    if not datasets:
+        raise PredgapError("datasets is empty; expected at least one data set")
     splits = {
         name: split(load_dataset(name, data_dir=data_dir), test_share=config.test_share, seed=config.seed)
         for name in datasets
     }
-    kept, total = Path(folder) / "search", sum(_n_fits(config, name) for name in splits)
-    found: dict[str, Result] = {}
-    before = 0
-    for name, parts in splits.items():
-        told = _shifted(progress, before, total)
-        found[name] = search(config, name, parts.train, n_jobs=n_jobs, progress=told, folder=kept)
-        before += _n_fits(config, name)
+    steps, kept = Steps(progress, sum(_n_fits(config, name) for name in splits)), Path(folder) / "search"
+    found = {name: _search(config, parts.train, n_jobs, steps, kept) for name, parts in splits.items()}
     subjects = tuple(
-        _subject(config, kind, splits[name], found[name], Path(folder)) for kind in kinds for name in splits
+        _subject(config, kind, splits[name], found[name], Path(folder)) for kind in KINDS for name in splits
     )
     result = merged(list(found.values()), config)
     return subjects, replace(result, files={**result.files, **all_files(subjects)})
@@ -192,14 +180,9 @@ def _trained(config: Config, train: Dataset, chosen: Mapping[str, Any]) -> bytes
     """The saved model with a row's setting, trained on all rows."""
     xgboost = _xgboost()
     rows = xgboost.DMatrix(train.X, train.y, feature_names=list(train.model_names), nthread=1)
-    settings = parameters(config, chosen["max_depth"], chosen["eta"], chosen["subsample"])
+    settings = parameters(chosen["max_depth"], chosen["eta"], chosen["subsample"], config.seed)
     booster = xgboost.train(settings, rows, chosen["trees"])
     return bytes(booster.save_raw("json"))
-
-
-def _shifted(progress: Progress | None, before: int, total: int) -> Progress | None:
-    """The progress of one part of the work, told as that of the whole."""
-    return None if progress is None else lambda done, _: progress(before + done, total)
 
 
 # ---- candidates and choice -----------------------------------------------------------------------
@@ -219,10 +202,10 @@ class _Candidate:
         return float(self.rmse.mean()), trees, max_depth, eta, subsample
 
 
-def _rows(data: _Data, n_jobs: int, progress: Progress | None, folder: Folder) -> Iterator[tuple[Value, ...]]:
-    config, name = data.config, data.name
+def _rows(data: _Data, n_jobs: int, steps: Steps, folder: Folder) -> Iterator[tuple[Value, ...]]:
+    config, name = data.config, data.train.name
     blocks = _all_blocks(config, name)
-    curves = dict(zip(blocks, _curves(data, blocks, n_jobs, progress, folder), strict=True))
+    curves = dict(zip(blocks, _curves(data, blocks, n_jobs, steps, folder), strict=True))
     for kind in KINDS:
         grid = [
             candidate
@@ -328,12 +311,12 @@ def folds(config: Config, dataset_name: str, n: int) -> tuple[IndexArray, ...]:
     return tuple(np.array_split(rng.permutation(n), config.n_folds))
 
 
-def parameters(config: Config, max_depth: int, eta: float, subsample: float) -> dict[str, Any]:
+def parameters(max_depth: int, eta: float, subsample: float, seed: int) -> dict[str, Any]:
     """What XGBoost is told. One thread: sums do not depend on the machine's cores.
 
     Examples
     --------
-    >>> parameters(Config(), 4, 0.2, 0.9)["max_depth"]
+    >>> parameters(4, 0.2, 0.9, seed=0)["max_depth"]
     4
     """
     return {
@@ -342,7 +325,7 @@ def parameters(config: Config, max_depth: int, eta: float, subsample: float) -> 
         "max_depth": max_depth,
         "eta": eta,
         "subsample": subsample,
-        "seed": config.seed,
+        "seed": seed,
         "nthread": 1,
     }
 
@@ -352,30 +335,17 @@ class _Data:
     """The rows of a search and their folds."""
 
     config: Config
-    name: str
-    X: FloatArray
-    y: FloatArray
+    train: Dataset
     folds: tuple[IndexArray, ...]
     sha256: str  # of rows and labels
 
-    @classmethod
-    def of(cls, config: Config, name: str, train: Dataset | Training) -> _Data:
-        X, y = (np.ascontiguousarray(part, dtype=np.float64) for part in (train.X, train.y))
-        if X.ndim != 2 or y.shape != X.shape[:1]:
-            raise DatasetError(
-                f"the rows of {name!r} have shape {X.shape}, their labels {y.shape}; expected (n, d) and (n,)"
-            )
-        sha256 = hashlib.sha256(f"{X.shape}".encode() + X.tobytes() + y.tobytes()).hexdigest()
-        return cls(config, name, X, y, folds(config, name, len(y)), sha256)
-
     def key(self, block: _Block) -> dict[str, Any]:
         """All that the curves of a block depend on."""
-        order = np.concatenate(self.folds).astype("<i8").tobytes()
-        settings = parameters(self.config, block.max_depth, block.eta, subsample=1.0)
+        settings = parameters(block.max_depth, block.eta, subsample=1.0, seed=self.config.seed)
         return {
             "experiment": "training",
             "rows": self.sha256,
-            "folds": [self.config.n_folds, hashlib.sha256(order).hexdigest()],
+            "folds": sha256_of_arrays(*self.folds),
             "parameters": settings | {"subsample": list(block.subsamples)},
             "trees": block.trees,
             "xgboost": _xgboost().__version__,
@@ -383,31 +353,18 @@ class _Data:
 
 
 def _curves(
-    data: _Data, blocks: Iterable[_Block], n_jobs: int, progress: Progress | None, folder: Folder
+    data: _Data, blocks: Iterable[_Block], n_jobs: int, steps: Steps, folder: Folder
 ) -> list[FloatArray]:
     """The curves of each block: RMSE (subsamples, folds, trees) after every number of trees."""
-    before, total = 0, _n_fits(data.config, data.name)
     curves = []
-    with _pool(n_jobs) as pool:
-        fits = _Fits(data, pool)
+    with pool(n_jobs) as threads:
+        fits = _Fits(data, threads)
         for block in blocks:
-            told = _shifted(progress, before, total)
-            curves.append(remembered(folder, data.key(block), partial(fits.curves, block, told)))
-            n = curves[-1][..., 0].size
-            before += n
-            if told is not None:
-                told(n, n)  # they may have been remembered
+            end = steps.done + len(block.subsamples) * len(data.folds)
+            curves.append(remembered(folder, data.key(block), partial(fits.curves, block, steps)))
+            if steps.done < end:  # they were remembered
+                steps.add(end - steps.done)
     return curves
-
-
-@contextmanager
-def _pool(n_jobs: int) -> Iterator[ThreadPoolExecutor]:
-    """Threads that drop what they have not begun when something goes wrong."""
-    pool = ThreadPoolExecutor(threads_of(n_jobs))
-    try:
-        yield pool
-    finally:
-        pool.shutdown(cancel_futures=True)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -419,21 +376,16 @@ class _Fits:
     """
 
     data: _Data
-    pool: ThreadPoolExecutor
+    threads: ThreadPoolExecutor
     free: SimpleQueue[Any] = field(default_factory=SimpleQueue)  # matrices that no fit uses just now
 
-    def curves(self, block: _Block, progress: Progress | None) -> FloatArray:
+    def curves(self, block: _Block, steps: Steps) -> FloatArray:
         n_folds = len(self.data.folds)
-        fits = [
-            self.pool.submit(self._curve, block, subsample, fold)
-            for subsample in block.subsamples
-            for fold in range(n_folds)
-        ]
+        fits = [(subsample, fold) for subsample in block.subsamples for fold in range(n_folds)]
         curves = []
-        for fit in fits:
-            curves.append(fit.result())
-            if progress is not None:
-                progress(len(curves), len(fits))
+        for curve in self.threads.map(partial(self._curve, block), *zip(*fits, strict=True)):
+            curves.append(curve)
+            steps.add()
         return np.reshape(curves, (len(block.subsamples), n_folds, block.trees))
 
     def _curve(self, block: _Block, subsample: float, fold: int) -> list[float]:
@@ -444,7 +396,7 @@ class _Fits:
         rest, own = matrices[fold]
         history: dict[str, dict[str, list[float]]] = {}
         _xgboost().train(
-            parameters(self.data.config, block.max_depth, block.eta, subsample),
+            parameters(block.max_depth, block.eta, subsample, self.data.config.seed),
             *(rest, block.trees),
             evals=[(own, "own")],
             evals_result=history,
@@ -455,7 +407,7 @@ class _Fits:
 
     def _matrices(self) -> list[tuple[Any, Any]]:
         """For each fold, the rows of the others, and its own."""
-        matrix, X, y = _xgboost().DMatrix, self.data.X, self.data.y
+        matrix, X, y = _xgboost().DMatrix, self.data.train.X, self.data.train.y
         pairs = []
         for own in self.data.folds:
             rest = np.setdiff1d(np.arange(len(y)), own)

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from predgap.experiments.clocks import ALGORITHM_1_FLOAT32, EXACT, TOGETHER
 from predgap.experiments.equal_time import CLOCKS
-from predgap.experiments.pgi import DESCRIBED, PUBLISHED
+from predgap.experiments.published import DESCRIBED, PUBLISHED, SAMPLERS
 from predgap.experiments.reproduce import Reproduction
 from predgap.experiments.results import Result
 from predgap.report.figures import advantage_figure, advantage_label, error_figure, time_figure
@@ -373,12 +373,15 @@ def _cell_verdict(found: Reproduction, table: str, row: Row) -> Cell:
     """The verdict on the printed cell that belongs to a row; a dash if there is none."""
     method = row.get("method", "greedy")
     where = {name: row.get(name) for name in ("kind", "dataset", "scale", "evaluation_scale", "k")}
-    where |= {"table": table, "method": {"halton": "qmc"}.get(method, method)}
+    where |= {"table": table, "method": _PRINTED.get(method, method)}
     cells = [cell for cell in found.results["cells"].where(**where) if cell["quantity"] != "iterations"]
     if not cells:
         return Cell("–")
     why = "" if cells[0]["outcome"] == "matches" else f": {cells[0]['why']}"
     return Cell(f"{cells[0]['outcome']}{why}", _TONES.get(cells[0]["outcome"], "none"))
+
+
+_PRINTED: Final = {ours: theirs for theirs, ours in SAMPLERS.items()}
 
 
 def toned(verdict: str) -> Cell:

@@ -11,6 +11,10 @@ Where it can be read in two ways, both readings are cases. Where there are two p
 described, or several clocks, it is judged by each, and holds in part if they do not agree. What follows from
 clocks differs from run to run. A sentence is left out if its results are not there, or nothing in them bears
 on it.
+
+Greedy or SHAP is "significantly" ahead if the experiment's interval for the difference has no 0 inside. These
+are intervals over test rows. For retraining, where a protocol has several trainings, they are widened for the
+verdict, so that they are over trainings too; a protocol with a single training is judged with that one.
 """
 
 from __future__ import annotations
@@ -22,7 +26,7 @@ from typing import Final, Literal
 
 from predgap.experiments.claims import greedy, sampling
 from predgap.experiments.claims.judging import Finding, NothingToJudgeError
-from predgap.experiments.results import Result, Value, collected
+from predgap.experiments.results import Result, Value, collected, joined_files
 
 Topic = Literal["precision", "agreement", "pgi", "randomising", "retraining", "rankings"]
 
@@ -31,7 +35,9 @@ COLUMNS: Final = ("claim", "topic", "sentence", "where", "verdict", "evidence")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
-    """Nothing to choose: all follows from the results."""
+    """Whether the results are about the models that the paper's authors saved."""
+
+    authors_models: bool = True
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -51,19 +57,16 @@ class Claim:
     printed: bool = False
 
 
-def run(results: Mapping[str, Result], *, authors_models: bool = True) -> Result:
-    """A row per sentence that the results, given by the name of their experiment, can decide.
-
-    `authors_models` says whether they are about the models that the paper's authors saved.
-    """
+def run(config: Config, results: Mapping[str, Result]) -> Result:
+    """A row per sentence that the results, given by the name of their experiment, can decide."""
     used = {name for claim in CLAIMS for name in claim.needs} & results.keys()
-    files = dict(sorted(entry for name in used for entry in results[name].files.items()))
-    return collected("claims", COLUMNS, Config(), [("all", _rows(results, authors_models))], files)
+    files = joined_files(results[name] for name in used)
+    return collected("claims", COLUMNS, config, [("all", _rows(config, results))], files)
 
 
-def _rows(results: Mapping[str, Result], authors_models: bool) -> Iterator[tuple[Value, ...]]:
+def _rows(config: Config, results: Mapping[str, Result]) -> Iterator[tuple[Value, ...]]:
     for claim in CLAIMS:
-        if results.keys() >= set(claim.needs) and (authors_models or not claim.printed):
+        if results.keys() >= set(claim.needs) and (config.authors_models or not claim.printed):
             try:
                 verdict, evidence = claim.judge(*(results[name] for name in claim.needs))
             except NothingToJudgeError:
@@ -135,7 +138,7 @@ CLAIMS: Final = (
     Claim(
         name="stable",
         topic="precision",
-        sentence="The exact algorithm, in float32 as it was run, is numerically stable.",
+        sentence="The exact algorithm, in float32 as in the paper, is numerically stable.",
         where="Conclusion",
         needs=("stability",),
         judge=sampling.stable,
