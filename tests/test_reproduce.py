@@ -25,7 +25,7 @@ from predgap.experiments.subjects import authors_subjects
 from predgap.report.reproduction import summary_lines, write_pages
 from predgap.report.sections import where_sampling_wins
 
-TIMED = {"clocks", "equal-time", "claims", "cells"}  # the last two draw on timings
+TIMED = {"clocks", "equal-time"}
 
 # ---- what there is to do -------------------------------------------------------------------------
 
@@ -72,10 +72,11 @@ def test_a_quick_run_without_data_is_about_diabetes_and_survives_being_killed(no
     whole, killed = nowhere / "whole", nowhere / "killed"
     done = subprocess.run(command("--quick", "--out", whole), capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")  # silent but for the end, as this is no terminal
-    assert "Left out: the authors' models: there is no" in done.stdout
+    assert "Left out: the authors' models and their data: none were given" in done.stdout
     assert "Left out: wine, housing and telemetry" in done.stdout
     page = (whole / "reproduction.html").read_text()
-    assert "Diabetes" in page
+    assert "on other data: diabetes. Nothing here confirms or refutes the paper" in page
+    assert not (whole / "results" / "claims.csv").exists()  # verdicts on the paper need its data
     assert "Left out of this run" in page
     assert {path.name for path in whole.glob("reproduction.*")} == {"reproduction.md", "reproduction.html"}
     for name in ("precision", "agreement", "pgi", "randomising", "retraining", "training"):
@@ -112,6 +113,15 @@ def _kill_on_the_way(arguments: list[str], folder: Path) -> None:
 def test_without_data_a_thorough_run_says_what_to_do(nowhere):
     with pytest.raises(DatasetError, match=r"--models train.* --quick"):
         reproduce(Plan(out=nowhere / "out"))
+
+
+def test_a_data_folder_that_lacks_something_is_not_replaced_by_other_data(nowhere, monkeypatch):
+    (nowhere / "empty").mkdir()
+    with pytest.raises(DatasetError, match=r"test_winequality_red_scaled.csv .*--data"):
+        reproduce(Plan(out=nowhere / "out", quick=True, data_dir=nowhere / "empty"))
+    monkeypatch.setenv("PREDGAP_DATA", str(nowhere / "empty"))
+    with pytest.raises(DatasetError, match="test_winequality_red_scaled.csv"):
+        reproduce(Plan(out=nowhere / "out", quick=True))
 
 
 def test_an_interrupted_run_goes_on(nowhere):
@@ -252,8 +262,14 @@ def test_where_sampling_wins_is_said_plainly():
         {"kind": "Single", "seconds": 1.0, "seconds_10": 0.5, "seconds_1": 0.9},
     ]
     said = where_sampling_wins([{"nmae": 0.1, "affordable": 40.0} | row for row in rows])
-    assert "10 %, sampling is faster in 1 of 3 cases with Bigger models and 1 of 1 cases with Single" in said
-    assert "1 %, sampling is faster in 0 of 3 cases with Bigger models (1 more are open) and 1 of 1" in said
+    assert (
+        "10 % is good enough, sampling is faster in 1 of 3 cases with Bigger models and 1 of 1 cases with Single"
+        in said
+    )
+    assert (
+        "1 % is good enough, sampling is faster in 0 of 3 cases with Bigger models (1 more are open) and 1 of 1"
+        in said
+    )
 
 
 def test_the_page_says_what_came_out(recomputed, tmp_path):
@@ -269,7 +285,7 @@ def test_the_page_says_what_came_out(recomputed, tmp_path):
     for sentence in found.results["claims"].column("evidence"):
         assert html_escaped(sentence) in html.read_text()
     lines = list(summary_lines(found))
-    assert any("54 printed cells: 33 matches, 21 explained" in line for line in lines)
+    assert any("54 printed cells: 33 same digits, 21 explained" in line for line in lines)
     assert lines[-1] == "Left out: the rest"
     before = [path.read_bytes() for path in (markdown, html)]
     write_pages(found)

@@ -256,7 +256,11 @@ def demo() -> None:
     show_default=True,
     help="The models that the paper's authors saved, or new ones by grid search.",
 )
-@click.option("--data", type=click.Path(path_type=Path), help="Folder with the data sets and models.")
+@click.option(
+    "--data",
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    help="Folder with models/, splits/ and raw/ (else PREDGAP_DATA is looked at).",
+)
 @click.option(
     "--out",
     type=click.Path(path_type=Path, file_okay=False),
@@ -275,10 +279,11 @@ def demo() -> None:
 def reproduce(
     what: str, models: Literal["authors", "train"], data: Path | None, out: Path, quick: bool, **numbers: Any
 ) -> None:
-    """Recompute the tables and figures of the paper, and judge each printed number.
+    """Recompute the paper's tables and figures.
 
-    WHAT is one experiment, or all. Ends in reproduction.md and reproduction.html in the folder --out. What
-    is finished is kept there: a run that was stopped goes on when it is started again.
+    Give one experiment, or all (the default). Ends in reproduction.md and reproduction.html in the folder
+    --out, with a verdict on each printed number. What is finished is kept there: a run that was stopped goes
+    on when it is started again. All of it takes about a quarter of an hour on two cores.
     """
     from predgap.experiments.reproduce import Plan, reproduce
     from predgap.report.reproduction import summary_lines, write_pages
@@ -294,9 +299,15 @@ def reproduce(
         n_jobs=threads_of(numbers["jobs"]),
     )
     out.mkdir(parents=True, exist_ok=True)
-    with _share_progress() as tell:
-        found = reproduce(plan, tell)
-    pages = write_pages(found)
+    try:
+        with _share_progress() as tell:
+            found = reproduce(plan, tell)
+            if tell is not None:
+                tell("writing the pages", 1.0)
+            pages = write_pages(found)
+    except KeyboardInterrupt:
+        _complain(f"what is finished is kept in {str(out)!r}; the same command goes on with it", 0)
+        raise
     for line in (*summary_lines(found), *(f"Page: {path}" for path in pages)):
         click.echo(printable(line))
 

@@ -22,6 +22,7 @@ from predgap.experiments.published import DATASETS
 from predgap.experiments.results import Progress, Result, as_config, merged, versions
 from predgap.experiments.studies import GROUPS, Study, studies
 from predgap.experiments.subjects import Subject, authors_subjects, sha256_of
+from predgap.sources import DATA_VARIABLE
 from predgap.tables import listing
 
 Tell = Callable[[str, float], object]  # what is being done, and the share of all work that is done
@@ -41,6 +42,11 @@ class Plan:
     n_pairs: int | None = None  # of precision; None for 2,000, or fewer if quick
     n_jobs: int = 1
 
+    @property
+    def suffix(self) -> str:
+        """Of what is written into `out`, so that a run of one group leaves a run of all as it is."""
+        return "" if self.what == "all" else f"-{self.what}"
+
     def __post_init__(self) -> None:
         if self.what not in ("all", *GROUPS):
             raise PredgapError(
@@ -50,7 +56,10 @@ class Plan:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Reproduction:
-    """The results by experiment, and what was left out."""
+    """The results by experiment, and what was left out.
+
+    There are verdicts, `claims` and `cells`, if it is about the paper's data sets.
+    """
 
     plan: Plan
     results: Mapping[str, Result] = field(repr=False)
@@ -84,23 +93,22 @@ def reproduce(plan: Plan, tell: Tell | None = None) -> Reproduction:
     for study in every:
         mine = [result for result in found if result.experiment == study.experiment]
         results[study.experiment] = merged(mine, study.config)
-    results |= _conclusions(results)
+    if "precision" in results:
+        results["equal-time"] = equal_time.run(equal_time.Config(), results["precision"], results["clocks"])
+    if any(subject.dataset in DATASETS for subject in chosen):
+        results |= _verdicts(results)
     for result in results.values():
-        result.save(plan.out / "results")
-    if plan.what != "all":
-        left_out.append(f"all experiments but {plan.what}, which was asked for")
+        result.save(plan.out / f"results{plan.suffix}")
     return Reproduction(plan, results, chosen, tuple(left_out))
 
 
-def _conclusions(results: Mapping[str, Result]) -> dict[str, Result]:
-    """The results, and what follows from them: Table 1, the verdicts on sentences and on cells."""
-    found = dict(results)
-    if "precision" in results:
-        found["equal-time"] = equal_time.run(equal_time.Config(), results["precision"], results["clocks"])
+def _verdicts(results: Mapping[str, Result]) -> dict[str, Result]:
+    """Verdicts on the paper's sentences and on its cells."""
     theirs = TRAINING not in results
-    found["claims"] = claims.run(claims.Config(authors_models=theirs), found)
-    found["cells"] = cells.run(cells.Config(authors_models=theirs), found)
-    return found
+    return {
+        "claims": claims.run(claims.Config(authors_models=theirs), results),
+        "cells": cells.run(cells.Config(authors_models=theirs), results),
+    }
 
 
 class _Clock:
@@ -183,16 +191,21 @@ _SEARCH: Final = 90.0  # seconds of a grid search
 
 def _subjects(plan: Plan, clock: _Clock) -> tuple[tuple[Subject, ...], dict[str, Result], list[str]]:
     """The subjects, the result of training if they were trained, and what was left out."""
-    left_out = [_QUICK] if plan.quick else []
+    left_out = [text for group, text in _QUICK.items() if plan.quick and plan.what in ("all", group)]
+    if plan.what != "all":
+        left_out.append(f"all experiments but {plan.what}, which was asked for")
     if plan.models == "authors":
         try:
             return authors_subjects(plan.data_dir), {}, left_out
         except DatasetError as error:
-            if not plan.quick:
+            if not plan.quick or plan.data_dir is not None or os.environ.get(DATA_VARIABLE):
                 raise DatasetError(
-                    f"{error}; or train models with --models train, or try --quick, which needs no data"
+                    f"{error} (option --data); or train models with --models train, or try --quick without "
+                    "a data folder"
                 ) from None
-            left_out.append(f"the authors' models: {error}")
+            left_out.append(
+                f"the authors' models and their data: none were given, with --data or {DATA_VARIABLE}"
+            )
     grid = training.Config()
     datasets: tuple[str, ...] = DATASETS
     if plan.quick:
@@ -210,7 +223,9 @@ def _subjects(plan: Plan, clock: _Clock) -> tuple[tuple[Subject, ...], dict[str,
     return subjects, {TRAINING: result}, left_out
 
 
-_QUICK: Final = (
-    "most pairs, rows and resamples (--quick), so that estimated numbers are less sure; and retraining "
-    "without more than one feature"
-)
+_QUICK: Final[Mapping[str, str]] = {
+    "precision": "most pairs, and more than 4,000 iterations (--quick): errors and clocks are less sure",
+    "pgi": "most resamples, and most rows of the sampled rankings (--quick)",
+    "randomising": "most resamples of the bootstrap (--quick)",
+    "retraining": "models without more than one feature, and most resamples (--quick)",
+}

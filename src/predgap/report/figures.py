@@ -84,7 +84,7 @@ def time_figure(precision: Result, clocks: Result, kind: str) -> Figure:
 def advantage_figure(name: str, title: str, rows: Sequence[Mapping[str, Any]], unit: str) -> Figure:
     """Advantage of greedy over SHAP with its interval, a panel for each data set; right is greedy's side."""
     datasets = list(dict.fromkeys(row["dataset"] for row in rows))
-    canvas, axes = _panels(len(datasets))
+    canvas, axes = _panels(len(datasets), same_rows=True)
     for ax, dataset in zip(axes, datasets, strict=True):
         mine = [row for row in rows if row["dataset"] == dataset]
         for at, row in enumerate(mine):
@@ -92,9 +92,9 @@ def advantage_figure(name: str, title: str, rows: Sequence[Mapping[str, Any]], u
             ax.plot([row["advantage"]], [at], color="#0072B2", marker="o", markersize=4)
         ax.axvline(0.0, color="black", linewidth=0.8)
         ax.set_yticks(range(len(mine)), [row["label"] for row in mine])
-        ax.invert_yaxis()
         ax.set(title=label(DATASET_NAMES.get(str(dataset), str(dataset))), xlabel=unit)
         tidy(ax)
+    axes[0].invert_yaxis()  # of all panels
     return Figure(name, _svg(canvas), title)
 
 
@@ -104,13 +104,16 @@ def advantage_label(row: Mapping[str, Any]) -> str:
     return f"k = {row['k']}, {ranking}" if "k" in row else f"σ' = {row['evaluation_scale']:g}, {ranking}"
 
 
-def _panels(n: int) -> tuple[Canvas, Any]:
+def _panels(n: int, *, same_rows: bool = False) -> tuple[Canvas, Any]:
     try:
         from matplotlib.figure import Figure as Canvas
     except ImportError:
         raise DependencyError("a picture needs matplotlib; try: pip install matplotlib") from None
     canvas = Canvas(figsize=(_WIDTH * n / 3 if n < 3 else _WIDTH, 3.6), layout="constrained")
-    return canvas, canvas.subplots(1, n, squeeze=False)[0]
+    axes = canvas.subplots(1, n, squeeze=False, sharey=same_rows)[0]
+    for ax in axes:
+        ax.title.set_fontsize("medium")
+    return canvas, axes
 
 
 def _svg(canvas: Canvas) -> bytes:

@@ -189,7 +189,9 @@ def _html_block(block: Block) -> str:
 
 def _html_table(table: Table) -> str:
     caption = f"<caption>{_safe(table.caption)}</caption>" if table.caption else ""
-    head = _html_row(table.header, table.n_text, "th")
+    verdicts = [isinstance(cell, Cell) for cell in table.rows[0]] if table.rows else []
+    header = [Cell(name) if verdict else name for name, verdict in zip(table.header, verdicts, strict=False)]
+    head = _html_row(header or table.header, table.n_text, "th")
     rows = "\n".join(_html_row(row, table.n_text, "td") for row in table.rows)
     return (
         f'<div class="scroll"><table>{caption}<thead>{head}</thead>\n<tbody>\n{rows}\n</tbody></table></div>'
