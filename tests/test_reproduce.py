@@ -120,7 +120,7 @@ def test_a_data_folder_that_lacks_something_is_not_replaced_by_other_data(nowher
     with pytest.raises(DatasetError, match=r"test_winequality_red_scaled.csv .*--data"):
         reproduce(Plan(out=nowhere / "out", quick=True, data_dir=nowhere / "empty"))
     monkeypatch.setenv("PREDGAP_DATA", str(nowhere / "empty"))
-    with pytest.raises(DatasetError, match="test_winequality_red_scaled.csv"):
+    with pytest.raises(DatasetError, match=r"test_winequality_red_scaled\.csv"):
         reproduce(Plan(out=nowhere / "out", quick=True))
 
 
@@ -262,13 +262,10 @@ def test_where_sampling_wins_is_said_plainly():
         {"kind": "Single", "seconds": 1.0, "seconds_10": 0.5, "seconds_1": 0.9},
     ]
     said = where_sampling_wins([{"nmae": 0.1, "affordable": 40.0} | row for row in rows])
+    ten, one = said.split(". ")
+    assert "10 % is good enough, sampling is faster in 1 of 3 cases with Bigger models and 1 of 1" in ten
     assert (
-        "10 % is good enough, sampling is faster in 1 of 3 cases with Bigger models and 1 of 1 cases with Single"
-        in said
-    )
-    assert (
-        "1 % is good enough, sampling is faster in 0 of 3 cases with Bigger models (1 more are open) and 1 of 1"
-        in said
+        "1 % is good enough, sampling is faster in 0 of 3 cases with Bigger models (1 more are open)" in one
     )
 
 
