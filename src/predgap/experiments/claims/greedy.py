@@ -193,7 +193,7 @@ def pgi_ahead(kind: str, pgi: Result) -> Finding:
         far = [lead for lead in some if (lead.row["evaluation_scale"], lead.row["scale"]) == (1.0, 0.1)]
         rest = [lead for lead in some if lead not in far]
         tally = Tally.of(lead.higher for lead in rest)
-        verdicts.append(tally.verdict())
+        verdicts.append(tally.verdict(USUALLY))
         there = (
             f"at σ' = 1, σ = 0.1 in {Tally.of(lead.higher for lead in far)} cells, elsewhere " if far else ""
         )

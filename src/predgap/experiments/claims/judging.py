@@ -9,7 +9,7 @@ from typing import Any, Final, Literal
 
 from predgap.tables import count
 
-Verdict = Literal["holds", "holds in part", "does not hold"]
+Verdict = Literal["holds", "holds in part", "does not hold", "undecided"]
 Finding = tuple[Verdict, str]  # and the evidence
 Row = Mapping[str, Any]
 
@@ -30,11 +30,11 @@ class Tally:
 
     Examples
     --------
-    >>> tally = Tally.of([True, True, True, None])
+    >>> tally = Tally.of([True, True, True, False])
     >>> print(tally, "cases:", tally.verdict())
     3 of 4 cases: holds in part
-    >>> tally.verdict(needed=0.75), Tally.of([True, False, False]).verdict()
-    ('holds', 'does not hold')
+    >>> tally.verdict(needed=0.75), Tally.of([True, False, False]).verdict(), Tally.of([None]).verdict()
+    ('holds', 'does not hold', 'undecided')
     """
 
     favour: int
@@ -54,10 +54,13 @@ class Tally:
         return f"{self.favour} of {self.total}"
 
     def verdict(self, needed: float = 1.0) -> Verdict:
-        """`needed` is the share of cases with which the sentence holds."""
+        """`needed` is the share of the cases that decide with which the sentence holds."""
         if self.total == 0:
             raise NothingToJudgeError
-        if self.favour >= needed * self.total:
+        decided = self.favour + self.against
+        if decided == 0:
+            return "undecided"
+        if self.favour >= needed * decided and 2 * self.favour >= self.total:
             return "holds"
         return "holds in part" if self.favour >= max(self.against, 1) else "does not hold"
 
@@ -73,6 +76,8 @@ def joined(verdicts: Iterable[Verdict]) -> Verdict:
     found = set(verdicts)
     if not found:
         raise NothingToJudgeError
+    if len(found) > 1:
+        found.discard("undecided")
     return found.pop() if len(found) == 1 else "holds in part"
 
 
