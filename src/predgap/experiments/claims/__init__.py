@@ -3,16 +3,17 @@
 A sentence, in our words, is broken into cases, such as one for each model and σ. A case speaks for it,
 against it, or for neither, as a difference does whose interval has 0 inside. Then the sentence
 
-- "holds" if all cases that decide speak for it, and at least half of all do; for one that says "usually",
-  "almost always" or "in general", three quarters of those that decide are enough;
+- is "undecided" if every case speaks for neither;
+- "holds" if none speaks against it; for one that says "usually", "almost always", "on average" or "in
+  general", it is enough that of those for it and against it three quarters are for it. But it does not hold
+  on a minority: at least half of all cases must speak for it;
 - "holds in part" if at least as many speak for it as against it, and some do;
-- "undecided" if none decides;
 - "does not hold" otherwise.
 
 Where it can be read in two ways, both readings are cases. Where there are two protocols, as published and as
-described, or several clocks, it is judged by each, and holds in part if they do not agree. What follows from
-clocks differs from run to run. A sentence is left out if its results are not there, or nothing in them bears
-on it.
+described, or several clocks, it is judged by each, and holds in part if those that decide do not agree. What
+follows from clocks differs from run to run. A sentence is left out if its results are not there, or nothing
+in them bears on it.
 
 Greedy or SHAP is "significantly" ahead if the experiment's interval for the difference has no 0 inside. These
 are intervals over test rows. For retraining, where a protocol has several trainings, they are widened for the
@@ -247,8 +248,8 @@ CLAIMS: Final = (
         name="pgi-bigger",
         topic="pgi",
         sentence=(
-            "For bigger models, greedy almost always has a higher average PGI² than SHAP, except at σ' = 1, "
-            "σ = 0.1."
+            "For bigger models, greedy almost always has a higher average PGI² than SHAP, with a slight "
+            "exception at σ' = 1, σ = 0.1."
         ),
         where=f"{_PGI}; Table 3",
         needs=("pgi",),
@@ -258,8 +259,8 @@ CLAIMS: Final = (
         name="pgi-single",
         topic="pgi",
         sentence=(
-            "For single trees too, greedy almost always has a higher average PGI² than SHAP, except perhaps "
-            "at σ' = 1, σ = 0.1."
+            "For single trees too, greedy has on average a higher PGI² than SHAP, except perhaps at σ' = 1, "
+            "σ = 0.1."
         ),
         where="Introduction; Appendix, Table 3 for single trees",
         needs=("pgi",),

@@ -115,23 +115,30 @@ class _Lead:
 
 
 def _leads(rows: Iterable[Row], score: str, place: str) -> list[_Lead]:
-    """Sure is what an interval says, if the row has one, or else the score.
+    """Sure is what an interval says, if the row has one, or else the score, in the digits that are printed.
 
     `place` is the column that tells cells of one ranking apart.
     """
     out = []
     for group in grouped(rows, "protocol", *MODEL, place).values():
-        shap = [row[score] for row in group if row["method"] == "shap"]
-        out += [_lead(row, row[score], shap[0]) for row in group if row["method"] == "greedy" and shap]
+        shap = [row for row in group if row["method"] == "shap"]
+        out += [_lead(row, shap[0], score) for row in group if row["method"] == "greedy" and shap]
     return out
 
 
-def _lead(row: Row, score: float, shap: float) -> _Lead:
+def _lead(row: Row, shap: Row, score: str) -> _Lead:
+    ours, theirs = row[score], shap[score]
     low, high = row["advantage_low"], row["advantage_high"]
     if low is None or high is None:
-        same = math.isclose(score, shap, rel_tol=1e-9)  # the same sums in another order
-        return _Lead(row, score, shap, None if same else score > shap)
-    return _Lead(row, score, shap, True if low > 0 else False if high < 0 else None)
+        # the same sums in another order, or what the paper's digits do not tell apart
+        same = math.isclose(ours, theirs, rel_tol=1e-9) or _printed_alike(row, shap)
+        return _Lead(row, ours, theirs, None if same else ours > theirs)
+    return _Lead(row, ours, theirs, True if low > 0 else False if high < 0 else None)
+
+
+def _printed_alike(row: Row, shap: Row) -> bool:
+    """Both are the same text in the paper, and it is theirs: of other models, the text says nothing."""
+    return bool(row["published"] == shap["published"] and row["verdict"] == shap["verdict"] == "matches")
 
 
 _pgi_leads = partial(_leads, score="pgi2", place="evaluation_scale")
@@ -178,15 +185,23 @@ def _named(leads: Sequence[_Lead], limit: int = 3) -> str:
     """The first few cells of PGI², and how they are."""
     shown = [
         f"{lead.row['dataset']} at σ' = {lead.row['evaluation_scale']:g}, σ = {lead.row['scale']:g} "
-        f"({'undecided' if lead.higher is None else f'behind by {percent(1 - lead.ratio)}'})"
+        f"({_how(lead)})"
         for lead in leads[:limit]
     ]
     more = [f"{len(leads) - limit} more"] if len(leads) > limit else []
     return " and ".join(shown + more)
 
 
+def _how(lead: _Lead) -> str:
+    if lead.higher is None:
+        if lead.row["advantage_low"] is not None:
+            return "not significant"
+        return "the same" if lead.row["published"] is None else "the same in print"
+    return f"behind by {percent(1 - lead.ratio)}"
+
+
 def pgi_ahead(kind: str, pgi: Result) -> Finding:
-    """Everywhere but at σ' = 1, σ = 0.1."""
+    """Almost everywhere but at σ' = 1, σ = 0.1."""
     verdicts, texts = [], []
     leads = _pgi_leads(pgi.where(kind=kind))
     for protocol, some in _protocols(leads).items():
@@ -345,13 +360,16 @@ _SIMILAR: Final = 0.1
 
 
 def no_winner(randomising: Result, retraining: Result) -> Finding:
+    """For it, each must surely be ahead somewhere; in part, one surely and the other by its score only."""
     drawn, trained = _randomised(randomising, DESCRIBED), _retrained(retraining, protocol=DESCRIBED)
     if not drawn or not trained:
         raise NothingToJudgeError
     every = drawn + trained
     sure = {lead.higher for lead in every} - {None}
     seen = {lead.score > lead.shap for lead in every}
-    verdict: Verdict = "holds" if len(sure) == 2 else "holds in part" if len(seen) == 2 else "does not hold"
+    verdict: Verdict = "undecided"
+    if sure:
+        verdict = "holds" if len(sure) == 2 else "holds in part" if len(seen) == 2 else "does not hold"
     return verdict, (
         f"As described, randomising: {_wins(drawn)}; retraining: {_wins(trained)}, "
         f"{on_models(lead.row for lead in every)}. {_SURE}"

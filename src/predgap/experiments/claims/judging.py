@@ -30,11 +30,16 @@ class Tally:
 
     Examples
     --------
-    >>> tally = Tally.of([True, True, True, False])
+    >>> tally = Tally.of([True, True, True, False, None])
     >>> print(tally, "cases:", tally.verdict())
-    3 of 4 cases: holds in part
-    >>> tally.verdict(needed=0.75), Tally.of([True, False, False]).verdict(), Tally.of([None]).verdict()
-    ('holds', 'does not hold', 'undecided')
+    3 of 5 cases: holds in part
+    >>> tally.verdict(needed=0.75), Tally.of([True, False, False]).verdict()
+    ('holds', 'does not hold')
+
+    Cases for neither do not count, but a sentence does not hold on a minority:
+
+    >>> Tally.of([True, None]).verdict(), Tally.of([True, None, None]).verdict(), Tally.of([None]).verdict()
+    ('holds', 'holds in part', 'undecided')
     """
 
     favour: int
@@ -54,7 +59,7 @@ class Tally:
         return f"{self.favour} of {self.total}"
 
     def verdict(self, needed: float = 1.0) -> Verdict:
-        """`needed` is the share of the cases that decide with which the sentence holds."""
+        """`needed` is the share, of cases for and against the sentence, with which it holds."""
         if self.total == 0:
             raise NothingToJudgeError
         decided = self.favour + self.against
@@ -66,12 +71,14 @@ class Tally:
 
 
 def joined(verdicts: Iterable[Verdict]) -> Verdict:
-    """One verdict for several ways to judge a sentence.
+    """One verdict for several ways to judge a sentence; those that leave it undecided do not count.
 
     Examples
     --------
     >>> joined(["holds", "holds"]), joined(["holds", "does not hold"])
     ('holds', 'holds in part')
+    >>> joined(["undecided", "does not hold"]), joined(["undecided"])
+    ('does not hold', 'undecided')
     """
     found = set(verdicts)
     if not found:
