@@ -591,8 +591,6 @@ def test_other_formats_are_refused_by_name(tmp_path: Path) -> None:
     refused(path, "dump_model", UnsupportedModelError)
     booster.dump_model(str(path), dump_format="json")
     refused(path, "dump_model", UnsupportedModelError)
-    path.write_bytes(b"tree\nversion=v4\n")
-    refused(path, "LightGBM", UnsupportedModelError)
     path.write_bytes(b"\x1f\x8b\x08\0\0\0")
     refused(path, "compressed", UnsupportedModelError)
     for data in (

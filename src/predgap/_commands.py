@@ -92,9 +92,10 @@ def _show_warning(message: Warning | str, category: object, *_: object, **__: ob
 def app(context: click.Context) -> None:
     """Exact squared prediction gaps for tree ensembles.
 
-    MODEL is a model file that XGBoost saved as JSON or UBJSON. TABLE is a CSV file (delimited by comma,
-    semicolon or tab, with a header) or a Parquet file; its columns are matched to the model's features by
-    name. In a CSV file empty cells, NA, N/A, NaN, null and the like are missing values.
+    MODEL is a model file of XGBoost (JSON, UBJSON), LightGBM (text) or CatBoost (JSON, cbm). TABLE is a CSV
+    file (delimited by comma, semicolon or tab, with a header) or a Parquet file; its columns are matched to
+    the model's features by name. In a CSV file empty cells, NA, N/A, NaN, null and the like are missing
+    values.
     """
     if context.invoked_subcommand is None:
         click.echo(context.get_help())

@@ -24,13 +24,13 @@ __all__ = ["load"]
 class _Dialect:
     """A source library: how to tell its models, and the module that reads them.
 
-    The module offers `from_object(model)` and `from_file(path)`, both to an `Ensemble`.
+    The module offers `from_object(model)` and, if there are files, `from_file(path)`, both to an `Ensemble`.
     """
 
     module: str
     package: str  # that defines the classes
     classes: frozenset[str]  # names to look for among a model's classes
-    opening: re.Pattern[bytes]  # how its files begin
+    opening: re.Pattern[bytes] | None  # how its files begin; None if it has none that are safe to open
     ending: bytes  # the last byte of its files, but for white space
     supported: str  # for people
 
@@ -48,6 +48,43 @@ _DIALECTS: Final = (
         supported="an XGBoost Booster, XGBRegressor, XGBClassifier, XGBRanker, XGBRFRegressor or "
         "XGBRFClassifier, or the path of a model that XGBoost saved as .json or .ubj",
     ),
+    _Dialect(
+        module="predgap.loaders.lightgbm",
+        package="lightgbm",
+        classes=frozenset({"Booster", "LGBMModel"}),
+        opening=re.compile(rb"tree\r?\nversion=v"),
+        ending=b"",  # the last lines may be anything; whether the trees are whole is seen on reading
+        supported="a LightGBM Booster, LGBMRegressor, LGBMClassifier or LGBMRanker, or the path of a model "
+        "that LightGBM saved as text",
+    ),
+    _Dialect(
+        module="predgap.loaders.catboost",
+        package="catboost",
+        classes=frozenset({"CatBoost"}),
+        opening=re.compile(
+            rb'\s*\{\s*"(?:ctr_data|features_info|model_info|oblivious_trees|scale_and_bias|trees)"\s*:'
+        ),
+        ending=b"}",
+        supported="a CatBoost, CatBoostRegressor, CatBoostClassifier or CatBoostRanker, or the path of a "
+        "model that CatBoost saved as JSON",
+    ),
+    _Dialect(
+        module="predgap.loaders.catboost",
+        package="catboost",
+        classes=frozenset(),
+        opening=re.compile(rb"CBM1"),
+        ending=b"",  # binary
+        supported="where CatBoost is installed, the path of a model that it saved as .cbm",
+    ),
+    _Dialect(  # the last one: wrappers of other libraries are scikit-learn estimators too
+        module="predgap.loaders.sklearn",
+        package="sklearn",
+        classes=frozenset({"BaseEstimator"}),
+        opening=None,
+        ending=b"",
+        supported="a scikit-learn decision tree, forest, gradient boosting, bagging of trees or "
+        "IsolationForest",
+    ),
 )
 
 _SUPPORTED: Final = "; ".join(dialect.supported for dialect in _DIALECTS)
@@ -63,11 +100,15 @@ def load(model_or_path: Any) -> Ensemble:
     `missing=`) or `Booster.predict` does not use (`best_iteration`) has no effect, so load the wrapper
     where these matter. Files may have up to 256 MiB. A pickle is never opened.
 
+    LightGBM and CatBoost models load as their raw scores; a LightGBM random forest as the average it
+    predicts. A scikit-learn tree, forest, bagging or boosting model loads as `predict`, as `predict_proba`
+    (two classes: the second one's), or as its margin; an IsolationForest as its mean path length.
+
     Parameters
     ----------
     model_or_path : object, str or os.PathLike
-        XGBoost's Booster or one of its scikit-learn wrappers, or a path to a model file saved as JSON
-        or UBJSON by XGBoost 1.3 to 3.x.
+        A model of XGBoost, LightGBM, CatBoost or scikit-learn, or a path to a model file: JSON or UBJSON
+        of XGBoost 1.3 to 3.x, LightGBM's text, CatBoost's JSON, or (if CatBoost is installed) its .cbm.
 
     Raises
     ------
@@ -105,7 +146,7 @@ def _load_file(name: str | os.PathLike[Any]) -> Ensemble:
     path = Path(os.fsdecode(name))
     head, tail = files.ends(path)
     for dialect in _DIALECTS:
-        if dialect.opening.match(head):
+        if dialect.opening is not None and dialect.opening.match(head):
             if not tail.rstrip().endswith(dialect.ending):
                 raise LoaderError(f"{str(path)!r} stops in the middle of the model; save or copy it again")
             return _loaded(dialect.module, "from_file", path)

@@ -19,7 +19,7 @@ A sound file takes about four times its size in memory while it is read, a malic
 _HEAD_BYTES: Final = 4096
 _TAIL_BYTES: Final = 64
 
-_AS_JSON: Final = "in Python with the library that wrote it, then save it with model.save_model('model.json')"
+_AS_JSON: Final = "in Python with the library that wrote it, and pass the model itself to predgap"
 
 # Formats that people do hand over, by how they begin, and what to do about each.
 _REFUSED: Final[tuple[tuple[re.Pattern[bytes], str], ...]] = (
@@ -47,8 +47,6 @@ _REFUSED: Final[tuple[tuple[re.Pattern[bytes], str], ...]] = (
         re.compile(rb"\s*booster\[0\]:|\s*\[\s*\{\s*\"nodeid\""),
         "the output of XGBoost's dump_model, which lacks the intercept; use save_model('model.json')",
     ),
-    (re.compile(rb"tree\r?\nversion=v"), "a LightGBM model file, which predgap does not load"),
-    (re.compile(rb"CBM1"), "a CatBoost model file, which predgap does not load"),
 )
 
 

@@ -26,6 +26,8 @@ def check(
     library: str,
     margins: Callable[[Rows], ArrayLike],
     leaves: Callable[[Rows], ArrayLike] | None = None,
+    double: bool = False,
+    takes_missing: bool = True,
 ) -> None:
     """Raise `LoaderError` unless the ensemble agrees with its model on rows made from its thresholds.
 
@@ -38,6 +40,11 @@ def check(
         summed in single precision or better.
     leaves : callable, optional
         Rows to the leaf each one reaches in each tree, (n, n_trees), as nodes counted from the root's.
+    double : bool
+        The model keeps and sums its margins in double precision: they must agree to 1e-12 of the sum of the
+        sizes of what is added.
+    takes_missing : bool
+        False for a model that refuses missing values: the rows then have none.
 
     Examples
     --------
@@ -51,18 +58,19 @@ def check(
       ...
     predgap.errors.LoaderError: ...
     """
-    rows = rows_at_thresholds(ensemble)
+    rows = rows_at_thresholds(ensemble, takes_missing=takes_missing)
     mine = ensemble.leaves(rows)
     if leaves is not None:
         _compare_leaves(rows, mine - ensemble.root, np.asarray(leaves(rows)), library)
-    _compare_margins(ensemble, rows, mine, np.asarray(margins(rows), dtype=np.float64), library)
+    theirs = np.asarray(margins(rows), dtype=np.float64)
+    _compare_margins(ensemble, rows, mine, theirs, library, _relative_error(ensemble.n_trees, double))
 
 
-def rows_at_thresholds(ensemble: Ensemble, n_rows: int | None = None) -> Rows:
+def rows_at_thresholds(ensemble: Ensemble, n_rows: int | None = None, *, takes_missing: bool = True) -> Rows:
     """Rows (n, d) of `row_dtype` at, just below and just above thresholds, with missing values and zeros.
 
     Every column runs through its own values in its own shuffled order, the same at each call; the first
-    row is all missing and the second all zero.
+    row is all missing, if that is taken, and the second all zero.
     """
     if n_rows is None:
         widest = max(1, ensemble.n_features, ensemble.n_trees)
@@ -70,9 +78,10 @@ def rows_at_thresholds(ensemble: Ensemble, n_rows: int | None = None) -> Rows:
     shuffle = np.random.default_rng(0)
     rows = np.zeros((n_rows, ensemble.n_features), dtype=ensemble.row_dtype)
     for j, thresholds in _thresholds(ensemble).items():
-        around = _around(ensemble, thresholds, n_rows)
+        around = _around(ensemble, thresholds, n_rows, takes_missing)
         rows[:, j] = np.resize(shuffle.permutation(around), n_rows)
-    rows[0] = np.nan
+    if takes_missing:
+        rows[0] = np.nan
     rows[1] = 0.0
     return rows
 
@@ -89,7 +98,7 @@ def _thresholds(ensemble: Ensemble) -> dict[int, FloatArray]:
     }
 
 
-def _around(ensemble: Ensemble, thresholds: FloatArray, n_most: int) -> Rows:
+def _around(ensemble: Ensemble, thresholds: FloatArray, n_most: int, takes_missing: bool) -> Rows:
     """Values worth trying in a column with these thresholds, at most about `n_most`."""
     kind = ensemble.row_dtype.type
     cuts = np.unique(thresholds.astype(kind))
@@ -98,7 +107,9 @@ def _around(ensemble: Ensemble, thresholds: FloatArray, n_most: int) -> Rows:
         cuts = cuts[np.linspace(0, len(cuts) - 1, most).round().astype(int)]
     with np.errstate(over="ignore"):
         values = np.concatenate([np.nextafter(cuts, kind(-np.inf)), cuts, np.nextafter(cuts, kind(np.inf))])
-    special = [kind(0.0), kind(np.nan), kind(ensemble.missing)]
+    special = [kind(0.0)]
+    if takes_missing:
+        special += [kind(np.nan), kind(ensemble.missing)]
     if ensemble.takes_infinity:
         special += [kind(-np.inf), kind(np.inf)]
     else:
@@ -121,8 +132,17 @@ def _compare_leaves(rows: Rows, mine: IntArray, theirs: NDArray[Any], library: s
         )
 
 
+def _relative_error(n_trees: int, double: bool) -> float:
+    """How far two sums of a row's leaves may differ, as a share of the sum of their sizes."""
+    # Any order of adding n numbers of precision u is within n * u / 2 * (sum of their sizes) of their sum.
+    # Twice that, and a few more terms: weights and the intercept are rounded too.
+    if double:
+        return max(1e-12, (n_trees + 4) * 2.0**-52)
+    return (n_trees + 4) * 2.0**-23
+
+
 def _compare_margins(
-    ensemble: Ensemble, rows: Rows, leaves: IntArray, theirs: FloatArray, library: str
+    ensemble: Ensemble, rows: Rows, leaves: IntArray, theirs: FloatArray, library: str, error: float
 ) -> None:
     mine, size = _sums(ensemble, leaves)
     if theirs.size != mine.size:
@@ -130,9 +150,7 @@ def _compare_margins(
             f"the load disagrees with {library}: {ensemble.n_outputs} outputs here, margins of shape "
             f"{theirs.shape} there for {len(rows)} rows; please report this"
         )
-    # Any order of adding n single-precision numbers is within n * 2^-24 * (sum of their sizes) of their
-    # sum. Twice that, and a few more terms: weights and the intercept are rounded too.
-    tolerance = (ensemble.n_trees + 4) * 2.0**-23 * size
+    tolerance = error * size
     wrong = ~(np.abs(mine - theirs.reshape(mine.shape)) <= tolerance)
     if wrong.any():
         r, k = np.argwhere(wrong)[0]

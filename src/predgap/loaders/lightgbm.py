@@ -1,0 +1,472 @@
+"""LightGBM models: a Booster, its scikit-learn wrappers, and text files written by `save_model`.
+
+Objects are written as the text of such a file in memory and then read as a file is, so there is one way
+in; afterwards they are checked against their own predictions. LightGBM itself is never imported.
+
+Margins are raw scores: the sum of all trees, before any link; the intercept and the weights of DART lie
+in the leaves already. A random forest (`boosting="rf"`) is the exception: its `predict` averages over
+iterations what `raw_score=True` only adds up. Its leaves are divided by the number of iterations here, so
+its margin is what `predict` gives for a regressor, and puts through the link for a classifier.
+
+A row goes left where `x <= t`, in double precision, with two additions. Values within ±1e-35 become 0
+before any comparison. And each split has one of three kinds of missing values: with None, NaN counts as
+0; with NaN, NaN goes the default way; with Zero (from `zero_as_missing`), both 0 and NaN go the default
+way. That may take 0 out of the middle of a side: such a split is unfolded into several. A threshold of
+infinity parts missing from present values; a model with one takes no infinite values in a row here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Set
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from predgap.ensemble import LEAF, Ensemble, FloatArray, IntArray
+from predgap.errors import EnsembleError, LoaderError, UnsupportedModelError
+from predgap.loaders import files, selfcheck
+
+__all__ = ["from_file", "from_object"]
+
+Fields = dict[str, str]
+Counts = NDArray[np.int64]  # (n_trees,)
+Nodes = NDArray[np.void]  # of _NODE
+
+_VERSIONS: Final = frozenset({"version=v3", "version=v4"})  # LightGBM 2.3 to 3.3, and 4
+_HEADER_KEYS: Final = frozenset(
+    {"version", "num_class", "num_tree_per_iteration", "label_index", "max_feature_idx", "objective"}
+    | {"average_output", "feature_names", "monotone_constraints", "feature_infos", "tree_sizes"}
+)
+_TREE_KEYS: Final = frozenset(
+    {"num_leaves", "num_cat", "split_feature", "split_gain", "threshold", "decision_type", "left_child"}
+    | {"right_child", "leaf_value", "leaf_weight", "leaf_count", "internal_value", "internal_weight"}
+    | {"internal_count", "is_linear", "shrinkage"}
+)
+
+# A damaged file must not make us allocate or work without end.
+_MAX_LINES: Final = 64  # of the header or a tree; LightGBM reads up to 22 of a tree
+_MAX_LEAVES: Final = 1 << 17  # of a tree: LightGBM's own limit
+_MAX_LENGTH: Final = 32  # of a number, on average
+_MAX_FEATURES: Final = 10_000_000
+_MAX_OUTPUTS: Final = 1_000_000
+_MAX_UNFOLDING: Final = 1 << 21  # steps for a model: some seconds, and up to a million nodes
+
+_STRANGE: Final = re.compile(r"[^-+.0-9einf ]")  # in numbers: nan, and what else Python takes for one
+
+_CATEGORICAL, _DEFAULT_LEFT = 1, 2  # bits of a decision type; those above tell the kind of missing values
+_KIND_ZERO, _KIND_NAN = 1, 2
+
+_ZERO: Final = float(np.float32(1e-35))  # LightGBM keeps it in single precision
+_ABOVE_ZERO: Final = float(np.nextafter(_ZERO, 1.0))  # so what counts as 0 is [-_ZERO, _ABOVE_ZERO)
+_EVERYWHERE: Final = (-np.inf, np.inf)
+
+_CATEGORIES: Final = (
+    "the model splits on categories, which predgap does not handle yet; encode the categories as numbers "
+    "(ordinal or one-hot columns) and train without categorical_feature"
+)
+
+
+def from_file(path: Path) -> Ensemble:
+    """The ensemble of a text file, with all of its trees."""
+    return _loaded(files.read(path), known_only=True).ensemble
+
+
+def from_object(model: Any) -> Ensemble:
+    """The ensemble of a Booster or wrapper, checked against the object's own leaves and raw scores.
+
+    After early stopping it ends with the best iteration, as the `predict` of both does.
+    """
+    kinds = type(model).__mro__
+    if any(kind.__module__.startswith("lightgbm.dask") for kind in kinds):
+        raise UnsupportedModelError(f"{type(model).__name__} predicts on a cluster; pass its to_local()")
+    booster = model
+    if any(kind.__name__ == "LGBMModel" for kind in kinds):
+        if model.get_params().get("pred_early_stop"):
+            raise UnsupportedModelError(
+                "the model has pred_early_stop, which leaves trees out of a prediction when the others seem "
+                "to settle it; pass its booster_, which predicts with all of them"
+            )
+        booster = _ask("give its booster", lambda: model.booster_)
+    text = _ask("be written", lambda: booster.model_to_string())
+    return _checked(_loaded(text.encode(), known_only=False), booster)
+
+
+@dataclass(frozen=True, slots=True)
+class _Loaded:
+    """An ensemble, and what is needed besides to check it."""
+
+    ensemble: Ensemble
+    leaf: IntArray  # (n_nodes,) the number that LightGBM gives a leaf in its tree; LEAF at splits
+    divisor: int  # of raw scores
+
+
+def _checked(loaded: _Loaded, booster: Any) -> Ensemble:
+    """The ensemble, once it agrees with its booster."""
+    ensemble = loaded.ensemble
+
+    def leaves(rows: selfcheck.Rows) -> Any:
+        theirs = np.asarray(_ask("predict", lambda: booster.predict(rows, pred_leaf=True)))
+        mine = ensemble.leaves(rows)
+        if theirs.size != mine.size:
+            return theirs
+        theirs = theirs.reshape(mine.shape).astype(np.int64)
+        # Unfolding copies leaves, and any copy is right. No place in a tree is negative, as `~` is.
+        return np.where(loaded.leaf[mine] == theirs, mine - ensemble.root, ~theirs)
+
+    def margins(rows: selfcheck.Rows) -> Any:
+        return np.asarray(_ask("predict", lambda: booster.predict(rows, raw_score=True))) / loaded.divisor
+
+    selfcheck.check(ensemble, library="LightGBM", margins=margins, leaves=leaves, double=True)
+    return ensemble
+
+
+def _ask(what: str, question: Callable[[], Any]) -> Any:
+    """The answer of the library's object; whatever it raises means that it is not a usable model."""
+    try:
+        return question()
+    except Exception as error:
+        reason = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
+        raise LoaderError(f"the LightGBM model cannot {what} ({reason.strip()}); is it fitted?") from error
+
+
+# ---- text to an ensemble ----
+
+
+def _loaded(data: bytes, *, known_only: bool) -> _Loaded:
+    """The ensemble of a model's text; with `known_only`, whatever is new in the text is refused."""
+    head, blank, _ = data.partition(b"\n\n")
+    if b"\r" in head:
+        raise LoaderError(
+            "the model file has carriage returns, with which LightGBM cannot read it either; restore its "
+            "line ends (\\n), or save it again"
+        )
+    if not blank:
+        raise LoaderError("the model file stops within its header; save or copy it again")
+    header = _fields(head.removeprefix(b"tree\n"), "the header")
+    if known_only:
+        _refuse_news({f"version={_text(header, 'version')}"} - _VERSIONS | header.keys() - _HEADER_KEYS)
+    trees = []
+    for i, block in enumerate(_tree_blocks(data, len(head) + len(blank), header)):
+        trees.append(_fields(block, f"tree {i}"))
+        _refuse_by_name(trees[-1])
+        if known_only:
+            _refuse_news(trees[-1].keys() - _TREE_KEYS)
+    nodes, sizes = _nodes(trees)
+    takes_infinity = not np.isinf(nodes["cut"]).any()  # see `_turned`
+    return _ensemble(header, *_unfolded(nodes, sizes), takes_infinity)
+
+
+def _refuse_news(news: Set[str]) -> None:
+    """A file has no predictions to check against, so nothing that may change a meaning is passed over."""
+    if news:
+        raise UnsupportedModelError(
+            f"the model file has {min(news)[:40]!r}, which predgap does not know; load it with LightGBM and "
+            "pass the object, which is then checked against its predictions"
+        )
+
+
+def _refuse_by_name(tree: Fields) -> None:
+    if _count(tree, "is_linear", 0, 1, default="0"):
+        raise UnsupportedModelError(
+            "the model has linear models in its leaves (linear_tree), which predgap does not handle; "
+            "train without linear_tree"
+        )
+    if _count(tree, "num_cat", 0, _MAX_LEAVES):
+        raise UnsupportedModelError(_CATEGORIES)
+
+
+def _tree_blocks(data: bytes, at: int, header: Fields) -> Iterator[bytes]:
+    """The text of each tree, which must fill the number of bytes that the header states."""
+    end = data.find(b"\nend of trees\n", at - 1) + 1
+    if end == 0:
+        raise LoaderError("the model file stops within its trees; save or copy it again")
+    n_trees = data.count(b"\nTree=", at - 1, end)
+    for i, size in enumerate(_parts(header, "tree_sizes", n_trees)):
+        stop = at + int(size) if re.fullmatch("[0-9]{1,9}", size) else at
+        opening, closing = b"Tree=%d\n" % i, b"\n\n\n"
+        if stop > end or not (data.startswith(opening, at, stop) and data.endswith(closing, at, stop)):
+            raise LoaderError(
+                f"tree {i} does not fill the {size[:20]} bytes that tree_sizes states; if the file was "
+                "edited, save it again"
+            )
+        yield data[at + len(opening) : stop - len(closing)]
+        at = stop
+    if at != end:
+        raise LoaderError(f"{end - at} bytes follow the last tree, expected none; the file is damaged")
+
+
+def _ensemble(header: Fields, nodes: Nodes, sizes: Counts, takes_infinity: bool) -> _Loaded:
+    nodes, n_trees = _turned(nodes), len(sizes)
+    n_outputs = _count(header, "num_tree_per_iteration", 1, _MAX_OUTPUTS)
+    n_classes = _count(header, "num_class", 1, _MAX_OUTPUTS)
+    if n_outputs != n_classes or n_trees % n_outputs:
+        raise LoaderError(
+            f"{n_trees} trees, {n_outputs} in an iteration, do not fit {n_classes} classes; "
+            "the file is damaged"
+        )
+    forest = "average_output" in header
+    divisor = max(1, n_trees // n_outputs) if forest else 1
+    root = np.cumsum(sizes) - sizes
+    shift = np.where(nodes["feature"] == LEAF, 0, np.repeat(root, sizes))
+    names = _parts(header, "feature_names", _count(header, "max_feature_idx", 0, _MAX_FEATURES - 1) + 1)
+    objective = header.get("objective", "custom").partition(" ")[0]  # its parameters follow
+    try:
+        ensemble = Ensemble(
+            root=root,
+            feature=nodes["feature"],
+            threshold=nodes["cut"],
+            left=nodes["left"] + shift,
+            right=nodes["right"] + shift,
+            default_left=nodes["missing_left"],
+            value=nodes["value"][:, None] / divisor,
+            target=np.arange(n_trees, dtype=np.int32) % n_outputs,
+            bias=np.zeros(n_outputs),
+            n_features=len(names),
+            feature_names=None if names == [f"Column_{j}" for j in range(len(names))] else tuple(names),
+            takes_infinity=takes_infinity,
+            source=f"LightGBM {'rf ' if forest else ''}{objective[:60]}",
+        )
+    except EnsembleError as error:
+        raise LoaderError(f"the LightGBM model is damaged: {error}; save it again") from error
+    return _Loaded(ensemble, nodes["leaf"], divisor)
+
+
+# ---- trees to nodes ----
+
+# One tree after the other, each beginning with its root; children are places within their tree.
+_NODE: Final = np.dtype(
+    [
+        ("feature", np.int32),  # LEAF at leaves
+        ("cut", np.float64),  # left iff x < cut
+        ("folded", np.bool_),  # or also around 0: see `_unfolded_tree`
+        ("by_nan", np.bool_),  # missing values are of the kind NaN
+        ("missing_left", np.bool_),
+        ("left", np.int32),  # LEAF at leaves
+        ("right", np.int32),
+        ("value", np.float64),
+        ("leaf", np.int32),  # the number that LightGBM gives a leaf within its tree; LEAF at splits
+    ]
+)
+
+
+def _nodes(trees: list[Fields]) -> tuple[Nodes, Counts]:
+    """All nodes, and how many each tree has: first its splits, then its leaves, both in LightGBM's order."""
+    n_leaves = np.array([_count(tree, "num_leaves", 1, _MAX_LEAVES) for tree in trees], dtype=np.int64)
+    n_splits = n_leaves - 1
+    order = np.stack([n_splits, n_leaves], axis=1).ravel()
+    is_leaf = np.repeat(np.tile([False, True], len(trees)), order)
+    nodes = np.zeros(len(is_leaf), dtype=_NODE)
+    for name in ("feature", "left", "right", "leaf"):
+        nodes[name] = LEAF
+    nodes["value"][is_leaf] = _floats(trees, "leaf_value", n_leaves)
+    nodes["leaf"][is_leaf] = _places(n_leaves)
+    nodes[~is_leaf] = _splits(trees, n_splits)
+    return nodes, n_splits + n_leaves
+
+
+def _splits(trees: list[Fields], n_splits: Counts) -> Nodes:
+    feature, decision = (_integers(trees, name, n_splits) for name in ("split_feature", "decision_type"))
+    kind, default_left = decision >> 2, decision & _DEFAULT_LEFT != 0
+    if (decision & _CATEGORICAL).any():
+        raise UnsupportedModelError(_CATEGORIES)
+    if (feature < 0).any() or (kind < 0).any() or (kind > _KIND_NAN).any():
+        raise LoaderError("split_feature or decision_type has a number that is none; the file is damaged")
+    threshold = _floats(trees, "threshold", n_splits)
+    with np.errstate(over="ignore"):
+        above = np.nextafter(threshold, np.inf)  # x <= threshold is x < above
+    zero_left = np.where(kind == _KIND_ZERO, default_left, threshold >= 0)
+    folded = np.where(zero_left, threshold < -_ZERO, threshold > _ZERO)
+    # All that counts as 0 goes where 0 goes. Unless folded, nothing else lies between it and the cut.
+    cut = np.where(zero_left, np.maximum(above, _ABOVE_ZERO), np.minimum(above, -_ZERO))
+    splits = np.zeros(len(feature), dtype=_NODE)
+    splits["feature"] = feature
+    splits["cut"] = np.where(folded, above, cut)
+    splits["folded"] = folded
+    splits["by_nan"] = kind == _KIND_NAN
+    splits["missing_left"] = np.where(kind == _KIND_NAN, default_left, zero_left)
+    splits["left"], splits["right"] = _children(trees, n_splits)
+    splits["leaf"] = LEAF
+    return splits
+
+
+def _children(trees: list[Fields], n_splits: Counts) -> list[Counts]:
+    """Left and right children as places within their tree; leaves are -1, -2, ... in the text."""
+    n, own = np.repeat(n_splits, n_splits), _places(n_splits)
+    sizes = 2 * n_splits + 1
+    root = np.repeat(np.cumsum(sizes) - sizes, n_splits)
+    children = []
+    for name in ("left_child", "right_child"):
+        child = _integers(trees, name, n_splits).astype(np.int64)
+        # A split gets its number when it is made, so a higher one than its parent: walks have an end.
+        if ((child >= n) | (child < -n - 1) | ((child >= 0) & (child <= own))).any():
+            raise LoaderError(f"{name} names a node that is not below its parent; the file is damaged")
+        children.append(np.where(child < 0, n + ~child, child))
+    if np.bincount(np.concatenate([root + child for child in children]), minlength=1).max() > 1:
+        raise LoaderError("a node is the child of two splits; the file is damaged")
+    return children
+
+
+def _places(counts: Counts) -> Counts:
+    """0, ..., n - 1 for each of the counts n, one after the other."""
+    return np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+
+
+def _turned(nodes: Nodes) -> Nodes:
+    """The nodes without infinite cuts, which part missing from present values: the sides are exchanged.
+
+    No finite cut has all present values on one side, infinite ones too, so these must not occur in a row.
+    """
+    turned = np.isinf(nodes["cut"])
+    swapped = nodes.copy()
+    swapped["cut"][turned] = np.finfo(np.float64).min
+    swapped["left"][turned], swapped["right"][turned] = nodes["right"][turned], nodes["left"][turned]
+    swapped["missing_left"][turned] = ~nodes["missing_left"][turned]
+    return swapped
+
+
+# ---- zero as missing ----
+
+
+def _unfolded(nodes: Nodes, sizes: Counts) -> tuple[Nodes, Counts]:
+    """The same trees without folded splits, and their sizes."""
+    if not nodes["folded"].any():
+        return nodes, sizes
+    room = _Room(_MAX_UNFOLDING)
+    trees = np.split(nodes, np.cumsum(sizes)[:-1])
+    trees = [_unfolded_tree(tree, room) if tree["folded"].any() else tree for tree in trees]
+    return np.concatenate(trees), np.array([len(tree) for tree in trees])
+
+
+def _unfolded_tree(tree: Nodes, room: _Room) -> Nodes:
+    """The tree with several splits for each folded one.
+
+    A folded split sends x left, right, left and right again as x passes three cuts. It becomes three
+    splits, with two copies of what is below on either side; of a copy only that is kept which x can reach.
+    """
+    feature, left, right = tree["feature"].tolist(), tree["left"].tolist(), tree["right"].tolist()
+    cuts = [
+        sorted([cut, -_ZERO, _ABOVE_ZERO]) if folded else [cut]
+        for cut, folded in zip(tree["cut"].tolist(), tree["folded"].tolist(), strict=True)
+    ]
+    origin: list[int] = []  # the node of `tree` that each new one stems from
+    changes: list[tuple[float, bool]] = []  # its cut, and whether missing goes left
+    children: tuple[list[int], list[int]] = [], []
+    # nodes to copy, each for a region low <= x < high of some features, as which child of which new node
+    todo: list[tuple[int, dict[int, tuple[float, float]], int, int]] = [(0, {}, 0, LEAF)]
+    while todo:
+        node, region, side, parent = todo.pop()
+        room.take(1 + len(region) // 16)
+        j, new = feature[node], len(origin)
+        low, high = region.get(j, _EVERYWHERE)
+        if j == LEAF:
+            changes.append((0.0, False))
+        elif tree["by_nan"][node]:  # NaN goes its own way there, so the split stays, whatever is known of x
+            changes.append((cuts[node][0], bool(tree["missing_left"][node])))
+            todo += [(left[node], region, 0, new), (right[node], region, 1, new)]
+        elif within := [c for c in cuts[node] if low < c < high]:
+            c = within[len(within) // 2]
+            changes.append((c, c > 0))  # NaN goes where 0 goes
+            todo += [(node, region | {j: (low, c)}, 0, new), (node, region | {j: (c, high)}, 1, new)]
+        else:  # the whole region goes one way
+            passed = sum(c <= low for c in cuts[node])
+            todo.append(((right if passed % 2 else left)[node], region, side, parent))
+            continue
+        origin.append(node)
+        for links in children:
+            links.append(LEAF)
+        if parent != LEAF:
+            children[side][parent] = new
+    copy = tree[origin]
+    copy["cut"], copy["missing_left"] = zip(*changes, strict=True)
+    copy["left"], copy["right"] = children
+    return copy
+
+
+class _Room:
+    """Steps left for unfolding a model: each copy may hold folded splits that are copied in turn."""
+
+    def __init__(self, steps: int) -> None:
+        self._steps = steps
+
+    def take(self, steps: int) -> None:
+        self._steps -= steps
+        if self._steps < 0:
+            raise UnsupportedModelError(
+                "the model was trained with zero_as_missing, and sends zeros another way than their "
+                "neighbours so often that its trees would grow beyond bounds; train it without "
+                "zero_as_missing, with missing values as NaN, or with fewer leaves"
+            )
+
+
+# ---- fields of a text ----
+
+
+def _fields(text: bytes, where: str) -> Fields:
+    """Lines `key=value`, or a key alone, by their keys."""
+    if text.count(b"\n") >= _MAX_LINES:
+        raise LoaderError(f"{where} has more than {_MAX_LINES} lines; the file is damaged")
+    try:
+        lines = [line.partition("=") for line in text.decode().split("\n")]
+    except UnicodeDecodeError as error:
+        raise LoaderError(f"{where} is no UTF-8 text ({error.reason}); the file is damaged") from error
+    fields = {key: value for key, _, value in lines}
+    if len(fields) < len(lines):
+        raise LoaderError(f"{where} has a field twice; the file is damaged")
+    return fields
+
+
+def _text(fields: Fields, name: str) -> str:
+    if name not in fields:
+        raise LoaderError(f"there is no {name}; is it a LightGBM model saved by save_model?")
+    return fields[name]
+
+
+def _count(fields: Fields, name: str, least: int, most: int, default: str | None = None) -> int:
+    text = _text(fields, name) if default is None else fields.get(name, default)
+    if not re.fullmatch("[0-9]{1,9}", text) or not least <= int(text) <= most:
+        raise LoaderError(f"{name} is {text[:40]!r}, expected a number from {least} to {most}")
+    return int(text)
+
+
+def _parts(fields: Fields, name: str, n: int) -> list[str]:
+    """The n parts of a field with a space between them; they are counted before they are split."""
+    text = _text(fields, name)
+    found = text.count(" ") + 1 if text else 0
+    if found != n:
+        raise LoaderError(f"{name} has {found} entries, expected {n}; the file is damaged")
+    return text.split(" ") if text else []
+
+
+def _floats(trees: list[Fields], name: str, counts: Counts) -> FloatArray:
+    return np.array(_numbers(trees, name, counts, float), dtype=np.float64)
+
+
+def _integers(trees: list[Fields], name: str, counts: Counts) -> IntArray:
+    numbers = _numbers(trees, name, counts, int)
+    if max(map(abs, numbers), default=0) >= 2**31:
+        raise LoaderError(f"{name} holds a number beyond 32 bits; the file is damaged")
+    return np.array(numbers, dtype=np.int32)
+
+
+def _numbers(trees: list[Fields], name: str, counts: Counts, kind: Callable[[str], Any]) -> list[Any]:
+    """One field of all trees, one after the other; its length in each tree must be as stated."""
+    texts = [_text(tree, name) for tree in trees]
+    for i, (text, n) in enumerate(zip(texts, counts.tolist(), strict=True)):
+        found = text.count(" ") + 1 if text else 0
+        if found != n or len(text) > n * _MAX_LENGTH:
+            raise LoaderError(
+                f"{name} of tree {i} has {found} entries in {len(text)} characters, expected {n} numbers; "
+                "the file is damaged"
+            )
+    joined = " ".join(filter(None, texts))
+    strange = _STRANGE.search(joined)
+    try:
+        if strange:
+            raise ValueError(joined[strange.start() : strange.start() + 20])
+        return list(map(kind, joined.split(" "))) if joined else []
+    except ValueError as error:
+        raise LoaderError(f"{name} holds no number: {str(error)[:80]!r}; the file is damaged") from None

@@ -1,0 +1,373 @@
+"""scikit-learn's trees: single ones, forests, boosting, bagging and isolation forests, as fitted objects.
+
+What an ensemble gives, each time exactly what the trees add up to:
+
+- regression: `predict`; for HistGradientBoosting with a log link (poisson, gamma) the log of it;
+- classification by trees, forests and bagging: `predict_proba`. Two classes are one output, the probability
+  of `classes_[1]`, since the other one mirrors it. Otherwise each class is an output. Several targets follow
+  one another.
+- classification by boosting: `decision_function`, the log-odds of `classes_[1]` or one margin per class;
+- isolation forests: the mean path length, which is a sum over trees; `score_samples` is not, but it rises
+  with the length: it is -2 ** (-length / c), with a c that depends on `max_samples_` only.
+
+Missing values go the way that the trees have for them, as a rule to the side with more training rows where
+there were none in training. Every tree has such a way, also when the model as a whole refuses missing values
+(gradient boosting, and in older releases extra trees or monotonic constraints).
+
+There are no files: scikit-learn saves pickles, and these are never opened.
+"""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from predgap.ensemble import ALL_OUTPUTS, LEAF, Ensemble, FloatArray
+from predgap.errors import EnsembleError, LoaderError, UnsupportedModelError
+from predgap.loaders import selfcheck
+
+__all__ = ["from_object"]
+
+_OLDEST: Final = (1, 5)
+_ONE_BY_ONE: Final = "explain its estimators_ one by one"
+
+# What to do with estimators that are no sum of trees, or hide one; `Pipeline` has a message of its own.
+_ADVICE: Final = {
+    "BaseSearchCV": "it searches for a model; pass its best_estimator_",
+    "AdaBoostClassifier": f"its trees vote, and a vote is no sum of what they predict; {_ONE_BY_ONE}",
+    "AdaBoostRegressor": f"it predicts a weighted median of its trees, which is no sum; {_ONE_BY_ONE}",
+    **dict.fromkeys(
+        ("VotingClassifier", "VotingRegressor", "StackingClassifier", "StackingRegressor"),
+        f"it combines models of any kind; {_ONE_BY_ONE}",
+    ),
+    **dict.fromkeys(
+        ("MultiOutputClassifier", "MultiOutputRegressor", "OneVsRestClassifier", "OneVsOneClassifier"),
+        f"it is several models, fitted apart; {_ONE_BY_ONE}",
+    ),
+    "CalibratedClassifierCV": "its probabilities are a curve on top of a model; pass that model, the "
+    "estimator of one of its calibrated_classifiers_",
+    "TransformedTargetRegressor": "it transforms what its model predicts; pass its regressor_",
+    **dict.fromkeys(
+        ("FixedThresholdClassifier", "TunedThresholdClassifierCV"),
+        "it decides by a threshold on top of a model; pass its estimator_",
+    ),
+    "FrozenEstimator": "pass its estimator",
+    "RandomTreesEmbedding": "it transforms rows and predicts nothing",
+}
+
+Rows = selfcheck.Rows
+
+
+class _Tree(NamedTuple):
+    """The nodes of one tree; unlike in an ensemble, a row goes left iff x <= threshold."""
+
+    left: NDArray[Any]  # LEAF at leaves
+    right: NDArray[Any]
+    feature: NDArray[Any]
+    threshold: FloatArray
+    default_left: NDArray[Any]
+    value: FloatArray  # (n_nodes, 1), or (n_nodes, n_outputs)
+
+
+@dataclass(frozen=True, slots=True)
+class _Sum:
+    """What a model adds up, and the sum in the model's own words."""
+
+    trees: list[_Tree]
+    margins: Callable[[Rows], Any]
+    bias: FloatArray | None = None  # (n_outputs,), with trees that take turns at the outputs; None: zeros
+    row_dtype: type[np.floating[Any]] = np.float32
+
+
+def from_object(model: Any) -> Ensemble:
+    """The ensemble of a fitted model, checked against the model's own predictions."""
+    import sklearn  # type: ignore[import-untyped,unused-ignore]
+
+    name = type(model).__name__
+    read = _reader(model)
+    if tuple(map(int, re.findall(r"\d+", sklearn.__version__)[:2])) < _OLDEST:
+        raise UnsupportedModelError(f"scikit-learn is {sklearn.__version__}; predgap loads models of 1.5 on")
+    _check_fitted(model)
+    quiet = _quiet(model)
+    try:
+        parts = read(quiet)
+        ensemble = Ensemble(
+            **_nodes(parts),
+            n_features=model.n_features_in_,
+            feature_names=getattr(model, "feature_names_in_", None),
+            row_dtype=np.dtype(parts.row_dtype),
+            takes_infinity=_takes_infinity(parts, model.n_features_in_),
+            source=f"scikit-learn {sklearn.__version__} {name}",
+        )
+    except LoaderError:
+        raise
+    except EnsembleError as error:
+        raise LoaderError(f"the {name} makes no ensemble: {error}") from error
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+        raise LoaderError(
+            f"the {name} is not as scikit-learn {sklearn.__version__} makes it ({error}); was it fitted by "
+            "another version? Fit it again"
+        ) from error
+    _check(ensemble, parts, quiet)
+    return ensemble
+
+
+def _check(ensemble: Ensemble, parts: _Sum, quiet: Any) -> None:
+    selfcheck.check(
+        ensemble,
+        library="scikit-learn",
+        margins=lambda rows: _ask(parts.margins, rows),
+        leaves=(lambda rows: _ask(quiet.apply, rows)) if hasattr(quiet, "apply") else None,
+        double=True,
+        takes_missing=_takes(parts, ensemble.n_features, np.nan),
+    )
+
+
+# ---- which model it is ----
+
+
+def _reader(model: Any) -> Callable[[Any], _Sum]:
+    """The function that reads such a model; `UnsupportedModelError` if there is none."""
+    kind = type(model)
+    bases = [base.__name__ for base in kind.__mro__ if base.__module__.partition(".")[0] == "sklearn"]
+    for base in bases:
+        if base in _READERS:
+            return _READERS[base]
+    others = f"it is none of {', '.join(_READERS)}"
+    reason = next((_ADVICE[base] for base in bases if base in _ADVICE), others)
+    if "Pipeline" in bases:
+        last = type(model.steps[-1][1]).__name__ if model.steps else "model"
+        reason = (
+            f"it changes rows before its {last} sees them; pass the model, pipeline[-1], and explain the "
+            "rows that it sees, pipeline[:-1].transform(X)"
+        )
+    raise UnsupportedModelError(f"cannot load a {kind.__module__}.{kind.__qualname__}: {reason}")
+
+
+def _check_fitted(model: Any) -> None:
+    from sklearn.exceptions import NotFittedError  # type: ignore[import-untyped,unused-ignore]
+    from sklearn.utils.validation import check_is_fitted  # type: ignore[import-untyped,unused-ignore]
+
+    try:
+        check_is_fitted(model)
+    except NotFittedError as error:
+        raise LoaderError(f"the {type(model).__name__} is not fitted; call its fit first") from error
+
+
+def _quiet(model: Any) -> Any:
+    """A shallow copy that predicts without starting workers, printing, or asking for column names."""
+    quiet = copy.copy(model)
+    for name, value in {"n_jobs": None, "verbose": 0}.items():
+        if hasattr(quiet, name):
+            setattr(quiet, name, value)
+    quiet.__dict__.pop("feature_names_in_", None)
+    return quiet
+
+
+def _ask(question: Callable[[Rows], Any], rows: Rows) -> Any:
+    try:
+        with np.errstate(over="ignore", invalid="ignore"):  # the library sums rows to see if they are finite
+            return question(rows)
+    except Exception as error:
+        reason = next(iter(str(error).splitlines()), "") or type(error).__name__
+        raise LoaderError(f"the scikit-learn model cannot predict ({reason}); fit it again") from error
+
+
+def _takes(parts: _Sum, n_features: int, value: float) -> bool:
+    """Does the model predict for a row of such values? That depends on its kind, options and version."""
+    try:
+        _ask(parts.margins, np.full((1, n_features), value, dtype=parts.row_dtype))
+    except LoaderError:  # if that is not because of the value, the check will tell
+        return False
+    return True
+
+
+def _takes_infinity(parts: _Sum, n_features: int) -> bool:
+    # Where a threshold is infinite no finite one routes an infinite value as the model does: see _nodes.
+    finite = all(np.isfinite(tree.threshold).all() for tree in parts.trees)
+    return finite and _takes(parts, n_features, np.inf)
+
+
+# ---- reading models ----
+
+
+def _read_trees(model: Any) -> _Sum:
+    """A forest is the mean of its trees; a single tree is a forest of one."""
+    estimators = getattr(model, "estimators_", [model])
+    trees = [_tree(each.tree_, _leaves(each) / len(estimators)) for each in estimators]
+    return _Sum(trees, lambda rows: _predictions(model, rows))
+
+
+def _read_bagging(model: Any) -> _Sum:
+    n_classes = getattr(model, "n_classes_", None)
+    wanted = "DecisionTreeRegressor" if n_classes is None else "DecisionTreeClassifier"
+    for each in model.estimators_:
+        if not any(base.__name__ == wanted for base in type(each).__mro__):
+            raise UnsupportedModelError(
+                f"a {type(model).__name__} of {type(each).__name__}: predgap loads one of {wanted} or "
+                f"{wanted.replace('Decision', 'Extra')}; {_ONE_BY_ONE}, each on its estimators_features_"
+            )
+    # As `predict` does, by the option n_estimators, which may have been changed since the model was fitted.
+    trees = [
+        _tree(each.tree_, _leaves(each, n_classes) / model.n_estimators, columns)
+        for each, columns in _members(model)[: model.n_estimators]
+    ]
+    return _Sum(trees, lambda rows: _predictions(model, rows))
+
+
+def _read_isolation_forest(model: Any) -> _Sum:
+    """A leaf's value is its depth, and the depth it would take to isolate its training rows."""
+    members = _members(model)
+    trees = []
+    for each, columns in members:
+        length = each.tree_.compute_node_depths() - 1.0 + _mean_depth(each.tree_.n_node_samples)
+        trees.append(_tree(each.tree_, length[:, None] / len(members), columns))
+    scale = _mean_depth(np.array([model.max_samples_]))
+    return _Sum(trees, lambda rows: -np.log2(-model.score_samples(rows)) * scale)
+
+
+def _read_gradient_boosting(model: Any) -> _Sum:
+    init = model.init_
+    kind, strategy = type(init).__name__, getattr(init, "strategy", None)
+    constant = kind in ("DummyRegressor", "DummyClassifier") and strategy != "stratified"
+    if not (constant or (kind == "str" and init == "zero")):
+        raise UnsupportedModelError(
+            f"the {type(model).__name__} starts from a {kind}{f' ({strategy})' if strategy else ''}, which "
+            "is no constant; train it with init=None or init='zero'"
+        )
+    # A row per iteration, fewer than n_estimators after an early stop, and a column per output.
+    trees = [_tree(each.tree_, _leaves(each) * model.learning_rate) for each in model.estimators_.flat]
+    bias = model._raw_predict_init(np.zeros((1, model.n_features_in_)))[0]
+    return _Sum(trees, getattr(model, "decision_function", model.predict), bias)
+
+
+def _read_hist_gradient_boosting(model: Any) -> _Sum:
+    if model.is_categorical_ is not None:
+        raise UnsupportedModelError(
+            f"the {type(model).__name__} has categorical columns, the first of them column "
+            f"{np.argmax(model.is_categorical_)}, which predgap does not handle yet; encode them as numbers "
+            "(ordinal or one-hot) and train with categorical_features=None"
+        )
+    trees = [_hist_tree(predictor.nodes) for iteration in model._predictors for predictor in iteration]
+    return _Sum(trees, model._raw_predict, np.ravel(model._baseline_prediction), row_dtype=np.float64)
+
+
+_READERS: Final[dict[str, Callable[[Any], _Sum]]] = {
+    f"{family}{task}": read
+    for family, read in {
+        "DecisionTree": _read_trees,
+        "ExtraTree": _read_trees,
+        "RandomForest": _read_trees,
+        "ExtraTrees": _read_trees,
+        "GradientBoosting": _read_gradient_boosting,
+        "HistGradientBoosting": _read_hist_gradient_boosting,
+        "Bagging": _read_bagging,
+    }.items()
+    for task in ("Regressor", "Classifier")
+} | {"IsolationForest": _read_isolation_forest}
+
+
+def _members(model: Any) -> list[tuple[Any, NDArray[Any]]]:
+    """The trees of a bag, each with the columns of X that it sees; a column may be there twice."""
+    return list(zip(model.estimators_, model.estimators_features_, strict=True))
+
+
+def _leaves(estimator: Any, n_classes: int | None = None) -> FloatArray:
+    """What a tree predicts at each node, (n_nodes, n_outputs); `n_classes` are those of the bag it is in."""
+    value = estimator.tree_.value  # (n_nodes, n_targets, most classes of a target)
+    if not hasattr(estimator, "classes_"):
+        return np.asarray(value[:, :, 0])
+    if n_classes is not None:  # the tree may have met but a few of the classes
+        full = np.zeros((len(value), n_classes))
+        full[:, estimator.classes_] = value[:, 0]
+        return full[:, _shown(n_classes)]
+    counts = np.atleast_1d(estimator.n_classes_)
+    return np.hstack([value[:, k, :n][:, _shown(n)] for k, n in enumerate(counts)])
+
+
+def _predictions(model: Any, rows: Rows) -> Any:
+    if not hasattr(model, "classes_"):
+        return model.predict(rows)
+    found = model.predict_proba(rows)
+    targets = found if isinstance(found, list) else [found]
+    return np.hstack([target[:, _shown(target.shape[1])] for target in targets])
+
+
+def _shown(n_classes: int) -> slice:
+    """The classes that are outputs: of two only the second one, since the first mirrors it."""
+    return slice(1 if n_classes == 2 else 0, None)
+
+
+def _mean_depth(n: NDArray[Any]) -> FloatArray:
+    """c(n): how deep a row of n lies on average in a tree that splits at random until rows are alone."""
+    many = np.maximum(n, 3.0)
+    return np.select(
+        [n <= 1, n == 2], [0.0, 1.0], 2.0 * (np.log(many - 1.0) + np.euler_gamma) - 2.0 * (many - 1.0) / many
+    )
+
+
+# ---- trees to node arrays ----
+
+
+def _tree(tree: Any, value: FloatArray, columns: NDArray[Any] | None = None) -> _Tree:
+    feature = tree.feature
+    if columns is not None:
+        feature = np.asarray(columns)[np.maximum(feature, 0)]  # it is negative at leaves
+    return _Tree(
+        tree.children_left, tree.children_right, feature, tree.threshold, tree.missing_go_to_left, value
+    )
+
+
+def _hist_tree(nodes: NDArray[Any]) -> _Tree:
+    leaf = nodes["is_leaf"].astype(bool)
+    left, right = (np.where(leaf, LEAF, nodes[side].astype(np.int64)) for side in ("left", "right"))
+    return _Tree(
+        left,
+        right,
+        nodes["feature_idx"],
+        nodes["num_threshold"],
+        nodes["missing_go_to_left"],
+        nodes["value"][:, None],
+    )
+
+
+def _nodes(parts: _Sum) -> dict[str, Any]:
+    """The node arrays of all trees, one after the other; a node keeps its place within its tree."""
+    left, right, feature, threshold, default_left, value = (
+        np.concatenate(column) for column in zip(*parts.trees, strict=True)
+    )
+    inner = left != LEAF
+    sizes = np.array([len(tree.left) for tree in parts.trees])
+    first = np.cumsum(sizes) - sizes
+    offset = np.repeat(first, sizes)
+    cut = np.where(inner, _above(threshold, parts.row_dtype), 0.0)
+    # A threshold of infinity parts missing from present values, and present ones go left. It is turned
+    # round, since no finite number is above all others but no value of a row is below the lowest one.
+    turned = np.isinf(cut)
+    width = value.shape[1]
+    bias = np.zeros(width) if parts.bias is None else parts.bias
+    return {
+        "root": first,
+        "feature": np.where(inner, feature, LEAF),
+        "threshold": np.where(turned, np.finfo(parts.row_dtype).min, cut),
+        "left": np.where(inner, np.where(turned, right, left) + offset, LEAF),
+        "right": np.where(inner, np.where(turned, left, right) + offset, LEAF),
+        "default_left": inner & (default_left.astype(bool) ^ turned),
+        "value": np.where(inner[:, None], 0.0, value),
+        "target": np.full(len(sizes), ALL_OUTPUTS) if width > 1 else np.arange(len(sizes)) % len(bias),
+        "bias": bias,
+    }
+
+
+def _above(threshold: FloatArray, kind: type[np.floating[Any]]) -> FloatArray:
+    """The smallest number of the rows' kind above each threshold: x <= threshold iff x < that number."""
+    with np.errstate(over="ignore"):
+        near = threshold.astype(kind)
+        above = np.where(near > threshold, near, np.nextafter(near, kind(np.inf)))
+    return above.astype(np.float64)
