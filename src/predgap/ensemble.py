@@ -14,6 +14,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from predgap.categories import UNSEEN, Categories
 from predgap.errors import EnsembleError, OutputError, ShapeError, TableError
 from predgap.tables import names_or_default, read_table
 
@@ -33,6 +34,9 @@ NUMERIC: Final = -1
 _LARGEST_VALUE: Final = 1e145
 _MOST_FEATURES: Final = 10_000_000
 
+_NOTHING: Final = np.empty(0, dtype=np.int32)
+_FROM_ZERO: Final = np.zeros(1, dtype=np.int32)
+
 _ROUTING_CELLS: Final = 1 << 20  # rows x trees routed at once: bounds the memory of `leaves`
 
 
@@ -40,9 +44,10 @@ _ROUTING_CELLS: Final = 1 << 20  # rows x trees routed at once: bounds the memor
 class Ensemble:
     """`bias` plus a sum of binary trees, with one or several outputs.
 
-    A row goes left at a node iff `x[feature] < threshold`; a missing value (NaN, or the value
-    `missing`) goes left iff `default_left`. Rows are cast to `row_dtype` first, as the source library
-    does. Building an ensemble validates it and makes its arrays read-only.
+    A row goes left at a node iff `x[feature] < threshold`, or, where the node has a set of categories, iff
+    the code `x[feature]` is in it; a missing value (NaN, or the value `missing`) goes left iff
+    `default_left`. Rows are cast to `row_dtype` first, as the source library does. Building an ensemble
+    validates it and makes its arrays read-only.
 
     Examples
     --------
@@ -64,18 +69,31 @@ class Ensemble:
     target: IntArray  # (n_trees,) output that a tree adds to; ALL_OUTPUTS when leaves are vectors
     bias: FloatArray  # (n_outputs,)
     n_features: int
-    category_set: IntArray | None = None  # (n_nodes,) NUMERIC everywhere: no split on categories yet
+    category_set: IntArray = field(
+        default_factory=lambda: _NOTHING
+    )  # (n_nodes,) set whose categories go left, NUMERIC for a threshold
+    set_begin: IntArray = field(
+        default_factory=lambda: _FROM_ZERO
+    )  # (n_sets + 1,) where each set begins in `set_code`
+    set_code: IntArray = field(
+        default_factory=lambda: _NOTHING
+    )  # codes of the categories, ascending in each set
+    categories: tuple[Categories | None, ...] | None = None  # (n_features,) levels of categorical features
     feature_names: tuple[str, ...] | None = None
     row_dtype: np.dtype[Any] = field(default_factory=lambda: np.dtype(np.float64))
     missing: float = float("nan")  # a value that is missing, besides NaN
     takes_infinity: bool = True  # does the source library accept infinite values in a row?
+    unseen_is_missing: bool = False  # is a category that is no level of its feature a missing value?
     source: str = "arrays"  # what it was loaded from, for people
 
     def __post_init__(self) -> None:
         if isinstance(self.n_features, bool) or not isinstance(self.n_features, int | np.integer):
             raise EnsembleError(f"n_features is {self.n_features!r}, expected a whole number")
-        if self.category_set is None:
+        if np.size(self.category_set) == 0:
             object.__setattr__(self, "category_set", np.full(np.shape(self.feature), NUMERIC))
+        if self.categories is not None:
+            levels = tuple(self.categories)
+            object.__setattr__(self, "categories", levels if any(c is not None for c in levels) else None)
         for name, dtype in _DTYPES.items():
             object.__setattr__(self, name, _frozen(name, getattr(self, name), dtype))
         if self.feature_names is not None:
@@ -104,6 +122,7 @@ class Ensemble:
         """Raise `EnsembleError` unless the arrays describe trees that kernels may walk unchecked."""
         _check_shapes(self)
         _check_ranges(self)
+        _check_sets(self)
         _check_trees(self)
 
     def cast(self, X: ArrayLike) -> FloatArray:
@@ -118,17 +137,36 @@ class Ensemble:
             rows = rows.astype(self.row_dtype).astype(np.float64)
             gone = rows == float(self.row_dtype.type(self.missing))
         rows[gone] = np.nan
+        for q, levels in self.categorical().items():
+            rows[:, q] = self._cast_codes(rows[:, q], q, levels)
         if not self.takes_infinity and np.isinf(rows).any():
             r, j = np.argwhere(np.isinf(rows))[0]
             raise TableError(
                 f"X[{r}, {j}] (feature {self.names[j]!r}) is infinite or too large for "
-                f"{self.row_dtype.name}, which {self.source} refuses; mark it missing (NaN) or clip it"
+                f"{self.row_dtype.name}, which is not taken here; mark it missing (NaN) or clip it"
             )
         return rows
 
+    def categorical(self) -> dict[int, Categories]:
+        """The levels of each categorical feature, by its index."""
+        return {q: levels for q, levels in enumerate(self.categories or ()) if levels is not None}
+
+    def _cast_codes(self, codes: FloatArray, q: int, levels: Categories) -> FloatArray:
+        """A column of codes; all that are no level are alike, for no set of the feature holds them."""
+        gone = np.isnan(codes)
+        strange = ~gone & (codes != np.trunc(codes))  # infinities are whole
+        if strange.any():
+            r = int(np.flatnonzero(strange)[0])
+            raise TableError(
+                f"X[{r}, {q}] is {codes[r]:g}, but feature {self.names[q]!r} is categorical: expected a "
+                "whole number, the code of a category"
+            )
+        unseen = np.nan if self.unseen_is_missing else UNSEEN
+        return np.where(gone | (levels.levels_of(codes) >= 0), codes, unseen)
+
     def leaves(self, X: Any) -> IntArray:
         """Node id of the leaf that each row reaches in each tree, (n, n_trees)."""
-        rows = self.cast(read_table(X, self.n_features, self.feature_names).values)
+        rows = self.cast(read_table(X, self.n_features, self.feature_names, self.categories).values)
         out = np.empty((len(rows), self.n_trees), dtype=np.int32)
         step = max(1, _ROUTING_CELLS // max(1, self.n_trees))
         for start in range(0, len(rows), step):
@@ -183,16 +221,36 @@ class Ensemble:
         )
 
     def _route(self, rows: FloatArray) -> IntArray:
+        member = _Members(self)
         node = np.broadcast_to(self.root, (len(rows), self.n_trees)).copy()
         at = np.nonzero(self.feature[node] != LEAF)
         while at[0].size:
             here = node[at]
             x = rows[at[0], self.feature[here]]
             goes_left = np.where(np.isnan(x), self.default_left[here], x < self.threshold[here])
+            split = np.flatnonzero((self.category_set[here] != NUMERIC) & ~np.isnan(x))
+            goes_left[split] = member.test(self.category_set[here[split]], x[split])
             node[at] = np.where(goes_left, self.left[here], self.right[here])
             inner = self.feature[node[at]] != LEAF
             at = (at[0][inner], at[1][inner])
         return node
+
+
+class _Members:
+    """Which codes are in which sets, for many questions at once."""
+
+    def __init__(self, e: Ensemble) -> None:
+        of_set = np.repeat(np.arange(len(e.set_begin) - 1, dtype=np.int64), np.diff(e.set_begin))
+        self._keys = (of_set << 32) | e.set_code  # ascending, as sets and their codes are
+
+    def test(self, which: IntArray, codes: FloatArray) -> BoolArray:
+        """Is each code in its set? Both (n,)."""
+        if not len(self._keys):
+            return np.zeros(len(which), dtype=np.bool_)
+        wanted = (which.astype(np.int64) << 32) | np.maximum(codes, 0).astype(np.int64)
+        at = np.minimum(np.searchsorted(self._keys, wanted), len(self._keys) - 1)
+        found: BoolArray = (self._keys[at] == wanted) & (codes >= 0)
+        return found
 
 
 _DTYPES: Final[dict[str, Any]] = {
@@ -206,6 +264,8 @@ _DTYPES: Final[dict[str, Any]] = {
     "target": np.int32,
     "bias": np.float64,
     "category_set": np.int32,
+    "set_begin": np.int32,
+    "set_code": np.int32,
 }
 assert set(_DTYPES) <= {f.name for f in fields(Ensemble)}
 
@@ -265,7 +325,6 @@ def _check_ranges(e: Ensemble) -> None:
         "a leaf value that is not finite": ~inner & ~np.isfinite(e.value).all(axis=1),
         f"a leaf value beyond ±{_LARGEST_VALUE:g}, whose square may overflow": ~inner
         & (np.abs(e.value) > _LARGEST_VALUE).any(axis=1),
-        "a categorical split, which is not supported yet": inner & (e.category_set != NUMERIC),
     }
     for what, wrong in rules.items():
         if wrong.any():
@@ -279,6 +338,48 @@ def _check_ranges(e: Ensemble) -> None:
         raise EnsembleError("leaves are vectors, so every tree's target must be ALL_OUTPUTS")
     if not vector and ((e.target < 0) | (e.target >= e.n_outputs)).any():
         raise EnsembleError(f"a tree's target lies outside 0 ... {e.n_outputs - 1}")
+
+
+def _check_sets(e: Ensemble) -> None:
+    n_sets = len(e.set_begin) - 1
+    ordered = n_sets >= 0 and e.set_begin[0] == 0 and (np.diff(e.set_begin) >= 0).all()
+    if e.set_code.ndim != 1 or not ordered or e.set_begin[-1] != len(e.set_code):
+        raise EnsembleError(f"set_begin must run from 0 to the {e.set_code.size} codes of the sets")
+    rising = np.diff(e.set_code) > 0
+    rising[e.set_begin[(e.set_begin > 0) & (e.set_begin < len(e.set_code))] - 1] = True  # between sets
+    if not rising.all() or (e.set_code < 0).any():
+        raise EnsembleError("the codes of a set must not be negative, and ascend")
+    if e.categories is not None and len(e.categories) != e.n_features:
+        raise EnsembleError(f"{len(e.categories)} entries of categories for {e.n_features} features")
+    inner = e.feature != LEAF
+    by_set = inner & (e.category_set != NUMERIC)
+    levels = e.categorical()
+    categorical = np.isin(e.feature, list(levels))
+    rules = {
+        f"a set of categories outside 0 ... {n_sets - 1}": by_set
+        & ((e.category_set < 0) | (e.category_set >= n_sets)),
+        "a set of categories on a numeric feature": by_set & ~categorical,
+        "a threshold on a categorical feature": inner & ~by_set & categorical,
+    }
+    for what, wrong in rules.items():
+        if wrong.any():
+            raise EnsembleError(f"node {int(np.flatnonzero(wrong)[0])} has {what}")
+    _check_levels(e, levels, by_set)
+
+
+def _check_levels(e: Ensemble, levels: dict[int, Categories], by_set: BoolArray) -> None:
+    """Every category of a feature's sets is one of its levels."""
+    for q, own in levels.items():
+        used = np.unique(e.category_set[by_set & (e.feature == q)])
+        chosen = np.zeros(len(e.set_begin) - 1, dtype=np.bool_)
+        chosen[used] = True
+        codes = e.set_code[np.repeat(chosen, np.diff(e.set_begin))]
+        strange = codes[own.levels_of(codes.astype(np.float64)) < 0]
+        if len(strange):
+            raise EnsembleError(
+                f"feature {e.names[q]!r} is split on the category {int(strange[0])}, which is none of its "
+                f"{len(own)} levels"
+            )
 
 
 def _check_trees(e: Ensemble) -> None:

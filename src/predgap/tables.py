@@ -17,12 +17,16 @@ import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 
+from predgap.categories import Categories, is_missing
 from predgap.errors import DependencyError, ShapeError, TableError
 
 FloatArray = NDArray[np.float64]
 
 BACKENDS: Final = ("pandas", "polars", "pyarrow")
 """Frame libraries that `to_native` tries, in this order."""
+
+ByFeature = Sequence[Categories | None] | None
+"""The levels of each feature of a model, None for a numeric one; or None if there are no others."""
 
 _ACCEPTED: Final = "a NumPy array, a pandas or Polars DataFrame, a PyArrow Table or a list of rows"
 
@@ -45,27 +49,32 @@ class Columns:
     names: tuple[str, ...] | None  # None for arrays and lists
     numbered: bool  # names are only pandas' default 0, 1, 2, ...
     column: Callable[[int], FloatArray]  # j -> (n_rows,), or TableError
+    codes: Callable[[int, Categories], FloatArray]  # j -> (n_rows,) codes of its levels, or TableError
     whole: FloatArray | None = None  # (n_rows, n_columns) when X was numeric already
     index: Any = None
     backend: str | None = None
 
-    def values(self, order: Sequence[int]) -> FloatArray:
+    def values(self, order: Sequence[int], categories: ByFeature = None) -> FloatArray:
         """The columns `order` as one array (n_rows, len(order))."""
         if self.whole is not None:
             in_place = list(order) == list(range(self.n_columns))
             return self.whole if in_place else self.whole[:, list(order)]
         out = np.empty((self.n_rows, len(order)))
         for place, j in enumerate(order):
-            out[:, place] = self.column(j)
+            levels = None if categories is None else categories[place]
+            out[:, place] = self.column(j) if levels is None else self.codes(j, levels)
         return out
 
 
-def read_table(X: Any, n_features: int, feature_names: Sequence[str] | None = None) -> Table:
+def read_table(
+    X: Any, n_features: int, feature_names: Sequence[str] | None = None, categories: ByFeature = None
+) -> Table:
     """X as the model's features: float64, in the model's order, NaN for null and NaN.
 
     Named columns are matched to `feature_names` in any order; if either side has no names, columns go
     by position. pandas' default column labels 0, 1, 2, ... count as no names, unless the model's
-    features are called so.
+    features are called so. A categorical feature becomes the codes of its levels: a frame holds their
+    labels, an array of numbers the codes themselves, and text is always a label.
 
     Parameters
     ----------
@@ -73,6 +82,7 @@ def read_table(X: Any, n_features: int, feature_names: Sequence[str] | None = No
     n_features : int
         d, the number of features of the model.
     feature_names : sequence of d strings, or None
+    categories : sequence of d `Categories` or None, or None
 
     Examples
     --------
@@ -88,7 +98,7 @@ def read_table(X: Any, n_features: int, feature_names: Sequence[str] | None = No
         order = list(range(n_features))
     else:
         raise ShapeError(_wrong_count(columns, n_features, feature_names))
-    return Table(columns.values(order), columns.index, columns.backend)
+    return Table(columns.values(order, categories), columns.index, columns.backend)
 
 
 def open_columns(X: Any) -> Columns:
@@ -230,6 +240,7 @@ def _open_frame(frame: nw.DataFrame[Any]) -> Columns:
         names=names,
         numbered=all(isinstance(label, int) for label in labels) and labels == list(range(len(labels))),
         column=lambda j: _series_values(frame[:, j], f"column {names[j]!r}"),
+        codes=lambda j, levels: levels.codes_of(frame[:, j].to_list()),
         index=nw.maybe_get_index(frame),
         backend=str(frame.implementation),
     )
@@ -241,8 +252,8 @@ def _series_values(series: nw.Series[Any], what: str) -> FloatArray:
         return np.empty(0)
     if isinstance(dtype, nw.Categorical | nw.Enum):
         raise TableError(
-            f"{what} is categorical ({dtype}), which is not supported yet; pass the numbers that the "
-            "model was trained on"
+            f"{what} is categorical ({dtype}), but the model compares this feature with numbers; pass the "
+            "numbers that it was trained on"
         )
     if dtype.is_temporal() or dtype.is_nested():
         raise TableError(
@@ -285,18 +296,25 @@ def _open_array(X: Any) -> Columns:
         raise ShapeError(_wrong_ndim(X, array))
     if array.dtype.kind in "biuf":
         whole = np.asarray(array, dtype=np.float64)
-        return _unnamed(whole, lambda j: whole[:, j], whole)
+        return _unnamed(whole, lambda j: whole[:, j], lambda j, _: whole[:, j], whole)
     if array.dtype.kind not in "OUST":
         raise TableError(f"X has dtype {array.dtype}; expected numbers: convert it, or pass a DataFrame")
     objects = array.astype(object)
-    return _unnamed(objects, lambda j: _from_objects(objects[:, j].tolist(), f"column {j}"))
+    return _unnamed(
+        objects,
+        lambda j: _from_objects(objects[:, j].tolist(), f"column {j}"),
+        lambda j, levels: _codes_of_objects(objects[:, j].tolist(), levels, f"column {j}"),
+    )
 
 
 def _unnamed(
-    array: NDArray[Any], column: Callable[[int], FloatArray], whole: FloatArray | None = None
+    array: NDArray[Any],
+    column: Callable[[int], FloatArray],
+    codes: Callable[[int, Categories], FloatArray],
+    whole: FloatArray | None = None,
 ) -> Columns:
     n, d = array.shape
-    return Columns(n_rows=n, n_columns=d, names=None, numbered=False, column=column, whole=whole)
+    return Columns(n_rows=n, n_columns=d, names=None, numbered=False, column=column, codes=codes, whole=whole)
 
 
 def _as_array(X: Any) -> NDArray[Any]:
@@ -347,6 +365,15 @@ def _from_objects(values: Sequence[Any], what: str) -> FloatArray:
     return np.array(out, dtype=np.float64)
 
 
+def _codes_of_objects(values: Sequence[Any], levels: Categories, what: str) -> FloatArray:
+    """Codes of a column of an array: numbers are codes, anything else is a label."""
+    is_label = [not isinstance(value, numbers.Real) and not is_missing(value) for value in values]
+    labelled = levels.codes_of(value for value, yes in zip(values, is_label, strict=True) if yes)
+    out = _from_objects([None if yes else v for v, yes in zip(values, is_label, strict=True)], what)
+    out[np.array(is_label, dtype=bool)] = labelled
+    return out
+
+
 def _culprit(values: Sequence[Any], failed: int) -> tuple[int, Any]:
     """The value to blame: in a column of text, the first that does not even read as a number."""
     for row in range(failed, len(values)):
@@ -360,7 +387,7 @@ def _culprit(values: Sequence[Any], failed: int) -> tuple[int, Any]:
 
 def _number(value: Any) -> float:
     """A Python, NumPy or pandas scalar as float; raises on what is not a real number."""
-    if value is None or type(value).__name__ in ("NAType", "NaTType"):  # pandas' markers, by name
+    if is_missing(value):
         return float("nan")
     is_time = isinstance(value, np.timedelta64)  # which NumPy counts among the integers
     if is_time or not isinstance(value, numbers.Real | Decimal | np.bool_):

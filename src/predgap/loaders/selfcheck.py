@@ -8,16 +8,26 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from predgap.ensemble import ALL_OUTPUTS, LEAF, Ensemble, FloatArray, IntArray
+from predgap.categories import Categories
+from predgap.ensemble import ALL_OUTPUTS, LEAF, NUMERIC, Ensemble, FloatArray, IntArray
 from predgap.errors import LoaderError
 
-__all__ = ["check", "rows_at_thresholds"]
+__all__ = ["ask", "check", "rows_at_thresholds"]
 
 Rows = NDArray[np.floating[Any]]
 
 MAX_ROWS: Final = 512
 _MAX_CELLS: Final = 1 << 22  # of rows x features and of rows x trees: bounds time and memory
 _MIN_ROWS: Final = 16
+
+
+def ask(library: str, what: str, question: Callable[[], Any], advice: str = "is it fitted?") -> Any:
+    """The answer of a library's object; whatever it raises means that it is not a usable model."""
+    try:
+        return question()
+    except Exception as error:
+        reason = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
+        raise LoaderError(f"the {library} model cannot {what} ({reason.strip()}); {advice}") from error
 
 
 def check(
@@ -67,7 +77,8 @@ def check(
 
 
 def rows_at_thresholds(ensemble: Ensemble, n_rows: int | None = None, *, takes_missing: bool = True) -> Rows:
-    """Rows (n, d) of `row_dtype` at, just below and just above thresholds, with missing values and zeros.
+    """Rows (n, d) of `row_dtype` at, just below and just above thresholds, with missing values and zeros; of
+    categorical features, all levels that there is room for, and one that the model never saw.
 
     Every column runs through its own values in its own shuffled order, the same at each call; the first
     row is all missing, if that is taken, and the second all zero.
@@ -80,6 +91,8 @@ def rows_at_thresholds(ensemble: Ensemble, n_rows: int | None = None, *, takes_m
     for j, thresholds in _thresholds(ensemble).items():
         around = _around(ensemble, thresholds, n_rows, takes_missing)
         rows[:, j] = np.resize(shuffle.permutation(around), n_rows)
+    for j, levels in ensemble.categorical().items():
+        rows[:, j] = np.resize(shuffle.permutation(_codes(ensemble, levels, takes_missing)), n_rows)
     if takes_missing:
         rows[0] = np.nan
     rows[1] = 0.0
@@ -88,7 +101,7 @@ def rows_at_thresholds(ensemble: Ensemble, n_rows: int | None = None, *, takes_m
 
 def _thresholds(ensemble: Ensemble) -> dict[int, FloatArray]:
     """The thresholds of each feature that has any."""
-    inner = np.flatnonzero(ensemble.feature != LEAF)
+    inner = np.flatnonzero((ensemble.feature != LEAF) & (ensemble.category_set == NUMERIC))
     inner = inner[np.argsort(ensemble.feature[inner], kind="stable")]
     used, starts = np.unique(ensemble.feature[inner], return_index=True)
     stops = [*starts[1:], len(inner)]
@@ -115,6 +128,13 @@ def _around(ensemble: Ensemble, thresholds: FloatArray, n_most: int, takes_missi
     else:
         values = values[np.isfinite(values)]
     return np.concatenate([values, np.resize(np.array(special, dtype=kind), max(len(special), len(cuts)))])
+
+
+def _codes(ensemble: Ensemble, levels: Categories, takes_missing: bool) -> Rows:
+    """Codes worth trying in a categorical column."""
+    unseen = int(levels.codes.max(initial=-1)) + 1
+    special = [unseen, np.nan] if takes_missing else [unseen]
+    return np.concatenate([levels.codes, special]).astype(ensemble.row_dtype)
 
 
 def _compare_leaves(rows: Rows, mine: IntArray, theirs: NDArray[Any], library: str) -> None:

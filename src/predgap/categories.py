@@ -1,0 +1,83 @@
+"""The levels of a categorical feature: what a row holds, and what people call it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from predgap.errors import EnsembleError
+
+UNSEEN: Final = -1.0
+"""The code of a level that the model does not know."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Categories:
+    """The levels that a model knows of one feature.
+
+    Arrays of rows hold codes, frames hold labels; where the model stores no labels, the codes are the labels.
+
+    Examples
+    --------
+    >>> colour = Categories([0, 1, 2], ("red", "green", "blue"))
+    >>> colour.codes_of(["blue", None, "mauve"])
+    array([ 2., nan, -1.])
+    """
+
+    codes: NDArray[np.int32]  # (m,) ascending, none negative
+    labels: tuple[Any, ...] | None = None  # (m,) all different; the codes if not given
+    place: dict[Any, float] = field(init=False, repr=False)  # the code of each label
+
+    def __post_init__(self) -> None:
+        codes = np.array(self.codes, dtype=np.int32)
+        given = np.asarray(self.codes)
+        if codes.ndim != 1 or not np.array_equal(codes, given) or (np.diff(codes, prepend=-1) <= 0).any():
+            raise EnsembleError("the codes of a category must be whole numbers from 0 on, in ascending order")
+        codes.setflags(write=False)
+        labels = tuple(codes.tolist() if self.labels is None else self.labels)
+        if len(labels) != len(codes):
+            raise EnsembleError(f"{len(labels)} labels for {len(codes)} categories")
+        try:
+            place = dict(zip(labels, codes.astype(float).tolist(), strict=True))
+        except TypeError as error:
+            raise EnsembleError(f"a label of a category cannot be looked up: {error}") from None
+        if len(place) < len(labels):
+            raise EnsembleError(f"the labels of {len(labels)} categories are not all different")
+        object.__setattr__(self, "codes", codes)
+        object.__setattr__(self, "labels", labels)
+        object.__setattr__(self, "place", place)
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    def codes_of(self, labels: Iterable[Any]) -> NDArray[np.float64]:
+        """The codes of labels, (n,): NaN for a missing one, `UNSEEN` for one the model does not know."""
+        return np.array([self._code(label) for label in labels], dtype=np.float64)
+
+    def levels_of(self, codes: NDArray[np.float64]) -> NDArray[np.intp]:
+        """Places of codes among the levels, (n,); -1 for those that are not among them."""
+        if not len(self.codes):
+            return np.full(len(codes), -1)
+        at = np.minimum(np.searchsorted(self.codes, codes), len(self.codes) - 1)
+        return np.where(self.codes[at] == codes, at, -1)
+
+    def _code(self, label: Any) -> float:
+        try:
+            return self.place[label]
+        except (KeyError, TypeError):  # not a label; NaN is equal to nothing
+            return math.nan if is_missing(label) else UNSEEN
+
+
+def is_missing(value: Any) -> bool:
+    """None, NaN, and the markers of pandas, told by their names."""
+    return value is None or type(value).__name__ in ("NAType", "NaTType") or value != value
+
+
+def of_labels(labels: Sequence[Any]) -> Categories:
+    """Levels with the codes 0, 1, 2, ..."""
+    return Categories(np.arange(len(labels), dtype=np.int32), tuple(labels))
