@@ -17,6 +17,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import xgboost
+from pyarrow import parquet
 
 from predgap import CostError, DependencyError, Explainer, Normal, PredgapError, Ranking
 from predgap.errors import DatasetError
@@ -218,7 +219,6 @@ def test_the_same_result_gives_the_same_bytes_but_for_timings(tmp_path):
 
 
 def test_parquet_holds_the_same_table(tmp_path):
-    parquet = pytest.importorskip("pyarrow.parquet")
     result = some_result()
     result.save(tmp_path)
     assert tuple(parquet.read_table(tmp_path / "some.parquet").to_pylist()) == result.records()

@@ -4,28 +4,25 @@ from __future__ import annotations
 
 import copy
 import itertools
-import os
 import pickle
 import re
-import subprocess
-import sys
-import textwrap
-import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import lightgbm as lgb
 import numpy as np
+import pandas as pd
 import pytest
+from scipy import sparse
 
 import reference
+from loading import memory_below, printed_without, refused
 from predgap import Explainer, Normal
 from predgap.ensemble import LEAF, Ensemble
 from predgap.errors import LoaderError, TableError, UnsupportedModelError
 from predgap.loaders import lightgbm as loader
 from predgap.loaders import load
-
-lgb = pytest.importorskip("lightgbm")
 
 ZERO = float(np.float32(1e-35))  # what is no farther from 0 is 0 to LightGBM
 COLUMNS = ("root", "feature", "threshold", "left", "right", "default_left", "value", "target", "bias")
@@ -296,7 +293,6 @@ def test_splits_between_missing_and_present(missing: str) -> None:
 
 
 def test_single_precision_sparse_and_unused_columns() -> None:
-    sparse = pytest.importorskip("scipy.sparse")
     wide = np.zeros((len(Y_), 9))
     wide[:, [1, 4, 5, 8]] = X_
     wide[::3, 2] = 1.0
@@ -394,7 +390,6 @@ def test_an_early_stopped_wrapper_ends_with_its_best_iteration() -> None:
 def test_names_come_from_the_model_and_loading_says_nothing(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    pd = pytest.importorskip("pandas")
     names = ("age", "größe", "a=b", "Tree\xa0=")
     frame = pd.DataFrame(X_, columns=list(names))
     model = lgb.LGBMRegressor(**FEW).fit(frame, Y_)
@@ -407,8 +402,8 @@ def test_names_come_from_the_model_and_loading_says_nothing(
 
 def test_generated_names_are_no_names() -> None:
     assert load(train()).feature_names is None
-    assert load(train(feature_name=["Column_1", "Column_0", "a", "b"])).feature_names is not None
-    pd = pytest.importorskip("pandas")
+    given = ["Column_1", "Column_0", "a", "b"]
+    assert load(train(feature_name=given)).feature_names == tuple(given)
     assert load(train(X=pd.DataFrame(X_))).feature_names == ("0", "1", "2", "3")
 
 
@@ -455,11 +450,8 @@ def test_unfolding_that_would_explode_is_refused_within_bounds(
     path = tmp_path / "model.txt"
     path.write_bytes(text_of([tree], n_features=depth))
     monkeypatch.setattr(loader, "_MAX_UNFOLDING", 50_000)
-    tracemalloc.start()
-    refused(path, "zero_as_missing", UnsupportedModelError)
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert peak < 100 << 20
+    with memory_below(100 << 20):
+        refused(path, "zero_as_missing", UnsupportedModelError)
 
 
 # ---- random texts, read by both ----
@@ -642,22 +634,8 @@ def test_a_forest_of_lightgbm_2_gives_what_that_predicted(tmp_path: Path) -> Non
 
 def test_files_load_without_lightgbm(tmp_path: Path) -> None:
     save(train({"zero_as_missing": True}), tmp_path)
-    code = textwrap.dedent("""
-        import sys
-        for name in ("lightgbm", "sklearn", "pandas", "scipy"):
-            sys.modules[name] = None
-        from predgap.loaders import load
-        print(load("model.txt").n_trees)
-    """)
-    path = os.pathsep.join(p for p in sys.path if p)
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": path},
-        capture_output=True,
-    )
-    assert done.returncode == 0, done.stderr.decode()
-    assert done.stdout.strip() == b"6"
+    code = "from predgap.loaders import load; print(load('model.txt').n_trees)"
+    assert printed_without("lightgbm", code, tmp_path) == "6"
 
 
 # ---- models that are refused by name ----
@@ -764,12 +742,6 @@ def test_what_is_new_in_a_text_is_taken_from_an_object_only(tmp_path: Path) -> N
 
 
 # ---- damaged files ----
-
-
-def refused(path: Path, match: str | None = None, kind: type[LoaderError] = LoaderError) -> None:
-    with pytest.raises(kind, match=match) as caught:
-        load(path)
-    assert len(str(caught.value)) < 1000
 
 
 def fixed(data: bytes) -> bytes:
@@ -929,11 +901,8 @@ def test_damage_of_sizes_and_bytes_is_refused(model_bytes: dict[str, bytes], tmp
 def test_what_would_blow_up_in_memory_is_refused(text: bytes, tmp_path: Path) -> None:
     path = tmp_path / "model.txt"
     path.write_bytes(b"tree\nversion=v4\nnum_class=1\nnum_tree_per_iteration=1\n" + text)
-    tracemalloc.start()
-    refused(path)
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert peak < 12 * path.stat().st_size
+    with memory_below(12 * path.stat().st_size):
+        refused(path)
 
 
 def mutations(data: bytes, rng: np.random.Generator, n: int) -> Iterator[bytes]:

@@ -9,6 +9,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+import xgboost
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
@@ -379,7 +380,6 @@ def test_an_explanation_of_one_feature_is_refused():
 
 
 def test_pred_contribs_and_shap_give_the_same_ranking():
-    xgboost = pytest.importorskip("xgboost")
     shap = pytest.importorskip("shap")
     rng = np.random.default_rng(0)
     X = pd.DataFrame(rng.normal(size=(60, 3)), columns=NAMES)

@@ -5,42 +5,25 @@ from __future__ import annotations
 import json
 import zlib
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
-import xgboost
 from scipy.special import ndtri
 
 from predgap import Explainer, Normal, PredgapError
 from predgap.experiments import sampled_rankings
 from predgap.experiments.results import Result
 from predgap.experiments.sampled_rankings import Config, differences, sampled_order
-from predgap.experiments.subjects import Subject, authors_subjects, read_subject
+from predgap.experiments.subjects import Subject, authors_subjects
+from tiny import N_FEATURES, tiny_subjects
 
-D, N = 5, 12
+D, N = N_FEATURES, 12
 CONFIG = Config(scales=(0.3, 1.0), n_samples=(20, 300), n_rows=8)
-
-
-def train(path: Path, number: int) -> None:
-    """A model that uses all features but the second."""
-    rng = np.random.default_rng(number)
-    X = rng.normal(size=(300, D))
-    y = X[:, 0] + 0.7 * (X[:, 3] > 0.3) - X[:, 2] * (X[:, 0] > 0) + 0.4 * X[:, 4]
-    X[:, 1] = 0
-    data = xgboost.DMatrix(X, y, nthread=1)
-    xgboost.train({"max_depth": 3, "eta": 0.5, "seed": 0, "nthread": 1}, data, 6).save_model(path)
 
 
 @pytest.fixture(scope="module")
 def subjects(tmp_path_factory) -> tuple[Subject, ...]:
-    folder = tmp_path_factory.mktemp("models")
-    made = []
-    for number, kind in enumerate(("Bigger", "Single")):
-        train(folder / f"{kind}.json", number)
-        X = np.random.default_rng(10 + number).normal(size=(N, D))
-        made.append(read_subject(kind, "tiny", folder / f"{kind}.json", X, np.zeros(N)))
-    return tuple(made)
+    return tiny_subjects(tmp_path_factory.mktemp("models"), N)
 
 
 @pytest.fixture(scope="module")

@@ -1,7 +1,13 @@
 """The experiments of the paper, one module per table or figure.
 
 Each has a `Config`, and a `run` that takes it with the subjects (a model with its test rows) and gives a
-`Result`: one tidy table and how it was made.
+`Result`: one tidy table and how it was made. Most take some of these, too:
+
+- `n_jobs`: threads, or -1 for all cores; the numbers are the same for any
+- `progress`: a function that is told how many steps are done, of how many; a step is a subject where nothing
+  else is said, and an exception raised in it stops the run
+- `cache`: a folder for what is finished on the way, where a run that was stopped finds it and goes on from
+  there, to the same numbers
 
 What they need:
 

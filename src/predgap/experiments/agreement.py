@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -22,8 +23,8 @@ from numpy.typing import NDArray
 
 from predgap.errors import PredgapError
 from predgap.experiments.published import PLACES, SCALES, judge, judge_range, printed
-from predgap.experiments.results import Progress, Result, Value, collected
-from predgap.experiments.subjects import Subject, all_files, shap_ranking
+from predgap.experiments.results import Progress, Result, Value
+from predgap.experiments.subjects import Subject, per_subject, shap_ranking
 from predgap.experiments.ties import Step, float32_tolerance, steps
 from predgap.explainer import Explainer
 from predgap.noise import Normal
@@ -55,18 +56,10 @@ def run(
 ) -> Result:
     """A row per subject, σ and k, beside the published cell if there is one.
 
-    Parameters
-    ----------
-    config : Config
-    subjects : subjects
-        For the paper's cells: `authors_subjects(data_dir)`.
-    n_jobs : int
-        Threads; the numbers are the same for any.
-    progress : function of the subjects done and their number, or None
+    For the paper's cells, the subjects are `authors_subjects(data_dir)`.
     """
-    chosen = tuple(subjects)
-    parts = ((subject.name, _rows(config, subject, n_jobs)) for subject in chosen)
-    return collected("agreement", COLUMNS, config, parts, all_files(chosen), progress)
+    rows = partial(_rows, config, n_jobs=n_jobs)
+    return per_subject("agreement", COLUMNS, config, subjects, rows, progress)
 
 
 def _rows(config: Config, subject: Subject, n_jobs: int) -> Iterator[tuple[Value, ...]]:

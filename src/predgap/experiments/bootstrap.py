@@ -7,25 +7,32 @@ Intervals go from percentile to percentile.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, NamedTuple, Protocol
+from dataclasses import dataclass
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+
+from predgap.errors import PredgapError
 
 FloatArray = NDArray[np.float64]
 
 _RESAMPLED_AT_ONCE: Final = 1 << 20  # row numbers
 
 
-class Resampling(Protocol):
-    """How often rows are drawn, and which intervals are asked for; a config of an experiment has it."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resampled:
+    """How often rows are drawn, and which intervals are asked for; configs of experiments have it."""
 
-    @property
-    def n_resamples(self) -> int: ...
-    @property
-    def confidence(self) -> float: ...
-    @property
-    def seed(self) -> int: ...
+    n_resamples: int = 1000
+    confidence: float = 0.95
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.n_resamples < 1 or not 0 < self.confidence < 1 or self.seed < 0:
+            raise PredgapError(
+                f"{self!r} is impossible; expected n_resamples from 1, confidence in (0, 1), seed from 0"
+            )
 
 
 def resampled_means(values: FloatArray, n_resamples: int, seed: int) -> FloatArray:
@@ -73,7 +80,7 @@ class Spread(NamedTuple):
 
 def spreads(
     values: FloatArray,
-    config: Resampling,
+    config: Resampled,
     *,
     score: Callable[[FloatArray], FloatArray] = lambda means: means,
     lower_is_better: bool = False,
@@ -84,7 +91,7 @@ def spreads(
     ----------
     values : (m, ..., n) array
         Of m rankings, SHAP's first, and n rows.
-    config : Resampling
+    config : Resampled
     score : function from (m, ..., *rest) to (m, *rest)
         What is made of the means over rows; the means themselves if it is not given.
     lower_is_better : bool
@@ -92,8 +99,7 @@ def spreads(
 
     Examples
     --------
-    >>> from types import SimpleNamespace
-    >>> config = SimpleNamespace(n_resamples=10, confidence=0.9, seed=0)
+    >>> config = Resampled(n_resamples=10, confidence=0.9)
     >>> spreads(np.array([[1.0, 1.0], [3.0, 3.0]]), config)[1]
     Spread(score=3.0, low=3.0, high=3.0, advantage=2.0, advantage_low=2.0, advantage_high=2.0)
     """

@@ -32,8 +32,8 @@ from predgap.experiments.algorithm1 import algorithm1_gap
 from predgap.experiments.pairs import Pairs, draw_pairs
 from predgap.experiments.precision import METHODS, draw_points
 from predgap.experiments.published import SCALES
-from predgap.experiments.results import Progress, Result, Steps, Value, collected
-from predgap.experiments.subjects import Subject, all_files
+from predgap.experiments.results import Progress, Result, Steps, Value
+from predgap.experiments.subjects import Subject, per_subject
 from predgap.explainer import Explainer
 from predgap.noise import Normal
 from predgap.text import printable
@@ -71,16 +71,11 @@ class Config:
 def run(config: Config, subjects: Iterable[Subject], *, progress: Progress | None = None) -> Result:
     """A row per subject, σ, method and, if it samples, number of iterations.
 
-    Parameters
-    ----------
-    config : Config
-    subjects : subjects
-    progress : function of the measurements done and their number, or None
+    `progress` counts measurements.
     """
     chosen = tuple(subjects)
     steps = Steps(progress, len(chosen) * len(config.scales) * config.repeats)
-    parts = ((subject.name, _rows(config, subject, steps)) for subject in chosen)
-    return collected("clocks", COLUMNS, config, parts, all_files(chosen))
+    return per_subject("clocks", COLUMNS, config, chosen, partial(_rows, config, steps=steps))
 
 
 def _rows(config: Config, subject: Subject, steps: Steps) -> Iterator[tuple[Value, ...]]:

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from itertools import product
 from typing import Final
 
@@ -25,8 +26,8 @@ from numpy.typing import NDArray
 from predgap.ensemble import Ensemble
 from predgap.errors import PredgapError
 from predgap.experiments.published import PLACES, SCALES
-from predgap.experiments.results import Progress, Result, Value, collected
-from predgap.experiments.subjects import Subject, all_files, method_of, rankings
+from predgap.experiments.results import Progress, Result, Value
+from predgap.experiments.subjects import Subject, method_of, per_subject, rankings
 from predgap.ranking import Ranking
 
 BoolArray = NDArray[np.bool_]
@@ -53,19 +54,9 @@ class Config:
 def run(
     config: Config, subjects: Iterable[Subject], *, n_jobs: int = 1, progress: Progress | None = None
 ) -> Result:
-    """A row per subject, choice of features, ranking and reward.
-
-    Parameters
-    ----------
-    config : Config
-    subjects : subjects
-    n_jobs : int
-        Threads; the numbers are the same for any.
-    progress : function of the subjects done and their number, or None
-    """
-    chosen = tuple(subjects)
-    parts = ((subject.name, _rows(config, subject, n_jobs)) for subject in chosen)
-    return collected("entropy", COLUMNS, config, parts, all_files(chosen), progress)
+    """A row per subject, choice of features, ranking and reward."""
+    rows = partial(_rows, config, n_jobs=n_jobs)
+    return per_subject("entropy", COLUMNS, config, subjects, rows, progress)
 
 
 def _rows(config: Config, subject: Subject, n_jobs: int) -> Iterator[tuple[Value, ...]]:

@@ -17,16 +17,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from predgap.errors import PredgapError
-from predgap.experiments.bootstrap import spreads
+from predgap.experiments.bootstrap import Resampled, spreads
 from predgap.experiments.published import DESCRIBED, PUBLISHED, SCALES, judge, judge_range, printed
-from predgap.experiments.results import Progress, Result, Value, collected
-from predgap.experiments.subjects import Scale, Subject, all_files, method_of, rankings
+from predgap.experiments.results import Progress, Result, Value
+from predgap.experiments.subjects import Scale, Subject, method_of, per_subject, rankings
 from predgap.experiments.ties import float32_tolerance, steps
 from predgap.explainer import Explainer
 from predgap.noise import Normal
@@ -44,21 +45,17 @@ COLUMNS: Final = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Config:
+class Config(Resampled):
     """Scales σ of greedy, scales σ' of the score, and how sure the averages are."""
 
     scales: tuple[float, ...] = SCALES
     evaluation_scales: tuple[float, ...] = SCALES
     first_rows: int = 3  # of the published protocol
-    n_resamples: int = 1000
-    confidence: float = 0.95
-    seed: int = 0
 
     def __post_init__(self) -> None:
-        if self.first_rows < 1 or self.n_resamples < 1 or not 0 < self.confidence < 1:
-            raise PredgapError(
-                f"{self!r} is impossible; expected first_rows and n_resamples from 1, confidence in (0, 1)"
-            )
+        Resampled.__post_init__(self)
+        if self.first_rows < 1:
+            raise PredgapError(f"{self!r} is impossible; expected first_rows from 1")
 
 
 def run(
@@ -66,18 +63,10 @@ def run(
 ) -> Result:
     """Rows of both protocols, per subject, σ' and ranking, beside the published cell if there is one.
 
-    Parameters
-    ----------
-    config : Config
-    subjects : subjects
-        For the paper's cells: `authors_subjects(data_dir)`.
-    n_jobs : int
-        Threads; the numbers are the same for any.
-    progress : function of the subjects done and their number, or None
+    For the paper's cells, the subjects are `authors_subjects(data_dir)`.
     """
-    chosen = tuple(subjects)
-    parts = ((subject.name, _rows(config, subject, n_jobs)) for subject in chosen)
-    return collected("pgi", COLUMNS, config, parts, all_files(chosen), progress)
+    rows = partial(_rows, config, n_jobs=n_jobs)
+    return per_subject("pgi", COLUMNS, config, subjects, rows, progress)
 
 
 def _rows(config: Config, subject: Subject, n_jobs: int) -> Iterator[tuple[Value, ...]]:

@@ -14,16 +14,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 import numpy as np
 
-from predgap.errors import PredgapError
-from predgap.experiments.bootstrap import spreads
+from predgap.experiments.bootstrap import Resampled, spreads
 from predgap.experiments.pgi import cell
 from predgap.experiments.published import SCALES
-from predgap.experiments.results import Progress, Result, Value, collected
-from predgap.experiments.subjects import Subject, all_files, rankings
+from predgap.experiments.results import Progress, Result, Value
+from predgap.experiments.subjects import Subject, per_subject, rankings
 from predgap.explainer import Explainer
 from predgap.noise import Normal
 
@@ -34,38 +34,19 @@ COLUMNS: Final = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Config:
+class Config(Resampled):
     """Scales σ of greedy, scales σ' of the score, and how sure the averages are."""
 
     scales: tuple[float, ...] = SCALES
     evaluation_scales: tuple[float, ...] = SCALES
-    n_resamples: int = 1000
-    confidence: float = 0.95
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        if self.n_resamples < 1 or not 0 < self.confidence < 1 or self.seed < 0:
-            raise PredgapError(
-                f"{self!r} is impossible; expected n_resamples from 1, confidence in (0, 1), seed from 0"
-            )
 
 
 def run(
     config: Config, subjects: Iterable[Subject], *, n_jobs: int = 1, progress: Progress | None = None
 ) -> Result:
-    """A row per subject, σ' and ranking.
-
-    Parameters
-    ----------
-    config : Config
-    subjects : subjects
-    n_jobs : int
-        Threads; the numbers are the same for any.
-    progress : function of the subjects done and their number, or None
-    """
-    chosen = tuple(subjects)
-    parts = ((subject.name, _rows(config, subject, n_jobs)) for subject in chosen)
-    return collected("pgu", COLUMNS, config, parts, all_files(chosen), progress)
+    """A row per subject, σ' and ranking."""
+    rows = partial(_rows, config, n_jobs=n_jobs)
+    return per_subject("pgu", COLUMNS, config, subjects, rows, progress)
 
 
 def _rows(config: Config, subject: Subject, n_jobs: int) -> Iterator[tuple[Value, ...]]:

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -32,8 +33,8 @@ from predgap.errors import PredgapError
 from predgap.experiments.cache import Folder, remembered
 from predgap.experiments.pairs import Pairs, draw_pairs
 from predgap.experiments.published import SAMPLERS, SCALES, judge, judge_range, printed_sampling
-from predgap.experiments.results import Progress, Result, Steps, Value, collected, versions
-from predgap.experiments.subjects import Subject, all_files, sha256_of_arrays
+from predgap.experiments.results import Progress, Result, Steps, Value, versions
+from predgap.experiments.subjects import Subject, per_subject, sha256_of_arrays
 from predgap.experiments.threads import pool
 from predgap.explainer import Explainer
 from predgap.noise import Normal
@@ -88,20 +89,12 @@ def run(
 ) -> Result:
     """A row per subject, σ, method and number of iterations.
 
-    Parameters
-    ----------
-    config : Config
-    subjects : subjects
-    n_jobs : int
-        Threads, or -1 for all cores; the numbers are the same for any.
-    progress : function of the pairs done and their number, or None
-    cache : folder, or None
-        Where finished blocks of pairs are kept, and found again.
+    `progress` counts pairs; `cache` keeps finished blocks of them.
     """
     chosen = tuple(subjects)
     steps = Steps(progress, config.n_pairs * len(chosen))
-    parts = ((subject.name, _rows(config, subject, n_jobs, steps, cache)) for subject in chosen)
-    return collected("precision", COLUMNS, config, parts, all_files(chosen))
+    rows = partial(_rows, config, n_jobs=n_jobs, steps=steps, cache=cache)
+    return per_subject("precision", COLUMNS, config, chosen, rows)
 
 
 def _rows(

@@ -27,6 +27,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from statistics import NormalDist
 from typing import Final
 
@@ -34,10 +35,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from predgap.errors import PredgapError
-from predgap.experiments.bootstrap import spreads
+from predgap.experiments.bootstrap import Resampled, spreads
 from predgap.experiments.published import DESCRIBED, PLACES, PUBLISHED, SCALES, judge, judge_range, printed
-from predgap.experiments.results import Progress, Result, Value, collected
-from predgap.experiments.subjects import Scale, Subject, all_files, method_of, rankings, top_masks
+from predgap.experiments.results import Progress, Result, Value
+from predgap.experiments.subjects import Scale, Subject, method_of, per_subject, rankings, top_masks
 from predgap.explainer import Explainer
 from predgap.noise import Marginal
 from predgap.ranking import Ranking
@@ -58,7 +59,7 @@ _DRAWN_AT_ONCE: Final = 1 << 17  # perturbed rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Config:
+class Config(Resampled):
     """Which cells, how many draws each protocol takes per row, and how sure the numbers are."""
 
     scales: tuple[float, ...] = SCALES
@@ -66,17 +67,12 @@ class Config:
     described_samples: int = 100
     published_samples: int = 500
     sampled: bool = True  # also run each protocol once by sampling
-    n_resamples: int = 1000
-    confidence: float = 0.95
-    seed: int = 0
 
     def __post_init__(self) -> None:
-        counts = (self.described_samples, self.published_samples, self.n_resamples, *self.places)
-        if not self.places or min(counts) < 1 or not 0 < self.confidence < 1:
-            raise PredgapError(
-                f"{self!r} is impossible; expected places, samples and n_resamples from 1, "
-                "confidence in (0, 1)"
-            )
+        Resampled.__post_init__(self)
+        counts = (self.described_samples, self.published_samples, *self.places)
+        if not self.places or min(counts) < 1:
+            raise PredgapError(f"{self!r} is impossible; expected places and samples from 1")
 
 
 # ---- the experiment ------------------------------------------------------------------------------
@@ -87,19 +83,11 @@ def run(
 ) -> Result:
     """Rows of both protocols, per subject, k and ranking, beside the published cell if there is one.
 
-    Parameters
-    ----------
-    config : Config
-    subjects : subjects
-        For the paper's cells: `authors_subjects(data_dir, kinds=["Bigger"])`. Without training rows in the
-        authors' order, a subject has no rows of the published protocol.
-    n_jobs : int
-        Threads; the numbers are the same for any.
-    progress : function of the subjects done and their number, or None
+    For the paper's cells, the subjects are `authors_subjects(data_dir, kinds=["Bigger"])`. Without training
+    rows in the authors' order, a subject has no rows of the published protocol.
     """
-    chosen = tuple(subjects)
-    parts = ((subject.name, _rows(config, subject, n_jobs)) for subject in chosen)
-    return collected("randomising", COLUMNS, config, parts, all_files(chosen), progress)
+    rows = partial(_rows, config, n_jobs=n_jobs)
+    return per_subject("randomising", COLUMNS, config, subjects, rows, progress)
 
 
 def _rows(config: Config, subject: Subject, n_jobs: int) -> Iterator[tuple[Value, ...]]:

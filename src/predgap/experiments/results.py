@@ -260,8 +260,10 @@ def as_config(config: Any) -> dict[str, Any]:
 def _plain(value: Any) -> Value:
     """The value as plain Python has it."""
     plain = value.item() if isinstance(value, np.generic) else value
-    if plain is None or type(plain) in (int, float, bool) or (type(plain) is str and plain):
-        return plain  # type: ignore[no-any-return]
+    if plain is None:
+        return None
+    if isinstance(plain, str | int | float) and type(plain).__name__ in _READERS and plain != "":
+        return plain
     raise PredgapError(
         f"{value!r} cannot stand in a table; expected a number, a text that is not empty, or None"
     )

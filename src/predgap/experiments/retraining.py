@@ -39,7 +39,7 @@ from numpy.typing import NDArray
 from scipy.special import stdtrit
 
 from predgap.errors import PredgapError
-from predgap.experiments.bootstrap import Spread, spreads
+from predgap.experiments.bootstrap import Resampled, Spread, spreads
 from predgap.experiments.cache import Folder, remembered
 from predgap.experiments.published import (
     DESCRIBED,
@@ -52,13 +52,13 @@ from predgap.experiments.published import (
     judge_range,
     printed,
 )
-from predgap.experiments.results import Progress, Result, Steps, Value, collected
+from predgap.experiments.results import Progress, Result, Steps, Value
 from predgap.experiments.subjects import (
     Scale,
     Subject,
     Training,
-    all_files,
     method_of,
+    per_subject,
     rankings,
     sha256_of_arrays,
     top_masks,
@@ -117,7 +117,7 @@ PUBLISHED_SEED: Final = 42
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Config:
+class Config(Resampled):
     """Which cells, how often models are trained, and how sure the numbers are.
 
     `max_depth`, `eta` and `subsample` are for data sets that the paper's appendix does not name.
@@ -130,23 +130,15 @@ class Config:
     subsample: float = 0.9
     n_seeds: int = 3  # trainings as described
     n_orders: int = 20  # trainings as published where the order of rows is not known
-    n_resamples: int = 1000
-    confidence: float = 0.95
-    seed: int = 0
 
     def __post_init__(self) -> None:
-        counts = (self.max_depth, self.n_seeds, self.n_orders, self.n_resamples, *self.places)
+        Resampled.__post_init__(self)
+        counts = (self.max_depth, self.n_seeds, self.n_orders, *self.places)
         shares = (self.eta, self.subsample)
-        if (
-            not self.places
-            or min(counts) < 1
-            or not all(0 < share <= 1 for share in shares)
-            or not 0 < self.confidence < 1
-            or self.seed < 0
-        ):
+        if not self.places or min(counts) < 1 or not all(0 < share <= 1 for share in shares):
             raise PredgapError(
-                f"{self!r} is impossible; expected places, max_depth, n_seeds, n_orders and n_resamples "
-                "from 1, eta and subsample in (0, 1], confidence in (0, 1), seed from 0"
+                f"{self!r} is impossible; expected places, max_depth, n_seeds and n_orders from 1, eta and "
+                "subsample in (0, 1]"
             )
 
 
@@ -163,31 +155,19 @@ def run(
 ) -> Result:
     """Rows of both protocols, per subject, k and ranking, beside the published cell if there is one.
 
-    Parameters
-    ----------
-    config : Config
-    subjects : subjects
-        For the paper's cells: `authors_subjects(data_dir, kinds=["Bigger"])`. One without training rows has
-        no rows here; one that `PUBLISHED_SETTINGS` does not name has none of the published protocol.
-    n_jobs : int
-        Threads, or -1 for all cores; the numbers are the same for any.
-    progress : function of the models trained and their number, or None
-        An exception raised in it stops the run.
-    cache : path, optional
-        Folder where the predictions of trained models are kept, and looked for: a run that was stopped goes
-        on from there, to the same numbers.
+    For the paper's cells, the subjects are `authors_subjects(data_dir, kinds=["Bigger"])`. One without
+    training rows has no rows here; one that `PUBLISHED_SETTINGS` does not name has none of the published
+    protocol. `progress` counts trained models; `cache` keeps their predictions.
     """
     chosen = tuple(subjects)
-    plans = [list(_protocols(config, subject, n_jobs)) for subject in chosen]
-    told = Steps(progress, sum(protocol.n_models for plan in plans for protocol in plan))
-    parts = (
-        (
-            subject.name,
-            (row for one in plan for row in _rows(config, one, _errors(one, n_jobs, told, cache))),
-        )
-        for subject, plan in zip(chosen, plans, strict=True)
-    )
-    return collected("retraining", COLUMNS, config, parts, all_files(chosen))
+    plans = {subject: list(_protocols(config, subject, n_jobs)) for subject in chosen}
+    told = Steps(progress, sum(protocol.n_models for subject in chosen for protocol in plans[subject]))
+
+    def rows(subject: Subject) -> Iterator[tuple[Value, ...]]:
+        for protocol in plans[subject]:
+            yield from _rows(config, protocol, _errors(protocol, n_jobs, told, cache))
+
+    return per_subject("retraining", COLUMNS, config, chosen, rows)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -27,6 +27,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -35,8 +36,8 @@ from numpy.typing import NDArray
 from predgap.errors import PredgapError
 from predgap.experiments.precision import METHODS, draw_points
 from predgap.experiments.published import SCALES
-from predgap.experiments.results import Progress, Result, Steps, Value, collected
-from predgap.experiments.subjects import Subject, all_files
+from predgap.experiments.results import Progress, Result, Steps, Value
+from predgap.experiments.subjects import Subject, per_subject
 from predgap.experiments.threads import pool
 from predgap.explainer import Explainer
 from predgap.noise import Normal
@@ -72,20 +73,11 @@ class Config:
 def run(
     config: Config, subjects: Iterable[Subject], *, n_jobs: int = 1, progress: Progress | None = None
 ) -> Result:
-    """A row per subject, σ, method and number of samples.
-
-    Parameters
-    ----------
-    config : Config
-    subjects : subjects
-    n_jobs : int
-        Threads; the numbers are the same for any.
-    progress : function of the rows done and their number, or None
-    """
+    """A row per subject, σ, method and number of samples; `progress` counts test rows."""
     chosen = tuple(subjects)
     steps = Steps(progress, sum(min(config.n_rows, len(subject.X)) for subject in chosen))
-    parts = ((subject.name, _rows(config, subject, n_jobs, steps)) for subject in chosen)
-    return collected("sampled-rankings", COLUMNS, config, parts, all_files(chosen))
+    rows = partial(_rows, config, n_jobs=n_jobs, steps=steps)
+    return per_subject("sampled-rankings", COLUMNS, config, chosen, rows)
 
 
 def _rows(config: Config, subject: Subject, n_jobs: int, steps: Steps) -> Iterator[tuple[Value, ...]]:

@@ -30,8 +30,8 @@ from predgap.experiments.algorithm1 import algorithm1_gap
 from predgap.experiments.pairs import draw_pairs
 from predgap.experiments.precision import nmae
 from predgap.experiments.published import SCALES
-from predgap.experiments.results import Progress, Result, Steps, Value, collected
-from predgap.experiments.subjects import Subject, all_files
+from predgap.experiments.results import Progress, Result, Steps, Value
+from predgap.experiments.subjects import Subject, per_subject
 from predgap.experiments.threads import pool
 from predgap.explainer import Explainer
 from predgap.noise import Normal
@@ -63,20 +63,11 @@ class Config:
 def run(
     config: Config, subjects: Iterable[Subject], *, n_jobs: int = 1, progress: Progress | None = None
 ) -> Result:
-    """A row per subject, σ and arithmetic.
-
-    Parameters
-    ----------
-    config : Config
-    subjects : subjects
-    n_jobs : int
-        Threads, or -1 for all cores; the numbers are the same for any.
-    progress : function of the steps done and their number, or None
-    """
+    """A row per subject, σ and arithmetic; `progress` counts rows."""
     chosen = tuple(subjects)
     steps = Steps(progress, 2 * len(chosen) * len(config.scales))
-    parts = ((subject.name, _rows(config, subject, n_jobs, steps)) for subject in chosen)
-    return collected("stability", COLUMNS, config, parts, all_files(chosen))
+    rows = partial(_rows, config, n_jobs=n_jobs, steps=steps)
+    return per_subject("stability", COLUMNS, config, chosen, rows)
 
 
 def _rows(config: Config, subject: Subject, n_jobs: int, steps: Steps) -> Iterator[tuple[Value, ...]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -16,6 +16,7 @@ from predgap.datasets import SOURCES, PublishedSplit, data_folders, load_dataset
 from predgap.ensemble import Ensemble
 from predgap.errors import DatasetError, DependencyError
 from predgap.experiments.published import DATASETS, KINDS, Kind
+from predgap.experiments.results import Progress, Result, Value, collected
 from predgap.explainer import Explainer
 from predgap.loaders import load
 from predgap.noise import Normal
@@ -225,6 +226,20 @@ def sha256_of_arrays(*arrays: NDArray[Any]) -> str:
     for array in map(np.ascontiguousarray, arrays):
         content.update(f"{array.dtype.str} {array.shape}".encode() + array.tobytes())
     return content.hexdigest()
+
+
+def per_subject(
+    experiment: str,
+    columns: tuple[str, ...],
+    config: Any,
+    subjects: Iterable[Subject],
+    rows: Callable[[Subject], Iterable[tuple[Value, ...]]],
+    progress: Progress | None = None,
+) -> Result:
+    """The result of an experiment whose rows come subject by subject, lazily; `progress` counts subjects."""
+    chosen = tuple(subjects)
+    parts = ((subject.name, rows(subject)) for subject in chosen)
+    return collected(experiment, columns, config, parts, all_files(chosen), progress)
 
 
 def all_files(subjects: Iterable[Subject]) -> dict[str, str]:

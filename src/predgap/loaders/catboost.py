@@ -7,12 +7,12 @@ Only CatBoost reads .cbm files, and a damaged one may crash it: another process 
 from __future__ import annotations
 
 import gc
-import json
 import os
 import re
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -23,15 +23,11 @@ import numpy as np
 from predgap.ensemble import ALL_OUTPUTS, LEAF, BoolArray, Ensemble, FloatArray, IntArray
 from predgap.errors import DependencyError, EnsembleError, LoaderError, UnsupportedModelError
 from predgap.loaders import files, selfcheck
+from predgap.loaders.documents import Document, as_document, numbers, object_in, parse, single
 
 __all__ = ["from_file", "from_object"]
 
-Document = dict[str, Any]
-
 _MAX_DEPTH: Final = 16  # of symmetric trees, as in CatBoost; they have 2^depth leaves
-# A container costs 64 bytes of memory or more, but only 2 of text; models have one in 20 bytes at most.
-_BYTES_PER_CONTAINER: Final = 8
-_FREE_CONTAINERS: Final = 1024
 # A number may take 2 bytes of text, but some 200 of memory when it is a leaf's. This is 16,000 symmetric
 # trees of depth 8, with the weights of their leaves.
 _MAX_NUMBERS: Final = 1 << 23
@@ -54,6 +50,8 @@ _SPLITS_REFUSED: Final = {
     "OnlineCtr": "on statistics of categories (CTR splits)",
 }
 _AS_NUMBERS: Final = "which predgap does not handle yet; encode them as numbers and train without"
+
+_object = partial(object_in, model="a CatBoost model saved as JSON")
 
 _ADVICE: Final = "the file is damaged or too large; load it with CatBoost and pass the object"
 _CONVERTER_SECONDS: Final = 120
@@ -175,8 +173,6 @@ def _last_line(text: str) -> str:
 
 
 def _decode(data: bytes) -> Document:
-    if data.count(b"[") + data.count(b"{") > len(data) // _BYTES_PER_CONTAINER + _FREE_CONTAINERS:
-        raise LoaderError("not a sound JSON model file: it has far more lists than a model of its size")
     if data.count(b",") > _MAX_NUMBERS:
         raise LoaderError(
             f"the model has more than {_MAX_NUMBERS:,} numbers, the most that predgap loads; train fewer or "
@@ -185,17 +181,10 @@ def _decode(data: bytes) -> Document:
     collecting = gc.isenabled()
     gc.disable()  # all objects stay: looking through them again and again would take half of the time
     try:
-        document = json.loads(data.decode())
-    except RecursionError:
-        raise LoaderError("not a sound JSON model file: it is nested far deeper than a model") from None
-    except ValueError as error:  # bad JSON, bad UTF-8, or an integer of thousands of digits
-        raise LoaderError(f"not a sound JSON model file ({error}); save it again") from error
+        return as_document(parse(data))
     finally:
         if collecting:
             gc.enable()
-    if not isinstance(document, dict):
-        raise LoaderError(f"the model file holds a {type(document).__name__}, expected an object")
-    return document
 
 
 def _unknown_parts(document: Document) -> list[str]:
@@ -270,7 +259,7 @@ def _scale_and_bias(document: Document) -> tuple[float, FloatArray]:
             "scale_and_bias is not a number and a list of numbers; if the model is from an old CatBoost, "
             "load it with CatBoost 1.2 and save it again"
         )
-    return float(_numbers(found[:1], "the scale")[0]), _numbers(found[1], "the bias")
+    return float(numbers(found[:1], "the scale")[0]), numbers(found[1], "the bias")
 
 
 def _source(document: Document) -> str:
@@ -310,10 +299,10 @@ def _float_features(info: Document) -> list[Document]:
 
 def _borders(features: list[Document]) -> tuple[IntArray, FloatArray, BoolArray]:
     """Feature, border and way of missing values: of all borders, in the order that splits count them."""
-    borders = [_numbers(feature.get("borders"), "borders") for feature in features]
+    borders = [numbers(feature.get("borders"), "borders") for feature in features]
     counts = [len(part) for part in borders]
     feature = np.repeat(np.arange(len(features), dtype=np.int32), counts)
-    border = _single(np.concatenate([np.empty(0), *borders]))
+    border = single(np.concatenate([np.empty(0), *borders]))
     ascends = (np.diff(border) > 0) | (np.diff(feature) > 0)
     if not np.isfinite(border).all() or not ascends.all():
         raise LoaderError("the borders of a feature are not ascending single-precision numbers")
@@ -360,7 +349,7 @@ def _symmetric(trees: list[Document], width: int) -> _Nodes:
     depth = np.array([len(part) for part in splits], dtype=np.int32)
     if (depth > _MAX_DEPTH).any():
         raise LoaderError(f"a tree has {depth.max()} levels, CatBoost's symmetric trees up to {_MAX_DEPTH}")
-    values = [_numbers(tree.get("leaf_values"), "leaf_values") for tree in trees]
+    values = [numbers(tree.get("leaf_values"), "leaf_values") for tree in trees]
     for i, (part, levels) in enumerate(zip(values, depth.tolist(), strict=True)):
         if part.size != width << levels:
             raise LoaderError(f"tree {i} has {part.size} leaf_values, expected {width} * 2^{levels}")
@@ -403,32 +392,22 @@ def _grown(trees: list[Document], width: int) -> _Nodes:
         split=split,
         left=len(trees) + 2 * split,
         splits=splits,
-        value=_numbers(values, "the value of a leaf").reshape(-1, width),
+        value=numbers(values, "the value of a leaf").reshape(-1, width),
     )
 
 
 def _places(splits: list[Document], feature: IntArray, border: FloatArray) -> IntArray:
     """Which border each split uses; CatBoost goes by that alone, but what else is said must agree."""
     index, stated_feature, stated_border = (
-        _numbers([split.get(key) for split in splits], key)
+        numbers([split.get(key) for split in splits], key)
         for key in ("split_index", "float_feature_index", "border")
     )
     if not np.isin(index, np.arange(len(border))).all():
         raise LoaderError(f"a split_index is not one of 0 ... {len(border) - 1}; the file is damaged")
     place = index.astype(np.int32)
-    if (feature[place] != stated_feature).any() or (border[place] != _single(stated_border)).any():
+    if (feature[place] != stated_feature).any() or (border[place] != single(stated_border)).any():
         raise LoaderError("a split states a feature or border that its split_index is not; save it again")
     return place
-
-
-# ---- parts of a document ----
-
-
-def _object(parent: Document, name: str) -> Document:
-    child = parent.get(name)
-    if not isinstance(child, dict):
-        raise LoaderError(f"the model has no part {name!r}; is it a CatBoost model saved as JSON?")
-    return child
 
 
 def _objects(parent: Document, name: str) -> list[Document]:
@@ -439,18 +418,3 @@ def _objects(parent: Document, name: str) -> list[Document]:
     if not isinstance(children, list) or not set(map(type, children)) <= {dict}:
         raise LoaderError(f"{name} is not a list of objects; the file is damaged")
     return children
-
-
-def _numbers(values: Any, name: str) -> FloatArray:
-    if not isinstance(values, list) or not set(map(type, values)) <= {int, float}:
-        raise LoaderError(f"{name} is {str(values)[:40]!r}, expected numbers; the file is damaged")
-    try:
-        return np.array(values, dtype=np.float64)
-    except OverflowError:
-        raise LoaderError(f"{name} holds an integer that no float can; the file is damaged") from None
-
-
-def _single(values: FloatArray) -> FloatArray:
-    """Rounded to single precision, which all borders have."""
-    with np.errstate(over="ignore"):  # what is not finite is refused
-        return values.astype(np.float32).astype(np.float64)

@@ -17,23 +17,22 @@ infinity parts missing from present values; a model with one takes no infinite v
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterator, Set
+from collections.abc import Set
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from predgap.ensemble import LEAF, Ensemble, FloatArray, IntArray
+from predgap.ensemble import LEAF, Ensemble, IntArray
 from predgap.errors import EnsembleError, LoaderError, UnsupportedModelError
 from predgap.loaders import files, selfcheck
+from predgap.loaders.lightgbm_text import Counts, Fields, count, field, floats, integers, parts, read
 
 __all__ = ["from_file", "from_object"]
 
-Fields = dict[str, str]
-Counts = NDArray[np.int64]  # (n_trees,)
 Nodes = NDArray[np.void]  # of _NODE
 
 _VERSIONS: Final = frozenset({"version=v3", "version=v4"})  # LightGBM 2.3 to 3.3, and 4
@@ -48,14 +47,10 @@ _TREE_KEYS: Final = frozenset(
 )
 
 # A damaged file must not make us allocate or work without end.
-_MAX_LINES: Final = 64  # of the header or a tree; LightGBM reads up to 22 of a tree
 _MAX_LEAVES: Final = 1 << 17  # of a tree: LightGBM's own limit
-_MAX_LENGTH: Final = 32  # of a number, on average
 _MAX_FEATURES: Final = 10_000_000
 _MAX_OUTPUTS: Final = 1_000_000
 _MAX_UNFOLDING: Final = 1 << 21  # steps for a model: some seconds, and up to a million nodes
-
-_STRANGE: Final = re.compile(r"[^-+.0-9einf ]")  # in numbers: nan, and what else Python takes for one
 
 _CATEGORICAL, _DEFAULT_LEFT = 1, 2  # bits of a decision type; those above tell the kind of missing values
 _KIND_ZERO, _KIND_NAN = 1, 2
@@ -68,6 +63,8 @@ _CATEGORIES: Final = (
     "the model splits on categories, which predgap does not handle yet; encode the categories as numbers "
     "(ordinal or one-hot columns) and train without categorical_feature"
 )
+
+_ask = partial(selfcheck.ask, "LightGBM")
 
 
 def from_file(path: Path) -> Ensemble:
@@ -124,37 +121,20 @@ def _checked(loaded: _Loaded, booster: Any) -> Ensemble:
     return ensemble
 
 
-def _ask(what: str, question: Callable[[], Any]) -> Any:
-    """The answer of the library's object; whatever it raises means that it is not a usable model."""
-    try:
-        return question()
-    except Exception as error:
-        reason = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
-        raise LoaderError(f"the LightGBM model cannot {what} ({reason.strip()}); is it fitted?") from error
-
-
 # ---- text to an ensemble ----
 
 
 def _loaded(data: bytes, *, known_only: bool) -> _Loaded:
     """The ensemble of a model's text; with `known_only`, whatever is new in the text is refused."""
-    head, blank, _ = data.partition(b"\n\n")
-    if b"\r" in head:
-        raise LoaderError(
-            "the model file has carriage returns, with which LightGBM cannot read it either; restore its "
-            "line ends (\\n), or save it again"
-        )
-    if not blank:
-        raise LoaderError("the model file stops within its header; save or copy it again")
-    header = _fields(head.removeprefix(b"tree\n"), "the header")
+    header, found = read(data)
     if known_only:
-        _refuse_news({f"version={_text(header, 'version')}"} - _VERSIONS | header.keys() - _HEADER_KEYS)
+        _refuse_news({f"version={field(header, 'version')}"} - _VERSIONS | header.keys() - _HEADER_KEYS)
     trees = []
-    for i, block in enumerate(_tree_blocks(data, len(head) + len(blank), header)):
-        trees.append(_fields(block, f"tree {i}"))
-        _refuse_by_name(trees[-1])
+    for tree in found:
+        _refuse_by_name(tree)
         if known_only:
-            _refuse_news(trees[-1].keys() - _TREE_KEYS)
+            _refuse_news(tree.keys() - _TREE_KEYS)
+        trees.append(tree)
     nodes, sizes = _nodes(trees)
     takes_infinity = not np.isinf(nodes["cut"]).any()  # see `_turned`
     return _ensemble(header, *_unfolded(nodes, sizes), takes_infinity)
@@ -170,39 +150,19 @@ def _refuse_news(news: Set[str]) -> None:
 
 
 def _refuse_by_name(tree: Fields) -> None:
-    if _count(tree, "is_linear", 0, 1, default="0"):
+    if count(tree, "is_linear", 0, 1, default="0"):
         raise UnsupportedModelError(
             "the model has linear models in its leaves (linear_tree), which predgap does not handle; "
             "train without linear_tree"
         )
-    if _count(tree, "num_cat", 0, _MAX_LEAVES):
+    if count(tree, "num_cat", 0, _MAX_LEAVES):
         raise UnsupportedModelError(_CATEGORIES)
-
-
-def _tree_blocks(data: bytes, at: int, header: Fields) -> Iterator[bytes]:
-    """The text of each tree, which must fill the number of bytes that the header states."""
-    end = data.find(b"\nend of trees\n", at - 1) + 1
-    if end == 0:
-        raise LoaderError("the model file stops within its trees; save or copy it again")
-    n_trees = data.count(b"\nTree=", at - 1, end)
-    for i, size in enumerate(_parts(header, "tree_sizes", n_trees)):
-        stop = at + int(size) if re.fullmatch("[0-9]{1,9}", size) else at
-        opening, closing = b"Tree=%d\n" % i, b"\n\n\n"
-        if stop > end or not (data.startswith(opening, at, stop) and data.endswith(closing, at, stop)):
-            raise LoaderError(
-                f"tree {i} does not fill the {size[:20]} bytes that tree_sizes states; if the file was "
-                "edited, save it again"
-            )
-        yield data[at + len(opening) : stop - len(closing)]
-        at = stop
-    if at != end:
-        raise LoaderError(f"{end - at} bytes follow the last tree, expected none; the file is damaged")
 
 
 def _ensemble(header: Fields, nodes: Nodes, sizes: Counts, takes_infinity: bool) -> _Loaded:
     nodes, n_trees = _turned(nodes), len(sizes)
-    n_outputs = _count(header, "num_tree_per_iteration", 1, _MAX_OUTPUTS)
-    n_classes = _count(header, "num_class", 1, _MAX_OUTPUTS)
+    n_outputs = count(header, "num_tree_per_iteration", 1, _MAX_OUTPUTS)
+    n_classes = count(header, "num_class", 1, _MAX_OUTPUTS)
     if n_outputs != n_classes or n_trees % n_outputs:
         raise LoaderError(
             f"{n_trees} trees, {n_outputs} in an iteration, do not fit {n_classes} classes; "
@@ -212,7 +172,7 @@ def _ensemble(header: Fields, nodes: Nodes, sizes: Counts, takes_infinity: bool)
     divisor = max(1, n_trees // n_outputs) if forest else 1
     root = np.cumsum(sizes) - sizes
     shift = np.where(nodes["feature"] == LEAF, 0, np.repeat(root, sizes))
-    names = _parts(header, "feature_names", _count(header, "max_feature_idx", 0, _MAX_FEATURES - 1) + 1)
+    names = parts(header, "feature_names", count(header, "max_feature_idx", 0, _MAX_FEATURES - 1) + 1)
     objective = header.get("objective", "custom").partition(" ")[0]  # its parameters follow
     try:
         ensemble = Ensemble(
@@ -255,27 +215,27 @@ _NODE: Final = np.dtype(
 
 def _nodes(trees: list[Fields]) -> tuple[Nodes, Counts]:
     """All nodes, and how many each tree has: first its splits, then its leaves, both in LightGBM's order."""
-    n_leaves = np.array([_count(tree, "num_leaves", 1, _MAX_LEAVES) for tree in trees], dtype=np.int64)
+    n_leaves = np.array([count(tree, "num_leaves", 1, _MAX_LEAVES) for tree in trees], dtype=np.int64)
     n_splits = n_leaves - 1
     order = np.stack([n_splits, n_leaves], axis=1).ravel()
     is_leaf = np.repeat(np.tile([False, True], len(trees)), order)
     nodes = np.zeros(len(is_leaf), dtype=_NODE)
     for name in ("feature", "left", "right", "leaf"):
         nodes[name] = LEAF
-    nodes["value"][is_leaf] = _floats(trees, "leaf_value", n_leaves)
+    nodes["value"][is_leaf] = floats(trees, "leaf_value", n_leaves)
     nodes["leaf"][is_leaf] = _places(n_leaves)
     nodes[~is_leaf] = _splits(trees, n_splits)
     return nodes, n_splits + n_leaves
 
 
 def _splits(trees: list[Fields], n_splits: Counts) -> Nodes:
-    feature, decision = (_integers(trees, name, n_splits) for name in ("split_feature", "decision_type"))
+    feature, decision = (integers(trees, name, n_splits) for name in ("split_feature", "decision_type"))
     kind, default_left = decision >> 2, decision & _DEFAULT_LEFT != 0
     if (decision & _CATEGORICAL).any():
         raise UnsupportedModelError(_CATEGORIES)
     if (feature < 0).any() or (kind < 0).any() or (kind > _KIND_NAN).any():
         raise LoaderError("split_feature or decision_type has a number that is none; the file is damaged")
-    threshold = _floats(trees, "threshold", n_splits)
+    threshold = floats(trees, "threshold", n_splits)
     with np.errstate(over="ignore"):
         above = np.nextafter(threshold, np.inf)  # x <= threshold is x < above
     zero_left = np.where(kind == _KIND_ZERO, default_left, threshold >= 0)
@@ -300,7 +260,7 @@ def _children(trees: list[Fields], n_splits: Counts) -> list[Counts]:
     root = np.repeat(np.cumsum(sizes) - sizes, n_splits)
     children = []
     for name in ("left_child", "right_child"):
-        child = _integers(trees, name, n_splits).astype(np.int64)
+        child = integers(trees, name, n_splits).astype(np.int64)
         # A split gets its number when it is made, so a higher one than its parent: walks have an end.
         if ((child >= n) | (child < -n - 1) | ((child >= 0) & (child <= own))).any():
             raise LoaderError(f"{name} names a node that is not below its parent; the file is damaged")
@@ -400,73 +360,3 @@ class _Room:
                 "neighbours so often that its trees would grow beyond bounds; train it without "
                 "zero_as_missing, with missing values as NaN, or with fewer leaves"
             )
-
-
-# ---- fields of a text ----
-
-
-def _fields(text: bytes, where: str) -> Fields:
-    """Lines `key=value`, or a key alone, by their keys."""
-    if text.count(b"\n") >= _MAX_LINES:
-        raise LoaderError(f"{where} has more than {_MAX_LINES} lines; the file is damaged")
-    try:
-        lines = [line.partition("=") for line in text.decode().split("\n")]
-    except UnicodeDecodeError as error:
-        raise LoaderError(f"{where} is no UTF-8 text ({error.reason}); the file is damaged") from error
-    fields = {key: value for key, _, value in lines}
-    if len(fields) < len(lines):
-        raise LoaderError(f"{where} has a field twice; the file is damaged")
-    return fields
-
-
-def _text(fields: Fields, name: str) -> str:
-    if name not in fields:
-        raise LoaderError(f"there is no {name}; is it a LightGBM model saved by save_model?")
-    return fields[name]
-
-
-def _count(fields: Fields, name: str, least: int, most: int, default: str | None = None) -> int:
-    text = _text(fields, name) if default is None else fields.get(name, default)
-    if not re.fullmatch("[0-9]{1,9}", text) or not least <= int(text) <= most:
-        raise LoaderError(f"{name} is {text[:40]!r}, expected a number from {least} to {most}")
-    return int(text)
-
-
-def _parts(fields: Fields, name: str, n: int) -> list[str]:
-    """The n parts of a field with a space between them; they are counted before they are split."""
-    text = _text(fields, name)
-    found = text.count(" ") + 1 if text else 0
-    if found != n:
-        raise LoaderError(f"{name} has {found} entries, expected {n}; the file is damaged")
-    return text.split(" ") if text else []
-
-
-def _floats(trees: list[Fields], name: str, counts: Counts) -> FloatArray:
-    return np.array(_numbers(trees, name, counts, float), dtype=np.float64)
-
-
-def _integers(trees: list[Fields], name: str, counts: Counts) -> IntArray:
-    numbers = _numbers(trees, name, counts, int)
-    if max(map(abs, numbers), default=0) >= 2**31:
-        raise LoaderError(f"{name} holds a number beyond 32 bits; the file is damaged")
-    return np.array(numbers, dtype=np.int32)
-
-
-def _numbers(trees: list[Fields], name: str, counts: Counts, kind: Callable[[str], Any]) -> list[Any]:
-    """One field of all trees, one after the other; its length in each tree must be as stated."""
-    texts = [_text(tree, name) for tree in trees]
-    for i, (text, n) in enumerate(zip(texts, counts.tolist(), strict=True)):
-        found = text.count(" ") + 1 if text else 0
-        if found != n or len(text) > n * _MAX_LENGTH:
-            raise LoaderError(
-                f"{name} of tree {i} has {found} entries in {len(text)} characters, expected {n} numbers; "
-                "the file is damaged"
-            )
-    joined = " ".join(filter(None, texts))
-    strange = _STRANGE.search(joined)
-    try:
-        if strange:
-            raise ValueError(joined[strange.start() : strange.start() + 20])
-        return list(map(kind, joined.split(" "))) if joined else []
-    except ValueError as error:
-        raise LoaderError(f"{name} holds no number: {str(error)[:80]!r}; the file is damaged") from None

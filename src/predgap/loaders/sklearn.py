@@ -171,12 +171,8 @@ def _quiet(model: Any) -> Any:
 
 
 def _ask(question: Callable[[Rows], Any], rows: Rows) -> Any:
-    try:
-        with np.errstate(over="ignore", invalid="ignore"):  # the library sums rows to see if they are finite
-            return question(rows)
-    except Exception as error:
-        reason = next(iter(str(error).splitlines()), "") or type(error).__name__
-        raise LoaderError(f"the scikit-learn model cannot predict ({reason}); fit it again") from error
+    with np.errstate(over="ignore", invalid="ignore"):  # the library sums rows to see if they are finite
+        return selfcheck.ask("scikit-learn", "predict", lambda: question(rows), advice="fit it again")
 
 
 def _takes(parts: _Sum, n_features: int, value: float) -> bool:

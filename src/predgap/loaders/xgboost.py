@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,10 +18,9 @@ from numpy.typing import NDArray
 from predgap.ensemble import ALL_OUTPUTS, LEAF, BoolArray, Ensemble, FloatArray, IntArray
 from predgap.errors import EnsembleError, LoaderError, UnsupportedModelError
 from predgap.loaders import files, selfcheck, ubjson
+from predgap.loaders.documents import Document, as_document, numbers, object_in, parse, single
 
 __all__ = ["from_file", "from_object"]
-
-Document = dict[str, Any]
 
 _OLDEST: Final = (1, 3)
 _NEWEST_MAJOR: Final = 3
@@ -74,9 +73,9 @@ _BOOSTER_KEYS: Final = frozenset({"gbtree", "model", "name", "weight_drop"})
 _UNUSED: Final = re.compile(r'("(?:loss_changes|parents|sum_hessian)"\s*:\s*)\[[^\]"]*\]')
 _UNUSED_BY_SCALARS: Final = re.compile(_UNUSED.pattern.replace("parents", "parents|base_weights"))
 _HAS_VECTORS: Final = re.compile(r'"size_leaf_vector"\s*:\s*"(?![01]")')
-# Each list costs 64 bytes of memory but only 2 of text; models have one in about 20 bytes or more.
-_BYTES_PER_LIST: Final = 8
-_FREE_LISTS: Final = 1024
+
+_ask = partial(selfcheck.ask, "XGBoost")
+_object = partial(object_in, model="an XGBoost model saved by save_model")
 
 
 def from_file(path: Path) -> Ensemble:
@@ -135,38 +134,17 @@ def _saved(booster: Any) -> Document:
     return _decode(bytes(_ask("be saved", lambda: booster.save_raw("ubj"))))
 
 
-def _ask(what: str, question: Callable[[], Any]) -> Any:
-    """The answer of the library's object; whatever it raises means that it is not a usable model."""
-    try:
-        return question()
-    except Exception as error:
-        reason = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
-        raise LoaderError(f"the XGBoost model cannot {what} ({reason.strip()}); is it fitted?") from error
-
-
 # ---- bytes to a document ----
 
 
 def _decode(data: bytes) -> Document:
-    document = _decode_json(data) if re.match(rb"\s*\{\s*\"", data) else ubjson.decode(data)
-    if not isinstance(document, dict):
-        raise LoaderError(f"the model file holds a {type(document).__name__}, expected an object")
-    return document
+    is_json = re.match(rb"\s*\{\s*\"", data)
+    return as_document(parse(data, _without_unused) if is_json else ubjson.decode(data))
 
 
-def _decode_json(data: bytes) -> Any:
-    if data.count(b"[") + data.count(b"{") > len(data) // _BYTES_PER_LIST + _FREE_LISTS:
-        raise LoaderError("not a sound JSON model file: it has far more lists than a model of its size")
-    try:
-        text = data.decode()
-        unused = _UNUSED if _HAS_VECTORS.search(text) else _UNUSED_BY_SCALARS
-        return json.loads(unused.sub(r"\1[]", text), object_hook=_compact_tree)
-    except RecursionError:
-        raise LoaderError("not a sound JSON model file: it is nested far deeper than a model") from None
-    except LoaderError:
-        raise
-    except ValueError as error:  # bad JSON, bad UTF-8, or an integer of thousands of digits
-        raise LoaderError(f"not a sound JSON model file ({error}); save it again") from error
+def _without_unused(text: str) -> Any:
+    unused = _UNUSED if _HAS_VECTORS.search(text) else _UNUSED_BY_SCALARS
+    return json.loads(unused.sub(r"\1[]", text), object_hook=_compact_tree)
 
 
 def _compact_tree(found: Document) -> Document:
@@ -254,7 +232,7 @@ def _tree_model(booster: Document) -> tuple[str, Document, FloatArray | None]:
         raise LoaderError(
             f"the DART weights are there {len(weights)} times, expected once; the file is damaged"
         )
-    return ("dart", model, _single(_numbers(weights[0], "weight_drop"))) if weights else (name, model, None)
+    return ("dart", model, single(_numbers(weights[0], "weight_drop"))) if weights else (name, model, None)
 
 
 def _trees(model: Document) -> list[Document]:
@@ -350,7 +328,7 @@ def _nodes(trees: list[Document], info: IntArray, weights: FloatArray, n_outputs
         _integers(_column(trees, name, sizes), name)
         for name in ("left_children", "right_children", "split_indices", "default_left")
     )
-    condition = _single(_column(trees, "split_conditions", sizes))
+    condition = single(_column(trees, "split_conditions", sizes))
     inner = (left != LEAF) & (split != _DELETED)
     _refuse_categories(trees, sizes, inner)
     first = np.cumsum(sizes) - sizes
@@ -412,9 +390,9 @@ def _refuse_categories(trees: list[Document], sizes: NDArray[np.int64], inner: B
 def _leaf_vectors(trees: list[Document], sizes: NDArray[np.int64], width: int, right: IntArray) -> FloatArray:
     """Leaf vectors (n_nodes, width); what stands at other nodes has no meaning."""
     if not all("leaf_weights" in tree for tree in trees):  # before 3.2: a vector for every node
-        return _single(_column(trees, "base_weights", sizes * width)).reshape(-1, width)
+        return single(_column(trees, "base_weights", sizes * width)).reshape(-1, width)
     # Since then vectors for leaves only, found by what is the right child of an inner node.
-    blocks = [_single(_numbers(tree["leaf_weights"], "leaf_weights")) for tree in trees]
+    blocks = [single(_numbers(tree["leaf_weights"], "leaf_weights")) for tree in trees]
     counts = np.array([block.size // width for block in blocks])
     at = right + np.repeat(np.cumsum(counts) - counts, sizes)
     leaf = _column(trees, "left_children", sizes) == LEAF
@@ -438,13 +416,6 @@ def _column(trees: list[Document], name: str, sizes: NDArray[np.int64]) -> NDArr
 # ---- parts of a document ----
 
 
-def _object(parent: Document, name: str) -> Document:
-    child = parent.get(name)
-    if not isinstance(child, dict):
-        raise LoaderError(f"the model has no part {name!r}; is it an XGBoost model saved by save_model?")
-    return child
-
-
 def _text(parent: Document, name: str) -> str:
     value = parent.get(name)
     if not isinstance(value, str):
@@ -466,15 +437,8 @@ def _tree_param(tree: Document, name: str, default: int | None = None) -> int:
 
 
 def _numbers(value: Any, name: str) -> NDArray[Any]:
-    if isinstance(value, list) and set(map(type, value)) <= {int, float, bool}:
-        try:
-            return np.array(value, dtype=np.float64)
-        except OverflowError:
-            raise LoaderError(f"{name} holds an integer that no float can; the file is damaged") from None
-    if not isinstance(value, np.ndarray):
-        found = "missing" if value is None else f"a {type(value).__name__} of other things"
-        raise LoaderError(f"{name} is {found}, expected a list of numbers; the file is damaged")
-    return value
+    """A list of JSON, or an array of UBJSON."""
+    return value if isinstance(value, np.ndarray) else numbers(value, name, {int, float, bool})
 
 
 def _integers(values: NDArray[Any], name: str) -> IntArray:
@@ -483,15 +447,6 @@ def _integers(values: NDArray[Any], name: str) -> IntArray:
     if not np.array_equal(integers, values):
         raise LoaderError(f"{name} holds numbers that are no 32-bit integers; the file is damaged")
     return integers
-
-
-def _single(values: NDArray[Any]) -> FloatArray:
-    """Rounded to single precision, which all numbers of a model have.
-
-    JSON decimals come here as float64, the way that XGBoost reads them too: so both round twice.
-    """
-    with np.errstate(over="ignore", invalid="ignore"):  # what is not finite, the ensemble refuses
-        return values.astype(np.float32).astype(np.float64)
 
 
 def _dotted(version: tuple[int, ...]) -> str:

@@ -6,7 +6,6 @@ import itertools
 import math
 from collections import deque
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,8 +18,9 @@ from predgap.ensemble import LEAF
 from predgap.experiments import cayley, entropy, pgu
 from predgap.experiments.results import Result
 from predgap.experiments.subjects import Subject, authors_subjects, read_subject, shap_ranking
+from tiny import N_FEATURES, tiny_subjects
 
-D, N = 5, 30
+D, N = N_FEATURES, 30
 SCALES = (0.3, 1.0)
 MODULES = {"entropy": entropy, "cayley": cayley, "pgu": pgu}
 CONFIGS = {
@@ -30,25 +30,9 @@ CONFIGS = {
 }
 
 
-def train(path: Path, noise: int) -> None:
-    """A model that uses all features but the second."""
-    rng = np.random.default_rng(noise)
-    X = rng.normal(size=(300, D))
-    y = X[:, 0] + 0.7 * (X[:, 3] > 0.3) - X[:, 2] * (X[:, 0] > 0) + 0.4 * X[:, 4]
-    X[:, 1] = 0
-    data = xgboost.DMatrix(X, y, nthread=1)
-    xgboost.train({"max_depth": 3, "eta": 0.5, "seed": 0, "nthread": 1}, data, 6).save_model(path)
-
-
 @pytest.fixture(scope="module")
 def subjects(tmp_path_factory) -> tuple[Subject, ...]:
-    folder = tmp_path_factory.mktemp("models")
-    made = []
-    for number, kind in enumerate(("Bigger", "Single")):
-        train(folder / f"{kind}.json", number)
-        X = np.random.default_rng(10 + number).normal(size=(N, D))
-        made.append(read_subject(kind, "tiny", folder / f"{kind}.json", X, np.zeros(N)))
-    return tuple(made)
+    return tiny_subjects(tmp_path_factory.mktemp("models"), N)
 
 
 @pytest.fixture(scope="module")

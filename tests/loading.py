@@ -1,0 +1,106 @@
+"""What the tests of all loaders ask: rows where loads go wrong, refusals, and loading without a library."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+import tracemalloc
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from predgap.ensemble import LEAF, Ensemble
+from predgap.errors import LoaderError
+from predgap.loaders import load
+
+
+def rows_around_thresholds(ensemble: Ensemble, *, missing: bool = True, most: int = 6000) -> np.ndarray:
+    """For every node, rows that reach it with its feature at and one ulp around its threshold.
+
+    There the feature is also missing, if that is asked for, and infinite, if the ensemble takes that. Some
+    random rows come first.
+    """
+    rng = np.random.default_rng(5)
+    kind = ensemble.row_dtype.type
+    low, high = kind(-np.inf), kind(np.inf)
+    with np.errstate(over="ignore"):
+        cut = ensemble.threshold.astype(kind)
+        below, above = np.nextafter(cut, low), np.nextafter(cut, high)
+    special = [kind(np.nan)] * missing + [low, high] * ensemble.takes_infinity
+    rows = [*(2 * rng.normal(size=(40, ensemble.n_features))).astype(kind)]
+    inner, parent = np.flatnonzero(ensemble.feature != LEAF), _parents(ensemble)
+    for node in rng.permutation(inner)[: most // (3 + len(special))]:
+        row = rng.normal(size=ensemble.n_features).astype(kind)
+        for at, goes_left in _way(parent, int(node)):  # later splits on a feature are stricter
+            row[ensemble.feature[at]] = below[at] if goes_left else cut[at]
+        for value in (below[node], cut[node], above[node], *special):
+            rows.append(row.copy())
+            rows[-1][ensemble.feature[node]] = value
+    found = np.array(rows, dtype=kind)
+    return found if ensemble.takes_infinity else found[~np.isinf(found).any(axis=1)]
+
+
+def _parents(ensemble: Ensemble) -> dict[int, tuple[int, bool]]:
+    """The parent of each node, and whether the node is its left child."""
+    inner = np.flatnonzero(ensemble.feature != LEAF)
+    sides = ((ensemble.left, True), (ensemble.right, False))
+    return {int(child[node]): (int(node), is_left) for child, is_left in sides for node in inner}
+
+
+def _way(parent: dict[int, tuple[int, bool]], node: int) -> list[tuple[int, bool]]:
+    """The splits from the root to a node, and whether the way goes left there."""
+    steps = []
+    while node in parent:
+        steps.append(parent[node])
+        node = parent[node][0]
+    return steps[::-1]
+
+
+def refused(source: Any, match: str | None = None, kind: type[LoaderError] = LoaderError) -> None:
+    with pytest.raises(kind, match=match) as caught:
+        load(source)
+    assert len(str(caught.value)) < 1000
+
+
+@contextmanager
+def memory_below(n_bytes: int) -> Iterator[None]:
+    tracemalloc.start()
+    try:
+        yield
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < n_bytes
+
+
+def assert_json_bombs_are_refused(path: Path, key: str) -> None:
+    """Files with nothing but small lists and objects, under a key that a model begins with."""
+    for text in ("[]," * 300_000, '{"a":{}},' * 100_000, "[[[[[]]]]]," * 100_000):
+        data = f'{{"{key}":[{text}0]}}'
+        path.write_text(data)
+        with memory_below(4 * len(data)):
+            refused(path, "far more lists")
+
+
+def printed_without(library: str, code: str, folder: Path, *, ahead: tuple[Path, ...] = ()) -> str:
+    """What code prints in a process of its own that runs in `folder` and cannot import the library.
+
+    Nor can it import what else loading a file must not need. Folders `ahead` are looked in first by imports.
+    """
+    hidden = (library, "sklearn", "pandas", "scipy")
+    script = f"import sys\nsys.modules.update(dict.fromkeys({hidden}))\n{textwrap.dedent(code)}"
+    path = os.pathsep.join([*map(str, ahead), *filter(None, sys.path)])
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": path},
+        capture_output=True,
+    )
+    assert done.returncode == 0, done.stderr.decode()
+    return done.stdout.decode().strip()
