@@ -18,16 +18,16 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
-from typing import Any
+from typing import Any, ClassVar
 
 import mpmath
 import numpy as np
 
-from predgap.ensemble import LEAF, Ensemble
+from predgap.ensemble import LEAF, NUMERIC, Ensemble
 
 Number = Any  # float, Fraction or an mpmath number
-Tails = Callable[[int, float, Sequence[float]], tuple[Sequence[Number], Sequence[Number]]]
-"""(feature, x, thresholds) -> P(x' < t), P(x' >= t) for each threshold."""
+Tails = Any
+"""(feature, x, thresholds) -> P(x' < t), P(x' >= t) for each threshold; its `arrivals` for categories."""
 
 HIGH = mpmath.mp.clone()
 HIGH.dps = 60
@@ -38,6 +38,11 @@ ULP = 2.0**-52
 # --- the perturbed features of a row ------------------------------------------------------------------
 
 
+Interval = tuple[float, float]  # half-open
+Region = Interval | frozenset[float]
+"""Where a box lets a feature be: between two thresholds, or at some of its categories."""
+
+
 @dataclass(frozen=True)
 class Axis:
     """A perturbed feature of one row: its thresholds, and how likely x' falls on either side of each."""
@@ -46,8 +51,11 @@ class Axis:
     below: dict[float, Number]  # threshold t -> P(x' < t), with -inf -> 0; ascending
     above: dict[float, Number]  # threshold t -> P(x' >= t), with +inf -> 0; ascending
 
-    def mass(self, left: float, right: float) -> Number:
+    everywhere: ClassVar[Interval] = (-math.inf, math.inf)
+
+    def mass(self, region: Interval) -> Number:
         """P(left <= x' < right), from tails on their own side of x: they keep their digits."""
+        left, right = region
         if left >= right:
             return 0
         if right <= self.x:
@@ -56,23 +64,50 @@ class Axis:
             return self.above[left] - self.above[right]
         return 1 - self.below[left] - self.above[right]
 
-    def reach(self, left: float, right: float) -> Number:
+    def reach(self, region: Interval) -> Number:
         """P(x' gets as far as [left, right)): 1 inside, else the tail from its near end on."""
+        left, right = region
         return self.below[right] if right <= self.x else self.above[left] if left > self.x else 1
 
-    def cells(self) -> list[tuple[float, float]]:
+    def cells(self) -> list[Interval]:
         """The half-open intervals that the thresholds cut the axis into."""
         ends = [*self.below, math.inf]
         return list(itertools.pairwise(ends))
 
 
+@dataclass(frozen=True)
+class LevelAxis:
+    """A perturbed categorical feature of one row: the code it has, and how likely x' becomes each other."""
+
+    x: float
+    arrival: dict[float, Number]  # code -> P(x' = code), if that is not x
+
+    @property
+    def everywhere(self) -> frozenset[float]:
+        return frozenset({self.x, *self.arrival})
+
+    def mass(self, region: frozenset[float]) -> Number:
+        """P(x' in the region); x keeps what goes nowhere else."""
+        if self.x in region:
+            return 1 - self.mass(self.everywhere - region)
+        return sum((self.arrival[code] for code in region), 0 * next(iter(self.arrival.values()), 0))
+
+    def reach(self, region: frozenset[float]) -> Number:
+        return 1 if self.x in region else self.mass(region)
+
+    def cells(self) -> list[frozenset[float]]:
+        return [frozenset({code}) for code in sorted(self.everywhere)]
+
+
 def perturbed(
     ensemble: Ensemble, x: Any, subset: Iterable[int], tails: Tails, number: Number
-) -> dict[int, Axis]:
+) -> dict[int, Axis | LevelAxis]:
     """The features of the subset that move: a missing value stays missing, an infinite one stays put."""
-    axes = {}
+    axes: dict[int, Axis | LevelAxis] = {}
     for j in sorted(set(subset)):
-        if math.isfinite(x[j]):
+        if j in ensemble.categorical() and not math.isnan(x[j]):
+            axes[j] = LevelAxis(float(x[j]), {c: number(p) for c, p in tails.arrivals(j).items()})
+        elif math.isfinite(x[j]):
             thresholds = thresholds_of(ensemble, j)
             below, above = tails(j, float(x[j]), thresholds)
             axes[j] = Axis(
@@ -83,19 +118,36 @@ def perturbed(
     return axes
 
 
+def point_of(region: Region) -> float:
+    """A value that stands for its cell: all of it goes the same way in every tree."""
+    return next(iter(region)) if isinstance(region, frozenset) else region[0]
+
+
 def thresholds_of(ensemble: Ensemble, feature: int) -> list[float]:
     return [float(t) for t in np.unique(ensemble.threshold[ensemble.feature == feature])]
 
 
-def tails_of(noise: Any, ensemble: Ensemble) -> Tails:
-    """The tails that a noise gives, in double precision, as the engine sees them."""
-    laws = noise.laws(ensemble.n_features, ensemble.names)
+class NoiseTails:
+    """The tails and arrivals that a noise gives, in double precision, as the engine sees them."""
 
-    def tails(feature: int, x: float, thresholds: Sequence[float]) -> tuple[Sequence[float], Sequence[float]]:
-        below, above = laws[feature].tails(np.array([x]), np.array(thresholds, dtype=np.float64))
+    def __init__(self, noise: Any, ensemble: Ensemble) -> None:
+        self._laws = noise.laws(ensemble.n_features, ensemble.names)
+        self._levels = ensemble.categorical()
+
+    def __call__(
+        self, feature: int, x: float, thresholds: Sequence[float]
+    ) -> tuple[Sequence[float], Sequence[float]]:
+        below, above = self._laws[feature].tails(np.array([x]), np.array(thresholds, dtype=np.float64))
         return [float(p) for p in below[0]], [float(p) for p in above[0]]
 
-    return tails
+    def arrivals(self, feature: int) -> dict[float, float]:
+        levels = self._levels[feature]
+        masses = self._laws[feature].arrivals(levels)
+        return dict(zip(levels.codes.astype(float).tolist(), masses.tolist(), strict=True))
+
+
+def tails_of(noise: Any, ensemble: Ensemble) -> Tails:
+    return NoiseTails(noise, ensemble)
 
 
 def normal_tails(scale: float | Sequence[float]) -> Tails:
@@ -136,9 +188,9 @@ def gap_by_definition(
     total = number(0)
     for combination in itertools.product(*(axis.cells() for axis in axes.values())):
         point, probability = x.copy(), number(1)
-        for (j, axis), (left, right) in zip(axes.items(), combination, strict=True):
-            point[j] = left  # stands for its cell: all of it goes the same way in every tree
-            probability *= axis.mass(left, right)
+        for (j, axis), cell in zip(axes.items(), combination, strict=True):
+            point[j] = point_of(cell)
+            probability *= axis.mass(cell)
         there = tree_values(ensemble, point, number)
         change = sum((of(b - a) for a, b in zip(here, there, strict=True)), number(0))
         total += probability * change**2
@@ -162,8 +214,8 @@ def gap_by_pairs(
     for (g_u, u), (g_v, v) in itertools.product(leaves, repeat=2):
         probability = number(1)
         for j in u.keys() | v.keys():
-            left, right = intersection(u.get(j, EVERYWHERE), v.get(j, EVERYWHERE))
-            probability *= axes[j].mass(left, right)
+            everywhere = axes[j].everywhere
+            probability *= axes[j].mass(intersection(u.get(j, everywhere), v.get(j, everywhere)))
             if probability == 0:
                 break
         total += g_u * g_v * probability
@@ -178,35 +230,58 @@ def leaf_of(ensemble: Ensemble, node: int, point: Any) -> int:
     """The leaf that a point reaches below a node."""
     if ensemble.feature[node] == LEAF:
         return int(node)
-    value = point[ensemble.feature[node]]
-    goes_left = ensemble.default_left[node] if math.isnan(value) else value < ensemble.threshold[node]
+    goes_left = decision(ensemble, node, point[ensemble.feature[node]])
     return leaf_of(ensemble, ensemble.left[node] if goes_left else ensemble.right[node], point)
 
 
-Interval = tuple[float, float]  # half-open
-EVERYWHERE: Interval = (-math.inf, math.inf)
+def decision(ensemble: Ensemble, node: int, value: float) -> bool:
+    """Does a value of the split feature go left?"""
+    if math.isnan(value):
+        return bool(ensemble.default_left[node])
+    if ensemble.category_set[node] != NUMERIC:
+        return value in categories_of(ensemble, node)
+    return bool(value < ensemble.threshold[node])
 
 
-def intersection(a: Interval, b: Interval) -> Interval:
-    return max(a[0], b[0]), min(a[1], b[1])
+def categories_of(ensemble: Ensemble, node: int) -> frozenset[float]:
+    first, last = ensemble.set_begin[ensemble.category_set[node] :][:2]
+    return frozenset(ensemble.set_code[first:last].astype(float).tolist())
+
+
+def intersection(a: Any, b: Any) -> Any:
+    return a & b if isinstance(a, frozenset) else (max(a[0], b[0]), min(a[1], b[1]))
+
+
+def sides(ensemble: Ensemble, node: int, axis: Axis | LevelAxis) -> tuple[Region, Region]:
+    """What goes left and what goes right at a split on a perturbed feature."""
+    if isinstance(axis, LevelAxis):
+        chosen = categories_of(ensemble, node)
+        return axis.everywhere & chosen, axis.everywhere - chosen
+    t = float(ensemble.threshold[node])
+    return (-math.inf, t), (t, math.inf)
+
+
+def is_empty(region: Region) -> bool:
+    return not region if isinstance(region, frozenset) else region[0] >= region[1]
 
 
 def reachable(
-    ensemble: Ensemble, x: Any, axes: dict[int, Axis], number: Number
-) -> Iterator[tuple[Number, dict[int, Interval]]]:
+    ensemble: Ensemble, x: Any, axes: dict[int, Axis | LevelAxis], number: Number
+) -> Iterator[tuple[Number, dict[int, Region]]]:
     """Residual and box of each leaf that x' can reach; at unperturbed splits x decides."""
 
-    def walk(node: int, box: dict[int, Interval]) -> Iterator[tuple[int, dict[int, Interval]]]:
-        j, t = int(ensemble.feature[node]), float(ensemble.threshold[node])
+    def walk(node: int, box: dict[int, Region]) -> Iterator[tuple[int, dict[int, Region]]]:
+        j = int(ensemble.feature[node])
         if j == LEAF:
             yield node, box
         elif j in axes:
-            for child, side in ((ensemble.left, (-math.inf, t)), (ensemble.right, (t, math.inf))):
-                left, right = intersection(box.get(j, EVERYWHERE), side)
-                if left < right:
-                    yield from walk(int(child[node]), box | {j: (left, right)})
+            children = ensemble.left[node], ensemble.right[node]
+            for child, side in zip(children, sides(ensemble, node, axes[j]), strict=True):
+                region = intersection(box.get(j, axes[j].everywhere), side)
+                if not is_empty(region):
+                    yield from walk(int(child), box | {j: region})
         else:
-            goes_left = ensemble.default_left[node] if math.isnan(x[j]) else x[j] < t
+            goes_left = decision(ensemble, node, x[j])
             yield from walk(int(ensemble.left[node] if goes_left else ensemble.right[node]), box)
 
     for root in ensemble.root:
@@ -230,25 +305,28 @@ def gap_in_longdouble(
     """
     x = ensemble.cast(np.asarray(x)[None, :])[0]
     axes = perturbed(ensemble, x, subset, tails, number)
-    weight: dict[frozenset[tuple[int, Interval]], np.longdouble] = {}  # leaves of equal boxes count as one
+    weight: dict[frozenset[tuple[int, Region]], np.longdouble] = {}  # leaves of equal boxes count as one
     for residual, box in reachable(ensemble, x, axes, np.longdouble):
         key = frozenset(box.items())
         weight[key] = weight.get(key, np.longdouble(0)) + of(residual)
     g = np.array(list(weight.values()), dtype=np.longdouble)
     joint = np.ones((len(g), len(g)), dtype=np.longdouble)
     for j, axis in axes.items():
-        intervals = [dict(box).get(j, EVERYWHERE) for box in weight]
-        distinct = sorted(set(intervals))
+        intervals = [dict(box).get(j, axis.everywhere) for box in weight]
+        distinct = list(dict.fromkeys(intervals))
         place = np.array([distinct.index(interval) for interval in intervals], dtype=np.intp)
         joint *= joint_masses(axis, distinct)[np.ix_(place, place)]
     return g @ (joint @ g)
 
 
-def joint_masses(axis: Axis, intervals: Sequence[Interval]) -> np.ndarray:
-    """P(x' in both) for each pair of intervals."""
+def joint_masses(axis: Axis | LevelAxis, intervals: Sequence[Any]) -> np.ndarray:
+    """P(x' in both) for each pair of regions."""
+    if isinstance(axis, LevelAxis):
+        masses = [[to_longdouble(axis.mass(a & b)) for b in intervals] for a in intervals]
+        return np.array(masses, dtype=np.longdouble)
     ends = [*axis.below, math.inf]
     place = {end: k for k, end in enumerate(ends)}
-    cells = [to_longdouble(axis.mass(left, right)) for left, right in axis.cells()]
+    cells = [to_longdouble(axis.mass(cell)) for cell in axis.cells()]
     mass = np.zeros((len(ends), len(ends)), dtype=np.longdouble)  # of [ends[i], ends[k])
     for i in range(len(cells)):
         mass[i, i + 1 :] = np.cumsum(cells[i:])
@@ -278,7 +356,7 @@ def error_scale(ensemble: Ensemble, x: Any, subset: Iterable[int], tails: Tails)
     axes = perturbed(ensemble, x, subset, tails, float)
     total = 0.0
     for residual, box in reachable(ensemble, x, axes, float):
-        total += residual**2 * math.prod(axes[j].reach(*interval) for j, interval in box.items())
+        total += residual**2 * math.prod(axes[j].reach(region) for j, region in box.items())
     return len(ensemble.root) * total
 
 

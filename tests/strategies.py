@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from predgap import noise as noises_of
-from predgap.ensemble import LEAF, Ensemble
+from predgap.categories import Categories
+from predgap.ensemble import LEAF, NUMERIC, Ensemble
 
 # --- trees ----------------------------------------------------------------------------------------------
 
@@ -31,6 +32,7 @@ class Split:
     left: Tree
     right: Tree
     default_left: bool = True
+    categories: tuple[int, ...] | None = None  # codes that go left, instead of a threshold
 
 
 def ensemble_of(
@@ -42,13 +44,17 @@ def ensemble_of(
     **options: Any,
 ) -> Ensemble:
     """Node arrays of trees written as nested splits."""
-    rows: list[list[Any]] = []  # feature, threshold, left, right, default_left, value
+    rows: list[list[Any]] = []  # feature, threshold, left, right, default_left, value, category_set
+    sets: list[tuple[int, ...]] = []
 
     def add(tree: Tree) -> int:
         node = len(rows)
-        rows.append([LEAF, 0.0, LEAF, LEAF, False, None])
+        rows.append([LEAF, 0.0, LEAF, LEAF, False, None, NUMERIC])
         if isinstance(tree, Split):
-            rows[node] = [tree.feature, tree.threshold, 0, 0, tree.default_left, None]
+            rows[node] = [tree.feature, tree.threshold, 0, 0, tree.default_left, None, NUMERIC]
+            if tree.categories is not None:
+                rows[node][6] = len(sets)
+                sets.append(tuple(sorted(tree.categories)))
             rows[node][2], rows[node][3] = add(tree.left), add(tree.right)
         else:
             rows[node][5] = np.atleast_1d(tree)
@@ -56,7 +62,7 @@ def ensemble_of(
 
     root = [add(tree) for tree in trees]
     width = max((len(row[5]) for row in rows if row[5] is not None), default=1)
-    columns = list(zip(*rows, strict=True)) if rows else [()] * 6
+    columns = list(zip(*rows, strict=True)) if rows else [()] * 7
     return Ensemble(
         root=root,
         feature=columns[0],
@@ -68,6 +74,9 @@ def ensemble_of(
         target=targets if targets is not None else [0] * len(root),
         bias=np.arange(1.0, 1.0 + n_outputs),
         n_features=n_features,
+        category_set=columns[6],
+        set_begin=np.cumsum([0, *map(len, sets)]),
+        set_code=[code for codes in sets for code in codes],
         **options,
     )
 
@@ -272,6 +281,83 @@ def problems(draw: st.DrawFn, *, max_rows: int = 2, missing: bool = True, **opti
     ensemble = draw(ensembles(**options))
     rows = draw(st.lists(points(ensemble, missing=missing), min_size=1, max_size=max_rows))
     return Problem(ensemble, np.array(rows), draw(subsets(ensemble)), draw(noises(ensemble)))
+
+
+# --- categories -----------------------------------------------------------------------------------------
+
+CODES = (0, 1, 2, 5, 63, 64, 900)
+
+
+@st.composite
+def mixed_trees(draw: st.DrawFn, levels: Sequence[Sequence[int] | None], values: Any, depth: int) -> Tree:
+    """Trees on features with these codes, None for a numeric one; sets may be empty, full, or repeated."""
+    if depth == 0 or draw(st.integers(0, 4)) == 0:
+        return draw(values)
+    below = mixed_trees(levels, values, depth - 1)
+    feature, default_left = draw(st.integers(0, len(levels) - 1)), draw(st.booleans())
+    codes = levels[feature]
+    if codes is None:
+        return Split(feature, draw(st.sampled_from(GRID)), draw(below), draw(below), default_left)
+    chosen = tuple(draw(st.sets(st.sampled_from(codes)))) if codes else ()
+    return Split(feature, 0.0, draw(below), draw(below), default_left, chosen)
+
+
+@st.composite
+def mixed_ensembles(draw: st.DrawFn, values: Any = None, max_trees: int = 4, max_depth: int = 4) -> Ensemble:
+    """Some features numeric, some categorical; their labels are letters, or their codes."""
+    kind = st.one_of(st.none(), st.lists(st.sampled_from(CODES), unique=True).map(sorted))
+    levels = draw(st.lists(kind, min_size=1, max_size=4))
+    values = values if values is not None else st.sampled_from(PLAIN)
+    named = draw(st.booleans())
+    return ensemble_of(
+        draw(st.lists(mixed_trees(levels, values, max_depth), max_size=max_trees)),
+        len(levels),
+        categories=[
+            None if codes is None else Categories(codes, tuple("abcdefg"[: len(codes)]) if named else None)
+            for codes in levels
+        ],
+        unseen_is_missing=draw(st.booleans()),
+    )
+
+
+@st.composite
+def mixed_rows(draw: st.DrawFn, ensemble: Ensemble) -> np.ndarray:
+    number = st.one_of(st.sampled_from([*GRID, math.nan, math.inf]), st.floats(-3, 3, width=16))
+    return np.array(
+        [
+            draw(
+                number
+                if levels is None
+                else st.sampled_from([*levels.codes.tolist(), *levels.codes.tolist(), 4, -1, math.nan])
+            )
+            for levels in ensemble.categories or [None] * ensemble.n_features
+        ]
+    )
+
+
+@st.composite
+def category_noises(draw: st.DrawFn, levels: Categories) -> Any:
+    """Noise of one categorical feature; Flip only where a row's category is sure to be a level."""
+    weights = draw(st.lists(st.integers(0, 5), min_size=len(levels), max_size=len(levels)))
+    if sum(weights) == 0:
+        return noises_of.Flip(draw(st.sampled_from([1e-12, 0.25, 1.0])))
+    shares = np.array(weights) * draw(st.sampled_from([1.0, 1e-9])) + (np.array(weights) == max(weights))
+    return noises_of.Discrete(levels.labels, shares / shares.sum())
+
+
+@st.composite
+def mixed_problems(draw: st.DrawFn, *, max_rows: int = 2, **options: Any) -> Problem:
+    ensemble = draw(mixed_ensembles(**options))
+    rows = np.array(draw(st.lists(mixed_rows(ensemble), min_size=1, max_size=max_rows)), dtype=float)
+    noise = {}
+    for j, levels in enumerate(ensemble.categories or [None] * ensemble.n_features):
+        if levels is None:
+            noise[j] = draw(st.sampled_from([noises_of.Normal(0.5), noises_of.Uniform(2.0)]))
+            continue
+        noise[j] = draw(category_noises(levels))
+        if isinstance(noise[j], noises_of.Flip):  # refuses what is no level
+            rows[levels.levels_of(rows[:, j]) < 0, j] = math.nan
+    return Problem(ensemble, rows, draw(subsets(ensemble)), noises_of.PerFeature(noise))
 
 
 @st.composite

@@ -17,25 +17,35 @@ using std::uint8_t;
 
 Engine::Engine(int32_t n_features, std::vector<int32_t> root, std::vector<int32_t> feature,
                std::vector<double> threshold, std::vector<int32_t> left, std::vector<int32_t> right,
-               std::vector<uint8_t> default_left, std::vector<double> value, const std::atomic<bool>& stop)
+               std::vector<uint8_t> default_left, std::vector<double> value,
+               std::vector<int32_t> category_set, const LevelSets& sets, const std::atomic<bool>& stop)
     : root_(std::move(root)),
       feature_(std::move(feature)),
       left_(std::move(left)),
       right_(std::move(right)),
+      category_set_(std::move(category_set)),
       threshold_(std::move(threshold)),
       value_(std::move(value)),
       default_left_(std::move(default_left)),
-      view_{n_features, root_, feature_, threshold_, left_, right_, default_left_, value_},
+      cells_(sets),
+      view_{n_features, root_,         feature_, threshold_,    left_,
+            right_,     default_left_, value_,   category_set_, &cells_},
       atoms_(view_),
+      set_atoms_(cells_, atoms_.size()),
       pairs_(view_, atoms_) {
+    const Leaves leaves(view_, atoms_, set_atoms_, Stop(stop));
+    if (leaves.affordable) {
+        plan_ = std::make_unique<Plan>(view_, atoms_, set_atoms_, leaves, Stop(stop));
+        plan_view_ = plan_->view();
+        return;
+    }
+    set_atoms_ = SetAtoms(cells_, atoms_.size());  // their atoms are of no use without a plan
+    set_atoms_.finish();
     plan_view_.n_features = n_features;
-    plan_view_.n_atoms = atoms_.size();
+    plan_view_.n_atoms = plan_view_.n_thresholds = atoms_.size();
     plan_view_.atom_begin = atoms_.begin.data();
     plan_view_.atom_threshold = atoms_.threshold.data();
-    const Leaves leaves(view_, atoms_, Stop(stop));
-    if (!leaves.affordable) return;
-    plan_ = std::make_unique<Plan>(view_, atoms_, leaves, Stop(stop));
-    plan_view_ = plan_->view();
+    plan_view_.set_atom_begin = set_atoms_.begin.data();
 }
 
 template <class Task>
@@ -162,7 +172,8 @@ bool Engine::single(const Request& r, Strategy s, int32_t* order, double* score)
 Cost Engine::cost(const uint8_t* perturbed) const {
     // Nanoseconds on one core: of a factor of a pair of terms, a signed term of omega, a threshold, a leaf's
     // residual, a visit to a pair of leaves, and what a row costs anyway.
-    constexpr double kFactor = 0.12, kEntry = 0.15, kAtom = 6.0, kMember = 1.6, kVisit = 20.0, kRow = 500.0;
+    constexpr double kFactor = 0.12, kSetFactor = 0.3, kEntry = 0.15, kAtom = 6.0, kMember = 1.6,
+                     kVisit = 20.0, kRow = 500.0;
     Cost cost{std::numeric_limits<double>::infinity(), kRow + kVisit * pairs_.cost(perturbed)};
     if (!plan_) return cost;
     const auto& p = plan_view_;
@@ -173,8 +184,9 @@ Cost Engine::cost(const uint8_t* perturbed) const {
         for (auto i = p.component_feature_begin[c]; i < p.component_feature_begin[c + 1]; ++i)
             inside = inside && perturbed[p.component_feature[i]];
         const double n = p.component_term_begin[c + 1] - p.component_term_begin[c];
-        const double per_term = p.component_size[c] == 1 ? 1.0 : 1.0 + n;
-        if (inside) cost.terms += kFactor * p.component_size[c] * n * per_term;
+        const double per_term = p.component_size[c] == 1 && !p.component_has_sets[c] ? 1.0 : 1.0 + n;
+        const double factor = p.component_has_sets[c] ? kSetFactor : kFactor;
+        if (inside) cost.terms += factor * p.component_size[c] * n * per_term;
     }
     return cost;
 }

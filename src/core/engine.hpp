@@ -24,11 +24,12 @@ enum class Purpose { tables, gap, nested, ranking };
 // What is asked of every row. All arrays are row-major and outlive the call.
 struct Request {
     std::int64_t n_rows;
-    const double* x;            // (n_rows, n_features) cast as the model casts them; NaN is missing
+    const double* x;            // (n_rows, n_features) cast as the model casts them, or cells; NaN is missing
     const Law* law;             // (n_features)
     const double* parameter;    // (n_features) scale or half-width
-    const double* table_below;  // (n_rows, n_atoms) for features with Law::table, else null
+    const double* table_below;  // (n_rows, thresholds) for features with Law::table, else null
     const double* table_above;
+    const CategoryNoise* categories;  // null if all features are numeric
     int n_threads;
     std::function<bool(std::int64_t)> poll;  // told the rows done; false stops
 };
@@ -60,12 +61,15 @@ public:
                     std::vector<std::int32_t> feature, std::vector<double> threshold,
                     std::vector<std::int32_t> left, std::vector<std::int32_t> right,
                     std::vector<std::uint8_t> default_left, std::vector<double> value,
+                    std::vector<std::int32_t> category_set, const LevelSets& sets,
                     const std::atomic<bool>& stop);
     Engine(const Engine&) = delete;
     Engine& operator=(const Engine&) = delete;
 
     const EnsembleView& ensemble() const { return view_; }
     const Atoms& atoms() const { return atoms_; }
+    const Cells& cells() const { return cells_; }
+    const SetAtoms& set_atoms() const { return set_atoms_; }
     bool has_plan() const { return plan_ != nullptr; }
 
     // Estimated from counts alone; `perturbed` is one subset, (n_features).
@@ -91,11 +95,13 @@ private:
     bool each_row(const Request& r, Strategy s, PerRow<std::uint8_t> subset, RowKernel by_terms,
                   ByPairs by_pairs, double* out) const;
 
-    std::vector<std::int32_t> root_, feature_, left_, right_;
+    std::vector<std::int32_t> root_, feature_, left_, right_, category_set_;
     std::vector<double> threshold_, value_;
     std::vector<std::uint8_t> default_left_;
+    Cells cells_;
     EnsembleView view_;
     Atoms atoms_;
+    SetAtoms set_atoms_;
     Pairs pairs_;
     std::unique_ptr<Plan> plan_;  // absent where it would not fit
     PlanView plan_view_{};        // with atoms only where there is no plan

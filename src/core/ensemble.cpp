@@ -28,8 +28,10 @@ Atoms::Atoms(const EnsembleView& e) : of_node(e.feature.size(), -1) {
         const auto node = stack.back();
         stack.pop_back();
         if (e.feature[node] == kLeaf) continue;
-        splits.push_back(node);
-        thresholds[e.feature[node]].push_back(e.threshold[node] + 0.0);  // -0.0 and 0.0 are one atom
+        if (e.category_set[node] == kNumeric) {
+            splits.push_back(node);
+            thresholds[e.feature[node]].push_back(e.threshold[node] + 0.0);  // -0.0 and 0.0 are one atom
+        }
         stack.push_back(e.left[node]);
         stack.push_back(e.right[node]);
     }

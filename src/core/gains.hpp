@@ -4,7 +4,8 @@
 // gain of that feature. H has E[tau tau'] in the slot of the feature outside, which is min(F, F') on one
 // side of x, min(S, S') on the other, and 0 across; the other slots have min(F, F') min(S, S'). Both are
 //     min(a, a') min(b, b') + min(c, c'),   (a, b, c) = (F, S, 0) inside, (e+, 1, e-) outside,
-// so lanes in different states share one formula.
+// so lanes in different states share one formula. Of categories, see set_factor: (x is out, x is in, e)
+// inside, and 0 instead of e outside.
 #pragma once
 
 #include "nested.hpp"
@@ -79,7 +80,21 @@ PREDGAP_INLINE Lanes square_product(const PlanView& p, Block& b, std::int32_t c)
     return sum;
 }
 
+Lanes mixed_product(const PlanView& p, Block& b, std::int32_t c) {
+    Lanes* product = lanes(b.product) + p.component_term_begin[c];
+    const auto third = [&](std::int32_t a) { return lanes(b.pair_other)[a]; };
+    Lanes sum = splat(0.0);
+    each_pair(p, b, c, b.pair_below, b.pair_above, third,
+              [&](std::int32_t s, std::int32_t t, const Lanes& w_s, const Lanes& w_t, const Lanes& k) {
+                  product[t] = s ? product[t] + w_s * k : w_s * k;
+                  if (s < t) product[s] += w_t * k;
+                  sum += w_s * w_t * (s < t ? k + k : k);
+              });
+    return sum;
+}
+
 Lanes component_product(const PlanView& p, Block& b, std::int32_t c) {
+    if (p.component_has_sets[c]) return mixed_product(p, b, c);
     switch (p.component_size[c]) {
         case 1: return sweep_product(p, b, c);
         case 2: return square_product<2>(p, b, c);

@@ -10,18 +10,22 @@
 
 namespace predgap {
 
-enum class Law : std::uint8_t { still, normal, uniform, table };
+enum class Law : std::uint8_t { still, normal, uniform, table, category };
 
 // All that a model fixes, once: boxes, terms and components. See docs/development.md for the layout.
 struct PlanView {
-    std::int32_t n_features, n_atoms, n_literals, n_boxes, n_trees, n_components, n_terms;
+    std::int32_t n_features, n_atoms, n_thresholds, n_literals, n_boxes, n_trees, n_components, n_terms;
     std::int32_t widest_box;      // most literals in one box
     std::int64_t widest_scratch;  // lanes that the largest component gathers
 
-    const std::int32_t* atom_begin;  // (n_features + 1)
-    const double* atom_threshold;    // (n_atoms)
+    // Atoms are events: x < threshold, and after those, x in a set of categories.
+    const std::int32_t* atom_begin;      // (n_features + 1) thresholds of each feature
+    const double* atom_threshold;        // (n_thresholds)
+    const std::int32_t* set_atom_begin;  // (n_features + 1) sets of each feature
+    const std::int64_t* set_word_begin;  // (sets) of the bits of each set's cells
+    const std::uint64_t* set_word;
 
-    // A literal is a box's test on one feature: lo <= x < hi, or missing.
+    // A literal is a box's test on one feature: the event of lo does not hold, that of hi does; or missing.
     const std::int32_t* literal_feature;  // (n_literals)
     const std::int32_t* literal_lo;       // (n_literals) atom, -1 for none
     const std::int32_t* literal_hi;       // (n_literals) atom, -1 for none
@@ -50,6 +54,7 @@ struct PlanView {
     const std::int32_t* component_feature;        // ascending
     const std::int32_t* component_parent;         // beside component_feature: without it; -1 for none
     const std::uint8_t* component_has_children;   // (n_components)
+    const std::uint8_t* component_has_sets;       // (n_components) is one of its atoms a set?
     const std::int32_t* component_term_begin;     // (n_components + 1)
     const std::int64_t* component_slot_begin;     // (n_components) of the two arrays below
     const std::int32_t* term_atom;                // per term, per slot
@@ -59,6 +64,13 @@ struct PlanView {
     const std::int32_t* use_slot;
 };
 
+// The noise of the categorical features; see cells.hpp.
+struct SetTables {
+    const double *inside, *outside;  // (sets)
+    const double* joint;             // 4 per pair of sets of a feature
+    const std::int64_t* begin;       // (n_features) of its pairs
+};
+
 // One block's arrays, owned by the caller and reused from block to block.
 struct Block {
     const std::atomic<bool>* stop;  // checked between pieces of work
@@ -66,9 +78,11 @@ struct Block {
     double* x;        // (n_features)
     LaneBits* moves;  // (n_features) lanes where the feature is a finite number and the noise moves it
     LaneBits* gone;   // (n_features) lanes where it is missing
-    double* below;    // (n_atoms) F = P(x' < c); 0 where the feature does not move
-    double* above;    // (n_atoms) S = P(x' >= c)
+    double* below;    // (n_atoms) F = P(x' < c); 0 where the feature does not move. Of a set: is x out of it?
+    double* above;    // (n_atoms) S = P(x' >= c). Of a set: is x in it?
     double* shift;    // (n_atoms) e = E tau_c
+    double* member;   // (sets) is x in it, whether it moves or not?
+    SetTables sets;
 
     double* inside;           // (n_literals) 1 or 0
     LaneBits* inside_bits;    // (n_literals)

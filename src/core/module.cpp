@@ -45,18 +45,20 @@ void require(bool condition, const char* what) {
     if (!condition) throw std::invalid_argument(what);
 }
 
-// The noise of every feature, and, for laws that only Python can evaluate, its tails at every atom.
+// The noise of every feature; of categorical ones, the mass that arrives in each cell; and, for laws that
+// only Python can evaluate, its tails at every atom.
 struct NoiseTables {
     std::vector<Law> law;
     std::vector<double> parameter;
     std::optional<Array<double, 2>> below, above;
+    const CategoryNoise* categories;  // outlives this
 
     NoiseTables(const Array<std::uint8_t, 1>& kinds, const Array<double, 1>& parameters,
-                std::optional<Array<double, 2>> b, std::optional<Array<double, 2>> a)
-        : parameter(copy<double>(parameters)), below(std::move(b)), above(std::move(a)) {
+                std::optional<Array<double, 2>> b, std::optional<Array<double, 2>> a, const CategoryNoise* c)
+        : parameter(copy<double>(parameters)), below(std::move(b)), above(std::move(a)), categories(c) {
         require(kinds.size() == parameters.size(), "one law and one parameter per feature");
         for (std::size_t i = 0; i < kinds.size(); ++i) {
-            require(kinds(i) <= 3, "unknown law");
+            require(kinds(i) <= 4, "unknown law");
             law.push_back(static_cast<Law>(kinds(i)));
             require(law.back() != Law::table || (below && above), "a table law needs its tables");
         }
@@ -75,6 +77,26 @@ std::function<bool(std::int64_t)> make_poll(const nb::object& progress) {
     };
 }
 
+// Categorical features hold cells, and move by category laws.
+void require_cells(const Engine& e, const Array<double, 2>& x, const NoiseTables& noise) {
+    const auto& cells = e.cells();
+    for (std::int32_t q = 0; q < cells.n_features(); ++q) {
+        if (!cells.categorical(q)) {
+            require(noise.law[q] != Law::category, "a law of categories for a numeric feature");
+            continue;
+        }
+        require(noise.law[q] == Law::category || noise.law[q] == Law::still,
+                "a law of numbers for categories");
+        require(noise.categories != nullptr, "categories need their masses");
+        for (std::size_t r = 0; r < x.shape(0); ++r)
+            require(std::isnan(x(r, q)) || (x(r, q) >= 0 && x(r, q) < cells.count(q)), "a cell out of range");
+    }
+    if (noise.categories)
+        require(noise.categories->mass.size() == static_cast<std::size_t>(cells.begin.back()) &&
+                    noise.categories->inside.size() == static_cast<std::size_t>(e.set_atoms().size()),
+                "masses of another model");
+}
+
 Request make_request(const Engine& e, const Array<double, 2>& x, const NoiseTables& noise, int n_threads,
                      const nb::object& progress) {
     const auto n = x.shape(0), d = static_cast<std::size_t>(e.ensemble().n_features);
@@ -82,13 +104,15 @@ Request make_request(const Engine& e, const Array<double, 2>& x, const NoiseTabl
     for (const auto& table : {noise.below, noise.above})
         require(
             !table || (table->shape(0) == n && table->shape(1) == static_cast<std::size_t>(e.atoms().size())),
-            "tables must be (n_rows, n_atoms)");
+            "tables must be (n_rows, n_thresholds)");
+    require_cells(e, x, noise);
     return {.n_rows = static_cast<std::int64_t>(n),
             .x = x.data(),
             .law = noise.law.data(),
             .parameter = noise.parameter.data(),
             .table_below = noise.below ? noise.below->data() : nullptr,
             .table_above = noise.above ? noise.above->data() : nullptr,
+            .categories = noise.categories,
             .n_threads = n_threads,
             .poll = make_poll(progress)};
 }
@@ -204,6 +228,7 @@ NewArray<double, 1> algorithm1(const Engine& e, const Array<double, 2>& x, const
     const auto subsets = per_row(e, subset, x.shape(0));
     for (std::size_t i = 0; i < x.size(); ++i) require(std::isfinite(x.data()[i]), "rows must be finite");
     require(depth(e.ensemble()) < 1000, "the trees are too deep");  // it recurses
+    require(e.cells().begin.back() == 0, "all features must be numeric");
     auto out = make_array<double, 1>({x.shape(0)});
     const nb::gil_scoped_release released;
     for (std::size_t r = 0; r < x.shape(0); ++r)
@@ -232,15 +257,39 @@ std::pair<double, double> cost(const Engine& e, const Array<std::uint8_t, 1>& su
     return {c.terms, c.pairs};
 }
 
+void require_sets(const LevelSets& sets, const Array<std::int32_t, 1>& category_set) {
+    const auto n_sets = sets.set_feature.size();
+    require(sets.set_begin.size() == n_sets + 1 && sets.set_begin.front() == 0 &&
+                sets.set_begin.back() == static_cast<std::int32_t>(sets.set_level.size()),
+            "sets must begin at 0 and end at the levels");
+    for (std::size_t s = 0; s < n_sets; ++s) {
+        const auto q = sets.set_feature[s];
+        require(q >= 0 && q < static_cast<std::int32_t>(sets.n_levels.size()), "a set of no feature");
+        require(sets.set_begin[s] <= sets.set_begin[s + 1], "sets must ascend");
+        for (auto i = sets.set_begin[s]; i < sets.set_begin[s + 1]; ++i)
+            require(sets.set_level[i] >= 0 && sets.set_level[i] < sets.n_levels[q], "a level out of range");
+    }
+    for (std::size_t i = 0; i < category_set.size(); ++i)
+        require(category_set(i) >= kNumeric && category_set(i) < static_cast<std::int32_t>(n_sets),
+                "a set out of range");
+}
+
 void make_engine(Engine* self, std::int32_t n_features, const Array<std::int32_t, 1>& root,
                  const Array<std::int32_t, 1>& feature, const Array<double, 1>& threshold,
                  const Array<std::int32_t, 1>& left, const Array<std::int32_t, 1>& right,
-                 const Array<std::uint8_t, 1>& default_left, const Array<double, 1>& value) {
+                 const Array<std::uint8_t, 1>& default_left, const Array<double, 1>& value,
+                 const Array<std::int32_t, 1>& category_set, const Array<std::int32_t, 1>& n_levels,
+                 const Array<std::int32_t, 1>& set_feature, const Array<std::int32_t, 1>& set_begin,
+                 const Array<std::int32_t, 1>& set_level) {
+    const LevelSets sets{copy<std::int32_t>(n_levels), copy<std::int32_t>(set_feature),
+                         copy<std::int32_t>(set_begin), copy<std::int32_t>(set_level)};
+    require_sets(sets, category_set);
     const auto build = [&](int, std::int64_t, const std::atomic<bool>& stop) {
         try {
             new (self) Engine(n_features, copy<std::int32_t>(root), copy<std::int32_t>(feature),
                               copy<double>(threshold), copy<std::int32_t>(left), copy<std::int32_t>(right),
-                              copy<std::uint8_t>(default_left), copy<double>(value), stop);
+                              copy<std::uint8_t>(default_left), copy<double>(value),
+                              copy<std::int32_t>(category_set), sets, stop);
         } catch (const Stopped&) {  // the interruption's own exception is set
         }
     };
@@ -248,16 +297,22 @@ void make_engine(Engine* self, std::int32_t n_features, const Array<std::int32_t
     run_released([&] { return run_pieces(1, 1, [] { return 0; }, build, make_poll(no_progress)); });
 }
 
-NewArray<double, 1> thresholds(const Engine& e) {
-    auto out = make_array<double, 1>({e.atoms().threshold.size()});
-    std::copy(e.atoms().threshold.begin(), e.atoms().threshold.end(), out.data());
+// Copies a vector of the engine's.
+template <class T>
+NewArray<T, 1> array_of(const std::vector<T>& values) {
+    auto out = make_array<T, 1>({values.size()});
+    std::copy(values.begin(), values.end(), out.data());
     return out;
 }
 
-NewArray<std::int32_t, 1> threshold_begin(const Engine& e) {
-    auto out = make_array<std::int32_t, 1>({e.atoms().begin.size()});
-    std::copy(e.atoms().begin.begin(), e.atoms().begin.end(), out.data());
-    return out;
+NewArray<double, 1> thresholds(const Engine& e) { return array_of(e.atoms().threshold); }
+NewArray<std::int32_t, 1> threshold_begin(const Engine& e) { return array_of(e.atoms().begin); }
+NewArray<std::int32_t, 1> cell_begin(const Engine& e) { return array_of(e.cells().begin); }
+NewArray<std::int32_t, 1> cell_of_level(const Engine& e) { return array_of(e.cells().of_level); }
+
+void make_category_noise(CategoryNoise* self, const Engine& e, const Array<double, 1>& mass) {
+    require(mass.size() == static_cast<std::size_t>(e.cells().begin.back()), "one mass per cell");
+    new (self) CategoryNoise(e.cells(), e.set_atoms(), copy<double>(mass));
 }
 
 }  // namespace
@@ -269,15 +324,20 @@ NB_MODULE(_core, m) {
     m.doc() = "Kernels of predgap. Private: arguments are checked by predgap.Explainer.";
     m.def("instruction_set", [] { return kernels().name; });
     m.def("normal_tails", &normal_tails, "z"_a);
+    nb::class_<CategoryNoise>(m, "CategoryNoise").def("__init__", &make_category_noise, "engine"_a, "mass"_a);
     nb::class_<NoiseTables>(m, "NoiseTables")
         .def(nb::init<const Array<std::uint8_t, 1>&, const Array<double, 1>&, std::optional<Array<double, 2>>,
-                      std::optional<Array<double, 2>>>(),
-             "kinds"_a, "parameters"_a, "below"_a.none(), "above"_a.none());
+                      std::optional<Array<double, 2>>, const CategoryNoise*>(),
+             "kinds"_a, "parameters"_a, "below"_a.none(), "above"_a.none(), "categories"_a.none(),
+             nb::keep_alive<1, 6>());
     nb::class_<Engine>(m, "Engine")
         .def("__init__", &make_engine, "n_features"_a, "root"_a, "feature"_a, "threshold"_a, "left"_a,
-             "right"_a, "default_left"_a, "value"_a)
+             "right"_a, "default_left"_a, "value"_a, "category_set"_a, "n_levels"_a, "set_feature"_a,
+             "set_begin"_a, "set_level"_a)
         .def_prop_ro("thresholds", &thresholds, nb::rv_policy::move)
         .def_prop_ro("threshold_begin", &threshold_begin, nb::rv_policy::move)
+        .def_prop_ro("cell_begin", &cell_begin, nb::rv_policy::move)
+        .def_prop_ro("cell_of_level", &cell_of_level, nb::rv_policy::move)
         .def_prop_ro("has_terms", &Engine::has_plan)
         .def("cost", &cost, "subset"_a)
         .def("gap", &gap, "x"_a, "noise"_a, "subset"_a, "strategy"_a, "n_threads"_a, "progress"_a.none())

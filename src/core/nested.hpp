@@ -15,7 +15,12 @@ void begin_nested(const PlanView& p, Block& b) {
         lanes(b.form)[c] = lanes(b.piece)[c] = splat(0.0);
     }
     const Lanes zero = splat(0.0);
-    for (std::int32_t a = 0; a < p.n_atoms; ++a) {
+    for (std::int32_t a = p.n_thresholds; a < p.n_atoms; ++a) {
+        lanes(b.pair_below)[a] = lanes(b.below)[a];
+        lanes(b.pair_above)[a] = lanes(b.above)[a];
+        lanes(b.pair_other)[a] = zero;
+    }
+    for (std::int32_t a = 0; a < p.n_thresholds; ++a) {
         const Lanes e = lanes(b.shift)[a];
         lanes(b.pair_below)[a] = max(e, zero);
         lanes(b.pair_above)[a] = splat(1.0);
@@ -41,6 +46,8 @@ void take(const PlanView& p, Block& b) {
             lanes(b.pair_above)[a] = select(mask, lanes(b.above)[a], lanes(b.pair_above)[a]);
             lanes(b.pair_other)[a] = select(mask, zero, lanes(b.pair_other)[a]);
         }
+        for (auto a = p.set_atom_begin[q]; a < p.set_atom_begin[q + 1]; ++a)
+            lanes(b.pair_other)[a] = select(mask, lanes(b.shift)[a], lanes(b.pair_other)[a]);
         b.chosen[q] |= fresh;
     }
 }

@@ -11,12 +11,11 @@ using std::int32_t;
 using std::int64_t;
 
 bool Pairs::goes_left(int32_t node, const RowTables& row) const {
-    const double x = row.value(e_.feature[node]);
-    return std::isnan(x) ? e_.default_left[node] != 0 : x < e_.threshold[node];
+    return e_.goes_left(node, row.value(e_.feature[node]));
 }
 
 // P(lo <= x' < hi), from tails on their own side of x: a difference of two numbers near 1 has no digits.
-double Pairs::mass(const Scratch& s, const RowTables& row, int32_t q, int32_t lo, int32_t hi) const {
+double Pairs::mass(const Scratch& s, const RowTables& row, int32_t q, int64_t lo, int64_t hi) const {
     const auto above = s.first_above[q];
     double m;
     if (hi >= 0 && hi < above)
@@ -28,20 +27,85 @@ double Pairs::mass(const Scratch& s, const RowTables& row, int32_t q, int32_t lo
     return std::max(m, 0.0);
 }
 
+// P(x' in the cells): what arrives there, or, where x is in one of them, all but what arrives elsewhere.
+double Pairs::mass(const RowTables& row, int32_t q, const std::uint64_t* cells) const {
+    const auto& c = *e_.cells;
+    const double* arriving = row.cell_mass + c.begin[q];
+    const bool stays = holds(cells, static_cast<int32_t>(row.value(q)));
+    double sum = 0.0;
+    for (int32_t cell = 0; cell < c.count(q); ++cell)
+        if (holds(cells, cell) != stays) sum += arriving[cell];
+    return stays ? std::max(1.0 - sum, 0.0) : sum;
+}
+
+// How likely x' gets as far as the current interval.
+double Pairs::reach(const Scratch& s, const RowTables& row, int32_t q) const {
+    if (e_.cells->categorical(q)) {
+        const bool stays = s.lo[q] < 0 || holds(s.sets.data() + s.lo[q], static_cast<int32_t>(row.value(q)));
+        return stays ? 1.0 : s.mass[q];
+    }
+    double reach = 1.0;
+    if (s.lo[q] >= s.first_above[q]) reach *= row.S(s.lo[q]);
+    if (s.hi[q] >= 0 && s.hi[q] < s.first_above[q]) reach *= row.F(s.hi[q]);
+    return reach;
+}
+
+// At a perturbed split: the only child that can be reached, or kLeaf with both on the stack.
+int32_t Pairs::branch(Scratch& s, const RowTables& row, int32_t node, double probability) const {
+    if (e_.category_set[node] != kNumeric) return branch_on_set(s, row, node, probability);
+    const auto q = e_.feature[node], atom = atoms_.of_node[node];
+    if (atom <= s.lo[q]) return e_.right[node];
+    if (s.hi[q] >= 0 && atom >= s.hi[q]) return e_.left[node];
+    const double left = mass(s, row, q, s.lo[q], atom), right = mass(s, row, q, atom, s.hi[q]);
+    const double share = probability / s.mass[q];
+    const auto end = s.sets.size();
+    if (right > 0) s.stack.push_back({e_.right[node], q, atom, s.hi[q], right, share * right, end, false});
+    if (left > 0) s.stack.push_back({e_.left[node], q, s.lo[q], atom, left, share * left, end, false});
+    return kLeaf;
+}
+
+int32_t Pairs::branch_on_set(Scratch& s, const RowTables& row, int32_t node, double probability) const {
+    const auto q = e_.feature[node];
+    const auto n_words = e_.cells->n_words(q);
+    const auto* set = e_.cells->set(e_.category_set[node]);
+    const auto left = s.sets.size(), right = left + n_words, end = right + n_words;
+    s.sets.resize(end);
+    std::uint64_t any_left = 0, any_right = 0;
+    for (std::size_t w = 0; w < n_words; ++w) {
+        const auto n_rest = e_.cells->count(q) - static_cast<int32_t>(w) * 64;
+        const auto full = n_rest < 64 ? (std::uint64_t{1} << n_rest) - 1 : ~std::uint64_t{0};
+        const auto here = s.lo[q] < 0 ? full : s.sets[static_cast<std::size_t>(s.lo[q]) + w];
+        any_left |= s.sets[left + w] = here & set[w];
+        any_right |= s.sets[right + w] = here & ~set[w];
+    }
+    if (!any_left || !any_right) {
+        s.sets.resize(left);
+        return any_left ? e_.left[node] : e_.right[node];
+    }
+    const double share = probability / s.mass[q];
+    for (const bool to_left : {false, true}) {
+        const auto begin = to_left ? left : right;
+        const double m = mass(row, q, s.sets.data() + begin);
+        const auto child = to_left ? e_.left[node] : e_.right[node];
+        if (m > 0) s.stack.push_back({child, q, static_cast<int64_t>(begin), -1, m, share * m, end, false});
+    }
+    return kLeaf;
+}
+
 // Visits the leaves under root that can be reached inside the current intervals: x decides at unperturbed
 // splits, every branch with positive mass is taken at perturbed ones.
 template <class Visit>
 void Pairs::walk(Scratch& s, const RowTables& row, const std::uint8_t* perturbed, int32_t root,
                  double probability, Visit visit) const {
     s.stack.clear();
-    s.stack.push_back({root, kLeaf, -1, -1, 1.0, probability, false});
+    s.stack.push_back({root, kLeaf, -1, -1, 1.0, probability, s.sets_base, false});
     while (!s.stack.empty()) {
         const auto step = s.stack.back();
         s.stack.pop_back();
         if (step.feature != kLeaf) {
             const auto q = step.feature;
             if (!step.undo) {
-                s.stack.push_back({0, q, s.lo[q], s.hi[q], s.mass[q], 0.0, true});
+                s.stack.push_back({0, q, s.lo[q], s.hi[q], s.mass[q], 0.0, 0, true});
                 if (s.depth[q]++ == 0) s.used.push_back(q);
             } else if (--s.depth[q] == 0) {
                 s.used.pop_back();
@@ -51,25 +115,15 @@ void Pairs::walk(Scratch& s, const RowTables& row, const std::uint8_t* perturbed
             s.mass[q] = step.mass;
             if (step.undo) continue;
         }
+        s.sets.resize(step.sets_end);
         auto node = step.node;
-        while (e_.feature[node] != kLeaf) {
-            const auto q = e_.feature[node], atom = atoms_.of_node[node];
-            if (!perturbed[q]) {
+        while (node != kLeaf && e_.feature[node] != kLeaf) {
+            if (perturbed[e_.feature[node]])
+                node = branch(s, row, node, step.probability);
+            else
                 node = goes_left(node, row) ? e_.left[node] : e_.right[node];
-            } else if (atom <= s.lo[q]) {
-                node = e_.right[node];
-            } else if (s.hi[q] >= 0 && atom >= s.hi[q]) {
-                node = e_.left[node];
-            } else {
-                const double left = mass(s, row, q, s.lo[q], atom), right = mass(s, row, q, atom, s.hi[q]);
-                const double share = step.probability / s.mass[q];
-                if (right > 0)
-                    s.stack.push_back({e_.right[node], q, atom, s.hi[q], right, share * right, false});
-                if (left > 0) s.stack.push_back({e_.left[node], q, s.lo[q], atom, left, share * left, false});
-                break;
-            }
         }
-        if (e_.feature[node] == kLeaf) visit(node, step.probability);
+        if (node != kLeaf) visit(node, step.probability);
     }
 }
 
@@ -81,6 +135,9 @@ void Pairs::start(Scratch& s, const RowTables& row, const std::uint8_t* perturbe
     s.depth.assign(d, 0);
     s.first_above.resize(d);
     s.used.clear();
+    s.sets.clear();
+    s.kept.clear();
+    s.sets_base = 0;
     for (int32_t q = 0; q < e_.n_features; ++q) {
         if (!perturbed[q]) continue;
         const auto first = atoms_.threshold.begin() + atoms_.begin[q];
@@ -110,18 +167,25 @@ void Pairs::collect(Scratch& s, const RowTables& row, const std::uint8_t* pertur
             for (const auto q : s.used) s.touched[tree * words() + q / 64] |= std::uint64_t{1} << (q % 64);
             if (residual == 0.0) return;
             s.mean[tree] += residual * probability;
-            double reach = 1.0;  // tails from x to the box
-            for (const auto q : s.used) {
-                if (s.lo[q] >= s.first_above[q]) reach *= row.S(s.lo[q]);
-                if (s.hi[q] >= 0 && s.hi[q] < s.first_above[q]) reach *= row.F(s.hi[q]);
-            }
-            s.error_scale += residual * residual * reach;
+            double from_x = 1.0;  // tails from x to the box
+            for (const auto q : s.used) from_x *= reach(s, row, q);
+            s.error_scale += residual * residual * from_x;
             const auto begin = static_cast<int64_t>(s.interval.size());
-            for (const auto q : s.used) s.interval.push_back({q, s.lo[q], s.hi[q], s.mass[q]});
+            for (const auto q : s.used) s.interval.push_back({q, keep(s, q), s.hi[q], s.mass[q]});
             s.leaf.push_back({residual, probability, begin, static_cast<int64_t>(s.interval.size())});
         });
         s.tree_leaf_begin.push_back(static_cast<int64_t>(s.leaf.size()));
     }
+    s.sets.swap(s.kept);
+    s.sets_base = s.sets.size();
+}
+
+// The current lower end of a feature; its cells, if it is categorical, are put where they stay.
+int64_t Pairs::keep(Scratch& s, int32_t q) const {
+    if (s.lo[q] < 0 || !e_.cells->categorical(q)) return s.lo[q];
+    const auto* cells = s.sets.data() + s.lo[q];
+    s.kept.insert(s.kept.end(), cells, cells + e_.cells->n_words(q));
+    return static_cast<int64_t>(s.kept.size() - e_.cells->n_words(q));
 }
 
 double Pairs::mean_change(Scratch& s, const RowTables& row, const std::uint8_t* perturbed) const {
@@ -173,7 +237,7 @@ Pairs::Result Pairs::gap(Scratch& s, const RowTables& row, const std::uint8_t* p
     return sum;
 }
 
-Pairs::Reach Pairs::reach(int32_t root, const std::uint8_t* perturbed) const {
+Pairs::Reach Pairs::reachable(int32_t root, const std::uint8_t* perturbed) const {
     // Post-order without recursion: a path may be as long as the tree has nodes.
     std::vector<std::pair<int32_t, bool>> stack{{root, false}};
     std::vector<Reach> result;
@@ -197,16 +261,22 @@ Pairs::Reach Pairs::reach(int32_t root, const std::uint8_t* perturbed) const {
     return result.back();
 }
 
+double Pairs::bytes_per_interval() const {
+    std::size_t most_words = 0;
+    for (int32_t q = 0; q < e_.n_features; ++q) most_words = std::max(most_words, e_.cells->n_words(q));
+    return static_cast<double>(sizeof(Scratch::Interval) + most_words * sizeof(std::uint64_t));
+}
+
 double Pairs::cost(const std::uint8_t* perturbed) const {
     const double n_perturbed = std::accumulate(perturbed, perturbed + e_.n_features, 0.0);
     double leaves = 0.0, squares = 0.0, intervals = 0.0;
     for (const auto root : e_.root) {
-        const auto own = reach(root, perturbed);
+        const auto own = reachable(root, perturbed);
         leaves += own.leaves;
         squares += own.leaves * own.leaves;
         intervals += own.leaves * std::min(own.depth, n_perturbed);
     }
-    if (intervals * kIntervalBytes > kMostBytes) return std::numeric_limits<double>::infinity();
+    if (intervals * bytes_per_interval() > kMostBytes) return std::numeric_limits<double>::infinity();
     return leaves + 0.5 * (leaves * leaves - squares);  // a tree meets the others, and itself leaf by leaf
 }
 

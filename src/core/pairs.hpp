@@ -14,10 +14,11 @@ namespace predgap {
 struct RowTables {
     const double *x, *below, *above;
     std::int64_t stride;
+    const double* cell_mass;  // that arrives in each cell of the categorical features
 
     double value(std::int32_t q) const { return x[q * stride]; }
-    double F(std::int32_t atom) const { return below[atom * stride]; }
-    double S(std::int32_t atom) const { return above[atom * stride]; }
+    double F(std::int64_t atom) const { return below[atom * stride]; }
+    double S(std::int64_t atom) const { return above[atom * stride]; }
 };
 
 class Pairs {
@@ -37,12 +38,17 @@ public:
     private:
         friend class Pairs;
         struct Step {
-            std::int32_t node, feature, lo, hi;
+            std::int32_t node, feature;
+            std::int64_t lo, hi;
             double mass, probability;
+            std::size_t sets_end;  // size of `sets` as the step needs it
             bool undo;
         };
+        // Where the box lets a feature be: between two atoms, or, if it is categorical, in the cells that
+        // begin at lo in `sets`; -1 for no limit.
         struct Interval {
-            std::int32_t feature, lo, hi;
+            std::int32_t feature;
+            std::int64_t lo, hi;
             double mass;
         };
         struct Leaf {
@@ -50,7 +56,11 @@ public:
             std::int64_t interval_begin, interval_end;
         };
         std::vector<Step> stack;
-        std::vector<std::int32_t> lo, hi, first_above, depth, used;
+        std::vector<std::int64_t> lo, hi;
+        std::vector<std::int32_t> first_above, depth, used;
+        Bits sets;              // cells: of the leaves' boxes, then of the walk
+        Bits kept;              // those of the leaves that are being collected
+        std::size_t sets_base;  // where the walk's begin
         std::vector<double> mass, base;
         std::vector<Leaf> leaf;
         std::vector<Interval> interval;
@@ -77,13 +87,19 @@ private:
     struct Reach {
         double leaves, depth;  // at the worst row; depth counts perturbed splits
     };
-    Reach reach(std::int32_t root, const std::uint8_t* perturbed) const;
-    double mass(const Scratch& s, const RowTables& row, std::int32_t q, std::int32_t lo,
-                std::int32_t hi) const;
+    Reach reachable(std::int32_t root, const std::uint8_t* perturbed) const;
+    double mass(const Scratch& s, const RowTables& row, std::int32_t q, std::int64_t lo,
+                std::int64_t hi) const;
+    double mass(const RowTables& row, std::int32_t q, const std::uint64_t* cells) const;
+    std::int32_t branch(Scratch& s, const RowTables& row, std::int32_t node, double probability) const;
+    std::int32_t branch_on_set(Scratch& s, const RowTables& row, std::int32_t node, double probability) const;
+    std::int64_t keep(Scratch& s, std::int32_t q) const;
+    double bytes_per_interval() const;
+    double reach(const Scratch& s, const RowTables& row, std::int32_t q) const;
     bool goes_left(std::int32_t node, const RowTables& row) const;
     std::size_t words() const { return (static_cast<std::size_t>(e_.n_features) + 63) / 64; }
 
-    static constexpr double kMostBytes = 1 << 30, kIntervalBytes = sizeof(Scratch::Interval);
+    static constexpr double kMostBytes = 1 << 30;
 
     const EnsembleView& e_;
     const Atoms& atoms_;

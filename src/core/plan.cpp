@@ -21,9 +21,10 @@ int32_t index_of(std::size_t n) { return static_cast<int32_t>(n); }
 // Walks one tree and keeps the box of the path; features change back as the walk leaves a node.
 class BoxWalk {
 public:
-    BoxWalk(const EnsembleView& e, const Atoms& atoms)
+    BoxWalk(const EnsembleView& e, const Atoms& atoms, SetAtoms& sets)
         : e_(e),
           atoms_(atoms),
+          sets_(sets),
           lo_(e.n_features, -1),
           hi_(e.n_features, -1),
           missing_(e.n_features, 1),
@@ -32,21 +33,21 @@ public:
     // False as soon as visit(leaf) is.
     template <class Visit>
     bool walk(int32_t root, Visit visit) {
-        std::vector<Step> stack{{root, kLeaf, -1, -1, 1, false}};
+        std::vector<Step> stack{{root, kRoot, false}};
         while (!stack.empty()) {
             Step step = stack.back();
             stack.pop_back();
-            if (step.undo) {
+            if (step.parent == kUndo) {
                 leave(step);
                 continue;
             }
-            if (step.feature != kLeaf) enter(step, stack);
+            if (step.parent != kRoot) enter(step, stack);
             const auto node = step.node;
             if (e_.feature[node] == kLeaf) {
                 if (!visit(node)) return false;
             } else {
-                stack.push_back(child(node, false));
-                stack.push_back(child(node, true));
+                stack.push_back({e_.right[node], node, false});
+                stack.push_back({e_.left[node], node, true});
             }
         }
         return true;
@@ -68,30 +69,29 @@ public:
     }
 
 private:
+    static constexpr int32_t kRoot = -1, kUndo = -2;
+
     struct Step {
-        int32_t node, feature, lo, hi;
-        std::uint8_t missing;
-        bool undo;
+        int32_t node, parent;  // or kRoot; kUndo ends the node's subtree
+        bool left;
+        int32_t feature = -1, lo = -1, hi = -1;  // what to change back
+        std::uint8_t missing = 0;
     };
 
-    Step child(int32_t node, bool left) const {
-        const auto atom = atoms_.of_node[node];
-        const bool missing = (e_.default_left[node] != 0) == left;
-        return {left ? e_.left[node] : e_.right[node],
-                e_.feature[node],
-                left ? -1 : atom,
-                left ? atom : -1,
-                missing,
-                false};
-    }
-
     void enter(const Step& step, std::vector<Step>& stack) {
-        const auto q = step.feature;
-        stack.push_back({step.node, q, lo_[q], hi_[q], missing_[q], true});
+        const auto q = e_.feature[step.parent];
+        stack.push_back({step.node, kUndo, false, q, lo_[q], hi_[q], missing_[q]});
         if (depth_[q]++ == 0) used_.push_back(q);
-        lo_[q] = std::max(lo_[q], step.lo);
-        if (step.hi >= 0) hi_[q] = hi_[q] < 0 ? step.hi : std::min(hi_[q], step.hi);
-        missing_[q] &= step.missing;
+        missing_[q] &= (e_.default_left[step.parent] != 0) == step.left;
+        if (e_.category_set[step.parent] != kNumeric) {
+            const auto ends = sets_.meet(q, {lo_[q], hi_[q]}, e_.category_set[step.parent], step.left);
+            lo_[q] = ends.lo;
+            hi_[q] = ends.hi;
+        } else if (const auto atom = atoms_.of_node[step.parent]; step.left) {
+            hi_[q] = hi_[q] < 0 ? atom : std::min(hi_[q], atom);
+        } else {
+            lo_[q] = std::max(lo_[q], atom);
+        }
     }
 
     void leave(const Step& step) {
@@ -104,6 +104,7 @@ private:
 
     const EnsembleView& e_;
     const Atoms& atoms_;
+    SetAtoms& sets_;
     std::vector<int32_t> lo_, hi_;
     std::vector<std::uint8_t> missing_;
     std::vector<int32_t> depth_, used_;
@@ -111,8 +112,8 @@ private:
 
 }  // namespace
 
-Leaves::Leaves(const EnsembleView& e, const Atoms& atoms, const Stop& stop) {
-    BoxWalk box(e, atoms);
+Leaves::Leaves(const EnsembleView& e, const Atoms& atoms, SetAtoms& sets, const Stop& stop) {
+    BoxWalk box(e, atoms, sets);
     double n_entries = 0, n_groups = 0;
     const auto visit = [&](int32_t tree, int32_t node) {
         const auto begin = static_cast<int64_t>(literal.size());
@@ -129,7 +130,14 @@ Leaves::Leaves(const EnsembleView& e, const Atoms& atoms, const Stop& stop) {
     for (std::size_t tree = 0; tree < e.root.size() && affordable; ++tree) {
         stop.check();
         affordable = box.walk(e.root[tree], [&](int32_t node) { return visit(index_of(tree), node); });
+        affordable = affordable && std::pow(sets.size(), 2) <= kMostSetPairs;
     }
+    if (!affordable) return;
+    const auto number = sets.finish();
+    const auto n_thresholds = atoms.size();
+    for (auto& l : literal)
+        for (auto* end : {&l.lo, &l.hi})
+            if (l.numeric() && *end >= n_thresholds) *end = number[*end - n_thresholds];
 }
 
 // The terms with the same number of atoms, as a trie: a term is a shorter term and one more, later atom.
@@ -171,11 +179,19 @@ int32_t find(const std::vector<uint64_t>& keys, uint64_t key) {
 
 }  // namespace
 
-Plan::Plan(const EnsembleView& e, const Atoms& atoms, const Leaves& leaves, const Stop& stop) {
+Plan::Plan(const EnsembleView& e, const Atoms& atoms, const SetAtoms& sets, const Leaves& leaves,
+           const Stop& stop)
+    : atom_feature_(atoms.feature) {
+    atom_feature_.insert(atom_feature_.end(), sets.feature.begin(), sets.feature.end());
     merge_boxes(leaves, index_of(e.root.size()), stop);
-    multiply_out(atoms, stop);
+    multiply_out(stop);
     list_uses(e.n_features);
-    expose(e, atoms);
+    for (std::size_t c = 0; c < component_size_.size(); ++c) {
+        const auto* atom = term_atom_.data() + component_slot_begin_[c];
+        component_has_sets_.push_back(
+            std::any_of(atom, atom + component_size_[c], [&](int32_t a) { return a >= atoms.size(); }));
+    }
+    expose(e, atoms, sets);
 }
 
 void Plan::merge_boxes(const Leaves& leaves, int32_t n_trees, const Stop& stop) {
@@ -283,7 +299,7 @@ void Plan::each_entry(int size, const Stop& stop, Visit visit) {
     }
 }
 
-void Plan::multiply_out(const Atoms& atoms, const Stop& stop) {
+void Plan::multiply_out(const Stop& stop) {
     lay_out_groups();
     int widest = 0;
     for (std::size_t box = 0; box + 1 < box_literal_begin_.size(); ++box)
@@ -306,7 +322,7 @@ void Plan::multiply_out(const Atoms& atoms, const Stop& stop) {
         levels.push_back(std::move(level));
     }
 
-    number_terms(atoms, levels, stop);
+    number_terms(levels, stop);
     for (std::size_t k = 0; k < levels.size(); ++k)  // from numbers in their level to final numbers
         each_entry(static_cast<int>(k) + 1, stop, [&](int64_t at, int64_t, int32_t, bool, int64_t group) {
             const auto t = entry_[at] >> 1;
@@ -315,7 +331,7 @@ void Plan::multiply_out(const Atoms& atoms, const Stop& stop) {
         });
 }
 
-void Plan::number_terms(const Atoms& atoms, std::vector<Level>& levels, const Stop& stop) {
+void Plan::number_terms(std::vector<Level>& levels, const Stop& stop) {
     int32_t n_components = 0, n_terms = 0;
     component_term_begin_.push_back(0);
     for (std::size_t k = 0; k < levels.size(); ++k) {
@@ -324,7 +340,7 @@ void Plan::number_terms(const Atoms& atoms, std::vector<Level>& levels, const St
         const auto size = index_of(k) + 1;
         const Level* before = k ? &levels[k - 1] : nullptr;
         const auto component_key = [&](int32_t t) {
-            return pack(before ? before->component[level.prefix(t)] : 0, atoms.feature[level.atom(t)]);
+            return pack(before ? before->component[level.prefix(t)] : 0, atom_feature_[level.atom(t)]);
         };
         for (int32_t t = 0; t < n; ++t) level.component_key.push_back(component_key(t));
         sort_unique(level.component_key, stop);
@@ -364,7 +380,7 @@ void Plan::number_terms(const Atoms& atoms, std::vector<Level>& levels, const St
     for (int32_t c = 0; c < n_components; ++c)
         for (int32_t slot = 0; slot < component_size_[c]; ++slot)
             component_feature_[component_feature_begin_[c] + slot] =
-                atoms.feature[term_atom_[component_slot_begin_[c] + slot]];
+                atom_feature_[term_atom_[component_slot_begin_[c] + slot]];
 }
 
 // Writes down each term's atoms, and the terms that lack one of them; those of one atom lead to the empty
@@ -424,7 +440,7 @@ void Plan::list_uses(int32_t n_features) {
         }
 }
 
-void Plan::expose(const EnsembleView& e, const Atoms& atoms) {
+void Plan::expose(const EnsembleView& e, const Atoms& atoms, const SetAtoms& sets) {
     int64_t scratch = 1;
     for (int32_t q = 0; q < e.n_features; ++q)
         scratch = std::max<int64_t>(scratch, 2 * (atoms.begin[q + 1] - atoms.begin[q]));
@@ -436,7 +452,8 @@ void Plan::expose(const EnsembleView& e, const Atoms& atoms) {
     for (std::size_t box = 0; box + 1 < box_literal_begin_.size(); ++box)
         widest = std::max(widest, box_literal_begin_[box + 1] - box_literal_begin_[box]);
     view_ = {.n_features = e.n_features,
-             .n_atoms = atoms.size(),
+             .n_atoms = atoms.size() + sets.size(),
+             .n_thresholds = atoms.size(),
              .n_literals = index_of(literal_feature_.size()),
              .n_boxes = index_of(box_literal_begin_.size()) - 1,
              .n_trees = index_of(e.root.size()),
@@ -446,6 +463,9 @@ void Plan::expose(const EnsembleView& e, const Atoms& atoms) {
              .widest_scratch = scratch,
              .atom_begin = atoms.begin.data(),
              .atom_threshold = atoms.threshold.data(),
+             .set_atom_begin = sets.begin.data(),
+             .set_word_begin = sets.word_begin.data(),
+             .set_word = sets.words.data(),
              .literal_feature = literal_feature_.data(),
              .literal_lo = literal_lo_.data(),
              .literal_hi = literal_hi_.data(),
@@ -468,6 +488,7 @@ void Plan::expose(const EnsembleView& e, const Atoms& atoms) {
              .component_feature = component_feature_.data(),
              .component_parent = component_parent_.data(),
              .component_has_children = component_has_children_.data(),
+             .component_has_sets = component_has_sets_.data(),
              .component_term_begin = component_term_begin_.data(),
              .component_slot_begin = component_slot_begin_.data(),
              .term_atom = term_atom_.data(),

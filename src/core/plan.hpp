@@ -26,7 +26,8 @@ private:
     const std::atomic<bool>& flag_;
 };
 
-// One leaf's test on one feature: lo <= x < hi (atoms, -1 for none), or missing.
+// One leaf's test on one feature: the event of atom lo does not hold, that of hi does (-1 for none), or x is
+// missing. On a numeric feature that is lo <= x < hi.
 struct Literal {
     std::int32_t feature, lo, hi;
     bool missing;
@@ -52,13 +53,15 @@ struct Leaves {
     static constexpr double kMostEntries = 2.4e7;  // signed terms that multiplying out all boxes gives
     static constexpr double kMostGroups = 2.4e7;   // masks of literals, over all boxes
     static constexpr std::ptrdiff_t kWidest = 14;  // literals in one box
+    static constexpr double kMostSetPairs = 4e6;   // pairs of sets of one feature
 
-    Leaves(const EnsembleView& e, const Atoms& atoms, const Stop& stop);
+    Leaves(const EnsembleView& e, const Atoms& atoms, SetAtoms& sets, const Stop& stop);
 };
 
 class Plan {
 public:
-    Plan(const EnsembleView& e, const Atoms& atoms, const Leaves& leaves, const Stop& stop);
+    Plan(const EnsembleView& e, const Atoms& atoms, const SetAtoms& sets, const Leaves& leaves,
+         const Stop& stop);
     Plan(const Plan&) = delete;
     Plan& operator=(const Plan&) = delete;
 
@@ -69,15 +72,16 @@ private:
     void lay_out_groups();
     template <class Visit>
     void each_entry(int size, const Stop& stop, Visit visit);
-    void multiply_out(const Atoms& atoms, const Stop& stop);
+    void multiply_out(const Stop& stop);
     void list_uses(std::int32_t n_features);
-    void expose(const EnsembleView& e, const Atoms& atoms);
+    void expose(const EnsembleView& e, const Atoms& atoms, const SetAtoms& sets);
 
     struct Level;
-    void number_terms(const Atoms& atoms, std::vector<Level>& levels, const Stop& stop);
+    void number_terms(std::vector<Level>& levels, const Stop& stop);
     void link_terms(const std::vector<Level>& levels, std::int32_t empty_term, const Stop& stop);
     void link_components(const std::vector<Level>& levels);
 
+    std::vector<std::int32_t> atom_feature_;  // thresholds, then sets
     std::vector<std::int32_t> literal_feature_, literal_lo_, literal_hi_;
     std::vector<std::uint8_t> literal_numeric_, literal_missing_;
     std::vector<std::int32_t> box_literal_begin_, box_literal_, box_member_begin_, member_tree_;
@@ -88,7 +92,7 @@ private:
     std::vector<std::int32_t> group_component_, entry_;
     std::vector<std::int32_t> component_size_, component_feature_begin_, component_feature_;
     std::vector<std::int32_t> component_parent_, component_term_begin_;
-    std::vector<std::uint8_t> component_has_children_;
+    std::vector<std::uint8_t> component_has_children_, component_has_sets_;
     std::vector<std::int64_t> component_slot_begin_;
     std::vector<std::int32_t> term_atom_, term_parent_;
     std::vector<std::int32_t> feature_use_begin_, use_component_, use_slot_;

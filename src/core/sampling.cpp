@@ -17,8 +17,7 @@ int32_t Sampler::copy(int32_t root, const RowTables& row, const std::uint8_t* pe
     };
     const auto resolve = [&](int32_t node) {
         while (e_.feature[node] != kLeaf && !perturbed[e_.feature[node]]) {
-            const double x = row.value(e_.feature[node]);
-            const bool left = std::isnan(x) ? e_.default_left[node] != 0 : x < e_.threshold[node];
+            const bool left = e_.goes_left(node, row.value(e_.feature[node]));
             node = left ? e_.left[node] : e_.right[node];
         }
         return node;
@@ -34,11 +33,17 @@ int32_t Sampler::copy(int32_t root, const RowTables& row, const std::uint8_t* pe
         depth = std::max(depth, step.depth);
         const auto q = e_.feature[step.node];
         if (q == kLeaf) {
-            node_.push_back({0, 0, {id, id}});
+            node_.push_back({0, 0, nullptr, {id, id}});
             residual_.push_back(e_.value[step.node] - base);
             continue;
         }
-        node_.push_back({column[q], atoms_.of_node[step.node] - atoms_.begin[q], {0, 0}});
+        const auto set = e_.category_set[step.node];
+        if (set == kNumeric) {
+            node_.push_back({column[q], atoms_.of_node[step.node] - atoms_.begin[q], nullptr, {0, 0}});
+        } else {
+            node_.push_back({column[q], 0, e_.cells->set(set), {0, 0}});
+            has_sets_ = true;
+        }
         residual_.push_back(0.0);
         stack.push_back({resolve(e_.right[step.node]), id, 1, step.depth + 1});
         stack.push_back({resolve(e_.left[step.node]), id, 0, step.depth + 1});
@@ -54,9 +59,7 @@ void Sampler::reduce(const RowTables& row, const std::uint8_t* perturbed, const 
     for (int32_t q = 0; q < e_.n_features; ++q) {
         if (!perturbed[q]) continue;
         auto& axis = axis_[column[q]];
-        axis.below.clear();
-        for (auto a = atoms_.begin[q]; a < atoms_.begin[q + 1]; ++a) axis.below.push_back(row.F(a));
-        axis.below.push_back(2.0);  // no point is past it
+        list_below(row, q, axis.below);
         axis.bucket.clear();
         int32_t cell = 0;
         for (int b = 0; b < kBuckets; ++b) {
@@ -67,17 +70,32 @@ void Sampler::reduce(const RowTables& row, const std::uint8_t* perturbed, const 
     node_.clear();
     residual_.clear();
     tree_.clear();
+    has_sets_ = false;
     for (const auto root : e_.root) {
         auto leaf = root;
         while (e_.feature[leaf] != kLeaf) {
-            const double x = row.value(e_.feature[leaf]);
-            const bool left = std::isnan(x) ? e_.default_left[leaf] != 0 : x < e_.threshold[leaf];
+            const bool left = e_.goes_left(leaf, row.value(e_.feature[leaf]));
             leaf = left ? e_.left[leaf] : e_.right[leaf];
         }
         int32_t depth = 0;
         const auto first = copy(root, row, perturbed, column, e_.value[leaf], depth);
         if (depth > 0) tree_.push_back({first, depth});
     }
+}
+
+// Where the unit interval is cut into the feature's cells; no point is past the last.
+void Sampler::list_below(const RowTables& row, int32_t q, std::vector<double>& below) const {
+    below.clear();
+    for (auto a = atoms_.begin[q]; a < atoms_.begin[q + 1]; ++a) below.push_back(row.F(a));
+    if (e_.cells->categorical(q)) {
+        const auto n = e_.cells->count(q), own = static_cast<int32_t>(row.value(q));
+        const double* arriving = row.cell_mass + e_.cells->begin[q];
+        double elsewhere = 0.0, sum = 0.0;
+        for (int32_t cell = 0; cell < n; ++cell) elsewhere += cell == own ? 0.0 : arriving[cell];
+        for (int32_t cell = 0; cell + 1 < n; ++cell)
+            below.push_back(sum += cell == own ? std::max(1.0 - elsewhere, 0.0) : arriving[cell]);
+    }
+    below.push_back(2.0);
 }
 
 // The cells of kWays points; past the last point they repeat it.
@@ -95,6 +113,11 @@ void Sampler::locate(const double* points, int64_t n) {
 }
 
 Moments Sampler::evaluate(const double* points, int64_t n_points) {
+    return has_sets_ ? sum<true>(points, n_points) : sum<false>(points, n_points);
+}
+
+template <bool kSets>
+Moments Sampler::sum(const double* points, int64_t n_points) {
     Moments sum{0.0, 0.0, 0.0};
     for (int64_t first = 0; first < n_points; first += kWays) {
         const auto n = std::min<int64_t>(kWays, n_points - first);
@@ -106,7 +129,8 @@ Moments Sampler::evaluate(const double* points, int64_t n_points) {
             for (int32_t level = 0; level < tree.depth; ++level)
                 for (int way = 0; way < kWays; ++way) {
                     const auto& node = node_[at[way]];
-                    at[way] = node.child[cell_[node.column * kWays + way] > node.atom];
+                    const auto cell = cell_[node.column * kWays + way];
+                    at[way] = node.child[kSets && node.set ? !holds(node.set, cell) : cell > node.atom];
                 }
             for (int way = 0; way < kWays; ++way) change[way] += residual_[at[way]];
         }

@@ -32,16 +32,20 @@ private:
 
     struct Node {
         std::int32_t column, atom;  // right iff the point's cell on the column is past the atom
+        const std::uint64_t* set;   // or, of a categorical feature, iff it is not in the set
         std::int32_t child[2];      // a leaf is its own child
     };
     struct Tree {
         std::int32_t root, depth;
     };
     struct Axis {
-        std::vector<double> below;         // F at the feature's thresholds, then 2
+        std::vector<double> below;         // F at the feature's thresholds, or after its categories; then 2
         std::vector<std::int32_t> bucket;  // cell of each bucket's left end
     };
 
+    void list_below(const RowTables& row, std::int32_t q, std::vector<double>& below) const;
+    template <bool kSets>
+    Moments sum(const double* points, std::int64_t n_points);
     void locate(const double* points, std::int64_t n);
     std::int32_t copy(std::int32_t root, const RowTables& row, const std::uint8_t* perturbed,
                       const std::int32_t* column, double base, std::int32_t& depth);
@@ -49,6 +53,7 @@ private:
     const EnsembleView& e_;
     const Atoms& atoms_;
     std::int32_t n_columns_ = 0;
+    bool has_sets_ = false;  // does a split that can go either way test a set?
     std::vector<Axis> axis_;
     std::vector<Node> node_;
     std::vector<double> residual_;  // beside node_

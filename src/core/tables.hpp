@@ -1,4 +1,4 @@
-// Tables of a block: F, S and e at every atom.
+// Tables of a block: F, S and e at every atom; of a set of categories, the side of x and e.
 #pragma once
 
 #include "masks.hpp"
@@ -38,7 +38,23 @@ void fill_tails(const PlanView& p, Block& b, Law law, double parameter, std::int
     }  // Law::table: the caller has put the tails in place
 }
 
+// Which sets of categories each row is in.
+void fill_members(const PlanView& p, Block& b) {
+    for (std::int32_t q = 0; q < p.n_features; ++q)
+        for (auto a = p.set_atom_begin[q]; a < p.set_atom_begin[q + 1]; ++a) {
+            const auto k = a - p.n_thresholds;
+            const auto* word = p.set_word + p.set_word_begin[k];
+            for (int i = 0; i < kLanes; ++i) {
+                const bool gone = (b.gone[q] >> i) & 1;
+                const auto cell = gone ? 0 : static_cast<std::int32_t>(lanes(b.x)[q][i]);
+                lanes(b.member)[k][i] =
+                    gone ? 0.0 : static_cast<double>((word[cell / 64] >> (cell % 64)) & 1);
+            }
+        }
+}
+
 void tables(const PlanView& p, Block& b, const Law* law, const double* parameter) {
+    fill_members(p, b);
     const Lanes zero = splat(0.0);
     Lanes *below = lanes(b.below), *above = lanes(b.above), *shift = lanes(b.shift);
     for (std::int32_t q = 0; q < p.n_features; ++q) {
@@ -49,6 +65,13 @@ void tables(const PlanView& p, Block& b, const Law* law, const double* parameter
             below[a] = select(moves, below[a], zero);
             above[a] = select(moves, above[a], zero);
             shift[a] = select(is_less(x, splat(p.atom_threshold[a])), zero - above[a], below[a]);
+        }
+        for (auto a = p.set_atom_begin[q]; a < p.set_atom_begin[q + 1]; ++a) {
+            const Lanes in = lanes(b.member)[a - p.n_thresholds];
+            below[a] = select(moves, splat(1.0) - in, zero);
+            above[a] = select(moves, in, zero);
+            shift[a] = below[a] * splat(b.sets.inside[a - p.n_thresholds]) -
+                       above[a] * splat(b.sets.outside[a - p.n_thresholds]);
         }
     }
 }

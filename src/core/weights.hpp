@@ -8,15 +8,27 @@
 namespace predgap::PREDGAP_ISA {
 namespace {
 
-// How likely x' gets as far as the literal's interval: 1 inside, else the tail from its near end on.
+// Where the event of an atom holds at x, as 1.0 and 0.0.
+PREDGAP_INLINE Lanes event(const PlanView& p, const Block& b, std::int32_t atom, const Lanes& x) {
+    return atom < p.n_thresholds ? is_less(x, splat(p.atom_threshold[atom]))
+                                 : lanes(b.member)[atom - p.n_thresholds];
+}
+
+// How likely x' gets as far as the literal's interval: 1 inside, else the tail from its near end on; or into
+// its set of categories.
 void reach_literals(const PlanView& p, Block& b) {
     const Lanes one = splat(1.0), zero = splat(0.0);
+    const auto crossing = [&](std::int32_t atom) {
+        return max(lanes(b.shift)[atom], zero - lanes(b.shift)[atom]);
+    };
     for (std::int32_t l = 0; l < p.n_literals; ++l) {
         const auto q = p.literal_feature[l], lo = p.literal_lo[l], hi = p.literal_hi[l];
         const Lanes x = lanes(b.x)[q];
         Lanes reach = p.literal_numeric[l] ? one : zero;
-        if (lo >= 0) reach = select(is_less(x, splat(p.atom_threshold[lo])), lanes(b.above)[lo], reach);
-        if (hi >= 0) reach = select(is_less(x, splat(p.atom_threshold[hi])), reach, lanes(b.below)[hi]);
+        if (p.literal_numeric[l]) {
+            if (lo >= 0) reach = select(event(p, b, lo, x), crossing(lo), reach);
+            if (hi >= 0) reach = select(event(p, b, hi, x), reach, crossing(hi));
+        }
         if (b.gone[q]) reach = select(lanes_of(b.gone[q]), zero, reach);
         lanes(b.reach)[l] = select(lanes(b.inside)[l], one, reach);
     }
@@ -27,8 +39,10 @@ void test_literals(const PlanView& p, Block& b) {
         const auto q = p.literal_feature[l], lo = p.literal_lo[l], hi = p.literal_hi[l];
         const Lanes x = lanes(b.x)[q];
         Lanes inside = splat(p.literal_numeric[l] ? 1.0 : 0.0);
-        if (lo >= 0) inside *= splat(1.0) - is_less(x, splat(p.atom_threshold[lo]));
-        if (hi >= 0) inside *= is_less(x, splat(p.atom_threshold[hi]));
+        if (p.literal_numeric[l]) {
+            if (lo >= 0) inside *= splat(1.0) - event(p, b, lo, x);
+            if (hi >= 0) inside *= event(p, b, hi, x);
+        }
         if (b.gone[q]) inside = select(lanes_of(b.gone[q]), splat(p.literal_missing[l]), inside);
         lanes(b.inside)[l] = inside;
         LaneBits bits = 0;

@@ -41,6 +41,9 @@ public:
         block_.inside_bits = bytes(p_.n_literals);
         masks_.resize(std::size_t{1} << p_.widest_box);
         block_.mask = masks_.data();
+        if (const auto* noise = r_.categories)
+            block_.sets = {noise->inside.data(), noise->outside.data(), noise->joint.data(),
+                           noise->begin.data()};
     }
 
     // What one worker takes, but for some bytes per feature and component.
@@ -84,9 +87,9 @@ public:
             for (auto a = p_.atom_begin[q]; a < p_.atom_begin[q + 1]; ++a)
                 for (int lane = 0; lane < kLanes; ++lane) {
                     block_.below[std::int64_t{a} * kLanes + lane] =
-                        r_.table_below[row(lane) * p_.n_atoms + a];
+                        r_.table_below[row(lane) * p_.n_thresholds + a];
                     block_.above[std::int64_t{a} * kLanes + lane] =
-                        r_.table_above[row(lane) * p_.n_atoms + a];
+                        r_.table_above[row(lane) * p_.n_thresholds + a];
                 }
         }
         kernels().tables(p_, block_, r_.law, r_.parameter);
@@ -105,7 +108,7 @@ public:
     const PlanView& plan() const { return p_; }
     Pairs::Scratch& pairs() { return pairs_; }
     RowTables tables(int lane) const {
-        return {block_.x + lane, block_.below + lane, block_.above + lane, kLanes};
+        return {block_.x + lane, block_.below + lane, block_.above + lane, kLanes, cell_mass()};
     }
     std::int64_t row(int lane) const { return std::min(first_ + lane, r_.n_rows - 1); }
     int n_rows() const { return static_cast<int>(std::min<std::int64_t>(kLanes, r_.n_rows - first_)); }
@@ -116,6 +119,7 @@ private:
     static void each_array(const PlanView& p, Purpose purpose, Visit visit) {
         visit(&Block::x, p.n_features);
         for (auto array : {&Block::below, &Block::above, &Block::shift}) visit(array, p.n_atoms);
+        visit(&Block::member, p.n_atoms - p.n_thresholds);
         if (purpose == Purpose::tables) return;
         visit(&Block::inside, p.n_literals);
         visit(&Block::box_inside, p.n_boxes);
@@ -134,6 +138,8 @@ private:
         visit(&Block::gain, p.n_features);
         visit(&Block::error_of, p.n_features + 1);
     }
+
+    const double* cell_mass() const { return r_.categories ? r_.categories->mass.data() : nullptr; }
 
     LaneBits* bytes(std::int64_t n) {
         return bytes_.emplace_back(static_cast<std::size_t>(n), LaneBits{0}).data();

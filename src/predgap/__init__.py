@@ -1,5 +1,6 @@
 """Exact squared prediction gaps for tree ensembles: how faithful is a feature ranking?"""
 
+from predgap.categories import Categories
 from predgap.ensemble import Ensemble
 from predgap.errors import (
     CostError,
@@ -18,19 +19,22 @@ from predgap.errors import (
 )
 from predgap.explainer import Explainer
 from predgap.loaders import load
-from predgap.noise import FromScipy, Marginal, Noise, Normal, PerFeature, Uniform
+from predgap.noise import Discrete, Flip, FromScipy, Marginal, Noise, Normal, PerFeature, Uniform
 from predgap.ranking import Ranking
 from predgap.sampling import GapEstimate
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "Categories",
     "CostError",
     "DatasetError",
     "DependencyError",
+    "Discrete",
     "Ensemble",
     "EnsembleError",
     "Explainer",
+    "Flip",
     "FromScipy",
     "GapEstimate",
     "LoaderError",

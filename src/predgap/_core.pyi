@@ -10,6 +10,9 @@ _Strategy = Literal["terms", "pairs"]
 def instruction_set() -> str: ...
 def normal_tails(z: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]: ...
 
+class CategoryNoise:
+    def __init__(self, engine: Engine, mass: NDArray[np.float64]) -> None: ...
+
 class NoiseTables:
     def __init__(
         self,
@@ -17,6 +20,7 @@ class NoiseTables:
         parameters: NDArray[np.float64],
         below: NDArray[np.float64] | None,
         above: NDArray[np.float64] | None,
+        categories: CategoryNoise | None,
     ) -> None: ...
 
 class Engine:
@@ -30,11 +34,20 @@ class Engine:
         right: NDArray[np.int32],
         default_left: NDArray[np.uint8],
         value: NDArray[np.float64],
+        category_set: NDArray[np.int32],
+        n_levels: NDArray[np.int32],
+        set_feature: NDArray[np.int32],
+        set_begin: NDArray[np.int32],
+        set_level: NDArray[np.int32],
     ) -> None: ...
     @property
     def thresholds(self) -> NDArray[np.float64]: ...
     @property
     def threshold_begin(self) -> NDArray[np.int32]: ...
+    @property
+    def cell_begin(self) -> NDArray[np.int32]: ...
+    @property
+    def cell_of_level(self) -> NDArray[np.int32]: ...
     @property
     def has_terms(self) -> bool: ...
     def cost(self, subset: NDArray[np.uint8]) -> tuple[float, float]: ...

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
@@ -11,15 +11,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from predgap import _core
-from predgap.ensemble import Ensemble
+from predgap.categories import Categories
+from predgap.ensemble import LEAF, NUMERIC, Ensemble
 from predgap.errors import CostError, NoiseError, PredgapError
-from predgap.laws import Law, NormalLaw, StillLaw, UniformLaw
+from predgap.laws import FlipLaw, Law, NormalLaw, StillLaw, UniformLaw
 
 FloatArray = NDArray[np.float64]
 Strategy = Literal["terms", "pairs"]
 Progress = Callable[[int, int], object]
 
-_STILL, _NORMAL, _UNIFORM, _TABLE = range(4)  # as in kernels.hpp
+_STILL, _NORMAL, _UNIFORM, _TABLE, _CATEGORY = range(5)  # as in kernels.hpp
 
 _TABLE_BYTES: Final = 32 << 20  # tails of laws that only Python can evaluate, held at once
 _CHEAP_NANOSECONDS: Final = 1e6  # of a gap by terms, below which the other strategy is not considered
@@ -37,6 +38,7 @@ class Engine:
     progress: Progress | None = None  # told the rows done and their number, now and then
     forced: Strategy | None = None
     kernels: _core.Engine = field(init=False)
+    arrivals: _core.CategoryNoise | None = field(init=False)  # None if all features are numeric
     full_cost: float = field(init=False)  # nanoseconds of one gap by terms when all features move
 
     def __post_init__(self) -> None:
@@ -50,8 +52,10 @@ class Engine:
             e.right,
             e.default_left.view(np.uint8),
             np.ascontiguousarray(e.value[:, 0]),
+            *_level_sets(e),
         )
         object.__setattr__(self, "kernels", kernels)
+        object.__setattr__(self, "arrivals", self._arrivals())
         object.__setattr__(self, "full_cost", kernels.cost(np.ones(e.n_features, dtype=np.uint8))[0])
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -73,9 +77,9 @@ class Engine:
     def _gap(self, rows: FloatArray, masks: NDArray[np.bool_], strategy: Strategy) -> FloatArray:
         subsets = np.ascontiguousarray(masks).view(np.uint8)
         out = np.empty(len(rows))
-        for part, noise, progress in self._chunks(rows):
+        for part, x, noise, progress in self._chunks(rows):
             subset = subsets if len(subsets) == 1 else subsets[part]
-            out[part] = self.kernels.gap(rows[part], noise, subset, strategy, self.n_threads, progress)
+            out[part] = self.kernels.gap(x, noise, subset, strategy, self.n_threads, progress)
         return out
 
     def mean_change(self, rows: FloatArray, mask: NDArray[np.bool_]) -> FloatArray:
@@ -83,10 +87,8 @@ class Engine:
         strategy = self._choose_gap(mask)
         subset = mask[None].view(np.uint8)
         out = np.empty(len(rows))
-        for part, noise, progress in self._chunks(rows):
-            out[part] = self.kernels.mean_change(
-                rows[part], noise, subset, strategy, self.n_threads, progress
-            )
+        for part, x, noise, progress in self._chunks(rows):
+            out[part] = self.kernels.mean_change(x, noise, subset, strategy, self.n_threads, progress)
         return out
 
     def sample(
@@ -98,10 +100,10 @@ class Engine:
         `ends` (s,). The result is (n, s, 3).
         """
         out = np.empty((len(rows), len(ends), 3))
-        for part, noise, progress in self._chunks(rows):
+        for part, x, noise, progress in self._chunks(rows):
             mine = points if len(points) == 1 else points[part]
             out[part] = self.kernels.sample(
-                rows[part], noise, mask.view(np.uint8), mine, ends, self.n_threads, progress
+                x, noise, mask.view(np.uint8), mine, ends, self.n_threads, progress
             )
         return out
 
@@ -118,10 +120,8 @@ class Engine:
         strategy = self._choose_nested("curve")
         orders = np.ascontiguousarray(order, dtype=np.int32)
         out = np.empty(rows.shape)
-        for part, noise, progress in self._chunks(rows):
-            out[part] = self.kernels.curve(
-                rows[part], noise, orders[part], strategy, self.n_threads, progress
-            )
+        for part, x, noise, progress in self._chunks(rows):
+            out[part] = self.kernels.curve(x, noise, orders[part], strategy, self.n_threads, progress)
         return out
 
     def rank(
@@ -130,9 +130,9 @@ class Engine:
         """Order and scores, both (n, d)."""
         strategy = self._choose_nested(method)
         order, scores = np.empty(rows.shape, dtype=np.intp), np.empty(rows.shape)
-        for part, noise, progress in self._chunks(rows):
+        for part, x, noise, progress in self._chunks(rows):
             order[part], scores[part] = self.kernels.rank(
-                rows[part], noise, method, strategy, self.n_threads, progress
+                x, noise, method, strategy, self.n_threads, progress
             )
         return order, scores
 
@@ -179,9 +179,10 @@ class Engine:
 
     def _chunks(
         self, rows: FloatArray
-    ) -> Iterator[tuple[slice, _core.NoiseTables, Callable[[int], object] | None]]:
-        """Parts of the rows with their tables, small enough for memory."""
-        kinds, parameters = _kernel_laws(self.laws)
+    ) -> Iterator[tuple[slice, FloatArray, _core.NoiseTables, Callable[[int], object] | None]]:
+        """Parts of the rows as the kernels see them, with their tables, small enough for memory."""
+        kinds, parameters = _kernel_laws(self.laws, self.ensemble.categorical())
+        rows = self._cells(rows)
         n, n_atoms = len(rows), len(self.kernels.thresholds)
         step = n
         if (kinds == _TABLE).any():
@@ -189,7 +190,51 @@ class Engine:
         for start in range(0, n, step or 1):
             part = slice(start, min(start + step, n))
             below, above = self._tails(rows[part]) if (kinds == _TABLE).any() else (None, None)
-            yield part, _core.NoiseTables(kinds, parameters, below, above), self._told(start, n)
+            noise = _core.NoiseTables(kinds, parameters, below, above, self.arrivals)
+            yield part, rows[part], noise, self._told(start, n)
+
+    def _arrivals(self) -> _core.CategoryNoise | None:
+        """The mass that the laws bring to each cell of the categorical features."""
+        e = self.ensemble
+        categorical = e.categorical()
+        if not categorical:
+            return None
+        begin, cells = self.kernels.cell_begin, self.kernels.cell_of_level
+        mass = np.zeros(begin[-1])
+        first = 0
+        for q, levels in categorical.items():
+            own = cells[first : first + len(levels)]
+            mass[begin[q] : begin[q + 1]] = np.bincount(
+                own,
+                weights=_checked_arrivals(self.laws[q], levels, e.names[q]),
+                minlength=begin[q + 1] - begin[q],
+            )
+            first += len(levels)
+        return _core.CategoryNoise(self.kernels, mass)
+
+    def _cells(self, rows: FloatArray) -> FloatArray:
+        """Cast rows, with the codes of categories replaced by their cells."""
+        categorical = self.ensemble.categorical()
+        if not categorical:
+            return rows
+        rows, first = rows.copy(), 0
+        for q, levels in categorical.items():
+            at = levels.levels_of(rows[:, q])
+            self._refuse_unseen(rows[:, q], at, q)
+            cell = np.append(self.kernels.cell_of_level[first : first + len(levels)], 0)
+            rows[:, q] = np.where(np.isnan(rows[:, q]), np.nan, cell[at])
+            first += len(levels)
+        return rows
+
+    def _refuse_unseen(self, codes: FloatArray, at: NDArray[np.intp], q: int) -> None:
+        """A category that is no level cannot flip to the others."""
+        unseen = ~np.isnan(codes) & (at < 0)
+        if isinstance(self.laws[q], FlipLaw) and unseen.any():
+            raise NoiseError(
+                f"row {int(np.flatnonzero(unseen)[0])} has a category of feature "
+                f"{self.ensemble.names[q]!r} that the model does not know, and Flip moves between those "
+                "that it knows; drop such rows, or give the feature Discrete noise"
+            )
 
     def _tails(self, rows: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Tails (n, n_atoms) of the features whose law the kernels do not know, 0 elsewhere."""
@@ -224,12 +269,48 @@ def _checked_tails(tails: Any, shape: tuple[int, ...], law: Law) -> list[FloatAr
     return arrays
 
 
-def _kernel_laws(laws: Sequence[Law]) -> tuple[NDArray[np.uint8], FloatArray]:
+def _checked_arrivals(law: Law, levels: Categories, feature: str) -> FloatArray:
+    """Arrivals that a law gave, as an array of probabilities; NoiseError if they are none."""
+    try:
+        given = np.asarray(law.arrivals(levels), dtype=np.float64)
+    except NoiseError as error:
+        raise NoiseError(f"feature {feature!r} is categorical: {error}") from None
+    most = given.sum() - given.min(initial=1.0)  # x keeps the rest, wherever it is
+    if given.shape != (len(levels),) or not (given >= 0).all() or most > 1 + 1e-9:
+        raise NoiseError(f"the arrivals of {law!r} are not {len(levels)} probabilities")
+    return given
+
+
+def _level_sets(e: Ensemble) -> tuple[NDArray[np.int32], ...]:
+    """For the kernels: set of each node, levels of each feature, and the sets, each of one feature.
+
+    A set's codes become places among the levels of its feature.
+    """
+    categorical = e.categorical()
+    n_levels = np.full(e.n_features, -1, dtype=np.int32)
+    for q, levels in categorical.items():
+        n_levels[q] = len(levels)
+    nodes = np.flatnonzero((e.feature != LEAF) & (e.category_set != NUMERIC))
+    pairs, which = np.unique(np.stack([e.feature[nodes], e.category_set[nodes]]), axis=1, return_inverse=True)
+    of_node = np.full(e.n_nodes, NUMERIC, dtype=np.int32)
+    of_node[nodes] = which.reshape(-1)
+    places = [
+        categorical[int(q)].levels_of(e.set_code[e.set_begin[s] : e.set_begin[s + 1]].astype(np.float64))
+        for q, s in pairs.T
+    ]
+    begin = np.cumsum([0, *map(len, places)], dtype=np.int32)
+    levels_in = np.concatenate([*places, np.empty(0)]).astype(np.int32)
+    return of_node, n_levels, np.ascontiguousarray(pairs[0], dtype=np.int32), begin, levels_in
+
+
+def _kernel_laws(laws: Sequence[Law], categorical: Collection[int]) -> tuple[NDArray[np.uint8], FloatArray]:
     """The laws as the kernels know them: a kind and a number each."""
     kinds = np.full(len(laws), _TABLE, dtype=np.uint8)
     parameters = np.zeros(len(laws))
     for q, law in enumerate(laws):
         match law:
+            case _ if q in categorical:
+                kinds[q] = _CATEGORY
             case StillLaw():
                 kinds[q] = _STILL
             case NormalLaw(scale):

@@ -143,7 +143,8 @@ class Ensemble:
             r, j = np.argwhere(np.isinf(rows))[0]
             raise TableError(
                 f"X[{r}, {j}] (feature {self.names[j]!r}) is infinite or too large for "
-                f"{self.row_dtype.name}, which is not taken here; mark it missing (NaN) or clip it"
+                f"{self.row_dtype.name}, which is not taken for a model of {self.source}; mark it missing "
+                "(NaN) or clip it"
             )
         return rows
 

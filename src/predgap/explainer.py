@@ -83,7 +83,10 @@ class Explainer:
         laws = noise.laws(self.ensemble.n_features, self.ensemble.feature_names)
         if len(laws) != self.ensemble.n_features:
             raise NoiseError(f"{noise!r} gives {len(laws)} laws for {self.ensemble.n_features} features")
-        laws = tuple(law.rounded(self.ensemble.row_dtype) for law in laws)
+        categorical = self.ensemble.categorical()
+        laws = tuple(
+            law if q in categorical else law.rounded(self.ensemble.row_dtype) for q, law in enumerate(laws)
+        )
         self._engine = Engine(self.ensemble, laws, threads_of(n_jobs), progress, _strategy)
 
     def gap(self, X: Any, subset: Any) -> FloatArray:
@@ -213,7 +216,7 @@ class Explainer:
         return f"Explainer({self.ensemble.source}, {self.noise!r})"
 
     def _read(self, X: Any) -> tuple[FloatArray, Table]:
-        table = read_table(X, self.ensemble.n_features, self.ensemble.feature_names)
+        table = read_table(X, self.ensemble.n_features, self.ensemble.feature_names, self.ensemble.categories)
         return self.ensemble.cast(table.values), table
 
     def _order(self, rows: FloatArray, ranking: Any) -> NDArray[np.intp]:

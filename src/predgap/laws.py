@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import numbers
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from predgap.errors import NoiseError
+from predgap.categories import Categories
+from predgap.errors import NoiseError, TableError
+from predgap.tables import Columns, listing
 
 FloatArray = NDArray[np.float64]
 
 
 class Law(ABC):
-    """How one feature moves; immutable."""
+    """How one feature moves; immutable.
+
+    A numeric feature is asked for `tails`, a categorical one for `arrivals`.
+    """
 
     __slots__ = ()
 
@@ -27,6 +33,15 @@ class Law(ABC):
         Each is computed in its own tail, never as 1 minus the other, so that both keep their relative
         accuracy however small they are.
         """
+
+    def arrivals(self, levels: Categories) -> FloatArray:
+        """P(x' = level), (m,), for each level of a categorical feature that x is not at; x keeps the rest.
+
+        How likely a level is reached must not depend on where x is.
+        """
+        raise NoiseError(
+            f"{self!r} moves numbers; give a categorical feature Discrete, Flip or Marginal noise"
+        )
 
     def rounded(self, dtype: np.dtype[Any]) -> Law:
         """The law for a model that rounds its rows to `dtype`; only values that replace x are rounded."""
@@ -40,6 +55,9 @@ class StillLaw(Law):
     def tails(self, x: FloatArray, thresholds: FloatArray) -> tuple[FloatArray, FloatArray]:
         below = x[:, None] < thresholds[None, :]
         return below.astype(np.float64), (~below).astype(np.float64)
+
+    def arrivals(self, levels: Categories) -> FloatArray:
+        return np.zeros(len(levels))
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +117,53 @@ class ScipyLaw(Law):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class DiscreteLaw(Law):
+    """x' is one of these values, whatever x is; of a categorical feature they are labels."""
+
+    values: tuple[Any, ...]
+    probabilities: FloatArray  # sum to 1
+
+    def tails(self, x: FloatArray, thresholds: FloatArray) -> tuple[FloatArray, FloatArray]:
+        below, above = _weighted_tails(self._numbers(), self.probabilities, thresholds)
+        shape = (len(x), len(thresholds))
+        return np.broadcast_to(below, shape), np.broadcast_to(above, shape)
+
+    def arrivals(self, levels: Categories) -> FloatArray:
+        return _arrivals(levels, levels.codes_of(self.values), self.probabilities, self.values)
+
+    def rounded(self, dtype: np.dtype[Any]) -> Law:
+        if not all(isinstance(value, numbers.Real) for value in self.values):
+            return self
+        with np.errstate(over="ignore"):
+            return DiscreteLaw(tuple(self._numbers().astype(dtype).tolist()), self.probabilities)
+
+    def _numbers(self) -> FloatArray:
+        strange = [v for v in self.values if isinstance(v, bool) or not isinstance(v, numbers.Real)]
+        if strange:
+            raise NoiseError(f"Discrete has the value {strange[0]!r} for a numeric feature; expected numbers")
+        return np.array(self.values, dtype=np.float64)
+
+
+@dataclass(frozen=True, slots=True)
+class FlipLaw(Law):
+    """With probability p, x' is another level than x, each as likely; a numeric feature is 0 or 1."""
+
+    p: float
+
+    def tails(self, x: FloatArray, thresholds: FloatArray) -> tuple[FloatArray, FloatArray]:
+        strange = x[(x != 0) & (x != 1)]
+        if len(strange):
+            raise NoiseError(f"Flip moves a numeric feature between 0 and 1, but a row has {strange[0]:g}")
+        here, there = x[:, None] < thresholds, (1 - x)[:, None] < thresholds
+        return _flipped(here, there, self.p), _flipped(~here, ~there, self.p)
+
+    def arrivals(self, levels: Categories) -> FloatArray:
+        if len(levels) < 2:
+            return np.zeros(len(levels))
+        return np.full(len(levels), self.p / (len(levels) - 1))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class MarginalLaw(Law):
     """x' is drawn from these values, whatever x is."""
 
@@ -113,6 +178,71 @@ class MarginalLaw(Law):
     def rounded(self, dtype: np.dtype[Any]) -> Law:
         with np.errstate(over="ignore"):
             return MarginalLaw(self.values.astype(dtype).astype(np.float64))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ColumnLaw(Law):
+    """x' is drawn from a column of a table, whatever x is; missing values are left out."""
+
+    table: Columns
+    j: int
+
+    def tails(self, x: FloatArray, thresholds: FloatArray) -> tuple[FloatArray, FloatArray]:
+        return self._marginal().tails(x, thresholds)
+
+    def rounded(self, dtype: np.dtype[Any]) -> Law:
+        return self._marginal().rounded(dtype)
+
+    def arrivals(self, levels: Categories) -> FloatArray:
+        codes = self._present(lambda: self.table.codes(self.j, levels))
+        shares = np.full(len(codes), 1.0 / len(codes))
+        return _arrivals(levels, codes, shares, f"column {self._label()} of the table of Marginal")
+
+    def _marginal(self) -> MarginalLaw:
+        return MarginalLaw(np.sort(self._present(lambda: self.table.column(self.j))))
+
+    def _present(self, read: Callable[[], FloatArray]) -> FloatArray:
+        try:
+            values = read()
+        except TableError as error:
+            raise NoiseError(f"no marginal of X: {error}") from None
+        values = values[~np.isnan(values)]
+        if len(values) == 0:
+            raise NoiseError(f"no marginal of X: column {self._label()} has no values")
+        return values
+
+    def _label(self) -> str:
+        return repr(self.table.names[self.j]) if self.table.names else str(self.j)
+
+
+def _arrivals(levels: Categories, codes: FloatArray, shares: FloatArray, what: Any) -> FloatArray:
+    """The share of each level, (m,); refuses codes that are no level."""
+    at = levels.levels_of(codes)
+    if (at < 0).any():
+        first = int(np.flatnonzero(at < 0)[0])
+        named = repr(what[first]) if isinstance(what, tuple) else f"a level of {what}"
+        raise NoiseError(
+            f"{named} is not among the {len(levels)} categories that the model knows: "
+            f"{listing(levels.labels or ())}"
+        )
+    return np.bincount(at, weights=shares, minlength=len(levels)).astype(np.float64)
+
+
+def _weighted_tails(
+    values: FloatArray, probabilities: FloatArray, thresholds: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """P(value < t) and P(value >= t), each summed on its own side, (k,)."""
+    order = np.argsort(values, kind="stable")
+    p = probabilities[order]
+    to_the_left = np.concatenate([[0.0], np.cumsum(p)])
+    to_the_right = np.concatenate([np.cumsum(p[::-1])[::-1], [0.0]])
+    first = np.searchsorted(values[order], thresholds, side="left")
+    return np.minimum(to_the_left[first], 1.0), np.minimum(to_the_right[first], 1.0)
+
+
+def _flipped(here: NDArray[np.bool_], there: NDArray[np.bool_], p: float) -> FloatArray:
+    """The probability of an event that holds or not at x, and at the other value."""
+    return np.where(here, np.where(there, 1.0, 1.0 - p), np.where(there, p, 0.0))
 
 
 def positive(value: Any, what: str) -> float:

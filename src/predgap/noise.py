@@ -16,8 +16,20 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from predgap.categories import is_missing
 from predgap.errors import NoiseError, TableError
-from predgap.laws import Law, MarginalLaw, NormalLaw, ScipyLaw, StillLaw, UniformLaw, positive, show_frozen
+from predgap.laws import (
+    ColumnLaw,
+    DiscreteLaw,
+    FlipLaw,
+    Law,
+    NormalLaw,
+    ScipyLaw,
+    StillLaw,
+    UniformLaw,
+    positive,
+    show_frozen,
+)
 from predgap.tables import Columns, by_name, count, listing, names_or_default, open_columns
 
 FloatArray = NDArray[np.float64]
@@ -161,8 +173,8 @@ class FromScipy(Noise):
 class Marginal(Noise):
     """Each feature is replaced by a value drawn from its own column of X; x itself does not matter.
 
-    Missing values of X are left out, and the others rounded as the model rounds its rows. Columns are
-    matched as in `Normal.relative`.
+    Missing values of X are left out, and the others rounded as the model rounds its rows; of a categorical
+    feature they are its labels, or in an array its codes. Columns are matched as in `Normal.relative`.
 
     Parameters
     ----------
@@ -184,21 +196,95 @@ class Marginal(Noise):
     _labels: _Labels
 
     def laws_of(self, features: Sequence[int], n_features: int, feature_names: Names) -> tuple[Law, ...]:
-        return tuple(map(self._law, self._labels.places(features, n_features, feature_names)))
-
-    def _law(self, j: int) -> Law:
-        label = repr(self._labels.names[j]) if self._labels.names else str(j)
-        try:
-            values = self._table.column(j)
-        except TableError as error:
-            raise NoiseError(f"no marginal of X: {error}") from None
-        values = np.sort(values[~np.isnan(values)])
-        if len(values) == 0:
-            raise NoiseError(f"no marginal of X: column {label} has no values")
-        return MarginalLaw(values)
+        places = self._labels.places(features, n_features, feature_names)
+        return tuple(ColumnLaw(self._table, j) for j in places)
 
     def __repr__(self) -> str:
         return f"Marginal(<{count(self._table.n_rows, 'row')}>)"
+
+
+@dataclass(frozen=True, init=False, repr=False, eq=False)
+class Discrete(Noise):
+    """Each feature is replaced by one of these values, whatever it was.
+
+    Parameters
+    ----------
+    values : sequence of k different values
+        Of a categorical feature, labels that the model knows; of a numeric one, numbers.
+    probabilities : sequence of k numbers, or None
+        Not negative, with the sum 1; without them all values are as likely.
+
+    Examples
+    --------
+    >>> Discrete(["red", "blue"], [0.9, 0.1])
+    Discrete(['red', 'blue'], [0.9, 0.1])
+    """
+
+    values: tuple[Any, ...]
+    probabilities: FloatArray
+
+    def __init__(self, values: Sequence[Any], probabilities: Sequence[float] | None = None) -> None:
+        if isinstance(values, str | bytes | Set | Mapping) or np.ndim(values) != 1 or len(values) == 0:
+            raise NoiseError(f"values is {reprlib.repr(values)}, expected a list of at least one value")
+        given = tuple(v.item() if isinstance(v, np.generic) else v for v in values)
+        if any(is_missing(value) for value in given):
+            raise NoiseError("values holds a missing one; a value does not become missing")
+        if len(set(given)) < len(given):
+            raise NoiseError(f"values holds one more than once: {listing(given)}")
+        object.__setattr__(self, "values", given)
+        object.__setattr__(self, "probabilities", _shares(probabilities, len(given)))
+
+    def laws_of(self, features: Sequence[int], n_features: int, feature_names: Names) -> tuple[Law, ...]:
+        return (DiscreteLaw(self.values, self.probabilities),) * len(features)
+
+    def __repr__(self) -> str:
+        shares = _shortened(list(map(repr, self.probabilities.tolist())))
+        return f"Discrete([{_shortened(list(map(repr, self.values)))}], [{shares}])"
+
+
+def _shares(probabilities: Sequence[float] | None, n: int) -> FloatArray:
+    """n probabilities, whose sum is 1 to the last digits."""
+    if probabilities is None:
+        return np.full(n, 1.0 / n)
+    try:
+        given = np.asarray(probabilities, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise NoiseError(f"probabilities is {reprlib.repr(probabilities)}, expected {n} numbers") from None
+    if given.shape != (n,) or not (given >= 0).all() or abs(given.sum() - 1.0) > 1e-9:
+        raise NoiseError(
+            f"probabilities is {reprlib.repr(probabilities)}, expected one for each of the {n} values, none "
+            "negative, with the sum 1"
+        )
+    shares: FloatArray = given / given.sum()
+    return shares
+
+
+@dataclass(frozen=True, repr=False)
+class Flip(Noise):
+    """Each feature changes with probability p, to any other of its categories alike.
+
+    A numeric feature must be 0 or 1, and becomes the other one. The categories are those that the model
+    knows; a row with one that it does not know is refused.
+
+    Examples
+    --------
+    >>> Flip(0.1)
+    Flip(0.1)
+    """
+
+    p: float
+
+    def __post_init__(self) -> None:
+        number = positive(self.p, "p")
+        if number > 1:
+            raise NoiseError(f"p is {self.p!r}, expected a probability")
+        object.__setattr__(self, "p", number)
+
+    def laws_of(self, features: Sequence[int], n_features: int, feature_names: Names) -> tuple[Law, ...]:
+        return (FlipLaw(self.p),) * len(features)
+
+    def __repr__(self) -> str:
+        return f"Flip({self.p!r})"
 
 
 @dataclass(frozen=True, init=False, repr=False)
