@@ -471,6 +471,16 @@ class Row:
             )
 
 
+class SummedRow(Row):
+    """One row of a model with several outputs, whose gaps are summed."""
+
+    def __init__(self, ensemble: Ensemble, tails: Tails, x: Any) -> None:
+        rows = [Row(ensemble.select(k), tails, x) for k in range(ensemble.n_outputs)]
+        self.d = ensemble.n_features
+        self._gap = lambda subset: sum(row._gap(subset) for row in rows)
+        self._scale = lambda subset: sum(row._scale(subset) for row in rows)
+
+
 # --- sampling ------------------------------------------------------------------------------------------
 
 

@@ -133,18 +133,9 @@ def test_rank_to_stdout_equals_the_file(run, tmp_path):
 
 def test_output_chooses_among_several(run, folder, frame):
     noise = Normal(0.3)
-    for output in (0, 1):
-        done = run(
-            "gap",
-            "two.json",
-            "features.csv",
-            "--features",
-            "age",
-            "--noise",
-            "normal:0.3",
-            "--output",
-            output,
-        )
+    for output in (0, 1, None):  # without it, both together
+        chosen = () if output is None else ("--output", output)
+        done = run("gap", "two.json", "features.csv", "--features", "age", "--noise", "normal:0.3", *chosen)
         expected = Explainer(folder / "two.json", noise, output=output).gap(frame, ["age"])
         assert [float(row["gap"]) for row in records(done.stdout)] == expected.tolist()
 
@@ -209,7 +200,6 @@ WRONG = [
     (("gap", "model.json", "features.csv", "--features", "agee"), 1, "did you mean 'age' for 'agee'?"),
     (("gap", "model.json", "features.csv", "--features", "age,age"), 1, "'age' more than once"),
     (("gap", "model.json", "features.csv"), 2, "Missing option '--features'"),
-    (("rank", "two.json", "features.csv"), 1, "the model has 2 outputs"),
     (("rank", "two.json", "features.csv", "--output", "2"), 1, "(option --output)"),
     (("rank", "model.json", "features.csv", "--noise", "gauss:1"), 2, "expected normal:0.3std, normal:0.3"),
     (("rank", "model.json", "features.csv", "--noise", "normal:-1"), 2, "not a positive finite number"),

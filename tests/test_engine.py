@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 import reference
 from predgap import Explainer, Normal, Uniform
 from predgap.ensemble import LEAF, Ensemble
-from reference import Row, gap_by_definition, gap_by_pairs, gap_in_longdouble, tails_of
+from reference import Row, SummedRow, gap_by_definition, gap_by_pairs, gap_in_longdouble, tails_of
 from strategies import (
     MANY_FEATURES,
     WIDE,
@@ -313,23 +313,29 @@ def test_no_gap_is_negative(strategy, problem):
     assert (explainer.curve(problem.X, np.arange(d)) >= 0).all()
 
 
-@every_strategy
-@pytest.mark.parametrize("leaves", ["scalar", "vector"])
-def test_one_output_of_several(strategy, leaves):
-    rng = np.random.default_rng(5)
-    n_outputs, d = 3, 4
+N_OUTPUTS = 3
+
+
+def trees_of_outputs(leaves: str, rng: np.random.Generator, d: int) -> tuple[list[Any], list[int]]:
+    """Trees whose leaves are vectors, or that belong to one output each; and their targets."""
 
     def grow(levels: int) -> Any:
         if levels == 0:
-            return tuple(rng.normal(size=n_outputs)) if leaves == "vector" else rng.normal()
+            return tuple(rng.normal(size=N_OUTPUTS)) if leaves == "vector" else rng.normal()
         return Split(int(rng.integers(d)), rng.normal(), grow(levels - 1), grow(levels - 1))
 
-    trees = [grow(3) for _ in range(6)]
-    targets = [-1] * 6 if leaves == "vector" else [0, 1, 2, 2, 1, 0]
-    several = ensemble_of(trees, d, targets=targets, n_outputs=n_outputs)
+    return [grow(3) for _ in range(6)], [-1] * 6 if leaves == "vector" else [0, 1, 2, 2, 1, 0]
+
+
+@every_strategy
+@pytest.mark.parametrize("leaves", ["scalar", "vector"])
+def test_one_output_of_several(strategy, leaves):
+    rng, d = np.random.default_rng(5), 4
+    trees, targets = trees_of_outputs(leaves, rng, d)
+    several = ensemble_of(trees, d, targets=targets, n_outputs=N_OUTPUTS)
     X = rng.normal(size=(3, d))
     noise = Normal(0.8)
-    for output in range(n_outputs):
+    for output in range(N_OUTPUTS):
         found = Explainer(several, noise, output=output, _strategy=strategy).gap(X, [0, 2, 3])
         one = ensemble_of(
             [
@@ -341,6 +347,55 @@ def test_one_output_of_several(strategy, leaves):
         )
         for x, gap in zip(X, found, strict=True):
             row_of(one, noise, x).assert_gap(gap, [0, 2, 3])
+
+
+@every_strategy
+@pytest.mark.parametrize("leaves", ["scalar", "vector"])
+def test_all_outputs_together_are_the_sum_of_their_gaps(strategy, leaves):
+    rng, d = np.random.default_rng(6), 4
+    trees, targets = trees_of_outputs(leaves, rng, d)
+    several = ensemble_of(trees, d, targets=targets, n_outputs=N_OUTPUTS)
+    X, noise, order = rng.normal(size=(20, d)), Normal(0.8), [2, 0, 3, 1]
+    explainer = Explainer(several, noise, _strategy=strategy)
+    gaps, curves = explainer.gap(X, [0, 2, 3]), explainer.curve(X, order)
+    greedy, single = explainer.rank(X), explainer.rank(X, "single")
+    for r, x in enumerate(X):
+        row = SummedRow(several, tails_of(noise, several), x)
+        row.assert_gap(gaps[r], [0, 2, 3])
+        for k in range(d):
+            row.assert_gap(curves[r, k], order[: k + 1])
+            row.assert_gap(single.scores[r, k], [k])
+        row.assert_greedy(greedy.order[r])
+        row.assert_single(single.order[r])
+    assert explainer.pgi2(X, order) == pytest.approx(curves.mean(axis=1), rel=1e-15)
+    total = greedy.scores.sum(axis=1)  # gains add up to the gap of all features
+    assert total == pytest.approx(explainer.gap(X, range(d)), rel=1e-12)
+
+
+@pytest.mark.parametrize("method", ["mc", "qmc"])
+def test_all_outputs_together_by_sampling(method):
+    rng, d = np.random.default_rng(7), 4
+    trees, targets = trees_of_outputs("scalar", rng, d)
+    several = ensemble_of(trees, d, targets=targets, n_outputs=N_OUTPUTS)
+    X, subset = rng.normal(size=(6, d)), [0, 1, 3]
+    explainer = Explainer(several, Normal(0.8))
+    exact, found = explainer.gap(X, subset), explainer.estimate(X, subset, method)
+    assert (np.abs(found.value - exact) <= 5 * found.standard_error).all()
+    assert (found.standard_error <= 0.05 * exact).all()
+    mean = explainer.mean(X, subset)
+    each = [Explainer(several, Normal(0.8), output=k).mean(X, subset) for k in range(N_OUTPUTS)]
+    assert same_bits(mean, np.stack(each, axis=1))
+
+
+@every_strategy
+def test_several_outputs_give_the_same_bits_for_any_number_of_threads(strategy):
+    rng, d = np.random.default_rng(8), 5
+    trees, targets = trees_of_outputs("vector", rng, d)
+    several = ensemble_of(trees, d, targets=targets, n_outputs=N_OUTPUTS)
+    X = rng.normal(size=(40, d))
+    alone, threaded = (Explainer(several, Normal(0.8), n_jobs=n, _strategy=strategy).rank(X) for n in (1, 4))
+    assert same_bits(alone.order, threaded.order)
+    assert same_bits(alone.scores, threaded.scores)
 
 
 def component(tree: Any, output: int) -> Any:

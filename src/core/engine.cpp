@@ -48,15 +48,24 @@ Engine::Engine(int32_t n_features, std::vector<int32_t> root, std::vector<int32_
     plan_view_.set_atom_begin = set_atoms_.begin.data();
 }
 
+namespace {
+
+int64_t n_blocks(const Request& r) { return (r.n_rows + kLanes - 1) / kLanes; }
+
+// As many threads as are asked for and fit into memory.
+int n_threads(const Request& r, double worker_bytes) {
+    constexpr double kWorkerBytes = 1 << 30;  // for all threads together
+    const double most = std::max(1.0, static_cast<double>(r.n_threads));
+    return static_cast<int>(std::clamp(kWorkerBytes / worker_bytes, 1.0, most));
+}
+
+}  // namespace
+
 template <class Task>
 bool Engine::run(const Request& r, Purpose purpose, Task task) const {
-    constexpr double kWorkerBytes = 1 << 30;  // for all threads together
-    const auto n_blocks = (r.n_rows + kLanes - 1) / kLanes;
-    const double room = kWorkerBytes / Worker::bytes(plan_view_, purpose);
-    const int n_threads =
-        static_cast<int>(std::clamp(room, 1.0, std::max(1.0, static_cast<double>(r.n_threads))));
     return run_pieces(
-        n_blocks, n_threads, [&] { return std::make_unique<Worker>(plan_view_, r, purpose); },
+        n_blocks(r), n_threads(r, Worker::bytes(plan_view_, purpose)),
+        [&] { return std::make_unique<Worker>(plan_view_, r, purpose); },
         [&](std::unique_ptr<Worker>& worker, int64_t block, const std::atomic<bool>& stop) {
             worker->load(block * kLanes, stop);
             task(*worker);
@@ -149,24 +158,33 @@ bool Engine::curve(const Request& r, Strategy s, PerRow<int32_t> order, double* 
     });
 }
 
-bool Engine::greedy(const Request& r, Strategy s, int32_t* order, double* score) const {
-    return run(r, s == Strategy::terms ? Purpose::ranking : Purpose::tables, [&](Worker& w) {
-        w.fill_tables();
-        if (s == Strategy::terms)
-            greedy_by_terms(w, order, score);
-        else
-            for (int lane = 0; lane < w.n_rows(); ++lane) greedy_by_pairs(w, pairs_, lane, order, score);
-    });
-}
-
-bool Engine::single(const Request& r, Strategy s, int32_t* order, double* score) const {
-    return run(r, s == Strategy::terms ? Purpose::ranking : Purpose::tables, [&](Worker& w) {
-        w.fill_tables();
-        if (s == Strategy::terms)
-            single_by_terms(w, order, score);
-        else
-            for (int lane = 0; lane < w.n_rows(); ++lane) single_by_pairs(w, pairs_, lane, order, score);
-    });
+bool Engine::rank(std::span<const Asked> outputs, Order how, Strategy s, int32_t* order, double* score) {
+    const auto purpose = s == Strategy::terms ? Purpose::ranking : Purpose::tables;
+    const auto& r = outputs[0].request;
+    double bytes = 0.0;
+    for (const auto& asked : outputs) bytes += Worker::bytes(asked.engine->plan_view_, purpose);
+    const auto make = [&] {
+        std::vector<std::unique_ptr<Worker>> workers;
+        for (const auto& asked : outputs)
+            workers.push_back(std::make_unique<Worker>(asked.engine->plan_view_, asked.request, purpose));
+        return workers;
+    };
+    const auto rank_block = [&](auto& workers, int64_t block, const std::atomic<bool>& stop) {
+        std::vector<Output> all;
+        for (std::size_t k = 0; k < workers.size(); ++k) {
+            workers[k]->load(block * kLanes, stop);
+            workers[k]->fill_tables();
+            all.push_back({*workers[k], outputs[k].engine->pairs_});
+        }
+        if (s == Strategy::terms) {
+            (how == Order::greedy ? greedy_by_terms : single_by_terms)(all, order, score);
+        } else {
+            for (int lane = 0; lane < workers[0]->n_rows(); ++lane)
+                (how == Order::greedy ? greedy_by_pairs : single_by_pairs)(all, lane, order, score);
+        }
+    };
+    return run_pieces(n_blocks(r), n_threads(r, bytes), make, rank_block,
+                      [&](int64_t n_done) { return r.poll(std::min(n_done * kLanes, r.n_rows)); });
 }
 
 Cost Engine::cost(const uint8_t* perturbed) const {

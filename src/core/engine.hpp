@@ -83,9 +83,15 @@ public:
     bool mean_change(const Request& r, Strategy s, PerRow<std::uint8_t> subset, double* out) const;
     // Sums over stretches of sampled points; see Points. out: (n_rows, n_stretches).
     bool sample(const Request& r, const std::uint8_t* subset, const Points& points, Moments* out) const;
-    // order, score: (n_rows, n_features).
-    bool greedy(const Request& r, Strategy s, std::int32_t* order, double* score) const;
-    bool single(const Request& r, Strategy s, std::int32_t* order, double* score) const;
+    // One output of a model, and what is asked of it; the rows of all outputs are the same.
+    struct Asked {
+        const Engine* engine;
+        Request request;
+    };
+    enum class Order { greedy, single };
+    // Rankings by the sum of the outputs' gaps; order, score: (n_rows, n_features).
+    static bool rank(std::span<const Asked> outputs, Order how, Strategy s, std::int32_t* order,
+                     double* score);
 
 private:
     template <class Task>

@@ -4,6 +4,7 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
 
 #include <algorithm>
 #include <cmath>
@@ -207,17 +208,23 @@ NewArray<double, 2> curve(const Engine& e, const Array<double, 2>& x, const Nois
 
 using Ranked = std::pair<NewArray<std::int32_t, 2>, NewArray<double, 2>>;
 
-Ranked rank(const Engine& e, const Array<double, 2>& x, const NoiseTables& noise, const std::string& method,
+// By the sum of the gaps of several outputs: an engine and its noise for each.
+Ranked rank(const std::vector<const Engine*>& engines, const Array<double, 2>& x,
+            const std::vector<const NoiseTables*>& noises, const std::string& method,
             const std::string& strategy, int n_threads, const nb::object& progress) {
     require(method == "greedy" || method == "single", "method must be 'greedy' or 'single'");
-    const auto request = make_request(e, x, noise, n_threads, progress);
-    const auto s = strategy_of(e, strategy);
+    require(!engines.empty() && engines.size() == noises.size(), "one noise per engine");
+    std::vector<Engine::Asked> outputs;
+    for (std::size_t k = 0; k < engines.size(); ++k) {
+        require(engines[k] && noises[k], "an engine and a noise are needed");
+        outputs.push_back({engines[k], make_request(*engines[k], x, *noises[k], n_threads, progress)});
+        strategy_of(*engines[k], strategy);
+    }
+    const auto s = strategy_of(*engines[0], strategy);
+    const auto how = method == "greedy" ? Engine::Order::greedy : Engine::Order::single;
     auto order = make_array<std::int32_t, 2>({x.shape(0), x.shape(1)});
     auto score = make_array<double, 2>({x.shape(0), x.shape(1)});
-    run_released([&] {
-        return method == "greedy" ? e.greedy(request, s, order.data(), score.data())
-                                  : e.single(request, s, order.data(), score.data());
-    });
+    run_released([&] { return Engine::rank(outputs, how, s, order.data(), score.data()); });
     return {order, score};
 }
 
@@ -346,6 +353,7 @@ NB_MODULE(_core, m) {
         .def("sample", &sample, "x"_a, "noise"_a, "subset"_a, "points"_a, "stretch_end"_a, "n_threads"_a,
              "progress"_a.none())
         .def("curve", &curve, "x"_a, "noise"_a, "order"_a, "strategy"_a, "n_threads"_a, "progress"_a.none())
-        .def("rank", &rank, "x"_a, "noise"_a, "method"_a, "strategy"_a, "n_threads"_a, "progress"_a.none())
         .def("algorithm1", &algorithm1, "x"_a, "scale"_a, "subset"_a, "float32"_a = false);
+    m.def("rank", &rank, "engines"_a, "x"_a, "noises"_a, "method"_a, "strategy"_a, "n_threads"_a,
+          "progress"_a.none());
 }

@@ -43,13 +43,21 @@ struct Candidates {
     }
 };
 
-void read_gains(const Worker& w, const Block& b, int lane, Candidates& c) {
-    const double n = w.plan().n_trees;  // leaves reached at once, at most: (sum of |g|)^2 <= n * sum of g^2
-    for (int32_t q = 0; q < w.plan().n_features; ++q) {
-        c.gain[q] = b.gain[int64_t{q} * kLanes + lane];
-        c.error_scale[q] = n * b.error_of[int64_t{q} * kLanes + lane];
+// Sums of the outputs' gains.
+void read_gains(std::span<const Output> outputs, int lane, Candidates& c) {
+    std::fill(c.gain.begin(), c.gain.end(), 0.0);
+    std::fill(c.error_scale.begin(), c.error_scale.end(), 0.0);
+    c.base_error = 0.0;
+    for (const auto& [w, pairs] : outputs) {
+        const auto& b = w.block();
+        const double n =
+            w.plan().n_trees;  // leaves reached at once, at most: (sum of |g|)^2 <= n * sum of g^2
+        for (int32_t q = 0; q < w.plan().n_features; ++q) {
+            c.gain[q] += b.gain[int64_t{q} * kLanes + lane];
+            c.error_scale[q] += n * b.error_of[int64_t{q} * kLanes + lane];
+        }
+        c.base_error += n * b.error_of[int64_t{w.plan().n_features} * kLanes + lane];
     }
-    c.base_error = n * b.error_of[int64_t{w.plan().n_features} * kLanes + lane];
 }
 
 void order_by_gain(Candidates& c, int32_t* order, double* score) {
@@ -61,75 +69,109 @@ void order_by_gain(Candidates& c, int32_t* order, double* score) {
     std::transform(c.gain.begin(), c.gain.end(), score, [](double g) { return std::max(g, 0.0); });
 }
 
-void begin_gains(Worker& w) {
-    w.begin_row(true);
-    kernels().begin_nested(w.plan(), w.block());
-    kernels().gains(w.plan(), w.block());
-}
-
-}  // namespace
-
-void greedy_by_terms(Worker& w, int32_t* order, double* score) {
-    auto& b = w.block();
-    const int64_t d = w.plan().n_features;
-    std::vector<Candidates> candidates(kLanes, Candidates(static_cast<int32_t>(d)));
-    begin_gains(w);
-    for (int32_t step = 0; step < d && !*b.stop; ++step) {
-        if (step > 0) kernels().gains(w.plan(), b);
-        std::fill(b.fresh, b.fresh + d, LaneBits{0});
-        for (int lane = 0; lane < kLanes; ++lane) {
-            auto& c = candidates[lane];
-            read_gains(w, b, lane, c);
-            const auto q = c.best();
-            b.fresh[q] |= static_cast<LaneBits>(1u << lane);
-            order[w.row(lane) * d + step] = q;
-            score[w.row(lane) * d + q] = c.gain[q];
-            c.take(q);
-        }
-        if (step + 1 < d) kernels().take(w.plan(), b);
+void begin_gains(std::span<const Output> outputs) {
+    for (const auto& [w, pairs] : outputs) {
+        w.begin_row(true);
+        kernels().begin_nested(w.plan(), w.block());
+        kernels().gains(w.plan(), w.block());
     }
 }
 
-void single_by_terms(Worker& w, int32_t* order, double* score) {
-    begin_gains(w);
-    for (int lane = 0; lane < w.n_rows(); ++lane) {
-        Candidates c(w.plan().n_features);
-        read_gains(w, w.block(), lane, c);
-        const auto at = w.row(lane) * w.plan().n_features;
+// The subsets of one row, one per output: what moves does not depend on the output.
+class PairGaps {
+public:
+    PairGaps(std::span<const Output> outputs, int lane)
+        : outputs_(outputs), subset_(outputs[0].worker), lane_(lane) {}
+
+    void add(int32_t q) { subset_.add(lane_, q); }
+    // The sum of the outputs' gaps with one feature more.
+    Pairs::Result with(int32_t q) {
+        subset_.add(lane_, q);
+        Pairs::Result sum{0.0, 0.0};
+        for (const auto& [w, pairs] : outputs_) {
+            const auto result = pairs.gap(w.pairs(), w.tables(lane_), subset_.added(lane_));
+            sum.gap += result.gap;
+            sum.error_scale += result.error_scale;
+        }
+        subset_.remove(lane_, q);
+        return sum;
+    }
+
+private:
+    std::span<const Output> outputs_;
+    LaneSubset subset_;
+    int lane_;
+};
+
+}  // namespace
+
+void greedy_by_terms(std::span<const Output> outputs, int32_t* order, double* score) {
+    auto& first = outputs[0].worker;
+    const auto& stop = *first.block().stop;
+    const int64_t d = first.plan().n_features;
+    std::vector<Candidates> candidates(kLanes, Candidates(static_cast<int32_t>(d)));
+    std::vector<LaneBits> fresh(static_cast<std::size_t>(d));
+    begin_gains(outputs);
+    for (int32_t step = 0; step < d && !stop; ++step) {
+        if (step > 0)
+            for (const auto& [w, pairs] : outputs) kernels().gains(w.plan(), w.block());
+        std::fill(fresh.begin(), fresh.end(), LaneBits{0});
+        for (int lane = 0; lane < kLanes; ++lane) {
+            auto& c = candidates[lane];
+            read_gains(outputs, lane, c);
+            const auto q = c.best();
+            fresh[q] |= static_cast<LaneBits>(1u << lane);
+            order[first.row(lane) * d + step] = q;
+            score[first.row(lane) * d + q] = c.gain[q];
+            c.take(q);
+        }
+        if (step + 1 == d) break;
+        for (const auto& [w, pairs] : outputs) {
+            std::copy(fresh.begin(), fresh.end(), w.block().fresh);
+            kernels().take(w.plan(), w.block());
+        }
+    }
+}
+
+void single_by_terms(std::span<const Output> outputs, int32_t* order, double* score) {
+    auto& first = outputs[0].worker;
+    begin_gains(outputs);
+    for (int lane = 0; lane < first.n_rows(); ++lane) {
+        Candidates c(first.plan().n_features);
+        read_gains(outputs, lane, c);
+        const auto at = first.row(lane) * first.plan().n_features;
         order_by_gain(c, order + at, score + at);
     }
 }
 
-void greedy_by_pairs(Worker& w, const Pairs& pairs, int lane, int32_t* order, double* score) {
-    const int64_t d = w.plan().n_features, at = w.row(lane) * d;
-    const auto& stop = *w.block().stop;
-    LaneSubset subset(w);
+void greedy_by_pairs(std::span<const Output> outputs, int lane, int32_t* order, double* score) {
+    auto& first = outputs[0].worker;
+    const int64_t d = first.plan().n_features, at = first.row(lane) * d;
+    const auto& stop = *first.block().stop;
+    PairGaps gaps(outputs, lane);
     Candidates c(static_cast<int32_t>(d));
     for (int32_t step = 0; step < d && !stop; ++step) {
         for (int32_t q = 0; q < d && !stop; ++q) {
             if (c.taken[q]) continue;
-            subset.add(lane, q);
-            const auto result = pairs.gap(w.pairs(), w.tables(lane), subset.added(lane));
-            subset.remove(lane, q);
+            const auto result = gaps.with(q);
             c.gain[q] = result.gap - c.base;
             c.error_scale[q] = result.error_scale - c.base_error;
         }
         const auto q = c.best();
         order[at + step] = q;
         score[at + q] = c.gain[q];
-        subset.add(lane, q);
+        gaps.add(q);
         c.take(q);
     }
 }
 
-void single_by_pairs(Worker& w, const Pairs& pairs, int lane, int32_t* order, double* score) {
-    const int64_t at = w.row(lane) * w.plan().n_features;
-    LaneSubset subset(w);
-    Candidates c(w.plan().n_features);
-    for (int32_t q = 0; q < w.plan().n_features && !*w.block().stop; ++q) {
-        subset.add(lane, q);
-        const auto result = pairs.gap(w.pairs(), w.tables(lane), subset.added(lane));
-        subset.remove(lane, q);
+void single_by_pairs(std::span<const Output> outputs, int lane, int32_t* order, double* score) {
+    auto& first = outputs[0].worker;
+    const int64_t at = first.row(lane) * first.plan().n_features;
+    PairGaps gaps(outputs, lane);
+    Candidates c(first.plan().n_features);
+    for (int32_t q = 0; q < first.plan().n_features && !*first.block().stop; ++q) {
+        const auto result = gaps.with(q);
         c.gain[q] = result.gap;
         c.error_scale[q] = result.error_scale;
     }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "pairs.hpp"
@@ -30,10 +31,16 @@ private:
     std::vector<std::uint8_t> bytes_;
 };
 
-// Row-major (n_rows, n_features).
-void greedy_by_terms(Worker& w, std::int32_t* order, double* score);
-void single_by_terms(Worker& w, std::int32_t* order, double* score);
-void greedy_by_pairs(Worker& w, const Pairs& pairs, int lane, std::int32_t* order, double* score);
-void single_by_pairs(Worker& w, const Pairs& pairs, int lane, std::int32_t* order, double* score);
+// One output of the model: its rows and its leaf pairs. Rankings go by the sum of the outputs' gaps.
+struct Output {
+    Worker& worker;
+    const Pairs& pairs;
+};
+
+// order and score are row-major (n_rows, n_features).
+void greedy_by_terms(std::span<const Output> outputs, std::int32_t* order, double* score);
+void single_by_terms(std::span<const Output> outputs, std::int32_t* order, double* score);
+void greedy_by_pairs(std::span<const Output> outputs, int lane, std::int32_t* order, double* score);
+void single_by_pairs(std::span<const Output> outputs, int lane, std::int32_t* order, double* score);
 
 }  // namespace predgap

@@ -154,7 +154,12 @@ def _explaining(command: Command) -> Command:
     for decorate in (
         click.option("-o", "target", metavar="FILE", callback=_target, help="Write here, .csv or .parquet."),
         click.option("--jobs", default=1, callback=_jobs, show_default=True, help="Threads; -1: all cores."),
-        click.option("--output", type=int, metavar="K", help="Which output of a model with several, from 0."),
+        click.option(
+            "--output",
+            type=int,
+            metavar="K",
+            help="Which output of a model with several, from 0; without it, all together.",
+        ),
         click.option(
             "--noise",
             callback=_noise,

@@ -88,15 +88,6 @@ class Engine:
         n_threads: int,
         progress: _Progress,
     ) -> NDArray[np.float64]: ...
-    def rank(
-        self,
-        x: NDArray[np.float64],
-        noise: NoiseTables,
-        method: Literal["greedy", "single"],
-        strategy: _Strategy,
-        n_threads: int,
-        progress: _Progress,
-    ) -> tuple[NDArray[np.int32], NDArray[np.float64]]: ...
     def algorithm1(
         self,
         x: NDArray[np.float64],
@@ -104,3 +95,13 @@ class Engine:
         subset: NDArray[np.uint8],
         float32: bool = False,
     ) -> NDArray[np.float64]: ...
+
+def rank(
+    engines: list[Engine],
+    x: NDArray[np.float64],
+    noises: list[NoiseTables],
+    method: Literal["greedy", "single"],
+    strategy: _Strategy,
+    n_threads: int,
+    progress: _Progress,
+) -> tuple[NDArray[np.int32], NDArray[np.float64]]: ...

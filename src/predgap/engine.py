@@ -77,7 +77,7 @@ class Engine:
     def _gap(self, rows: FloatArray, masks: NDArray[np.bool_], strategy: Strategy) -> FloatArray:
         subsets = np.ascontiguousarray(masks).view(np.uint8)
         out = np.empty(len(rows))
-        for part, x, noise, progress in self._chunks(rows):
+        for part, x, noise, progress in self.chunks(rows, self.rows_at_once()):
             subset = subsets if len(subsets) == 1 else subsets[part]
             out[part] = self.kernels.gap(x, noise, subset, strategy, self.n_threads, progress)
         return out
@@ -87,7 +87,7 @@ class Engine:
         strategy = self._choose_gap(mask)
         subset = mask[None].view(np.uint8)
         out = np.empty(len(rows))
-        for part, x, noise, progress in self._chunks(rows):
+        for part, x, noise, progress in self.chunks(rows, self.rows_at_once()):
             out[part] = self.kernels.mean_change(x, noise, subset, strategy, self.n_threads, progress)
         return out
 
@@ -100,7 +100,7 @@ class Engine:
         `ends` (s,). The result is (n, s, 3).
         """
         out = np.empty((len(rows), len(ends), 3))
-        for part, x, noise, progress in self._chunks(rows):
+        for part, x, noise, progress in self.chunks(rows, self.rows_at_once()):
             mine = points if len(points) == 1 else points[part]
             out[part] = self.kernels.sample(
                 x, noise, mask.view(np.uint8), mine, ends, self.n_threads, progress
@@ -117,35 +117,23 @@ class Engine:
 
     def curve(self, rows: FloatArray, order: NDArray[np.intp]) -> FloatArray:
         """Gaps (n, d) of the prefixes of order (n, d)."""
-        strategy = self._choose_nested("curve")
+        strategy = _choose([self], "curve")
         orders = np.ascontiguousarray(order, dtype=np.int32)
         out = np.empty(rows.shape)
-        for part, x, noise, progress in self._chunks(rows):
+        for part, x, noise, progress in self.chunks(rows, self.rows_at_once()):
             out[part] = self.kernels.curve(x, noise, orders[part], strategy, self.n_threads, progress)
         return out
-
-    def rank(
-        self, rows: FloatArray, method: Literal["greedy", "single"]
-    ) -> tuple[NDArray[np.intp], FloatArray]:
-        """Order and scores, both (n, d)."""
-        strategy = self._choose_nested(method)
-        order, scores = np.empty(rows.shape, dtype=np.intp), np.empty(rows.shape)
-        for part, x, noise, progress in self._chunks(rows):
-            order[part], scores[part] = self.kernels.rank(
-                x, noise, method, strategy, self.n_threads, progress
-            )
-        return order, scores
 
     def _choose_gap(self, subset: NDArray[np.bool_]) -> Strategy:
         """The cheaper strategy for one gap; the same for a subset whatever else is asked."""
         if self.forced is None and self._terms_are_cheap():
             return "terms"
-        return self._choose(*self.kernels.cost(subset.view(np.uint8)), f"{int(subset.sum())} features moved")
+        return self.choose(*self.kernels.cost(subset.view(np.uint8)), f"{int(subset.sum())} features moved")
 
-    def _choose_nested(self, what: Literal["curve", "greedy", "single"]) -> Strategy:
-        """The cheaper strategy for a row's curve or ranking, as if it took the features by index."""
+    def nested_costs(self, what: Literal["curve", "greedy", "single"]) -> tuple[float, float]:
+        """Nanoseconds of a row's curve or ranking by terms and by pairs, as if it took features by index."""
         if self.forced is None and self._terms_are_cheap():
-            return "terms"
+            return self.full_cost, float("inf")
         d = self.ensemble.n_features
         looked_at = np.unique(np.linspace(0, d - 1, min(d, _STEPS_LOOKED_AT)).astype(int))
         pairs, subset = 0.0, np.zeros(d, dtype=np.uint8)
@@ -157,13 +145,14 @@ class Engine:
             subset[:] = 0
         # Components are shared between the steps: measured, a curve costs a few full gaps, greedy about d.
         terms = self.full_cost * {"curve": 4, "greedy": max(d, 4), "single": 1}[what]
-        return self._choose(terms, pairs, what)
+        return terms, pairs
 
     def _terms_are_cheap(self) -> bool:
         """Is planning not worth its time?"""
         return self.kernels.has_terms and self.full_cost < _CHEAP_NANOSECONDS
 
-    def _choose(self, terms: float, pairs: float, what: str) -> Strategy:
+    def choose(self, terms: float, pairs: float, what: str) -> Strategy:
+        """The cheaper strategy; CostError if it is beyond the budget."""
         chosen: Strategy = self.forced or ("terms" if terms <= pairs else "pairs")
         seconds = (terms if chosen == "terms" else pairs) * 1e-9
         if seconds > _SECONDS_PER_ROW:
@@ -177,17 +166,21 @@ class Engine:
             )
         return chosen
 
-    def _chunks(
-        self, rows: FloatArray
+    def rows_at_once(self) -> int | None:
+        """How many rows' tables fit into memory; None for any number."""
+        kinds, _ = _kernel_laws(self.laws, self.ensemble.categorical())
+        if not (kinds == _TABLE).any():
+            return None
+        return max(1, _TABLE_BYTES // (16 * max(1, len(self.kernels.thresholds))))
+
+    def chunks(
+        self, rows: FloatArray, at_once: int | None
     ) -> Iterator[tuple[slice, FloatArray, _core.NoiseTables, Callable[[int], object] | None]]:
         """Parts of the rows as the kernels see them, with their tables, small enough for memory."""
         kinds, parameters = _kernel_laws(self.laws, self.ensemble.categorical())
-        rows = self._cells(rows)
-        n, n_atoms = len(rows), len(self.kernels.thresholds)
-        step = n
-        if (kinds == _TABLE).any():
-            step = max(1, _TABLE_BYTES // (16 * max(1, n_atoms)))
-        for start in range(0, n, step or 1):
+        rows, n = self._cells(rows), len(rows)
+        step = at_once or max(n, 1)
+        for start in range(0, n, step):
             part = slice(start, min(start + step, n))
             below, above = self._tails(rows[part]) if (kinds == _TABLE).any() else (None, None)
             noise = _core.NoiseTables(kinds, parameters, below, above, self.arrivals)
@@ -253,6 +246,29 @@ class Engine:
     def _told(self, start: int, n_rows: int) -> Callable[[int], object] | None:
         tell = self.progress
         return None if tell is None else lambda n_done: tell(start + n_done, n_rows)
+
+
+def rank(
+    engines: Sequence[Engine], rows: FloatArray, method: Literal["greedy", "single"]
+) -> tuple[NDArray[np.intp], FloatArray]:
+    """Order and scores, both (n, d), by the sum of the gaps of a model's outputs, an engine for each."""
+    strategy = _choose(engines, method)
+    order, scores = np.empty(rows.shape, dtype=np.intp), np.empty(rows.shape)
+    at_once = min((n for n in (engine.rows_at_once() for engine in engines) if n), default=None)
+    kernels = [engine.kernels for engine in engines]
+    for chunk in zip(*(engine.chunks(rows, at_once) for engine in engines), strict=True):
+        part, x, _, progress = chunk[0]
+        noises = [noise for _, _, noise, _ in chunk]
+        order[part], scores[part] = _core.rank(
+            kernels, x, noises, method, strategy, engines[0].n_threads, progress
+        )
+    return order, scores
+
+
+def _choose(engines: Sequence[Engine], what: Literal["curve", "greedy", "single"]) -> Strategy:
+    """One strategy for all outputs, the cheaper one."""
+    costs = [engine.nested_costs(what) for engine in engines]
+    return engines[0].choose(sum(terms for terms, _ in costs), sum(pairs for _, pairs in costs), what)
 
 
 _KERNEL_LAWS: Final = (StillLaw, NormalLaw, UniformLaw)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from predgap.engine import Engine, Progress, Strategy, threads_of
+from predgap.engine import Engine, Progress, Strategy, rank, threads_of
 from predgap.ensemble import Ensemble
 from predgap.errors import NoiseError, PredgapError, RankingError, SubsetError
 from predgap.loaders import load
@@ -26,7 +26,7 @@ class Explainer:
 
     The gap of a row x and a subset S of its features is PG²(x, S) = E[(f(x') - f(x))²], where x' is x with
     independent noise added to the features in S, and f is the model's raw margin. A missing value stays
-    missing.
+    missing. Of several outputs the squared gaps are summed: E[|f(x') - f(x)|²].
 
     Parameters
     ----------
@@ -35,7 +35,7 @@ class Explainer:
     noise : Noise
         How each feature moves, e.g. `Normal(0.3)` or `Normal.relative(X, 0.3)`.
     output : int, or None
-        Which output to explain; needed when the model has several.
+        Which output to explain; None for all of them together.
     feature_names : sequence of d strings, or None
         Names to use instead of the model's own.
     n_jobs : int
@@ -77,7 +77,7 @@ class Explainer:
         ensemble = load(model)
         if feature_names is not None:
             ensemble = ensemble.named(feature_names)
-        self.ensemble: Ensemble = ensemble.select(output)
+        self.ensemble: Ensemble = ensemble if output is None else ensemble.select(output)
         self.noise = noise
         self.output = output
         laws = noise.laws(self.ensemble.n_features, self.ensemble.feature_names)
@@ -87,7 +87,10 @@ class Explainer:
         laws = tuple(
             law if q in categorical else law.rounded(self.ensemble.row_dtype) for q, law in enumerate(laws)
         )
-        self._engine = Engine(self.ensemble, laws, threads_of(n_jobs), progress, _strategy)
+        self._engines = tuple(
+            Engine(self.ensemble.select(k), laws, threads_of(n_jobs), progress, _strategy)
+            for k in range(self.ensemble.n_outputs)
+        )
 
     def gap(self, X: Any, subset: Any) -> FloatArray:
         """The gap of each row when the features of `subset` move, (n,).
@@ -99,10 +102,11 @@ class Explainer:
             The empty subset gives 0.
         """
         rows, _ = self._read(X)
-        return self._engine.gap(rows, self._mask(rows, subset))
+        mask = self._mask(rows, subset)
+        return self._sum(lambda engine: engine.gap(rows, mask))
 
     def mean(self, X: Any, subset: Any) -> FloatArray:
-        """E[f(x')], (n,): the expected margin when the features of `subset` move; exact.
+        """E[f(x')], (n,) or (n, n_outputs): the expected margin when the features of `subset` move; exact.
 
         Parameters
         ----------
@@ -110,7 +114,10 @@ class Explainer:
         subset : names, indices, or a boolean mask (d,)
         """
         rows, _ = self._read(X)
-        return self._margin(rows) + self._engine.mean_change(rows, self._one_mask(rows, subset))
+        mask = self._one_mask(rows, subset)
+        changes = np.stack([engine.mean_change(rows, mask) for engine in self._engines], axis=-1)
+        margin = self._margin(rows)
+        return margin + changes.reshape(margin.shape)
 
     def estimate(
         self,
@@ -132,7 +139,7 @@ class Explainer:
         method : "auto", "exact", "mc" or "qmc"
             "mc" draws independent samples, a stream per row. "qmc" draws randomised quasi-random points, the
             same for all rows, in 16 replicates whose spread gives the standard error. "auto" is exact if
-            that is affordable, else "qmc".
+            that is affordable, else "qmc". Of several outputs, the standard error of "mc" is an upper bound.
         rtol : float, or None
             Stop sampling a row once its standard error is this share of its value.
         n_samples : int
@@ -155,19 +162,19 @@ class Explainer:
         rows, _ = self._read(X)
         mask = self._one_mask(rows, subset)
         if method == "auto":
-            method = "exact" if self._engine.affordable(mask) else "qmc"
+            method = "exact" if all(engine.affordable(mask) for engine in self._engines) else "qmc"
         if method == "exact":
-            return exact_estimate(self._engine.gap(rows, mask))
+            return exact_estimate(self._sum(lambda engine: engine.gap(rows, mask)))
         budget = Budget(n_samples, rtol)
         if not mask.any():
             return exact_estimate(np.zeros(len(rows)))
         if method == "mc":
-            return estimate_mc(self._engine, rows, mask, budget, seed)
+            return estimate_mc(self._engines, rows, mask, budget, seed)
         if method != "qmc":
             raise PredgapError(f"method={method!r} is unknown; expected 'auto', 'exact', 'mc' or 'qmc'")
         if sequence not in ("sobol", "halton"):
             raise PredgapError(f"sequence={sequence!r} is unknown; expected 'sobol' or 'halton'")
-        return estimate_qmc(self._engine, rows, mask, budget, seed, sequence)
+        return estimate_qmc(self._engines, rows, mask, budget, seed, sequence)
 
     def curve(self, X: Any, ranking: Any) -> FloatArray:
         """Gaps of the prefixes, (n, d): column k - 1 moves the k most important features.
@@ -178,7 +185,8 @@ class Explainer:
         ranking : Ranking, or indices or names, (d,) for all rows or (n, d)
         """
         rows, _ = self._read(X)
-        return self._engine.curve(rows, self._order(rows, ranking))
+        order = self._order(rows, ranking)
+        return self._sum(lambda engine: engine.curve(rows, order))
 
     def pgi2(self, X: Any, ranking: Any) -> FloatArray:
         """PGI² of a ranking, (n,): the mean of its `curve`. Higher means that the ranking names first
@@ -188,7 +196,8 @@ class Explainer:
     def pgu2(self, X: Any, ranking: Any) -> FloatArray:
         """PGU² of a ranking, (n,): PGI² of the reversed one. Lower is better."""
         rows, _ = self._read(X)
-        return _mean_of_curve(self._engine.curve(rows, self._order(rows, ranking)[:, ::-1]))
+        reverse = self._order(rows, ranking)[:, ::-1]
+        return _mean_of_curve(self._sum(lambda engine: engine.curve(rows, reverse)))
 
     def rank(self, X: Any, method: Literal["greedy", "single"] = "greedy") -> Ranking:
         """A ranking of the features for each row.
@@ -205,7 +214,7 @@ class Explainer:
         if not isinstance(method, str) or method not in ("greedy", "single"):
             raise RankingError(f"method={method!r} is unknown; expected 'greedy' or 'single'")
         rows, table = self._read(X)
-        order, scores = self._engine.rank(rows, method)
+        order, scores = rank(self._engines, rows, method)
         return Ranking(order, scores, self.ensemble.names, table.index, table.backend)
 
     def __call__(self, X: Any) -> Ranking:
@@ -214,6 +223,19 @@ class Explainer:
 
     def __repr__(self) -> str:
         return f"Explainer({self.ensemble.source}, {self.noise!r})"
+
+    @property
+    def _engine(self) -> Engine:
+        """The engine of the only output."""
+        (engine,) = self._engines
+        return engine
+
+    def _sum(self, asked: Callable[[Engine], FloatArray]) -> FloatArray:
+        """The sum over the outputs, in their order."""
+        total = asked(self._engines[0])
+        for engine in self._engines[1:]:
+            total = total + asked(engine)
+        return total
 
     def _read(self, X: Any) -> tuple[FloatArray, Table]:
         table = read_table(X, self.ensemble.n_features, self.ensemble.feature_names, self.ensemble.categories)

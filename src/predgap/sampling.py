@@ -17,6 +17,7 @@ from predgap.engine import Engine
 from predgap.errors import PredgapError
 
 FloatArray = NDArray[np.float64]
+Engines = tuple[Engine, ...]  # one for each output; gaps are summed
 Sequence = Literal["sobol", "halton"]
 
 REPLICATES: Final = 16  # independent randomisations of a quasi-random sequence; their spread is the error
@@ -71,15 +72,18 @@ def exact_estimate(value: FloatArray) -> GapEstimate:
 
 
 def estimate_mc(
-    engine: Engine, rows: FloatArray, subset: NDArray[np.bool_], budget: Budget, seed: int
+    engines: Engines, rows: FloatArray, subset: NDArray[np.bool_], budget: Budget, seed: int
 ) -> GapEstimate:
-    """Independent samples; row r draws from its own stream, `SeedSequence(seed, spawn_key=(r,))`."""
+    """Independent samples; row r draws from its own stream, `SeedSequence(seed, spawn_key=(r,))`.
+
+    With several engines, one for each output, the standard error is an upper bound.
+    """
     k = int(subset.sum())
     streams = [np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(r,))) for r in range(len(rows))]
 
     def add(open_rows: NDArray[np.intp], n: int) -> FloatArray:
         def sums_of(some: NDArray[np.intp]) -> FloatArray:
-            return _summed(engine, rows[some], subset, lambda m: _drawn(streams, some, m, k), n)
+            return _summed(engines, rows[some], subset, lambda m: _drawn(streams, some, m, k), n)
 
         return np.concatenate([sums_of(some) for some in _parts(open_rows, _POINT_DOUBLES // (n * k) + 1)])
 
@@ -91,7 +95,7 @@ def estimate_mc(
 
 
 def estimate_qmc(
-    engine: Engine,
+    engines: Engines,
     rows: FloatArray,
     subset: NDArray[np.bool_],
     budget: Budget,
@@ -104,7 +108,7 @@ def estimate_qmc(
 
     def add(open_rows: NDArray[np.intp], n: int) -> FloatArray:
         some = rows[open_rows]
-        sums = [_summed(engine, some, subset, draw, n // REPLICATES)[:, 1] for draw in replicates]
+        sums = [_summed(engines, some, subset, draw, n // REPLICATES)[:, 1] for draw in replicates]
         return np.stack(sums, axis=1)
 
     def judge(sums: FloatArray, n: int) -> tuple[FloatArray, FloatArray]:
@@ -145,18 +149,30 @@ def _run(
 
 
 def _summed(
-    engine: Engine, rows: FloatArray, subset: NDArray[np.bool_], draw: Callable[[int], FloatArray], n: int
+    engines: Engines, rows: FloatArray, subset: NDArray[np.bool_], draw: Callable[[int], FloatArray], n: int
 ) -> FloatArray:
     """Sums (n_rows, 3) of f(x') - f(x), its square and its fourth power over n points.
 
-    `draw(m)` gives the next m points, (1, m, k) for all rows or (n_rows, m, k).
+    `draw(m)` gives the next m points, (1, m, k) for all rows or (n_rows, m, k); all outputs get the same.
     """
     step = max(1, _POINT_DOUBLES // max(1, int(subset.sum())))
     total = np.zeros((len(rows), 3))
     for start in range(0, n, step):
         m = min(step, n - start)
-        total += engine.sample(rows, subset, draw(m), np.array([m]))[:, 0]
+        points = draw(m)
+        total += _over_outputs(
+            [engine.sample(rows, subset, points, np.array([m]))[:, 0] for engine in engines]
+        )
     return total
+
+
+def _over_outputs(moments: list[FloatArray]) -> FloatArray:
+    """Moments (n_rows, 3) of the outputs as those of D with D² = Σ D_k²; the fourth is an upper bound."""
+    if len(moments) == 1:
+        return moments[0]
+    first, second = sum(m[:, 0] for m in moments), sum(m[:, 1] for m in moments)
+    fourth = sum(np.sqrt(m[:, 2]) for m in moments) ** 2  # Minkowski's inequality
+    return np.stack([first, second, fourth], axis=1)
 
 
 def _parts(items: NDArray[np.intp], size: int) -> list[NDArray[np.intp]]:
