@@ -300,6 +300,12 @@ def test_labels_become_codes(kind):
     assert stump().predict(FRAMES[kind]).tolist() == [2.0, 4.0, 2.0, 4.0]
 
 
+@pytest.mark.parametrize("kind", [kind for kind in FRAMES if kind != "codes"])
+def test_text_is_refused_where_the_model_has_no_labels(kind):
+    with pytest.raises(TableError, match="holds text, first 'blue', but the model has only the codes"):
+        stump(Categories([0, 1, 2])).predict(FRAMES[kind])
+
+
 def test_labels_that_are_numbers_are_labels_in_frames_and_codes_in_arrays():
     levels = of_labels([10, 1, 0])
     frame = pd.DataFrame({"colour": [1, 0, 10]})

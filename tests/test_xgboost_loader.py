@@ -14,6 +14,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import polars as pl
+import pyarrow as pa  # type: ignore[import-untyped]
 import pytest
 import xgboost as xgb
 from hypothesis import given, settings
@@ -27,7 +29,7 @@ from loading import (
     refused,
     rows_around_thresholds,
 )
-from predgap.ensemble import ALL_OUTPUTS, LEAF, Ensemble
+from predgap.ensemble import ALL_OUTPUTS, LEAF, NUMERIC, Ensemble
 from predgap.errors import LoaderError, TableError, UnsupportedModelError
 from predgap.loaders import files, load, selfcheck, ubjson
 from predgap.loaders import xgboost as loader
@@ -100,6 +102,25 @@ def assert_booster_agrees(booster: Any, ensemble: Ensemble, ulps: float = 2.0) -
     )
 
 
+ARRAYS = (
+    "root", "feature", "threshold", "left", "right", "default_left", "value", "target", "bias",
+    "category_set", "set_begin", "set_code",
+)  # fmt: skip
+
+
+def assert_same(first: Ensemble, second: Ensemble) -> None:
+    for name in ARRAYS:
+        np.testing.assert_array_equal(getattr(first, name), getattr(second, name), err_msg=name)
+    assert labels_of(first) == labels_of(second)
+
+
+def labels_of(ensemble: Ensemble) -> dict[int, tuple[Any, ...]]:
+    """The labels of each categorical feature, whose codes are 0, 1, 2, ..."""
+    levels = ensemble.categorical()
+    assert all(found.codes.tolist() == list(range(len(found))) for found in levels.values())
+    return {q: found.labels or () for q, found in levels.items()}
+
+
 def save(booster: Any, folder: Path, suffix: str) -> Path:
     path = folder / f"model.{suffix}"
     booster.save_model(str(path))
@@ -111,6 +132,14 @@ def model_bytes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     """A small model, as JSON and as UBJSON."""
     folder = tmp_path_factory.mktemp("models")
     booster = train(rounds=2, max_depth=2, names=["a", "b", "c", "d"])
+    return {suffix: save(booster, folder, suffix).read_bytes() for suffix in ("json", "ubj")}
+
+
+@pytest.fixture(scope="module")
+def categorical_bytes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    """A small model with both kinds of splits on categories, as JSON and as UBJSON."""
+    folder = tmp_path_factory.mktemp("models")
+    booster = train_on(make_frame(), rounds=2, max_depth=2, max_cat_to_onehot=20)
     return {suffix: save(booster, folder, suffix).read_bytes() for suffix in ("json", "ubj")}
 
 
@@ -130,6 +159,10 @@ KINDS: dict[str, dict[str, Any]] = {
     "leafwise": {"tree_method": "hist", "grow_policy": "lossguide", "max_leaves": 9, "max_depth": 0},
     "single leaves": {"gamma": 1e9},
     "base score": {"base_score": -3.456},
+    "base score of all classes": {
+        "y": CLASSES, "objective": "multi:softprob", "num_class": 3, "base_score": 0.3,
+    },
+    "base score of all targets": {"y": TWO, "base_score": -0.7},
     "forest": {"num_parallel_tree": 3, "subsample": 0.7, "rounds": 2},
     "dart": {"booster": "dart", "rate_drop": 0.4, "seed": 2},
     "dart forest": {"booster": "dart", "rate_drop": 0.4, "num_parallel_tree": 2, "subsample": 0.8, "seed": 2},
@@ -169,18 +202,7 @@ def test_object_json_and_ubjson_agree_with_the_library(kind: str, tmp_path: Path
         path = save(booster, tmp_path, suffix)
         from_file = load(path)
         assert_booster_agrees(xgb.Booster(model_file=str(path)), from_file, ulps)
-        for name in (
-            "root",
-            "feature",
-            "threshold",
-            "left",
-            "right",
-            "default_left",
-            "value",
-            "target",
-            "bias",
-        ):
-            np.testing.assert_array_equal(getattr(from_file, name), getattr(loaded, name), err_msg=name)
+        assert_same(from_file, loaded)
 
 
 @pytest.mark.parametrize("kind", ["hist", "exact", "forest", "multiclass", "targets", "base score"])
@@ -204,10 +226,12 @@ OBJECTIVES: dict[str, np.ndarray] = {
 
 @pytest.mark.parametrize("base_score", [None, 0.2])
 @pytest.mark.parametrize("objective", OBJECTIVES)
-def test_every_objective_has_its_link(objective: str, base_score: float | None) -> None:
+def test_every_objective_has_its_link(objective: str, base_score: float | None, tmp_path: Path) -> None:
     params = {} if base_score is None else {"base_score": base_score}
     booster = train(OBJECTIVES[objective], objective=objective, rounds=2, **params)
-    assert_booster_agrees(booster, load(booster))
+    loaded = load(booster)
+    assert_booster_agrees(booster, loaded)
+    assert_same(load(save(booster, tmp_path, "json")), loaded)
 
 
 @pytest.mark.skipif(RELEASE < (3, 2), reason="older releases refuse such labels")
@@ -223,12 +247,10 @@ def test_a_base_score_of_zero_or_one_is_clipped_before_its_logit(label: float, t
         load(path)
 
 
-def test_several_expectiles_are_refused_by_name() -> None:
-    if RELEASE < (3, 3):
-        pytest.skip("no such objective yet")
-    booster = train(objective="reg:expectileerror", expectile_alpha=[0.2, 0.8])
-    with pytest.raises(UnsupportedModelError, match="expectileerror"):
-        load(booster)
+def test_several_expectiles_are_refused_by_name(tmp_path: Path) -> None:
+    path = save(train(y=TWO, rounds=1), tmp_path, "json")
+    path.write_text(path.read_text().replace('"name":"reg:squarederror"', '"name":"reg:expectileerror"'))
+    refused(path, "objective 'reg:expectileerror' with several alphas", UnsupportedModelError)
 
 
 # ---- wrappers ----
@@ -245,6 +267,11 @@ def wrappers() -> dict[str, Any]:
         "XGBRFRegressor": xgb.XGBRFRegressor(**few).fit(X_, Y_),
         "XGBRFClassifier": xgb.XGBRFClassifier(**few).fit(X_, CLASSES),
         "dart": xgb.XGBRegressor(**few, booster="dart", rate_drop=0.5).fit(X_, Y_),
+        "vector": xgb.XGBRegressor(**few, multi_strategy="multi_output_tree").fit(X_, TWO),
+        "quantiles": xgb.XGBRegressor(
+            **few, objective="reg:quantileerror", quantile_alpha=[0.2, 0.9], base_score=0.4
+        ).fit(X_, Y_),
+        "poisson": xgb.XGBRegressor(**few, objective="count:poisson").fit(X_, POSITIVE),
     }
 
 
@@ -337,6 +364,318 @@ def test_no_trees_and_an_ensemble_pass() -> None:
     assert empty.predict(np.zeros((2, 4))).tolist() == [3.0, 3.0]
 
 
+# ---- categories ----
+
+
+COLOURS = tuple("rgbcmyk")
+SIZES = tuple(int(size) for size in np.random.default_rng(1).permutation(40) * 10 - 50)
+TYPES = ["c", "q", "c", "q", "c"]
+
+
+def make_codes(n: int = 300) -> tuple[np.ndarray, np.ndarray]:
+    """Colours, a number, sizes, a number, and a categorical column that no tree splits on."""
+    rng = np.random.default_rng(8)
+    X = rng.normal(size=(n, 5)).astype(np.float32)
+    X[:, 0] = rng.integers(0, len(COLOURS), n)
+    X[:, 2] = rng.integers(0, len(SIZES), n)
+    X[:, 4] = 0
+    y = np.sin(5 * X[:, 0]) + np.cos(7 * X[:, 2]) * np.maximum(X[:, 1], 0) + 0.1 * X[:, 3]
+    X[:, :4][rng.random((n, 4)) < 0.1] = np.nan
+    return X, y
+
+
+CODES_, AIM_ = make_codes()
+
+
+def categorical(codes: np.ndarray, labels: tuple[Any, ...]) -> pd.Categorical:
+    return pd.Categorical.from_codes(
+        np.where(np.isnan(codes), -1, codes).astype(int), categories=pd.Index(labels)
+    )
+
+
+def make_frame(codes: np.ndarray = CODES_) -> pd.DataFrame:
+    return pd.DataFrame({
+        "colour": categorical(codes[:, 0], COLOURS), "x": codes[:, 1],
+        "size": categorical(codes[:, 2], SIZES), "z": codes[:, 3], "same": categorical(codes[:, 4], ("one",)),
+    })  # fmt: skip
+
+
+def train_on(data: Any, y: np.ndarray = AIM_, *, rounds: int = 4, **params: Any) -> Any:
+    """A booster of categories: of codes in an array, or of labels in a frame."""
+    types = TYPES if isinstance(data, np.ndarray) else None
+    matrix = xgb.DMatrix(data, label=y, feature_types=types, enable_categorical=True)
+    return xgb.train({"max_depth": 4, "nthread": 1, "tree_method": "hist", **params}, matrix, rounds)
+
+
+def rows_of_codes(ensemble: Ensemble, n: int = 600) -> np.ndarray:
+    """Rows at and around thresholds, with all codes, and with codes that are none."""
+    rng = np.random.default_rng(2)
+    rows = selfcheck.rows_at_thresholds(ensemble, n).copy()
+    for q, levels in ensemble.categorical().items():
+        strange = [-1, -7, len(levels), 31, 32, 64, 1000, 2**24 - 1, 2**24, 2**30, np.nan, np.nan]
+        rows[:, q] = rng.choice([*levels.codes, *strange], n)
+    return rows
+
+
+def assert_codes_agree(booster: Any, ensemble: Ensemble, ulps: float = 2.0) -> None:
+    rows = rows_of_codes(ensemble)
+    matrix = xgb.DMatrix(rows, feature_types=TYPES, enable_categorical=True)
+    leaves, margins = (
+        booster.predict(matrix, validate_features=False, **{what: True})
+        for what in ("pred_leaf", "output_margin")
+    )
+    assert_agrees(ensemble, rows, leaves, margins, ulps)
+
+
+OF_CATEGORIES: dict[str, dict[str, Any]] = {
+    "one-hot": {"max_cat_to_onehot": 99},
+    "partition": {"max_cat_to_onehot": 1},
+    "both": {"max_cat_to_onehot": 20},
+    "approx": {"max_cat_to_onehot": 1, "tree_method": "approx"},
+    "pruned": {"max_cat_to_onehot": 1, "tree_method": "approx", "gamma": 2.0, "max_depth": 6},
+    "leafwise": {"max_cat_to_onehot": 20, "grow_policy": "lossguide", "max_leaves": 9, "max_depth": 0},
+    "dart": {"max_cat_to_onehot": 1, "booster": "dart", "rate_drop": 0.5, "seed": 2},
+    "forest": {"max_cat_to_onehot": 1, "num_parallel_tree": 2, "subsample": 0.7},
+    "classes": {"y": np.digitize(AIM_, [-0.5, 0.5]), "objective": "multi:softprob", "num_class": 3},
+    "logistic": {"y": (AIM_ > 0).astype(float), "objective": "binary:logistic"},
+    "poisson": {"y": np.abs(AIM_), "objective": "count:poisson", "base_score": 0.3},
+}
+
+
+@pytest.mark.parametrize("kind", OF_CATEGORIES)
+def test_categories_agree_with_the_library(kind: str, tmp_path: Path) -> None:
+    ulps = 8.0 if kind == "dart" else 2.0
+    for data in (CODES_, make_frame()):
+        booster = train_on(data, **OF_CATEGORIES[kind])
+        loaded = load(booster)
+        used = set(loaded.feature[loaded.category_set != NUMERIC])
+        assert used == {0, 2}
+        assert_codes_agree(booster, loaded, ulps)
+        for suffix in ("json", "ubj"):
+            path = save(booster, tmp_path, suffix)
+            assert_same(load(path), loaded)
+            assert_codes_agree(xgb.Booster(model_file=str(path)), load(path), ulps)
+
+
+def test_a_pruned_split_on_categories_is_a_leaf(tmp_path: Path) -> None:
+    grown = train_on(CODES_, max_depth=6, max_cat_to_onehot=1)
+    matrix = xgb.DMatrix(CODES_, label=AIM_, feature_types=TYPES, enable_categorical=True)
+    params = {"process_type": "update", "updater": "prune", "gamma": 3.0, "nthread": 1}
+    booster = xgb.train(params, matrix, 4, xgb_model=grown)
+    ensemble = load(booster)
+    trees = json.loads(save(booster, tmp_path, "json").read_text())["learner"]["gradient_booster"]["model"][
+        "trees"
+    ]
+    kinds = np.concatenate([tree["split_type"] for tree in trees])
+    assert (kinds[ensemble.feature == LEAF] == 1).any()
+    assert (ensemble.category_set[ensemble.feature == LEAF] == NUMERIC).all()
+    assert_codes_agree(booster, ensemble)
+
+
+def test_levels_are_the_labels_of_the_frame_or_else_the_codes_of_the_trees() -> None:
+    ensemble = load(train_on(make_frame()))
+    assert labels_of(ensemble) == {0: COLOURS, 2: SIZES, 4: ("one",)}
+    assert [levels is None for levels in ensemble.categories or ()] == [False, True, False, True, False]
+    ensemble = load(train_on(CODES_))
+    largest = {
+        q: max(
+            ensemble.set_code[ensemble.set_begin[i + 1] - 1]
+            for i in ensemble.category_set[ensemble.feature == q]
+        )
+        for q in (0, 2)
+    }
+    assert labels_of(ensemble) == {q: tuple(range(code + 1)) for q, code in largest.items()} | {4: ()}
+    assert load(train()).categories is None
+
+
+def test_frames_with_other_orders_of_categories_agree() -> None:
+    rng = np.random.default_rng(4)
+    frame = make_frame()
+    booster = train_on(frame, max_cat_to_onehot=20)
+    ensemble = load(booster)
+    expected = booster.predict(xgb.DMatrix(frame, enable_categorical=True))
+    np.testing.assert_allclose(ensemble.predict(frame), expected, rtol=1e-5, atol=1e-6)
+    other = frame.copy()
+    for name in ("colour", "size"):
+        other[name] = other[name].cat.reorder_categories(rng.permutation(other[name].cat.categories))
+    some = frame[frame["colour"].isin(["m", "k"])].copy()
+    some["colour"] = some["colour"].cat.remove_unused_categories()
+    for changed in (other, some, other.iloc[::-1]):
+        theirs = booster.predict(xgb.DMatrix(changed, enable_categorical=True))
+        np.testing.assert_allclose(ensemble.predict(changed), theirs, rtol=1e-5, atol=1e-6)
+        texts = changed.assign(colour=changed["colour"].astype(object))  # the dtype does not matter here
+        np.testing.assert_array_equal(ensemble.predict(texts), ensemble.predict(changed))
+        assert len(np.unique(theirs.round(5))) > 8
+    unknown, unseen = frame.assign(colour="no colour"), CODES_.copy()
+    unseen[:, 0] = 99
+    np.testing.assert_array_equal(ensemble.predict(unknown), ensemble.predict(unseen))
+    assert ensemble.predict(unknown).tolist() != ensemble.predict(frame.assign(colour=None)).tolist()
+
+
+@pytest.mark.parametrize("library", ["categorical", "enum", "arrow"])
+def test_frames_of_other_libraries_agree(library: str) -> None:
+    frame = make_frame()
+    texts = frame["colour"].astype(object).where(frame["colour"].notna(), None).to_list()
+    kind = pl.Enum([*COLOURS, "unused"]) if library == "enum" else pl.Categorical()
+    data: Any = pl.DataFrame({"x": CODES_[:, 1], "colour": pl.Series(texts, dtype=kind)})
+    if library == "arrow":
+        data = pa.table({"x": CODES_[:, 1], "colour": pa.array(texts).dictionary_encode()})
+    matrix = xgb.DMatrix(data, label=AIM_, enable_categorical=True)
+    booster = xgb.train({"max_depth": 4, "nthread": 1, "max_cat_to_onehot": 1}, matrix, 4)
+    ensemble = load(booster)
+    (labels,) = labels_of(ensemble).values()
+    assert set(labels) == {*COLOURS, *(["unused"] if library == "enum" else [])}
+    theirs = booster.predict(matrix)
+    np.testing.assert_allclose(ensemble.predict(data), theirs, rtol=1e-5, atol=1e-6)
+    as_pandas = pd.DataFrame({"x": CODES_[:, 1], "colour": texts})
+    np.testing.assert_array_equal(ensemble.predict(as_pandas), ensemble.predict(data))
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int16, np.int32, np.int64])
+def test_labels_may_be_integers_of_any_size(dtype: Any, tmp_path: Path) -> None:
+    limits = np.iinfo(dtype)
+    labels = tuple(int(v) for v in np.linspace(float(limits.min) / 2, float(limits.max) / 2, 7).astype(dtype))
+    labels = (*labels[:-1], int(limits.max))  # no float holds the largest one of 64 bits
+    codes = np.nan_to_num(CODES_[:, 0])
+    frame = pd.DataFrame({"c": categorical(codes, labels).rename_categories(np.array(labels, dtype=dtype))})
+    booster = train_on(frame, rounds=1)
+    for source in (booster, *(save(booster, tmp_path, suffix) for suffix in ("json", "ubj"))):
+        assert labels_of(load(source)) == {0: labels}
+    theirs = booster.predict(xgb.DMatrix(frame, enable_categorical=True))
+    np.testing.assert_allclose(load(booster).predict(frame), theirs, rtol=1e-5, atol=1e-6)
+
+
+def test_unsigned_labels_are_stored_as_signed_ones(
+    categorical_bytes: dict[str, bytes], tmp_path: Path
+) -> None:
+    def change(_: Any, __: Any, model: Any) -> None:
+        column = model["cats"]["enc"][2]
+        column.update(type=12, values=[-1, -5536, *column["values"][2:]])
+
+    path = tmp_path / "model.json"
+    damaged(change, categorical_bytes, path)
+    assert labels_of(load(path))[2][:2] == (65535, 60000)
+
+
+def wrappers_of_categories() -> dict[str, Any]:
+    few: dict[str, Any] = {"n_estimators": 4, "max_depth": 4, "n_jobs": 1, "enable_categorical": True}
+    frame = make_frame()
+    stopped = xgb.XGBRegressor(**(few | {"n_estimators": 60}), learning_rate=0.8, early_stopping_rounds=3)
+    noisy = AIM_ + np.random.default_rng(0).normal(size=len(AIM_))
+    return {
+        "frame": xgb.XGBRegressor(**few, max_cat_to_onehot=20).fit(frame, AIM_),
+        "codes": xgb.XGBRegressor(**few, feature_types=TYPES).fit(CODES_, AIM_),
+        "classes": xgb.XGBClassifier(**few).fit(frame, np.digitize(AIM_, [-0.5, 0.5])),
+        "forest": xgb.XGBRFClassifier(**few).fit(frame, AIM_ > 0),
+        "ranker": xgb.XGBRanker(**few).fit(frame, AIM_ > 0, group=[100] * 3),
+        "dart": xgb.XGBRegressor(**few, booster="dart", rate_drop=0.5).fit(frame, AIM_),
+        "stopped": stopped.fit(
+            frame[:200], noisy[:200], eval_set=[(frame[200:], noisy[200:])], verbose=False
+        ),
+    }
+
+
+def test_wrappers_of_categories_agree_with_their_own_margins() -> None:
+    for name, model in wrappers_of_categories().items():
+        ensemble = load(model)
+        rows = rows_of_codes(ensemble)
+        booster = model.get_booster()
+        span = (0, model.best_iteration + 1) if name == "stopped" else (0, 0)
+        leaves = booster.predict(
+            xgb.DMatrix(rows), pred_leaf=True, iteration_range=span, validate_features=False
+        )
+        margins = model.predict(rows, output_margin=True, validate_features=False)
+        assert_agrees(ensemble, rows, leaves, margins, 8.0 if name in ("dart", "stopped") else 2.0)
+        X = CODES_ if name == "codes" else make_frame()
+        theirs = model.predict(X, output_margin=True)
+        np.testing.assert_allclose(ensemble.predict(X), theirs, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("missing", [0.0, 3.0])
+def test_a_missing_value_of_a_wrapper_may_be_a_code(missing: float) -> None:
+    data = np.where(np.isnan(CODES_), np.float32(missing), CODES_)
+    model = xgb.XGBRegressor(
+        n_estimators=4, n_jobs=1, missing=missing, feature_types=TYPES, enable_categorical=True
+    )
+    model.fit(data, AIM_)
+    ensemble = load(model)
+    rows = rows_of_codes(ensemble)
+    rows[::3, 2] = missing
+    margins = model.predict(rows, output_margin=True)
+    assert_agrees(ensemble, rows, model.apply(rows), margins)
+    gone = rows.copy()
+    gone[rows == missing] = np.nan
+    np.testing.assert_array_equal(ensemble.predict(gone), ensemble.predict(rows))
+
+
+def test_letters_beyond_ascii_are_refused_unless_they_are_stored_well(tmp_path: Path) -> None:
+    labels = np.array(["grün", "rot", "blau"])
+    codes = np.nan_to_num(CODES_[:, 0]).astype(int) % 3
+    says = "categories of feature 0 have letters beyond ASCII, which XGBoost before 3.4"
+    if RELEASE < (3, 4):
+        with pytest.raises(UnsupportedModelError, match=says):
+            load(train_on(pd.DataFrame({"c": categorical(codes, tuple(labels))}), rounds=1))
+    path = save(
+        train_on(pl.DataFrame({"c": pl.Series(labels[codes], dtype=pl.Categorical())})), tmp_path, "json"
+    )
+    document = json.loads(path.read_text())
+    document["version"] = [3, 4, 0]
+    path.write_text(json.dumps(document))
+    assert set(labels_of(load(path))[0]) == set(labels)
+    (column,) = document["learner"]["gradient_booster"]["model"]["cats"]["enc"]
+    column["offsets"] = [0, 3, 7, 12]  # one of these is within the letter
+    column["values"] = list(np.frombuffer("grünrotblau".encode(), dtype=np.int8).tolist())
+    path.write_text(json.dumps(document))
+    refused(path, says, UnsupportedModelError)
+
+
+def test_splits_on_categories_of_older_releases_are_refused_by_name(
+    categorical_bytes: dict[str, bytes], model_bytes: dict[str, bytes], tmp_path: Path
+) -> None:
+    path = tmp_path / "model.json"
+    damaged(lambda d, le, m: d.update(version=[1, 6, 2]), categorical_bytes, path)
+    says = r"splits on categories and was saved by XGBoost 1\.6\.2; load it with XGBoost 1\.7 or newer"
+    refused(path, says, UnsupportedModelError)
+    damaged(lambda d, le, m: d.update(version=[1, 6, 2]), model_bytes, path)
+    assert load(path).n_trees == 2
+
+
+def test_a_feature_with_thresholds_and_categories_is_refused_by_name() -> None:
+    first = train_on(CODES_, rounds=2)
+    numeric = xgb.DMatrix(CODES_, label=AIM_)
+    booster = xgb.train({"max_depth": 4, "nthread": 1}, numeric, 2, xgb_model=first)
+    booster.feature_types = None
+    with pytest.raises(UnsupportedModelError, match=r"feature 0 is categorical, but .* a threshold"):
+        load(booster)
+
+
+def test_types_may_be_gone() -> None:
+    booster = train_on(CODES_)
+    expected = load(booster)
+    booster.feature_types = None
+    ensemble = load(booster)
+    assert labels_of(ensemble).keys() == {0, 2}  # nothing tells that the last one is categorical
+    np.testing.assert_array_equal(ensemble.predict(CODES_), expected.predict(CODES_))
+    booster = train_on(make_frame())
+    booster.feature_types = None
+    assert labels_of(load(booster)) == {0: COLOURS, 2: SIZES, 4: ("one",)}
+
+
+def test_huge_codes_do_not_take_huge_memory(tmp_path: Path) -> None:
+    codes = np.where(np.arange(300)[:, None] % 2 == 0, 100_000, 3)
+    matrix = xgb.DMatrix(codes, label=codes[:, 0] / 1e5, feature_types=["c"], enable_categorical=True)
+    booster = xgb.train({"max_depth": 1, "nthread": 1, "max_cat_to_onehot": 1 << 20}, matrix, 1)
+    ensemble = load(booster)
+    assert len(ensemble.categorical()[0]) in (4, 100_001)
+    path = save(booster, tmp_path, "json")
+    document = json.loads(path.read_text())
+    (tree,) = document["learner"]["gradient_booster"]["model"]["trees"]
+    tree["categories"] = [2**24 - 1]
+    path.write_text(json.dumps(document))
+    with memory_below(1 << 20):
+        refused(path, "feature 0 have codes up to 16777215, but the trees use only 1", UnsupportedModelError)
+
+
 # ---- models that are refused by name ----
 
 
@@ -348,17 +687,6 @@ def test_linear_boosters_are_refused_by_name(tmp_path: Path) -> None:
         load(save(booster, tmp_path, "json"))
     with pytest.raises(UnsupportedModelError, match="gblinear"):
         load(xgb.XGBRegressor(booster="gblinear", n_estimators=2).fit(np.nan_to_num(X_), Y_))
-
-
-def test_categorical_splits_are_refused_by_name(tmp_path: Path) -> None:
-    frame = pd.DataFrame({"x": X_[:, 0], "c": pd.Categorical(CLASSES)})
-    model = xgb.XGBRegressor(n_estimators=2, tree_method="hist", enable_categorical=True)
-    model.fit(frame, CLASSES)
-    with pytest.raises(UnsupportedModelError, match="categories"):
-        load(model)
-    for suffix in ("json", "ubj"):
-        with pytest.raises(UnsupportedModelError, match="categories"):
-            load(save(model.get_booster(), tmp_path, suffix))
 
 
 def test_unfitted_and_unknown_objects_are_refused() -> None:
@@ -397,7 +725,13 @@ def test_files_of_other_releases_give_what_these_releases_predicted(
     assert_agrees(ensemble, rows, leaves, margins, 4.0 if kind == "dart" else 2.0)
     assert ensemble.source.startswith(f"XGBoost {archive[8:-4]} {'dart' if kind == 'dart' else 'gbtree'}")
     if "-1.3" not in archive:  # which did not save names
-        assert (ensemble.feature_names is not None) == (kind == "regression")
+        assert (ensemble.feature_names is not None) == (kind in ("regression", "labels"))
+    if kind in ("onehot", "partition", "labels"):
+        used = labels_of(ensemble)
+        assert used.keys() == {0, 2}
+        stored = kind == "labels" and archive >= "xgboost-3.1"
+        expected = {0: tuple("rgbcmykwo"), 2: (30, 10, 20, 50, 40, 90, 80, 70, 60)}
+        assert used == expected if stored else all(0 < len(found) <= 9 for found in used.values())
 
 
 def test_the_papers_models(shared_data: Path) -> None:
@@ -581,8 +915,11 @@ def test_gigabytes_of_nonsense_are_refused_at_once(model_bytes: dict[str, bytes]
 
 
 @pytest.mark.parametrize("suffix", ["json", "ubj"])
-def test_every_truncation_is_refused(suffix: str, model_bytes: dict[str, bytes], tmp_path: Path) -> None:
-    data = model_bytes[suffix]
+@pytest.mark.parametrize("kind", ["model_bytes", "categorical_bytes"])
+def test_every_truncation_is_refused(
+    kind: str, suffix: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    data = request.getfixturevalue(kind)[suffix]
     path = tmp_path / "model"
     for end in range(0, len(data), 7):
         path.write_bytes(data[:end])
@@ -640,6 +977,10 @@ DAMAGE: dict[str, Any] = {
     "negative feature": tree_change("split_indices", 0, -1),
     "pruned root": tree_change("split_indices", 0, 2**31 - 1),
     "category": tree_change("split_type", 0, 1),
+    "another kind of split": tree_change("split_type", 0, 2),
+    "numbers for types": lambda d, le, m: le.update(feature_types=[1, 2, 3, 4]),
+    "fewer types": lambda d, le, m: le.update(feature_types=["q"]),
+    "labels for a threshold": lambda d, le, m: le.update(feature_types=["c"] * 4),
     "short column": lambda d, le, m: m["trees"][0]["default_left"].pop(),
     "no column": lambda d, le, m: m["trees"][0].pop("split_indices"),
     "object for a column": lambda d, le, m: m["trees"][0].update(default_left={}),
@@ -686,6 +1027,83 @@ DAMAGE: dict[str, Any] = {
 def test_damage_is_refused(kind: str, model_bytes: dict[str, bytes], tmp_path: Path) -> None:
     damaged(DAMAGE[kind], model_bytes, tmp_path / "model.json")
     refused(tmp_path / "model.json")
+
+
+def of_tree(**fields: Any) -> Any:
+    return lambda d, le, m: m["trees"][0].update(fields)
+
+
+def of_label(q: int, **fields: Any) -> Any:
+    return lambda d, le, m: m["cats"]["enc"][q].update(fields)
+
+
+DAMAGE_OF_CATEGORIES: dict[str, Any] = {
+    "another kind of split": lambda d, le, m: m["trees"][0]["split_type"].__setitem__(0, 2),
+    "no sets": of_tree(categories_nodes=[], categories_segments=[], categories_sizes=[], categories=[]),
+    "no codes": of_tree(categories=[]),
+    "no list of codes": of_tree(categories=None),
+    "text for codes": of_tree(categories="abc"),
+    "empty set": lambda d, le, m: m["trees"][0]["categories_sizes"].__setitem__(0, 0),
+    "negative size": lambda d, le, m: m["trees"][0]["categories_sizes"].__setitem__(0, -1),
+    "giant size": lambda d, le, m: m["trees"][0]["categories_sizes"].__setitem__(0, 2**31 - 1),
+    "one size more": lambda d, le, m: m["trees"][0]["categories_sizes"].append(1),
+    "last set empty": lambda d, le, m: (
+        m["trees"][-1].update(
+            categories=m["trees"][-1]["categories"][: m["trees"][-1]["categories_segments"][-1]]
+        ),
+        m["trees"][-1]["categories_sizes"].__setitem__(-1, 0),
+    ),
+    "last code gone": lambda d, le, m: m["trees"][-1]["categories"].pop(),
+    "one code more": lambda d, le, m: m["trees"][-1]["categories"].append(39),
+    "size in another tree": lambda d, le, m: m["trees"][1]["categories_sizes"].insert(
+        0, m["trees"][0]["categories_sizes"].pop()
+    ),
+    "set of another node": lambda d, le, m: m["trees"][0]["categories_nodes"].__setitem__(0, 5),
+    "node outside": lambda d, le, m: m["trees"][0]["categories_nodes"].__setitem__(-1, 10**6),
+    "sets that overlap": lambda d, le, m: m["trees"][0]["categories_segments"].__setitem__(-1, 0),
+    "negative code": lambda d, le, m: m["trees"][0]["categories"].__setitem__(0, -1),
+    "code without label": lambda d, le, m: m["trees"][0]["categories"].__setitem__(-1, 1000),
+    "code too large": lambda d, le, m: m["trees"][0]["categories"].__setitem__(-1, 2**24),
+    "fractional code": lambda d, le, m: m["trees"][0]["categories"].__setitem__(0, 0.5),
+    "codes not ascending": lambda d, le, m: max((tree["categories"] for tree in m["trees"]), key=len).sort(
+        reverse=True
+    ),
+    "list for labels": lambda d, le, m: m.update(cats=[]),
+    "new part of labels": lambda d, le, m: m["cats"].update(news=1),
+    "no columns of labels": lambda d, le, m: m["cats"].pop("enc"),
+    "numbers for columns": lambda d, le, m: m["cats"].update(enc=[1, 2]),
+    "one column less": lambda d, le, m: m["cats"]["enc"].pop(),
+    "one feature less": lambda d, le, m: (m["cats"]["enc"].pop(), m["cats"]["feature_segments"].pop()),
+    "one column more": lambda d, le, m: m["cats"]["enc"].append({"offsets": [], "values": []}),
+    "no segments": lambda d, le, m: m["cats"].pop("feature_segments"),
+    "other segments": lambda d, le, m: m["cats"]["feature_segments"].__setitem__(1, 1),
+    "text beyond the end": of_label(0, offsets=[0, 1, 2, 3, 4, 5, 6, 8]),
+    "text before the start": of_label(0, offsets=[-1, 1, 2, 3, 4, 5, 6, 7]),
+    "texts not in order": of_label(0, offsets=[0, 2, 1, 3, 4, 5, 6, 7]),
+    "text for offsets": of_label(0, offsets="abc"),
+    "no letters": of_label(0, values=None),
+    "large letters": of_label(0, values=[*range(300, 307)]),
+    "small letters": of_label(0, values=[*range(-(2**31), 7 - 2**31)]),
+    "label twice": of_label(0, values=[98] * 7),
+    "number twice": of_label(2, values=[7] * 40),
+    "fraction for a label": of_label(2, values=[0.5] * 40),
+    "null for a label": of_label(2, values=[None] * 40),
+    "null for all labels": of_label(2, values=None),
+    "floats for labels": of_label(2, type=7),
+    "list for a type": of_label(2, type=[13]),
+    "no type": lambda d, le, m: m["cats"]["enc"][2].pop("type"),
+}
+
+
+@pytest.mark.parametrize("kind", DAMAGE_OF_CATEGORIES)
+def test_damage_of_categories_is_refused(
+    kind: str, categorical_bytes: dict[str, bytes], tmp_path: Path
+) -> None:
+    path = tmp_path / "model.json"
+    damaged(lambda d, le, m: None, categorical_bytes, path)
+    assert load(path).n_trees == 2
+    damaged(DAMAGE_OF_CATEGORIES[kind], categorical_bytes, path)
+    refused(path)
 
 
 def test_trees_go_by_their_id(model_bytes: dict[str, bytes], tmp_path: Path) -> None:
@@ -787,12 +1205,17 @@ def mutations(draw: st.DrawFn) -> list[tuple[float, int, bytes]]:
 
 
 @pytest.mark.parametrize("suffix", ["json", "ubj"])
+@pytest.mark.parametrize("of_categories", [False, True])
 @given(changes=mutations())
 @settings(max_examples=200)
 def test_mutated_files_load_or_are_refused(
-    suffix: str, model_bytes: dict[str, bytes], changes: list[tuple[float, int, bytes]]
+    suffix: str,
+    of_categories: bool,
+    model_bytes: dict[str, bytes],
+    categorical_bytes: dict[str, bytes],
+    changes: list[tuple[float, int, bytes]],
 ) -> None:
-    data = bytearray(model_bytes[suffix])
+    data = bytearray((categorical_bytes if of_categories else model_bytes)[suffix])
     for where, gone, put in changes:
         at = int(where * len(data))
         data[at : at + gone] = put

@@ -31,6 +31,7 @@ class Categories:
 
     codes: NDArray[np.int32]  # (m,) ascending, none negative
     labels: tuple[Any, ...] | None = None  # (m,) all different; the codes if not given
+    labelled: bool = field(init=False, repr=False)  # were labels given?
     place: dict[Any, float] = field(init=False, repr=False)  # the code of each label
 
     def __post_init__(self) -> None:
@@ -48,6 +49,7 @@ class Categories:
             raise EnsembleError(f"a label of a category cannot be looked up: {error}") from None
         if len(place) < len(labels):
             raise EnsembleError(f"the labels of {len(labels)} categories are not all different")
+        object.__setattr__(self, "labelled", self.labels is not None)
         object.__setattr__(self, "codes", codes)
         object.__setattr__(self, "labels", labels)
         object.__setattr__(self, "place", place)

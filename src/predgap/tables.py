@@ -6,6 +6,7 @@ that none of them is imported here, and go by name when the model has names.
 
 from __future__ import annotations
 
+import itertools
 import numbers
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -240,7 +241,7 @@ def _open_frame(frame: nw.DataFrame[Any]) -> Columns:
         names=names,
         numbered=all(isinstance(label, int) for label in labels) and labels == list(range(len(labels))),
         column=lambda j: _series_values(frame[:, j], f"column {names[j]!r}"),
-        codes=lambda j, levels: levels.codes_of(frame[:, j].to_list()),
+        codes=lambda j, levels: _codes_of_labels(frame[:, j].to_list(), levels, f"column {names[j]!r}"),
         index=nw.maybe_get_index(frame),
         backend=str(frame.implementation),
     )
@@ -368,10 +369,20 @@ def _from_objects(values: Sequence[Any], what: str) -> FloatArray:
 def _codes_of_objects(values: Sequence[Any], levels: Categories, what: str) -> FloatArray:
     """Codes of a column of an array: numbers are codes, anything else is a label."""
     is_label = [not isinstance(value, numbers.Real) and not is_missing(value) for value in values]
-    labelled = levels.codes_of(value for value, yes in zip(values, is_label, strict=True) if yes)
+    labelled = _codes_of_labels(list(itertools.compress(values, is_label)), levels, what)
     out = _from_objects([None if yes else v for v, yes in zip(values, is_label, strict=True)], what)
     out[np.array(is_label, dtype=bool)] = labelled
     return out
+
+
+def _codes_of_labels(labels: Sequence[Any], levels: Categories, what: str) -> FloatArray:
+    text = next((label for label in labels if isinstance(label, str)), None)
+    if text is not None and not levels.labelled:
+        raise TableError(
+            f"{what} holds text, first {text!r}, but the model has only the codes of its categories, not "
+            "their labels; pass the codes, e.g. those of the training table's categories"
+        )
+    return levels.codes_of(labels)
 
 
 def _culprit(values: Sequence[Any], failed: int) -> tuple[int, Any]:

@@ -2,20 +2,27 @@
 
 Objects are saved to UBJSON in memory and then read as a file is, so there is one way in; afterwards they
 are checked against their own predictions. XGBoost itself is imported for that check only.
+
+The levels of a categorical feature are those of the frame that the model was trained on, where the model has
+them: XGBoost stores them since 3.1. Otherwise the levels are the codes from 0 to the largest one that the
+trees in use name, and the labels are the codes.
 """
 
 from __future__ import annotations
 
 import json
 import re
+from collections.abc import Set
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from predgap.ensemble import ALL_OUTPUTS, LEAF, BoolArray, Ensemble, FloatArray, IntArray
+from predgap.categories import Categories
+from predgap.ensemble import ALL_OUTPUTS, LEAF, NUMERIC, BoolArray, Ensemble, FloatArray, IntArray
 from predgap.errors import EnsembleError, LoaderError, UnsupportedModelError
 from predgap.loaders import files, selfcheck, ubjson
 from predgap.loaders.documents import Document, as_document, numbers, object_in, parse, single
@@ -27,6 +34,12 @@ _NEWEST_MAJOR: Final = 3
 _MAX_FEATURES: Final = 10_000_000
 _MAX_OUTPUTS: Final = 1_000_000  # a damaged number must not make us allocate without end
 _DELETED: Final = 2**31 - 1  # the split feature of a node that pruning removed
+
+_ROUTES_CATEGORIES: Final = (1, 7)  # older ones let some categories go the way of missing values
+_STORES_LETTERS: Final = (3, 4)  # older ones cut the texts of pandas where an encoded letter takes two bytes
+_FREE_LEVELS: Final = 1 << 17  # how many more levels without labels there may be than codes in the file
+# Types of integers: the bits of an unsigned one, which UBJSON holds as signed, or 0 for a signed one.
+_INTEGER_BITS: Final = {9: 0, 10: 8, 11: 0, 12: 16, 13: 0, 14: 32, 15: 0, 16: 64}
 
 # How `base_score`, which files hold in the space of predictions, becomes a margin. All objectives of
 # XGBoost 1.3 to 3.4 are here; another one is refused, since a guess would shift every margin.
@@ -58,16 +71,14 @@ _CLIPS_LOGIT: Final = (3, 2)  # the first version that clips the probability bef
 _TREE_ARRAYS: Final = frozenset(
     {"left_children", "right_children", "split_indices", "split_conditions"}
     | {"default_left", "split_type", "base_weights", "leaf_weights"}
-)
-_TREE_KEYS: Final = (
-    _TREE_ARRAYS
-    | {"id", "loss_changes", "parents", "sum_hessian", "tree_param"}
     | {f"categories{suffix}" for suffix in ("", "_nodes", "_segments", "_sizes")}
 )
+_TREE_KEYS: Final = _TREE_ARRAYS | {"id", "loss_changes", "parents", "sum_hessian", "tree_param"}
 _MODEL_KEYS: Final = frozenset(
     {"cats", "gbtree_model_param", "iteration_indptr", "tree_info", "trees", "weight_drop"}
 )
 _BOOSTER_KEYS: Final = frozenset({"gbtree", "model", "name", "weight_drop"})
+_LABEL_KEYS: Final = frozenset({"enc", "feature_segments", "is_ref", "sorted", "sorted_idx"})
 # What JSON trees hold besides. Cutting it out of the text halves the time that parsing takes. Within a
 # JSON string a quote has a backslash before it, so these can only be keys.
 _UNUSED: Final = re.compile(r'("(?:loss_changes|parents|sum_hessian)"\s*:\s*)\[[^\]"]*\]')
@@ -178,12 +189,15 @@ def _ensemble(
             f"weight_drop is not {len(trees)} finite numbers, one per tree; the file is damaged"
         )
     n_trees = len(trees) if iterations is None else _trees_within(model, iterations, n_outputs)
+    nodes = _nodes(trees[:n_trees], info[:n_trees], weights[:n_trees], n_outputs)
+    n_features = _count(param, "num_feature", most=_MAX_FEATURES)
     try:
         return Ensemble(
-            **_nodes(trees[:n_trees], info[:n_trees], weights[:n_trees], n_outputs),
+            **nodes,
             bias=_bias(_text(param, "base_score"), objective, version, n_outputs),
-            n_features=_count(param, "num_feature", most=_MAX_FEATURES),
-            feature_names=_feature_names(learner),
+            n_features=n_features,
+            categories=_categories(learner, model, nodes, n_features, version),
+            feature_names=_texts(learner, "feature_names"),
             row_dtype=np.dtype(np.float32),
             missing=missing,
             takes_infinity=bool(np.isinf(missing)),  # XGBoost's own rule
@@ -202,6 +216,8 @@ def _unknown_parts(document: Document) -> list[str]:
     booster = _object(_object(document, "learner"), "gradient_booster")
     _, model, _ = _tree_model(booster)
     parts = [(booster, _BOOSTER_KEYS), (model, _MODEL_KEYS), *((tree, _TREE_KEYS) for tree in _trees(model))]
+    if "cats" in model:
+        parts.append((_object(model, "cats"), _LABEL_KEYS))
     return [key for part, known in parts for key in part.keys() - known]
 
 
@@ -308,13 +324,116 @@ def _base_score(text: str, n_outputs: int) -> NDArray[np.float32]:
         return score.astype(np.float32)
 
 
-def _feature_names(learner: Document) -> tuple[str, ...] | None:
-    names = learner.get("feature_names")
-    if names is None or names == []:
+# ---- the levels of categorical features ----
+
+
+def _categories(
+    learner: Document, model: Document, nodes: dict[str, Any], n_features: int, version: tuple[int, ...]
+) -> tuple[Categories | None, ...] | None:
+    """The levels of the features that are categorical: by their type, their labels, or the trees."""
+    types = _texts(learner, "feature_types") or ()
+    if types and len(types) != n_features:
+        raise LoaderError(f"{len(types)} feature_types for {n_features} features; the file is damaged")
+    largest = _largest_codes(nodes)
+    if largest and version < _ROUTES_CATEGORIES:
+        raise UnsupportedModelError(
+            f"the model splits on categories and was saved by XGBoost {_dotted(version)}; load it with "
+            f"XGBoost {_dotted(_ROUTES_CATEGORIES)} or newer, which treats unknown categories differently, "
+            "and save it again"
+        )
+    labels = _labels(model, n_features, version)
+    categorical = {q for q, kind in enumerate(types) if kind == "c"} | labels.keys() | largest.keys()
+    _refuse_thresholds(categorical, nodes)
+    n_levels = {q: len(labels[q]) if q in labels else largest.get(q, -1) + 1 for q in categorical}
+    _refuse_gaps({q: n for q, n in n_levels.items() if q not in labels}, len(nodes["set_code"]))
+    levels = {q: Categories(np.arange(n, dtype=np.int32), labels.get(q)) for q, n in n_levels.items()}
+    return tuple(levels.get(q) for q in range(n_features)) if levels else None
+
+
+def _largest_codes(nodes: dict[str, Any]) -> dict[int, int]:
+    """The largest code in the sets of each feature that has any."""
+    split = np.flatnonzero(nodes["category_set"] != NUMERIC)
+    ends = nodes["set_begin"][nodes["category_set"][split] + 1]
+    largest = nodes["set_code"][ends - 1]  # codes ascend in a set
+    order = np.argsort(largest, kind="stable")  # so that the largest of a feature comes last, and stays
+    return dict(zip(nodes["feature"][split][order].tolist(), largest[order].tolist(), strict=True))
+
+
+def _refuse_thresholds(categorical: Set[int], nodes: dict[str, Any]) -> None:
+    compared = nodes["feature"][(nodes["feature"] != LEAF) & (nodes["category_set"] == NUMERIC)]
+    both = categorical & set(np.unique(compared).tolist())
+    if both:
+        raise UnsupportedModelError(
+            f"feature {min(both)} is categorical, but a tree compares it with a threshold; train the model "
+            "anew, with the same feature_types all along"
+        )
+
+
+def _refuse_gaps(n_levels: dict[int, int], n_codes: int) -> None:
+    """A few codes must not make us list millions of levels."""
+    if sum(n_levels.values()) > _FREE_LEVELS + n_codes:
+        q = max(n_levels, key=lambda q: n_levels[q])
+        raise UnsupportedModelError(
+            f"the categories of feature {q} have codes up to {n_levels[q] - 1}, but the trees use only "
+            f"{n_codes} codes in all; number the categories 0, 1, 2, ... and train the model anew"
+        )
+
+
+def _labels(model: Document, n_features: int, version: tuple[int, ...]) -> dict[int, tuple[Any, ...]]:
+    """The labels of each feature that was a categorical column of a frame, in the order of their codes."""
+    stored = _object(model, "cats") if "cats" in model else {"enc": []}
+    columns = stored.get("enc")
+    if not isinstance(columns, list) or not all(isinstance(column, dict) for column in columns):
+        raise LoaderError("the labels of categories are no list of objects; the file is damaged")
+    if not columns:  # trained on codes
+        return {}
+    labels = [
+        _text_labels(column, q, version) if "offsets" in column else _number_labels(column, q)
+        for q, column in enumerate(columns)
+    ]
+    ends = _integers(_numbers(stored.get("feature_segments"), "feature_segments"), "feature_segments")
+    if len(columns) != n_features or np.diff(ends).tolist() != list(map(len, labels)):
+        raise LoaderError("the labels of categories do not fit the features; the file is damaged")
+    return {q: found for q, found in enumerate(labels) if found}
+
+
+def _text_labels(column: Document, q: int, version: tuple[int, ...]) -> tuple[str, ...]:
+    """Texts one after the other as bytes; a numeric feature has none."""
+    ends = _integers(_numbers(column["offsets"], "offsets"), "offsets").tolist()
+    values = _integers(_numbers(column.get("values"), "values"), "values")
+    in_order = ends == sorted(ends) and ends[:1] in ([], [0]) and ends[-1:] <= [len(values)]
+    if not in_order or ((values < -128) | (values > 255)).any():
+        raise LoaderError(f"the labels of feature {q} are not whole; the file is damaged")
+    data = values.astype(np.uint8).tobytes()
+    try:
+        if data.isascii() or version >= _STORES_LETTERS:
+            return tuple(data[start:end].decode() for start, end in pairwise(ends))
+    except UnicodeDecodeError:  # trained by an older version, and saved again by a newer one
+        pass
+    raise UnsupportedModelError(
+        f"the categories of feature {q} have letters beyond ASCII, which XGBoost before "
+        f"{_dotted(_STORES_LETTERS)} does not store reliably; train the model with a newer one, or on codes "
+        "(a numeric array and feature_types), or rename the categories"
+    )
+
+
+def _number_labels(column: Document, q: int) -> tuple[int, ...]:
+    values, kind = column.get("values"), column.get("type")
+    found = values.tolist() if isinstance(values, np.ndarray) else values
+    n_bits = _INTEGER_BITS.get(kind) if isinstance(kind, int) else None
+    if n_bits is None or not isinstance(found, list) or not set(map(type, found)) <= {int}:
+        raise LoaderError(f"the labels of feature {q} are neither texts nor integers; the file is damaged")
+    return tuple(value % 2**n_bits for value in found) if n_bits else tuple(found)
+
+
+def _texts(learner: Document, name: str) -> tuple[str, ...] | None:
+    """A list of texts; None if it is empty or missing."""
+    texts = learner.get(name)
+    if texts is None or texts == []:
         return None
-    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise LoaderError("feature_names is not a list of texts; the file is damaged")
-    return tuple(names)
+    if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+        raise LoaderError(f"{name} is not a list of texts; the file is damaged")
+    return tuple(texts)
 
 
 # ---- trees to node arrays ----
@@ -330,19 +449,21 @@ def _nodes(trees: list[Document], info: IntArray, weights: FloatArray, n_outputs
     )
     condition = single(_column(trees, "split_conditions", sizes))
     inner = (left != LEAF) & (split != _DELETED)
-    _refuse_categories(trees, sizes, inner)
     first = np.cumsum(sizes) - sizes
     offset = np.repeat(first, sizes)
     _check_links(left, right, inner, offset, np.repeat(sizes, sizes), split == _DELETED)
     value = condition[:, None] if width == 1 else _leaf_vectors(trees, sizes, width, right)
     value = np.where(inner[:, None] | (split == _DELETED)[:, None], 0.0, value)
+    sets = _category_sets(trees, sizes, inner)
+    swapped = sets["category_set"] != NUMERIC  # XGBoost sends the categories of a set to the right
     return {
+        **sets,
         "root": first,
         "feature": np.where(inner, split, LEAF),
-        "threshold": np.where(inner, condition, 0.0),
-        "left": np.where(inner, left + offset, LEAF),
-        "right": np.where(inner, right + offset, LEAF),
-        "default_left": inner & (default != 0),
+        "threshold": np.where(inner & ~swapped, condition, 0.0),
+        "left": np.where(inner, np.where(swapped, right, left) + offset, LEAF),
+        "right": np.where(inner, np.where(swapped, left, right) + offset, LEAF),
+        "default_left": inner & ((default != 0) != swapped),
         "value": value * np.repeat(weights, sizes)[:, None],
         "target": info if width == 1 else np.full(len(trees), ALL_OUTPUTS),
     }
@@ -378,13 +499,38 @@ def _check_links(
         )
 
 
-def _refuse_categories(trees: list[Document], sizes: NDArray[np.int64], inner: BoolArray) -> None:
-    kind = _integers(_column(trees, "split_type", sizes), "split_type")
-    if (kind[inner] != 0).any():
-        raise UnsupportedModelError(
-            "the model splits on categories, which predgap does not handle yet; encode the categories as "
-            "numbers (ordinal or one-hot columns) and train without enable_categorical"
-        )
+def _category_sets(
+    trees: list[Document], sizes: NDArray[np.int64], inner: BoolArray
+) -> dict[str, NDArray[Any]]:
+    """The set of each node that splits on categories, and the codes of each set."""
+    split_type = _integers(_column(trees, "split_type", sizes), "split_type")
+    at = np.flatnonzero(split_type)
+    category_set = np.full(len(split_type), NUMERIC)
+    if not len(at):
+        return {"category_set": category_set, "set_begin": np.zeros(1, int), "set_code": np.empty(0, int)}
+    nodes, starts, counts, codes = (
+        [_integers(_numbers(tree.get(name), name), name) for tree in trees]
+        for name in ("categories_nodes", "categories_segments", "categories_sizes", "categories")
+    )
+    begin = np.concatenate([[0], np.cumsum(np.concatenate(counts), dtype=np.int64)])
+    set_code = np.concatenate(codes)
+    if (
+        (split_type[at] != 1).any()
+        or not list(map(len, nodes)) == list(map(len, starts)) == list(map(len, counts))
+        or not np.array_equal(_shifted(nodes, sizes), at)
+        or not np.array_equal(_shifted(starts, np.array(list(map(len, codes)))), begin[:-1])
+        or begin[-1] != len(set_code)
+        or (np.diff(begin) < 1).any()
+    ):
+        raise LoaderError("the sets of categories do not fit the splits; the file is damaged")
+    category_set[at] = np.where(inner[at], np.arange(len(at)), NUMERIC)  # a pruned split keeps its set
+    return {"category_set": category_set, "set_begin": begin, "set_code": set_code}
+
+
+def _shifted(parts: list[IntArray], sizes: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Places within each tree as places among those of all trees."""
+    shift: NDArray[np.int64] = np.repeat(np.cumsum(sizes) - sizes, list(map(len, parts)))
+    return shift + np.concatenate(parts)
 
 
 def _leaf_vectors(trees: list[Document], sizes: NDArray[np.int64], width: int, right: IntArray) -> FloatArray:
