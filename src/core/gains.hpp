@@ -14,70 +14,110 @@ namespace predgap::PREDGAP_ISA {
 namespace {
 
 // One feature: thresholds are sorted, so for s <= t the factor is F_s P_t + N_s S_t, and sums run along.
+// Inside the subset P = S and N = 0; outside, P says which thresholds are at or below x, and N which are
+// above.
 PREDGAP_INLINE Lanes sweep_product(const PlanView& p, Block& b, std::int32_t c) {
-    const auto q = p.component_feature[p.component_feature_begin[c]];
-    const Lanes in = lanes_of(b.chosen[q]), zero = splat(0.0);
+    const Lanes zero = splat(0.0);
     const Lanes *weight = lanes(b.weight), *below = lanes(b.below), *above = lanes(b.above);
+    const Lanes *lower = lanes(b.lower), *upper = lanes(b.upper);
     Lanes* product = lanes(b.product);
     const auto first = p.component_term_begin[c], last = p.component_term_begin[c + 1];
     const auto* atom = p.term_atom + p.component_slot_begin[c] - first;
-    const auto lower = [&](std::int32_t a) {  // P
-        return select(in, above[a], is_less(zero, lanes(b.shift)[a]));
-    };
-    const auto upper = [&](std::int32_t a) {  // N
-        return select(in, zero, is_less(lanes(b.shift)[a], zero));
-    };
     Lanes f = zero, n = zero;
     for (auto t = first; t < last; ++t) {
         const auto a = atom[t];
         f += weight[t] * below[a];
-        n += weight[t] * upper(a);
-        product[t] = f * lower(a) + n * above[a];
+        n += weight[t] * upper[a];
+        product[t] = f * lower[a] + n * above[a];
     }
     Lanes sum = zero, l = zero, s = zero;
     for (auto t = last - 1; t >= first; --t) {
         const auto a = atom[t];
-        product[t] += l * below[a] + s * upper(a);
-        l += weight[t] * lower(a);
+        product[t] += l * below[a] + s * upper[a];
+        l += weight[t] * lower[a];
         s += weight[t] * above[a];
         sum += weight[t] * product[t];
     }
     return sum;
 }
 
-// Several features. Gathered rows are [W, a_0, b_0, c_0, a_1, ...].
+// Several features, none but one of them in the subset: W'HW'. Terms are sorted by their first atom, so for s
+// before t the first slot's factor is F_s P_t + N_s S_t, as above. Gathered rows are [W F, W N, a_1, b_1,
+// c_1, a_2, ...].
 template <int kSize>
-PREDGAP_INLINE Lanes square_product(const PlanView& p, Block& b, std::int32_t c) {
+PREDGAP_INLINE Lanes frontier_form(const PlanView& p, Block& b, std::int32_t c) {
     const std::int32_t size = kSize ? kSize : p.component_size[c];
-    const std::int32_t stride = 1 + 3 * size;
+    const std::int32_t stride = 3 * size - 1;
+    const auto first = p.component_term_begin[c];
+    const auto n = p.component_term_begin[c + 1] - first;
+    const auto* atom = p.term_atom + p.component_slot_begin[c];
+    Lanes sum = splat(0.0);
+    Lanes* row_t = lanes(b.scratch);
+    for (std::int32_t t = 0; t < n && !stopped(b); ++t, atom += size, row_t += stride) {
+        const Lanes w = lanes(b.weight)[first + t];
+        const Lanes lower = lanes(b.lower)[atom[0]], above = lanes(b.above)[atom[0]];
+        row_t[0] = w * lanes(b.below)[atom[0]];
+        row_t[1] = w * lanes(b.upper)[atom[0]];
+        Lanes own = row_t[0] * lower + row_t[1] * above;
+        for (std::int32_t j = 1; j < size; ++j) {
+            Lanes* at = row_t + 3 * j - 1;
+            at[0] = lanes(b.pair_below)[atom[j]];
+            at[1] = lanes(b.pair_above)[atom[j]];
+            at[2] = lanes(b.pair_other)[atom[j]];
+            own *= at[0] * at[1] + at[2];
+        }
+        Lanes f = splat(0.0), u = splat(0.0);
+        const Lanes* row_s = lanes(b.scratch);
+        for (std::int32_t s = 0; s < t; ++s, row_s += stride) {
+            Lanes k = splat(1.0);
+            for (std::int32_t j = 1; j < size; ++j) {
+                const Lanes *at_s = row_s + 3 * j - 1, *at_t = row_t + 3 * j - 1;
+                k *= min(at_s[0], at_t[0]) * min(at_s[1], at_t[1]) + min(at_s[2], at_t[2]);
+            }
+            f += row_s[0] * k;
+            u += row_s[1] * k;
+        }
+        const Lanes earlier = f * lower + u * above;
+        sum += w * (earlier + earlier + own);
+    }
+    return sum;
+}
+
+// Several features, all in the subset: G W. Gathered rows are [W F, sum of later W S k, F_1, S_1, F_2, ...].
+template <int kSize>
+PREDGAP_INLINE void complete_product(const PlanView& p, Block& b, std::int32_t c) {
+    const std::int32_t size = kSize ? kSize : p.component_size[c];
+    const std::int32_t stride = 2 * size;
     const auto first = p.component_term_begin[c];
     const auto n = p.component_term_begin[c + 1] - first;
     const auto* atom = p.term_atom + p.component_slot_begin[c];
     Lanes* product = lanes(b.product) + first;
     Lanes* row_t = lanes(b.scratch);
     for (std::int32_t t = 0; t < n && !stopped(b); ++t, atom += size, row_t += stride) {
-        const Lanes w = row_t[0] = lanes(b.weight)[first + t];
-        Lanes own = w;
-        for (std::int32_t j = 0; j < size; ++j) {
-            row_t[1 + 3 * j] = lanes(b.pair_below)[atom[j]];
-            row_t[2 + 3 * j] = lanes(b.pair_above)[atom[j]];
-            row_t[3 + 3 * j] = lanes(b.pair_other)[atom[j]];
-            own *= row_t[1 + 3 * j] * row_t[2 + 3 * j] + row_t[3 + 3 * j];
+        const Lanes w = lanes(b.weight)[first + t], above = lanes(b.above)[atom[0]];
+        const Lanes ws = w * above;
+        row_t[0] = w * lanes(b.below)[atom[0]];
+        row_t[1] = splat(0.0);
+        Lanes own = row_t[0];
+        for (std::int32_t j = 1; j < size; ++j) {
+            row_t[2 * j] = lanes(b.below)[atom[j]];
+            row_t[2 * j + 1] = lanes(b.above)[atom[j]];
+            own *= row_t[2 * j] * row_t[2 * j + 1];
         }
-        const Lanes* row_s = lanes(b.scratch);
+        Lanes* row_s = lanes(b.scratch);
         for (std::int32_t s = 0; s < t; ++s, row_s += stride) {
-            Lanes k = splat(1.0);
-            for (std::int32_t j = 0; j < size; ++j)
-                k *= min(row_s[1 + 3 * j], row_t[1 + 3 * j]) * min(row_s[2 + 3 * j], row_t[2 + 3 * j]) +
-                     min(row_s[3 + 3 * j], row_t[3 + 3 * j]);
+            Lanes k = min(row_s[2], row_t[2]) * min(row_s[3], row_t[3]);
+            for (std::int32_t j = 2; j < size; ++j)
+                k *= min(row_s[2 * j], row_t[2 * j]) * min(row_s[2 * j + 1], row_t[2 * j + 1]);
             own += row_s[0] * k;
-            product[s] += w * k;
+            row_s[1] += ws * k;
         }
-        product[t] = own;
+        product[t] = own * above;
     }
-    Lanes sum = splat(0.0);
-    for (std::int32_t t = 0; t < n; ++t) sum += lanes(b.weight)[first + t] * product[t];
-    return sum;
+    atom = p.term_atom + p.component_slot_begin[c];
+    const Lanes* row = lanes(b.scratch);
+    for (std::int32_t t = 0; t < n; ++t, atom += size, row += stride)
+        product[t] += row[1] * lanes(b.below)[atom[0]];
 }
 
 Lanes mixed_product(const PlanView& p, Block& b, std::int32_t c) {
@@ -93,15 +133,44 @@ Lanes mixed_product(const PlanView& p, Block& b, std::int32_t c) {
     return sum;
 }
 
-Lanes component_product(const PlanView& p, Block& b, std::int32_t c) {
-    if (p.component_has_sets[c]) return mixed_product(p, b, c);
+// The quadratic part of the gain where one feature is outside the subset.
+Lanes component_form(const PlanView& p, Block& b, std::int32_t c) {
     switch (p.component_size[c]) {
-        case 1: return sweep_product(p, b, c);
-        case 2: return square_product<2>(p, b, c);
-        case 3: return square_product<3>(p, b, c);
-        case 4: return square_product<4>(p, b, c);
-        default: return square_product<0>(p, b, c);
+        case 2: return frontier_form<2>(p, b, c);
+        case 3: return frontier_form<3>(p, b, c);
+        case 4: return frontier_form<4>(p, b, c);
+        default: return frontier_form<0>(p, b, c);
     }
+}
+
+// G W where all features are inside.
+void component_product(const PlanView& p, Block& b, std::int32_t c) {
+    switch (p.component_size[c]) {
+        case 2: return complete_product<2>(p, b, c);
+        case 3: return complete_product<3>(p, b, c);
+        case 4: return complete_product<4>(p, b, c);
+        default: return complete_product<0>(p, b, c);
+    }
+}
+
+// Each lane's numbers come from one kernel, whatever states its neighbours are in.
+void evaluate(const PlanView& p, Block& b, std::int32_t c, LaneBits form, LaneBits product) {
+    if (p.component_has_sets[c]) {
+        lanes(b.form)[c] = mixed_product(p, b, c);
+    } else if (p.component_size[c] == 1) {
+        lanes(b.form)[c] = sweep_product(p, b, c);
+    } else {
+        if (form) lanes(b.form)[c] = component_form(p, b, c);
+        if (product) component_product(p, b, c);
+    }
+}
+
+// Lanes in which some child of the component has one feature outside the subset.
+PREDGAP_INLINE LaneBits leads_to_frontier(const PlanView& p, const Block& b, std::int32_t c) {
+    LaneBits any = 0;
+    for (auto i = p.component_child_begin[c]; i < p.component_child_begin[c + 1]; ++i)
+        any |= static_cast<LaneBits>(~b.chosen[p.component_child_feature[i]]);
+    return any;
 }
 
 PREDGAP_INLINE Lanes cross(const PlanView& p, const Block& b, std::int32_t c, std::int32_t slot) {
@@ -137,11 +206,12 @@ void gains(const PlanView& p, Block& b) {
     lanes(b.product)[p.n_terms] = lanes(b.weight)[p.n_terms];
     for (std::int32_t c = 0; c < p.n_components && !stopped(b); ++c) {
         const State state = state_of(p, b, c);
-        const auto needed = static_cast<LaneBits>(
-            state.frontier | (p.component_has_children[c] ? state.complete : LaneBits{0}));
+        const auto form = static_cast<LaneBits>(state.frontier & b.dirty[c]);
+        auto product = static_cast<LaneBits>(state.complete & b.dirty[c]);
+        if (product) product &= leads_to_frontier(p, b, c);
         b.changed[c] = 0;
-        if (needed & b.dirty[c]) {
-            lanes(b.form)[c] = component_product(p, b, c);
+        if (form | product) {
+            evaluate(p, b, c, form, product);
             b.changed[c] = b.dirty[c];
             b.dirty[c] = 0;
         }

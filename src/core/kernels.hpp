@@ -53,7 +53,8 @@ struct PlanView {
     const std::int32_t* component_feature_begin;  // (n_components + 1)
     const std::int32_t* component_feature;        // ascending
     const std::int32_t* component_parent;         // beside component_feature: without it; -1 for none
-    const std::uint8_t* component_has_children;   // (n_components)
+    const std::int32_t* component_child_begin;    // (n_components + 1)
+    const std::int32_t* component_child_feature;  // what a child has besides
     const std::uint8_t* component_has_sets;       // (n_components) is one of its atoms a set?
     const std::int32_t* component_term_begin;     // (n_components + 1)
     const std::int64_t* component_slot_begin;     // (n_components) of the two arrays below
@@ -108,6 +109,8 @@ struct Block {
     double* pair_below;   // (n_atoms) a, b and c of a slot's factor: see gains.hpp
     double* pair_above;   // (n_atoms)
     double* pair_other;   // (n_atoms)
+    double* lower;        // (n_atoms) P and N of a first slot's factor: see gains.hpp
+    double* upper;        // (n_atoms)
     double* gain;         // (n_features)
     double* error_of;     // (n_features + 1) error scale that a feature adds; the last is the subset's own
 };

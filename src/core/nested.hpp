@@ -25,6 +25,8 @@ void begin_nested(const PlanView& p, Block& b) {
         lanes(b.pair_below)[a] = max(e, zero);
         lanes(b.pair_above)[a] = splat(1.0);
         lanes(b.pair_other)[a] = max(zero - e, zero);
+        lanes(b.lower)[a] = is_less(zero, e);
+        lanes(b.upper)[a] = is_less(e, zero);
     }
 }
 
@@ -45,6 +47,8 @@ void take(const PlanView& p, Block& b) {
             lanes(b.pair_below)[a] = select(mask, lanes(b.below)[a], lanes(b.pair_below)[a]);
             lanes(b.pair_above)[a] = select(mask, lanes(b.above)[a], lanes(b.pair_above)[a]);
             lanes(b.pair_other)[a] = select(mask, zero, lanes(b.pair_other)[a]);
+            lanes(b.lower)[a] = select(mask, lanes(b.above)[a], lanes(b.lower)[a]);
+            lanes(b.upper)[a] = select(mask, zero, lanes(b.upper)[a]);
         }
         for (auto a = p.set_atom_begin[q]; a < p.set_atom_begin[q + 1]; ++a)
             lanes(b.pair_other)[a] = select(mask, lanes(b.shift)[a], lanes(b.pair_other)[a]);

@@ -185,6 +185,7 @@ Plan::Plan(const EnsembleView& e, const Atoms& atoms, const SetAtoms& sets, cons
     atom_feature_.insert(atom_feature_.end(), sets.feature.begin(), sets.feature.end());
     merge_boxes(leaves, index_of(e.root.size()), stop);
     multiply_out(stop);
+    list_children();
     list_uses(e.n_features);
     for (std::size_t c = 0; c < component_size_.size(); ++c) {
         const auto* atom = term_atom_.data() + component_slot_begin_[c];
@@ -413,16 +414,28 @@ void Plan::link_components(const std::vector<Level>& levels) {
         component_feature_begin_.push_back(component_feature_begin_.back() + size);
     component_feature_.resize(static_cast<std::size_t>(component_feature_begin_.back()));
     component_parent_.assign(component_feature_.size(), -1);
-    component_has_children_.assign(component_size_.size(), 0);
     for (std::size_t k = 1; k < levels.size(); ++k)
         for (std::size_t t = 0; t < levels[k].key.size(); ++t) {
             const auto c = levels[k].component[t];
             for (std::size_t slot = 0; slot <= k; ++slot) {
                 const auto parent = levels[k - 1].component[levels[k].without[t * (k + 1) + slot]];
                 component_parent_[component_feature_begin_[c] + slot] = parent;
-                component_has_children_[parent] = 1;
             }
         }
+}
+
+void Plan::list_children() {
+    const auto n = component_size_.size();
+    component_child_begin_.assign(n + 1, 0);
+    for (const auto parent : component_parent_)
+        if (parent >= 0) ++component_child_begin_[static_cast<std::size_t>(parent) + 1];
+    std::partial_sum(component_child_begin_.begin(), component_child_begin_.end(),
+                     component_child_begin_.begin());
+    component_child_feature_.resize(static_cast<std::size_t>(component_child_begin_.back()));
+    auto next = component_child_begin_;
+    for (std::size_t i = 0; i < component_parent_.size(); ++i)
+        if (const auto parent = component_parent_[i]; parent >= 0)
+            component_child_feature_[next[parent]++] = component_feature_[i];
 }
 
 void Plan::list_uses(int32_t n_features) {
@@ -487,7 +500,8 @@ void Plan::expose(const EnsembleView& e, const Atoms& atoms, const SetAtoms& set
              .component_feature_begin = component_feature_begin_.data(),
              .component_feature = component_feature_.data(),
              .component_parent = component_parent_.data(),
-             .component_has_children = component_has_children_.data(),
+             .component_child_begin = component_child_begin_.data(),
+             .component_child_feature = component_child_feature_.data(),
              .component_has_sets = component_has_sets_.data(),
              .component_term_begin = component_term_begin_.data(),
              .component_slot_begin = component_slot_begin_.data(),

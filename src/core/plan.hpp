@@ -80,6 +80,7 @@ private:
     void number_terms(std::vector<Level>& levels, const Stop& stop);
     void link_terms(const std::vector<Level>& levels, std::int32_t empty_term, const Stop& stop);
     void link_components(const std::vector<Level>& levels);
+    void list_children();
 
     std::vector<std::int32_t> atom_feature_;  // thresholds, then sets
     std::vector<std::int32_t> literal_feature_, literal_lo_, literal_hi_;
@@ -92,7 +93,8 @@ private:
     std::vector<std::int32_t> group_component_, entry_;
     std::vector<std::int32_t> component_size_, component_feature_begin_, component_feature_;
     std::vector<std::int32_t> component_parent_, component_term_begin_;
-    std::vector<std::uint8_t> component_has_children_, component_has_sets_;
+    std::vector<std::uint8_t> component_has_sets_;
+    std::vector<std::int32_t> component_child_begin_, component_child_feature_;
     std::vector<std::int64_t> component_slot_begin_;
     std::vector<std::int32_t> term_atom_, term_parent_;
     std::vector<std::int32_t> feature_use_begin_, use_component_, use_slot_;

@@ -129,7 +129,8 @@ private:
         visit(&Block::scratch, p.widest_scratch);
         if (purpose == Purpose::gap) return;
         for (auto array : {&Block::form, &Block::piece}) visit(array, p.n_components);
-        for (auto array : {&Block::pair_below, &Block::pair_above, &Block::pair_other})
+        for (auto array :
+             {&Block::pair_below, &Block::pair_above, &Block::pair_other, &Block::lower, &Block::upper})
             visit(array, p.n_atoms);
         if (purpose == Purpose::nested) return;
         visit(&Block::reach, p.n_literals);
