@@ -13,6 +13,7 @@ from typing import Any
 import lightgbm as lgb
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 from scipy import sparse
 
@@ -22,10 +23,12 @@ from predgap import Explainer, Normal
 from predgap.ensemble import LEAF, Ensemble
 from predgap.errors import LoaderError, TableError, UnsupportedModelError
 from predgap.loaders import lightgbm as loader
-from predgap.loaders import load
+from predgap.loaders import lightgbm_categories as categories
+from predgap.loaders import load, selfcheck
 
 ZERO = float(np.float32(1e-35))  # what is no farther from 0 is 0 to LightGBM
 COLUMNS = ("root", "feature", "threshold", "left", "right", "default_left", "value", "target", "bias")
+COLUMNS += ("category_set", "set_begin", "set_code")
 
 # ---- data ----
 
@@ -62,7 +65,14 @@ def train(
 
 
 def special(ensemble: Ensemble, j: int) -> np.ndarray:
-    """Values at, and one ulp around, the thresholds of a feature and the bounds of zero; and the odd ones."""
+    """Values at, and one ulp around, the thresholds of a feature and the bounds of zero; and the odd ones.
+
+    Of a categorical feature, all levels and much that is none.
+    """
+    levels = ensemble.categorical().get(j)
+    if levels is not None:
+        odd = [0, 31, 32, 63, 64, 2**31 - 1, 2**31, 2**32, 1e300, -1, -(2.0**31), -1e300, np.nan, np.nan]
+        return np.concatenate([levels.codes, levels.codes + 1.0, odd])
     cuts = np.append(ensemble.threshold[ensemble.feature == j], [-ZERO, ZERO])
     with np.errstate(over="ignore"):
         below, above = np.nextafter(cuts, -np.inf), np.nextafter(cuts, np.inf)
@@ -77,10 +87,13 @@ def rows_for(ensemble: Ensemble, n: int = 1500) -> np.ndarray:
     rows = [
         np.where(rng.random((n, ensemble.n_features)) < 0.2, 0.0, rng.normal(size=(n, ensemble.n_features)))
     ]
+    for j in ensemble.categorical():
+        rows[0][:, j] = rng.choice(special(ensemble, j), n)
+    some = rows[0].copy()
     for j in range(ensemble.n_features):
         values = special(ensemble, j)
         rows[0][:, j] = np.where(rng.random(n) < 0.5, rng.choice(values, n), rows[0][:, j])
-        rows.append(X_[rng.integers(0, len(X_), len(values)), :1].repeat(ensemble.n_features, axis=1))
+        rows.append(some[rng.integers(0, n, len(values))])
         rows[-1][:, j] = values
     return np.concatenate(rows)
 
@@ -95,7 +108,7 @@ def assert_agrees(booster: Any, ensemble: Ensemble, *, n_iterations: int | None 
     else:
         largest = np.abs(ensemble.value).max() * ensemble.n_trees
         np.testing.assert_allclose(mine, theirs / n_iterations, rtol=0, atol=1e-15 * largest)
-    numbers = loader._loaded(booster.model_to_string().encode(), known_only=True).leaf
+    numbers = loader._loaded([booster.model_to_string().encode()], known_only=True).leaf
     leaves = np.asarray(booster.predict(rows, pred_leaf=True)).reshape(len(rows), -1)
     np.testing.assert_array_equal(numbers[ensemble.leaves(rows)], leaves)
 
@@ -103,11 +116,17 @@ def assert_agrees(booster: Any, ensemble: Ensemble, *, n_iterations: int | None 
 def assert_same(first: Ensemble, second: Ensemble) -> None:
     for name in COLUMNS:
         np.testing.assert_array_equal(getattr(first, name), getattr(second, name), err_msg=name)
-    assert (first.n_features, first.feature_names, first.source) == (
-        second.n_features,
-        second.feature_names,
-        second.source,
-    )
+    for name in ("n_features", "feature_names", "source", "takes_infinity"):
+        assert getattr(first, name) == getattr(second, name), name
+    assert levels_of(first) == levels_of(second)
+
+
+def levels_of(ensemble: Ensemble) -> dict[int, dict[int, Any]]:
+    """The code and the label of each level of the categorical features."""
+    return {
+        q: dict(zip(levels.codes.tolist(), levels.labels, strict=True))
+        for q, levels in ensemble.categorical().items()
+    }
 
 
 def save(booster: Any, folder: Path) -> Path:
@@ -457,10 +476,8 @@ def test_unfolding_that_would_explode_is_refused_within_bounds(
 # ---- random texts, read by both ----
 
 
-def text_of(
-    trees: list[dict[str, np.ndarray]], n_features: int, *, per_iteration: int = 1, extra: str = ""
-) -> bytes:
-    """A model file as LightGBM writes it."""
+def text_of(trees: list[dict[str, Any]], n_features: int, *, per_iteration: int = 1) -> bytes:
+    """A model file as LightGBM writes it; the sets of a tree are lists of codes."""
 
     def line(name: str, values: Any) -> str:
         return f"{name}={' '.join(repr(value) for value in np.asarray(values).tolist())}\n"
@@ -468,32 +485,49 @@ def text_of(
     blocks = []
     for i, tree in enumerate(trees):
         blocks.append(
-            f"Tree={i}\nnum_leaves={len(tree['value'])}\nnum_cat=0\n"
+            f"Tree={i}\nnum_leaves={len(tree['value'])}\nnum_cat={len(tree.get('sets', []))}\n"
             + line("split_feature", tree["feature"])
             + line("threshold", tree["threshold"])
             + line("decision_type", tree["decision"])
             + line("left_child", tree["left"])
             + line("right_child", tree["right"])
             + line("leaf_value", tree["value"])
+            + "".join(line(name, values) for name, values in bitsets(tree.get("sets", [])).items())
             + "is_linear=0\nshrinkage=1\n\n\n"
         )
     header = (
         f"tree\nversion=v4\nnum_class={per_iteration}\nnum_tree_per_iteration={per_iteration}\n"
-        f"label_index=0\nmax_feature_idx={n_features - 1}\n{extra}"
+        f"label_index=0\nmax_feature_idx={n_features - 1}\n"
         f"feature_names={' '.join(f'Column_{j}' for j in range(n_features))}\n"
         f"feature_infos={' '.join(['none'] * n_features)}\n"
         f"tree_sizes={' '.join(str(len(block)) for block in blocks)}\n\n"
     )
-    return (header + "".join(blocks) + "end of trees\n").encode()
+    return (header + "".join(blocks) + "end of trees\n\npandas_categorical:null\n").encode()
+
+
+def bitsets(sets: list[list[int]]) -> dict[str, list[int]]:
+    """The fields of a tree for its sets of codes."""
+    words = [[0] * (max(codes, default=0) // 32 + 1) for codes in sets]
+    for own, codes in zip(words, sets, strict=True):
+        for code in codes:
+            own[code // 32] |= 1 << code % 32
+    if not sets:
+        return {}
+    bounds = [0, *itertools.accumulate(map(len, words))]
+    return {"cat_boundaries": bounds, "cat_threshold": [word for own in words for word in own]}
 
 
 POINTS = np.array([5e-324, 1e-36, ZERO, np.nextafter(ZERO, 1), 1e-30, 1.0, 2.0, 1e300])
 CUTS = np.concatenate([-POINTS, [-0.0, 0.0], POINTS])
 
 
+CODES = [0, 1, 2, 5, 30, 31, 32, 33, 63, 64, 1000]
+
+
 def random_tree(
-    rng: np.random.Generator, n_features: int, kinds: list[int], infinite: bool
-) -> dict[str, np.ndarray]:
+    rng: np.random.Generator, n_features: int, kinds: list[int], infinite: bool, n_categorical: int = 0
+) -> dict[str, Any]:
+    """A tree whose last features are categorical."""
     n = int(rng.integers(0, 12))
     left, right = np.zeros(n, dtype=int), np.zeros(n, dtype=int)
     if n:
@@ -503,33 +537,372 @@ def random_tree(
             rng.integers(0, i + 1)
         ]
         left[i], right[i], side[parent] = side[parent], -(i + 2), i
+    feature = rng.integers(0, n_features, n)
+    threshold = rng.choice(np.append(CUTS, np.inf) if infinite else CUTS, n)
+    by_set = feature >= n_features - n_categorical
+    threshold[by_set] = np.arange(by_set.sum())
     return {
-        "feature": rng.integers(0, n_features, n),
-        "threshold": rng.choice(np.append(CUTS, np.inf) if infinite else CUTS, n),
-        "decision": rng.choice([4 * kind + way for kind in kinds for way in (0, 2)], n),
+        "feature": feature,
+        "threshold": threshold,
+        "decision": rng.choice([4 * kind + way for kind in kinds for way in (0, 2)], n) + by_set,
         "left": left,
         "right": right,
         "value": rng.normal(size=n + 1),
+        "sets": [rng.choice(CODES, rng.integers(0, 6), replace=False).tolist() for _ in range(by_set.sum())],
     }
 
 
 @pytest.mark.parametrize("kinds", [[0], [1], [2], [0, 1, 2]])
 @pytest.mark.parametrize("seed", range(12))
 def test_random_trees_are_read_as_lightgbm_reads_them(seed: int, kinds: list[int], tmp_path: Path) -> None:
-    """Thresholds around 0, and all kinds of missing values, even for one feature in one tree."""
+    """Thresholds around 0, sets of categories, and all kinds of missing values, even of one feature."""
     rng = np.random.default_rng(seed)
     n_features, per_iteration = int(rng.integers(1, 4)), int(rng.integers(1, 3))
-    trees = [random_tree(rng, n_features, kinds, infinite=seed % 3 == 0) for _ in range(6 * per_iteration)]
+    n_categorical = int(rng.integers(0, n_features + 1))
+    trees = [
+        random_tree(rng, n_features, kinds, seed % 3 == 0, n_categorical) for _ in range(6 * per_iteration)
+    ]
     path = tmp_path / "model.txt"
     path.write_bytes(text_of(trees, n_features, per_iteration=per_iteration))
     ensemble = load(path)
     booster = lgb.Booster(model_file=str(path))
     assert_agrees(booster, ensemble)
     assert_same(load(booster), ensemble)
-    values = [0.0, np.nan, -1.0, -1.5, 1.5, -ZERO, 1e-33, -1e-33]
-    rows = np.array(list(itertools.product(values, repeat=n_features)))
+    values = [[0.0, np.nan, -1.0, -1.5, 1.5, -ZERO, 1e-33, -1e-33]] * (n_features - n_categorical)
+    values += [[0.0, np.nan, -1.0, 1.0, 2.0, 31.0, 32.0, 3.0]] * n_categorical
+    rows = np.array(list(itertools.product(*values)))
     mine = ensemble.predict(rows)
     np.testing.assert_array_equal(mine, booster.predict(rows, raw_score=True).reshape(mine.shape))
+
+
+# ---- categories ----
+
+COLOURS = ["red", "green", "blue", "white"]
+TOWNS = [f"town {i}" for i in range(40)]
+
+
+def make_codes() -> np.ndarray:
+    """A number, four colours, a number with zeros, and forty towns whose codes are 7 apart."""
+    rng = np.random.default_rng(5)
+    return np.c_[X_[:, 0], rng.integers(0, 4, len(Y_)), X_[:, 1], 7 * rng.integers(0, 40, len(Y_))]
+
+
+C_ = make_codes()
+CY_ = Y_ + np.array([0.0, 2.0, -1.0, 3.0])[C_[:, 1].astype(int)] + 2.0 * np.sin(C_[:, 3])
+GAPS = np.where(np.random.default_rng(6).random(C_.shape) < 0.15, np.nan, C_)
+EAGER: dict[str, Any] = {"min_data_per_group": 1, "cat_smooth": 1.0, "cat_l2": 0.1, "min_data_in_bin": 1}
+WAYS: dict[str, dict[str, Any]] = {
+    "one-hot": {**EAGER, "max_cat_to_onehot": 100},
+    "partition": {**EAGER, "max_cat_to_onehot": 1, "num_leaves": 15},
+}
+CODED: dict[str, tuple[np.ndarray, dict[str, Any]]] = {
+    "none": (C_, {}),
+    "unused": (GAPS, {"use_missing": False}),
+    "nan": (GAPS, {}),
+    "zero": (C_, {"zero_as_missing": True}),
+    "zero and nan": (GAPS, {"zero_as_missing": True}),
+    "negative": (np.where(np.isnan(GAPS), -5.0, GAPS), {}),
+}
+
+
+def set_sizes(ensemble: Ensemble) -> list[int]:
+    return np.diff(ensemble.set_begin).tolist()
+
+
+@pytest.mark.parametrize("missing", CODED)
+@pytest.mark.parametrize("boosting", ["gbdt", "dart", "rf"])
+@pytest.mark.parametrize("way", WAYS)
+def test_codes_of_categories_agree_with_the_library(
+    way: str, boosting: str, missing: str, tmp_path: Path
+) -> None:
+    X, absent = CODED[missing]
+    booster = train({**WAYS[way], **BOOSTING[boosting], **absent}, X, CY_, categorical_feature=[1, 3])
+    ensemble = load(booster)
+    n_iterations = 6 if boosting == "rf" else None
+    assert_agrees(booster, ensemble, n_iterations=n_iterations)
+    path = save(booster, tmp_path)
+    assert_same(load(path), ensemble)
+    assert_agrees(lgb.Booster(model_file=str(path)), load(path), n_iterations=n_iterations)
+    assert levels_of(ensemble)[1] == {code: code for code in range(4)}
+    assert set(levels_of(ensemble)[3]) <= set(range(0, 280, 7))
+    assert len(levels_of(ensemble)[3]) > 30  # without the rarest
+    assert (max(set_sizes(ensemble)) == 1) == (way == "one-hot")
+    assert min(set_sizes(ensemble)) > 0
+
+
+@pytest.mark.parametrize("target", ["binary", "multiclass"])
+def test_categories_of_classifiers_agree_with_the_library(target: str) -> None:
+    y, objective = TARGETS[target]
+    booster = train({**WAYS["partition"], **objective}, GAPS, y, categorical_feature=[1, 3])
+    ensemble = load(booster)
+    assert len(ensemble.set_code) > 0
+    assert_agrees(booster, ensemble)
+
+
+def make_frame(n: int = len(Y_)) -> pd.DataFrame:
+    """The same as a frame with labels; some are missing, and one town has no row."""
+    town = pd.Categorical.from_codes((C_[:, 3] // 7).astype(int), categories=[*TOWNS, "nowhere"])
+    frame = pd.DataFrame(
+        {
+            "size": C_[:, 0],
+            "colour": np.array(COLOURS)[C_[:, 1].astype(int)],
+            "weight": C_[:, 2],
+            "town": town,
+        }
+    )
+    frame.loc[::9, "town"] = None
+    frame["colour"] = frame["colour"].astype("category")  # in alphabetical order
+    return frame[:n]
+
+
+def strange_rows() -> pd.DataFrame:
+    """Rows with labels that no model has seen, and missing ones."""
+    frame = make_frame(60).astype({"colour": object, "town": object})
+    frame.loc[0:20:2, "colour"] = "mauve"
+    frame.loc[1:21:2, "colour"] = None
+    frame.loc[10:30:3, "town"] = "elsewhere"
+    frame.loc[31:40, "town"] = "nowhere"
+    return frame
+
+
+def as_categories(frame: pd.DataFrame) -> pd.DataFrame:
+    return frame.astype({"colour": "category", "town": "category"})
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_labels_of_a_frame_agree_with_the_library(way: str, tmp_path: Path) -> None:
+    frame = make_frame()
+    booster = train(WAYS[way], frame, CY_)
+    path = save(booster, tmp_path)
+    for ensemble in (load(booster), load(path), load(pickle.loads(pickle.dumps(booster)))):
+        assert levels_of(ensemble) == {
+            1: dict(enumerate(sorted(COLOURS))),
+            3: dict(enumerate([*TOWNS, "nowhere"])),
+        }
+        assert_agrees(booster, ensemble)  # codes
+        np.testing.assert_array_equal(ensemble.predict(frame), booster.predict(frame))
+        strange = strange_rows()
+        expected = booster.predict(as_categories(strange))
+        assert len(set(expected)) > 20
+        for rows in (
+            strange,
+            as_categories(strange),
+            strange[["town", "size", "weight", "colour"]],
+            pl.from_pandas(strange),
+            pl.from_pandas(strange).with_columns(pl.col("town", "colour").cast(pl.Categorical)),
+            pl.from_pandas(strange).to_arrow(),
+            strange.to_numpy(),  # of objects
+        ):
+            np.testing.assert_array_equal(ensemble.predict(rows), expected)
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [[10, 20, 30, 40], [0.5, 1.5, 2.5, 3.5], [False, True], ["", "ü", '"', "a,b\n"], [3, 2, 1, 0], [1, 0]],
+    ids=str,
+)
+def test_labels_may_be_numbers_and_any_text(labels: list[Any], tmp_path: Path) -> None:
+    codes = C_[:, 1].astype(int) % len(labels)
+    frame = pd.DataFrame({"size": C_[:, 0], "kind": pd.Categorical.from_codes(codes, categories=labels)})
+    booster = train(EAGER, frame, CY_ + 3 * codes)
+    for ensemble in (load(booster), load(save(booster, tmp_path))):
+        assert levels_of(ensemble) == {1: dict(enumerate(labels))}
+        assert len(ensemble.set_code) > 0
+        np.testing.assert_array_equal(ensemble.predict(frame), booster.predict(frame))
+        np.testing.assert_array_equal(ensemble.predict(np.c_[C_[:, 0], codes]), booster.predict(frame))
+
+
+def test_wrappers_with_categories_agree_with_the_library() -> None:
+    frame, few = make_frame(), {**FEW, **EAGER}
+    models = [
+        lgb.LGBMRegressor(**few).fit(frame, CY_),
+        lgb.LGBMClassifier(**few).fit(frame, CLASSES),
+        lgb.LGBMRanker(**few).fit(frame, CLASSES, group=[40] * 6),
+        lgb.LGBMRegressor(**few, boosting_type="dart").fit(frame, CY_),
+    ]
+    for model in models:
+        ensemble = load(model)
+        assert len(ensemble.set_code) > 0
+        rows = as_categories(strange_rows())
+        np.testing.assert_array_equal(ensemble.predict(rows), model.predict(rows, raw_score=True))
+        assert_same(load(model.booster_), ensemble)
+    forest = lgb.LGBMRegressor(**few, boosting_type="rf", subsample=0.6, subsample_freq=1).fit(frame, CY_)
+    np.testing.assert_allclose(load(forest).predict(rows), forest.predict(rows), rtol=1e-12)
+
+
+def test_polars_and_arrow_frames_of_codes_agree_with_the_library() -> None:
+    frame = pl.DataFrame(C_, schema=["size", "colour", "weight", "town"], orient="row")
+    frame = frame.with_columns(pl.col("colour", "town").cast(pl.Int64))
+    frame = frame.with_columns(pl.when(pl.col("town") != 7).then(pl.col("town")))  # null for 7
+    for data in (frame, frame.to_arrow()):
+        booster = train(EAGER, data, CY_, categorical_feature=["colour", "town"])
+        ensemble = load(booster)
+        assert sorted(ensemble.categorical()) == [1, 3]
+        assert_agrees(booster, ensemble)
+        np.testing.assert_array_equal(ensemble.predict(data), booster.predict(data))
+
+
+def test_categorical_features_of_no_use_are_known_all_the_same(tmp_path: Path) -> None:
+    """LightGBM drops what it cannot split; the labels of the others are still theirs."""
+    frame = make_frame()
+    frame.insert(0, "country", pd.Categorical(["here"] * len(frame)))
+    booster = train(WAYS["partition"], frame, CY_)
+    assert "feature_infos=none " in booster.model_to_string()
+    for ensemble in (load(booster), load(save(booster, tmp_path))):
+        assert levels_of(ensemble)[0] == {0: "here"}
+        assert levels_of(ensemble)[2] == dict(enumerate(sorted(COLOURS)))
+        np.testing.assert_array_equal(ensemble.predict(frame), booster.predict(frame))
+    codes = np.c_[np.full(len(C_), 6.0), C_]
+    plain = load(train(EAGER, codes, CY_, categorical_feature=[0, 2]))
+    assert levels_of(plain) == {0: {}, 2: {code: code for code in range(4)}}
+    assert not load(train(X=np.c_[X_, np.ones(len(Y_))])).categorical()
+
+
+def test_rare_categories_are_like_unseen_ones() -> None:
+    """They are left out of the levels; no set holds them."""
+    codes = C_.copy()
+    codes[:2, 1] = [77, 78]
+    booster = train({**EAGER, "min_data_in_bin": 3, "max_bin": 3}, codes, CY_, categorical_feature=[1])
+    ensemble = load(booster)
+    assert set(levels_of(ensemble)[1]) == {0, 1, 2, 3}
+    np.testing.assert_array_equal(ensemble.predict(codes), booster.predict(codes))
+    assert_agrees(booster, ensemble)
+
+
+def test_giant_codes_take_no_more_memory_than_their_text(tmp_path: Path) -> None:
+    codes = C_.copy()
+    codes[:, 1] = np.array([0, 4_000_000, 7_999_999, 8_000_000])[C_[:, 1].astype(int)]
+    booster = train(WAYS["partition"], codes, CY_, rounds=1, categorical_feature=[1])
+    path = save(booster, tmp_path)
+    with memory_below(16 * path.stat().st_size):
+        ensemble = load(path)
+    assert set(levels_of(ensemble)[1]) == {0, 4_000_000, 7_999_999, 8_000_000}
+    assert max(set_sizes(ensemble)) < 4
+    assert_agrees(booster, ensemble)
+
+
+def test_no_category_lies_beyond_31_bits() -> None:
+    word = np.zeros(2**26 + 1, dtype=np.uint32)
+    word[2**26 - 1] = 2**31 + 1
+    begin, code = categories._members(word, np.array([0, len(word)]))
+    assert (begin.tolist(), code.tolist()) == ([0, 2], [2**31 - 32, 2**31 - 1])
+    word[2**26] = 1
+    with pytest.raises(LoaderError, match="cat_threshold holds a category beyond 31 bits"):
+        categories._members(word, np.array([0, len(word)]))
+    begin, code = categories._members(word, np.array([0, 1, 1, len(word)]))  # the first set is empty
+    assert (begin.tolist(), code.tolist()) == ([0, 0, 0, 3], [2**31 - 64, 2**31 - 33, 2**31 - 32])
+
+
+def test_other_frames_than_those_with_all_features_as_categories_are_refused(tmp_path: Path) -> None:
+    """The file does not say whose labels it holds."""
+    frame = make_frame()
+    ordered = frame.assign(size=pd.Categorical(np.digitize(frame["size"], [-1, 1]), ordered=True))
+    numbered = frame.assign(colour=C_[:, 1].astype(int))
+    unclear = "cannot tell whose labels they are; make all categorical features"
+    for X, chosen, says in (
+        (ordered, "auto", f"2 categorical features, but labels of 3 columns .* {unclear}"),
+        (frame, ["town"], f"1 categorical feature, but labels of 2 columns .* {unclear}"),
+        (numbered, ["colour", "town"], f"2 categorical features, but labels of 1 column .* {unclear}"),
+        (
+            frame.assign(k=C_[:, 3].astype(int)),
+            ["colour", "k"],
+            "'k' has the category 273, .* end .* of 40: ",
+        ),
+    ):
+        booster = train(EAGER, X, CY_, categorical_feature=chosen)
+        refused(booster, says, UnsupportedModelError)
+        refused(save(booster, tmp_path), says, UnsupportedModelError)
+
+
+def test_labels_given_to_the_wrong_feature_meet_no_table() -> None:
+    """As many columns with labels as categorical features, but others: then one of them is numeric."""
+    frame = make_frame().assign(k=C_[:, 1].astype(int))[["k", "size", "colour", "weight"]]
+    booster = train(EAGER, frame, CY_, categorical_feature=["k"])
+    ensemble = load(booster)
+    assert_agrees(booster, ensemble)  # codes are right
+    for rows in (frame, frame.astype({"colour": object}), pl.from_pandas(frame)):
+        with pytest.raises(TableError, match="column 'colour'"):
+            ensemble.predict(rows)
+
+
+def test_a_model_without_categorical_features_needs_no_labels(tmp_path: Path) -> None:
+    """An ordered column is numeric to LightGBM."""
+    frame = pd.DataFrame({"size": C_[:, 0], "grade": pd.Categorical(C_[:, 1], ordered=True)})
+    booster = train(X=frame, y=CY_)
+    ensemble = load(booster)
+    assert_same(load(save(booster, tmp_path)), ensemble)
+    assert not ensemble.categorical()
+    np.testing.assert_array_equal(ensemble.predict(C_[:, :2]), booster.predict(frame))
+
+
+@pytest.mark.parametrize("first", [[1], [3], []])
+def test_features_of_both_kinds_are_refused_by_name(first: list[int]) -> None:
+    start = train(EAGER, C_, CY_, categorical_feature=first)
+    both = train(EAGER, C_, CY_, init_model=start, categorical_feature=[1])
+    if first == [1]:
+        assert_agrees(both, load(both))
+    else:
+        refused(
+            both, r"'Column_1' is categorical, but some splits compare it .* in one go", UnsupportedModelError
+        )
+
+
+def test_labels_other_than_text_and_numbers_are_refused_by_name(tmp_path: Path) -> None:
+    days = pd.Categorical(pd.to_datetime("2026-01-01") + pd.to_timedelta(C_[:, 1], "D"))
+    dated = train(EAGER, pd.DataFrame({"a": C_[:, 0], "day": days}), CY_, keep_training_booster=True)
+    refused(dated, "called '2026-01-01 00:00:00', a Timestamp; .* text and numbers", UnsupportedModelError)
+    pairs = pd.Categorical([(1, 2) if code else (2, 3) for code in C_[:, 1]])
+    paired = train(EAGER, pd.DataFrame({"a": C_[:, 0], "pair": pairs}), CY_)
+    refused(paired, "called .*1, 2.*text and numbers", UnsupportedModelError)
+    refused(save(paired, tmp_path), "called .*1, 2.*text and numbers", UnsupportedModelError)
+
+
+def test_a_file_that_python_did_not_write_has_codes_for_labels(tmp_path: Path) -> None:
+    path = save(train(EAGER, C_, CY_, categorical_feature=[1]), tmp_path)
+    whole = load(path)
+    data = path.read_bytes()
+    path.write_bytes(data[: data.index(b"\npandas_categorical")])
+    assert_same(load(path), whole)
+    path.write_bytes(data[: data.index(b"end of parameters")])
+    refused(path, "stops before the labels of its categories")
+
+
+def chain(sets: list[list[int]]) -> dict[str, Any]:
+    """A chain of splits of feature 0, one for each set."""
+    n = len(sets)
+    return {
+        "feature": [0] * n,
+        "threshold": range(n),
+        "decision": [1] * n,
+        "left": [-1 - i for i in range(n)],
+        "right": [*range(1, n), -1 - n],
+        "value": np.arange(1.0, n + 2),
+        "sets": sets,
+    }
+
+
+def test_limits_of_categories_are_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    path = tmp_path / "model.txt"
+    path.write_bytes(text_of([chain([list(range(100)), list(range(50, 120))])], 1))
+    assert len(load(path).set_code) == 170
+    for name, limit, says in (
+        ("_MAX_CODES", 169, "more than 169 members, .* lower max_cat_threshold"),
+        (
+            "_MAX_LEVELS",
+            119,
+            "1 categorical features with 120 levels; predgap handles up to 131,072 with 119",
+        ),
+        ("_MAX_CATEGORICAL", 0, "handles up to 0 with"),
+    ):
+        with monkeypatch.context() as limited:
+            limited.setattr(categories, name, limit)
+            refused(path, says, UnsupportedModelError)
+    path.write_bytes(path.read_bytes().replace(b":null", b':[["a", "b"]]'))
+    with monkeypatch.context() as limited:
+        limited.setattr(categories, "_WORDS_AT_ONCE", 1)
+        refused(
+            path, "'Column_0' has the category 119, but its labels end with that of 1", UnsupportedModelError
+        )
 
 
 # ---- gaps ----
@@ -550,7 +923,7 @@ def test_gaps_are_those_of_the_definition(boosting: str, missing: str, target: s
     X, absent = MISSING[missing]
     y, objective = TARGETS[target]
     booster = train({**BOOSTING[boosting], **absent, **objective}, X, y)
-    ensemble = load(booster).select(1 if target == "multiclass" else None)
+    ensemble = load(booster).select(1 if target == "multiclass" else 0)
     noise = Normal(0.3)
     explainer = Explainer(ensemble, noise)
     tails = reference.tails_of(noise, ensemble)
@@ -648,19 +1021,6 @@ def test_linear_trees_are_refused_by_name(tmp_path: Path) -> None:
     refused(save(booster, tmp_path), "linear_tree", UnsupportedModelError)
 
 
-def test_categorical_splits_are_refused_by_name(tmp_path: Path) -> None:
-    params = {"min_data_per_group": 1, "cat_smooth": 1}
-    booster = train(params, np.c_[X_, CLASSES], categorical_feature=[4])
-    with pytest.raises(UnsupportedModelError, match="categories"):
-        load(booster)
-    path = save(booster, tmp_path)
-    refused(path, "categories", UnsupportedModelError)
-    path.write_bytes(fixed(path.read_bytes().replace(b"num_cat=1", b"num_cat=0")))
-    refused(path, "categories|cat_", UnsupportedModelError)
-    unused = train(X=np.c_[X_, np.ones(len(Y_))], categorical_feature=[4])
-    assert_agrees(unused, load(unused))
-
-
 def test_prediction_early_stopping_is_refused_by_name() -> None:
     model = lgb.LGBMClassifier(**FEW, pred_early_stop=True).fit(X_, Y_ > 0)
     with pytest.raises(UnsupportedModelError, match="pred_early_stop"):
@@ -691,8 +1051,8 @@ class Tampered:
     def __init__(self, booster: Any, leaf: Any, score: Any) -> None:
         self.booster, self.leaf, self.score = booster, leaf, score
 
-    def model_to_string(self) -> Any:
-        return self.booster.model_to_string()
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.booster, name)
 
     def predict(self, rows: np.ndarray, **options: Any) -> np.ndarray:
         found = np.array(self.booster.predict(rows, **options))
@@ -727,7 +1087,8 @@ def test_an_object_that_cannot_predict_is_refused() -> None:
 def test_what_is_new_in_a_text_is_taken_from_an_object_only(tmp_path: Path) -> None:
     booster = train()
     text = booster.model_to_string()
-    assert_same(loader._loaded(text.replace("=v4", "=v9").encode(), known_only=False).ensemble, load(booster))
+    news = text.replace("=v4", "=v9").encode()
+    assert_same(loader._loaded([news], known_only=False).ensemble, load(booster))
     path = tmp_path / "model.txt"
     for old, new in {
         "=v4": "=v9",
@@ -737,7 +1098,7 @@ def test_what_is_new_in_a_text_is_taken_from_an_object_only(tmp_path: Path) -> N
         path.write_bytes(fixed(text.replace(old, new).encode()))
         refused(path, "news|v9", UnsupportedModelError)
         np.testing.assert_array_equal(
-            loader._loaded(path.read_bytes(), known_only=False).ensemble.value, load(booster).value
+            loader._loaded([path.read_bytes()], known_only=False).ensemble.value, load(booster).value
         )
 
 
@@ -761,20 +1122,48 @@ def model_bytes() -> dict[str, bytes]:
         "classes": train(params, HOLES, CLASSES, rounds=1).model_to_string().encode(),
         "zero": train({"zero_as_missing": True}, HOLES, rounds=2).model_to_string().encode(),
         "old": OLD,
+        "categories": without_tail(train(WAYS["partition"], make_frame(), CY_, rounds=2).model_to_string()),
+        "codes": without_tail(
+            train(
+                {**EAGER, "zero_as_missing": True}, GAPS, CY_, 2, categorical_feature=[1, 3]
+            ).model_to_string()
+        ),
     }
+
+
+def without_tail(text: str) -> bytes:
+    """The text with none of the importances, and only that parameter of training that matters."""
+    return re.sub(
+        r"(?s)(?<=end of trees\n).*(\[categorical_feature:[^\n]*\n).*?(?=end of)", r"\n\1", text
+    ).encode()
 
 
 def test_every_truncation_is_refused(model_bytes: dict[str, bytes], tmp_path: Path) -> None:
     path = tmp_path / "model.txt"
     for data in model_bytes.values():
         whole = data.index(b"end of trees\n") + len(b"end of trees\n")
-        for end in range(0, whole, 5):
+        for end in range(0, whole, 7):
             path.write_bytes(data[:end])
             refused(path)
             with pytest.raises(LoaderError):
-                loader._loaded(data[:end], known_only=True)
-        path.write_bytes(data[:whole])  # what follows does not matter
-        assert load(path).n_trees > 0
+                loader._loaded([data[:end]], known_only=True)
+        path.write_bytes(data[:whole])
+        if b"\ncat_threshold" in data:
+            refused(path, "stops before the labels of its categories")
+        else:  # what follows does not matter
+            assert load(path).n_trees > 0
+
+
+def test_every_truncation_within_the_labels_is_refused(model_bytes: dict[str, bytes], tmp_path: Path) -> None:
+    path = tmp_path / "model.txt"
+    data = model_bytes["categories"]
+    assert data.endswith(b"]]\n")
+    written = data.index(b"end of parameters\n") + len(b"end of parameters\n\n")
+    for end in (*range(data.index(b"end of trees\n"), written - 2), *range(written + 1, len(data) - 1, 3)):
+        path.write_bytes(data[:end])
+        refused(path, "stops|labels of categories" if end > written - 9 else None)
+    path.write_bytes(data[:-1])
+    assert levels_of(load(path))[1] == dict(enumerate(sorted(COLOURS)))
 
 
 def change(old: str, new: str, count: int = 1) -> Any:
@@ -851,6 +1240,71 @@ DAMAGE: dict[str, Any] = {
 }  # fmt: skip
 
 
+CATEGORY_DAMAGE: dict[str, tuple[Any, str]] = {
+    "no set": (change(r"^num_cat=.*", "num_cat=0"), "no set of categories of its own"),
+    "set too few": (change(r"^num_cat=.*", "num_cat=1"), "cat_boundaries of tree 0 has"),
+    "set of another": (change(r"^(threshold=.*)\b1\b(?!\.)", r"\g<1>0"), "no set of categories of its own"),
+    "set beyond": (change(r"^(threshold=.*)\b1\b(?!\.)", r"\g<1>99"), "no set of categories of its own"),
+    "set negative": (change(r"^(threshold=.*)\b1\b(?!\.)", r"\g<1>-1"), "no set of categories of its own"),
+    "set of a fraction": (change(r"^(threshold=.*)\b1\b(?!\.)", r"\g<1>0.5"), "no set of categories"),
+    "set infinite": (change(r"^(threshold=.*)\b1\b(?!\.)", r"\g<1>inf"), "no set of categories of its own"),
+    "bounds absent": (change(r"^cat_boundaries=.*\n", ""), "there is no cat_boundaries"),
+    "bounds not from 0": (change(r"^cat_boundaries=0", "cat_boundaries=1"), "do not ascend from 0"),
+    "bounds below 0": (change(r"^cat_boundaries=0", "cat_boundaries=-1"), "do not ascend from 0"),
+    "bounds falling": (change(r"^cat_boundaries=0 \d+", "cat_boundaries=0 99"), "do not ascend from 0"),
+    "bounds too far": (change(r"^(cat_boundaries=.*) \d+$", r"\1 999999999"), "expected 999999999 numbers"),
+    "bounds giant": (change(r"^(cat_boundaries=.*) \d+$", r"\1 4294967296"), "beyond 32 bits"),
+    "words absent": (change(r"^cat_threshold=.*\n", ""), "there is no cat_threshold"),
+    "words too few": (change(r"^cat_threshold=\d+ ", "cat_threshold="), "cat_threshold of tree 0 has"),
+    "word negative": (change(r"^cat_threshold=\d+", "cat_threshold=-1"), "cat_threshold holds .* beyond 32"),
+    "word too large": (change(r"^cat_threshold=\d+", "cat_threshold=4294967296"), "beyond 32 bits"),
+    "word of text": (change(r"^cat_threshold=\d+", "cat_threshold=x"), "cat_threshold holds .* no number"),
+    "word of a fraction": (change(r"^cat_threshold=\d+", "cat_threshold=0.5"), "holds .* no number"),
+    "numeric": (change(r"^decision_type=(.*)1\b", r"decision_type=\g<1>2"), "compare it with a thr"),
+    "infos absent": (change(r"^feature_infos=.*\n", ""), "there is no feature_infos"),
+    "infos too few": (change(r"^feature_infos=\S+ ", "feature_infos="), "feature_infos has 3 entries"),
+    "infos of text": (change(r"^feature_infos=\S+", "feature_infos=x"), "infos holds .* no number .'x'"),
+    "infos giant": (change(r"^feature_infos=\S+", "feature_infos=1:99999999999"), "beyond 32 bits"),
+    "infos empty": (change(r"^feature_infos=\S+", "feature_infos="), "feature_infos holds .* no number"),
+    "infos of nothing": (change(r"^feature_infos=\S+", "feature_infos=1::2"), "holds .* no number"),
+    "feature outside": (change(r"^split_feature=\S+", "split_feature=4"), "beyond the 4 features"),
+    "labels no JSON": (change(r"categorical:.*", "categorical:[["), "labels of categories .* are damaged"),
+    "labels of text": (change(r"categorical:.*", 'categorical:"ab"'), "not a list of lists"),
+    "labels unlisted": (change(r"categorical:.*", 'categorical:["a", "b"]'), "not a list of lists"),
+    "labels twice": (change('"green"', '"red"'), "'colour' is damaged: .* not all different"),
+    "labels alike": (change('"green", "red"', "1, true"), "not all different"),
+    "labels of lists": (change('"green"', '["green"]'), "called .*green.* a list"),
+    "labels missing": (change('"green"', "null"), "called 'None', a NoneType"),
+    "labels not a number": (change('"green"', "NaN"), "called 'nan', a float"),
+    "labels of one column": (change(r"categorical:.*", 'categorical:[["a"]]'), "labels of 1 column of"),
+    "labels too few": (change('"blue", "green", "red", ', ""), "'colour' has the category 3, .* that of 0"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", CATEGORY_DAMAGE)
+def test_damage_of_categories_is_refused(kind: str, model_bytes: dict[str, bytes], tmp_path: Path) -> None:
+    path = tmp_path / "model.txt"
+    text = model_bytes["categories"].decode()
+    path.write_bytes(fixed(text.encode()))
+    assert load(path).n_trees == 2
+    damage, says = CATEGORY_DAMAGE[kind]
+    path.write_bytes(fixed(damage(text).encode()))
+    refused(path, says)
+
+
+@pytest.mark.parametrize("stated", ["1", "0,1,3", "1,99,3", "name:colour", ""])
+def test_what_training_was_told_counts_for_unused_features_only(
+    stated: str, model_bytes: dict[str, bytes], tmp_path: Path
+) -> None:
+    """LightGBM also writes down what it did not heed."""
+    path = tmp_path / "model.txt"
+    path.write_bytes(model_bytes["categories"])
+    whole = load(path)
+    told = change(r"^\[categorical_feature: 1,3\]", f"[categorical_feature: {stated}]")
+    path.write_text(told(model_bytes["categories"].decode()))
+    assert_same(load(path), whole)
+
+
 @pytest.mark.parametrize("kind", DAMAGE)
 def test_damage_is_refused(kind: str, model_bytes: dict[str, bytes], tmp_path: Path) -> None:
     path = tmp_path / "model.txt"
@@ -920,9 +1374,12 @@ def mutations(data: bytes, rng: np.random.Generator, n: int) -> Iterator[bytes]:
         b"nan",
         b"",
         b"4294967297",
+        b"4294967295",
+        b"2147483647",
+        b"33",
     ]
     for _ in range(n):
-        text = data[: data.index(b"end of trees\n") + 60]
+        text = data if b"\ncat_threshold" in data else data[: data.index(b"end of trees\n") + 60]
         for _ in range(rng.integers(1, 4)):
             at = int(rng.integers(0, len(text)))
             kind = rng.integers(0, 6)
@@ -945,20 +1402,20 @@ def mutations(data: bytes, rng: np.random.Generator, n: int) -> Iterator[bytes]:
         yield fixed(text) if rng.random() < 0.8 else text
 
 
-@pytest.mark.parametrize("kind", ["plain", "classes", "zero", "old"])
+@pytest.mark.parametrize("kind", ["plain", "classes", "zero", "old", "categories", "codes"])
 def test_mutated_texts_give_a_sound_ensemble_or_a_named_error(
     kind: str, model_bytes: dict[str, bytes]
 ) -> None:
     loads = longest = 0
     for text in mutations(model_bytes[kind], np.random.default_rng(11), 2000):
         try:
-            ensemble = loader._loaded(text, known_only=True).ensemble
+            ensemble = loader._loaded([text], known_only=True).ensemble
         except LoaderError as error:
             longest = max(longest, len(str(error)))
         else:
             loads += 1
             ensemble.validate()
-            assert np.isfinite(ensemble.predict(np.zeros((1, ensemble.n_features)))).all()
+            assert np.isfinite(ensemble.predict(selfcheck.rows_at_thresholds(ensemble, 16))).all()
             assert ((ensemble.feature == LEAF) | (ensemble.feature < ensemble.n_features)).all()
     assert longest < 1000
     assert 20 < loads < 1900  # neither is everything refused, nor nothing

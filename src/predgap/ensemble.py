@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
+from os import PathLike
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from predgap import ensemblefiles
 from predgap.categories import UNSEEN, Categories
 from predgap.errors import EnsembleError, OutputError, ShapeError, TableError
 from predgap.tables import names_or_default, read_table
@@ -186,21 +188,38 @@ class Ensemble:
                 out[:, self.target[tree]] += values[:, 0]
         return out[:, 0] if self.n_outputs == 1 else out
 
+    def save(self, path: str | PathLike[Any]) -> None:
+        """Write all of it to a file, which appears complete or not at all.
+
+        Nothing in the file is code, and no library is needed to load it. Labels of categories may be text,
+        numbers or truth values.
+
+        Examples
+        --------
+        >>> import tempfile, os
+        >>> constant = Ensemble(
+        ...     root=[], feature=[], threshold=[], left=[], right=[], default_left=[], value=np.empty((0, 1)),
+        ...     target=[], bias=[10.0], n_features=1)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     constant.save(os.path.join(folder, "constant.predgap"))
+        ...     Ensemble.load(os.path.join(folder, "constant.predgap")).predict([[0.0]])
+        array([10.])
+        """
+        ensemblefiles.save(self, path)
+
+    @classmethod
+    def load(cls, path: str | PathLike[Any]) -> Ensemble:
+        """The ensemble that `save` wrote, bit for bit; `LoaderError` for anything else."""
+        return ensemblefiles.load(path, cls)
+
     def named(self, feature_names: Sequence[str]) -> Ensemble:
         """The same ensemble with other feature names."""
         if isinstance(feature_names, str):
             raise EnsembleError(f"feature_names is the text {feature_names!r}, expected a list of names")
         return replace(self, feature_names=tuple(feature_names))
 
-    def select(self, output: int | None) -> Ensemble:
-        """The ensemble of one output; `None` is allowed when there is only one."""
-        if output is None:
-            if self.n_outputs > 1:
-                raise OutputError(
-                    f"the model has {self.n_outputs} outputs; choose one with "
-                    f"output=0 ... output={self.n_outputs - 1}"
-                )
-            output = 0
+    def select(self, output: int) -> Ensemble:
+        """The ensemble of one output."""
         if isinstance(output, bool) or not isinstance(output, int | np.integer):
             raise OutputError(
                 f"output={output!r} is not a number; the model's outputs are 0 to {self.n_outputs - 1}"

@@ -12,6 +12,7 @@ from predgap.engine import Engine, Progress, Strategy, rank, threads_of
 from predgap.ensemble import Ensemble
 from predgap.errors import NoiseError, PredgapError, RankingError, SubsetError
 from predgap.loaders import load
+from predgap.loaders.pipelines import preparation
 from predgap.noise import Noise
 from predgap.ranking import Ranking, ranking_order
 from predgap.sampling import Budget, GapEstimate, estimate_mc, estimate_qmc, exact_estimate
@@ -27,6 +28,10 @@ class Explainer:
     The gap of a row x and a subset S of its features is PG²(x, S) = E[(f(x') - f(x))²], where x' is x with
     independent noise added to the features in S, and f is the model's raw margin. A missing value stays
     missing. Of several outputs the squared gaps are summed: E[|f(x') - f(x)|²].
+
+    Of a scikit-learn Pipeline the model at its end is explained: X is raw and goes through the steps before
+    it, and noise, subsets, rankings and names are those of the features after these steps. `transform` shows
+    them, and a `Ranking` says so in its `space`.
 
     Parameters
     ----------
@@ -55,6 +60,18 @@ class Explainer:
     array([1.])
     >>> explainer.rank([[0.0, 7.0]]).top(2)
     array([['age', 'bmi']], dtype='<U3')
+
+    >>> import numpy as np
+    >>> from predgap import Normal
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> from sklearn.tree import DecisionTreeRegressor
+    >>> X = np.random.default_rng(0).normal(size=(50, 2))
+    >>> pipeline = make_pipeline(StandardScaler(), DecisionTreeRegressor(max_depth=1)).fit(X, X[:, 1])
+    >>> explainer = Explainer(pipeline, Normal.relative(pipeline[:-1].transform(X), 0.3))
+    >>> ranking = explainer.rank(X)
+    >>> ranking.names, ranking.space
+    (('x0', 'x1'), 'after StandardScaler')
     """
 
     def __init__(
@@ -74,6 +91,7 @@ class Explainer:
             raise PredgapError(
                 f"progress is {progress!r}, expected a function of the rows done and their number"
             )
+        self._preparation = preparation(model)
         ensemble = load(model)
         if feature_names is not None:
             ensemble = ensemble.named(feature_names)
@@ -91,6 +109,10 @@ class Explainer:
             Engine(self.ensemble.select(k), laws, threads_of(n_jobs), progress, _strategy)
             for k in range(self.ensemble.n_outputs)
         )
+
+    def transform(self, X: Any) -> FloatArray:
+        """X as the model's features, (n, d): after the steps of a pipeline, in the order of the names."""
+        return self._table(X).values
 
     def gap(self, X: Any, subset: Any) -> FloatArray:
         """The gap of each row when the features of `subset` move, (n,).
@@ -215,7 +237,8 @@ class Explainer:
             raise RankingError(f"method={method!r} is unknown; expected 'greedy' or 'single'")
         rows, table = self._read(X)
         order, scores = rank(self._engines, rows, method)
-        return Ranking(order, scores, self.ensemble.names, table.index, table.backend)
+        space = None if self._preparation is None else self._preparation.space
+        return Ranking(order, scores, self.ensemble.names, table.index, table.backend, space)
 
     def __call__(self, X: Any) -> Ranking:
         """`rank(X)`."""
@@ -238,8 +261,13 @@ class Explainer:
         return total
 
     def _read(self, X: Any) -> tuple[FloatArray, Table]:
-        table = read_table(X, self.ensemble.n_features, self.ensemble.feature_names, self.ensemble.categories)
+        table = self._table(X)
         return self.ensemble.cast(table.values), table
+
+    def _table(self, X: Any) -> Table:
+        if self._preparation is not None:
+            return self._preparation.table(X, self.ensemble)
+        return read_table(X, self.ensemble.n_features, self.ensemble.feature_names, self.ensemble.categories)
 
     def _order(self, rows: FloatArray, ranking: Any) -> NDArray[np.intp]:
         n, d = rows.shape

@@ -33,6 +33,8 @@ class Ranking:
     index : n row labels, or None for 0, 1, ...
     backend : "pandas", "polars", "pyarrow" or None
         What `to_frame` returns; None takes the first that is installed.
+    space : str, or None
+        Where the features live, if not in the columns of X: "after StandardScaler" in a pipeline.
 
     Examples
     --------
@@ -48,6 +50,7 @@ class Ranking:
     feature_names: tuple[str, ...] | None = None
     index: Any = None
     backend: str | None = None
+    space: str | None = None
 
     def __post_init__(self) -> None:
         order = _integers(self.order, "order")
@@ -114,7 +117,7 @@ class Ranking:
         if index is not None:
             index = index[kept] if hasattr(index, "dtype") else [index[r] for r in kept]
         scores = None if self.scores is None else self.scores[kept]
-        return Ranking(self.order[kept], scores, self.feature_names, index, self.backend)
+        return Ranking(self.order[kept], scores, self.feature_names, index, self.backend, self.space)
 
     def top(self, k: int) -> NDArray[np.str_]:
         """(n, k) names of the k most important features, most important first."""

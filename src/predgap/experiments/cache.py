@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from predgap.experiments.results import write_whole
+from predgap.files import write_whole
 
 Folder = str | os.PathLike[str] | None
 

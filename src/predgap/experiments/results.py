@@ -30,6 +30,7 @@ import numpy as np
 
 import predgap
 from predgap.errors import PredgapError
+from predgap.files import write_whole
 from predgap.tables import listing
 
 Value = str | int | float | bool | None
@@ -374,19 +375,6 @@ def _described(path: Path, manifest: Mapping[str, Any]) -> tuple[str, dict[str, 
         f"{str(path)!r} is not a manifest: expected a table with sha256, and columns with name and a type "
         f"of {listing(tuple(_READERS))}"
     )
-
-
-def write_whole(path: Path, content: bytes) -> None:
-    """The file appears complete or not at all."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        with beside.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        beside.replace(path)
-    finally:
-        beside.unlink(missing_ok=True)
 
 
 def _version(names: Iterable[str]) -> str | None:

@@ -42,9 +42,10 @@ from predgap.datasets import SOURCES, Dataset, Split, load_dataset, split
 from predgap.errors import DatasetError, DependencyError, PredgapError
 from predgap.experiments.cache import Folder, remembered
 from predgap.experiments.published import DATASETS, HYPERPARAMETERS, KINDS, Kind
-from predgap.experiments.results import Progress, Result, Steps, Value, collected, merged, write_whole
+from predgap.experiments.results import Progress, Result, Steps, Value, collected, merged
 from predgap.experiments.subjects import Subject, Training, all_files, read_subject, sha256_of_arrays
 from predgap.experiments.threads import pool
+from predgap.files import write_whole
 
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.intp]

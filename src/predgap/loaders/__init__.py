@@ -13,9 +13,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
+from predgap import ensemblefiles
 from predgap.ensemble import Ensemble
 from predgap.errors import LoaderError, UnsupportedModelError
-from predgap.loaders import files
+from predgap.loaders import files, pickles
 
 __all__ = ["load"]
 
@@ -76,6 +77,31 @@ _DIALECTS: Final = (
         ending=b"",  # binary
         supported="where CatBoost is installed, the path of a model that it saved as .cbm",
     ),
+    _Dialect(
+        module="predgap.loaders.treelite",
+        package="treelite",
+        classes=frozenset({"Model"}),
+        opening=None,
+        ending=b"",
+        supported="a treelite Model",
+    ),
+    _Dialect(
+        module="predgap.loaders.onnx",
+        package="onnx",
+        classes=frozenset({"ModelProto"}),
+        # ONNX has no mark: files begin with the version of the format, and the tag of another field
+        opening=re.compile(rb"\x08[\x01-\x1f](?:[\x12\x1a\x22\x28\x32\x3a\x42\x72]|[\xa2\xca]\x01)"),
+        ending=b"",  # binary
+        supported="an ONNX ModelProto with one tree ensemble, or the path of a .onnx file of it",
+    ),
+    _Dialect(  # before scikit-learn, of which it is a part
+        module="predgap.loaders.pipelines",
+        package="sklearn",
+        classes=frozenset({"Pipeline"}),
+        opening=None,
+        ending=b"",
+        supported="a scikit-learn Pipeline that ends in one of all these",
+    ),
     _Dialect(  # the last one: wrappers of other libraries are scikit-learn estimators too
         module="predgap.loaders.sklearn",
         package="sklearn",
@@ -87,10 +113,12 @@ _DIALECTS: Final = (
     ),
 )
 
-_SUPPORTED: Final = "; ".join(dialect.supported for dialect in _DIALECTS)
+_SUPPORTED: Final = "; ".join(
+    [*(dialect.supported for dialect in _DIALECTS), "or the path of what Ensemble.save wrote"]
+)
 
 
-def load(model_or_path: Any) -> Ensemble:
+def load(model_or_path: Any, *, allow_pickle: bool = False) -> Ensemble:
     """The ensemble of a fitted model, or of a model file; an `Ensemble` is returned as it is.
 
     An object loads as its own `predict` works: an XGBoost wrapper stops at its `best_iteration` and
@@ -98,17 +126,27 @@ def load(model_or_path: Any) -> Ensemble:
     against the object's own predictions. A file loads as `xgboost.Booster(model_file=path)` would
     predict, with all trees, and XGBoost need not be installed; what a file does not hold (the wrapper's
     `missing=`) or `Booster.predict` does not use (`best_iteration`) has no effect, so load the wrapper
-    where these matter. Files may have up to 256 MiB. A pickle is never opened.
+    where these matter. Files may have up to 256 MiB, but for those of `Ensemble.save`.
 
     LightGBM and CatBoost models load as their raw scores; a LightGBM random forest as the average it
     predicts. A scikit-learn tree, forest, bagging or boosting model loads as `predict`, as `predict_proba`
     (two classes: the second one's), or as its margin; an IsolationForest as its mean path length.
 
+    A treelite or ONNX model loads as what its trees add up to, before any postprocessor or `post_transform`;
+    ONNX files need no package, and if onnxruntime is installed, they are checked with it.
+
+    A scikit-learn Pipeline loads as its last step: X is then `pipeline[:-1].transform(X)`, and the feature
+    names are those after these steps. An `Explainer` of the pipeline itself takes the raw X.
+
     Parameters
     ----------
     model_or_path : object, str or os.PathLike
-        A model of XGBoost, LightGBM, CatBoost or scikit-learn, or a path to a model file: JSON or UBJSON
-        of XGBoost 1.3 to 3.x, LightGBM's text, CatBoost's JSON, or (if CatBoost is installed) its .cbm.
+        A model of XGBoost, LightGBM, CatBoost, scikit-learn, treelite or ONNX, or a path to a model file:
+        JSON or UBJSON of XGBoost 1.3 to 3.x, LightGBM's text, CatBoost's JSON, or (if CatBoost is
+        installed) its .cbm, ONNX, or what `Ensemble.save` wrote.
+    allow_pickle : bool
+        Open a pickle or joblib file too, and load the model in it. Opening one runs the code in it, so ask
+        for this only where you trust the file.
 
     Raises
     ------
@@ -128,28 +166,36 @@ def load(model_or_path: Any) -> Ensemble:
     >>> bool(np.allclose(ensemble.predict(X), model.predict(X)))
     True
     """
-    if isinstance(model_or_path, Ensemble):
-        return model_or_path
     if isinstance(model_or_path, str | os.PathLike):
-        return _load_file(model_or_path)
+        return _load_file(model_or_path, allow_pickle)
+    return _load_object(model_or_path)
+
+
+def _load_object(model: Any) -> Ensemble:
+    if isinstance(model, Ensemble):
+        return model
     for dialect in _DIALECTS:
-        if _is_made_by(dialect, type(model_or_path)):
-            return _loaded(dialect.module, "from_object", model_or_path)
-    kind = type(model_or_path)
+        if _is_made_by(dialect, type(model)):
+            return _loaded(dialect.module, "from_object", model)
+    kind = type(model)
     raise UnsupportedModelError(
         f"cannot load a {kind.__module__}.{kind.__qualname__}; expected {_SUPPORTED}. "
-        "From a pipeline or a search, pass the fitted model inside it"
+        "From a search or a dict, pass the fitted model inside it"
     )
 
 
-def _load_file(name: str | os.PathLike[Any]) -> Ensemble:
+def _load_file(name: str | os.PathLike[Any], allow_pickle: bool) -> Ensemble:
     path = Path(os.fsdecode(name))
-    head, tail = files.ends(path)
+    head, tail, _ = files.ends(path)
+    if head.startswith(ensemblefiles.NAME):
+        return Ensemble.load(path)
     for dialect in _DIALECTS:
         if dialect.opening is not None and dialect.opening.match(head):
             if not tail.rstrip().endswith(dialect.ending):
                 raise LoaderError(f"{str(path)!r} stops in the middle of the model; save or copy it again")
             return _loaded(dialect.module, "from_file", path)
+    if allow_pickle and files.is_pickle(head):
+        return _load_object(pickles.opened(path))
     files.refuse(path, head, _SUPPORTED)
 
 

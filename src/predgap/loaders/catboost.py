@@ -2,6 +2,9 @@
 
 There is one way in, CatBoost's JSON. Objects are saved to it, then checked against their own predictions.
 Only CatBoost reads .cbm files, and a damaged one may crash it: another process turns them into JSON.
+
+Of categories, splits may ask for one at a time ("one-hot"). Where a row's category is missing it goes with
+all that are not asked for; CatBoost itself refuses such rows.
 """
 
 from __future__ import annotations
@@ -20,14 +23,17 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from predgap.ensemble import ALL_OUTPUTS, LEAF, BoolArray, Ensemble, FloatArray, IntArray
+from predgap.categories import Categories
+from predgap.ensemble import ALL_OUTPUTS, LEAF, NUMERIC, BoolArray, Ensemble, FloatArray, IntArray
 from predgap.errors import DependencyError, EnsembleError, LoaderError, UnsupportedModelError
+from predgap.loaders import catboost_trees as trees
 from predgap.loaders import files, selfcheck
+from predgap.loaders.catboost_categories import HashedCategories, hash_of, levels
+from predgap.loaders.catboost_trees import objects
 from predgap.loaders.documents import Document, as_document, numbers, object_in, parse, single
 
 __all__ = ["from_file", "from_object"]
 
-_MAX_DEPTH: Final = 16  # of symmetric trees, as in CatBoost; they have 2^depth leaves
 # A number may take 2 bytes of text, but some 200 of memory when it is a leaf's. This is 16,000 symmetric
 # trees of depth 8, with the weights of their leaves.
 _MAX_NUMBERS: Final = 1 << 23
@@ -40,16 +46,21 @@ _KNOWN: Final[dict[str, set[str]]] = {
         *("borders", "feature_id", "feature_index", "feature_name", "flat_feature_index", "has_nans"),
         "nan_value_treatment",
     },
+    "categorical_features": {"feature_id", "feature_index", "feature_name", "flat_feature_index", "values"},
+    "cat_features_hash": {"hash", "value"},
     "oblivious_trees": {"leaf_values", "leaf_weights", "splits"},
 }
-_INNER_KEYS: Final = {"left", "right", "split"}
-_LEAF_KEYS: Final = {"value", "weight"}
-
-_SPLITS_REFUSED: Final = {
-    "OneHotFeature": "on categories (one-hot splits)",
-    "OnlineCtr": "on statistics of categories (CTR splits)",
+# What splits of each kind say: their place among all that the model asks, the feature among those of its
+# kind, and what it is compared with.
+_SPLITS: Final = {
+    "FloatFeature": ("split_index", "float_feature_index", "border"),
+    "OneHotFeature": ("split_index", "cat_feature_index", "value"),
 }
 _AS_NUMBERS: Final = "which predgap does not handle yet; encode them as numbers and train without"
+_CTRS: Final = (
+    "statistics of categories (CTR splits), which predgap does not handle; train with one_hot_max_size=255, "
+    "or encode categories as numbers and train without cat_features"
+)
 
 _object = partial(object_in, model="a CatBoost model saved as JSON")
 
@@ -104,10 +115,12 @@ def _checked(ensemble: Ensemble, model: Any, symmetric: bool) -> Ensemble:
 
     def leaves(rows: selfcheck.Rows) -> Any:  # CatBoost counts from the first leaf, which follows all splits
         n_splits = np.diff(ensemble.root, append=ensemble.n_nodes) // 2
-        return CatBoost.calc_leaf_indexes(model, rows, thread_count=1).reshape(len(rows), -1) + n_splits
+        found = CatBoost.calc_leaf_indexes(model, _with_texts(rows, ensemble), thread_count=1)
+        return found.reshape(len(rows), -1) + n_splits
 
     def margins(rows: selfcheck.Rows) -> Any:  # by the base class: a wrapper may transform them
-        return CatBoost.predict(model, rows, prediction_type="RawFormulaVal", thread_count=1)
+        texts = _with_texts(rows, ensemble)
+        return CatBoost.predict(model, texts, prediction_type="RawFormulaVal", thread_count=1)
 
     selfcheck.check(
         ensemble,
@@ -117,6 +130,17 @@ def _checked(ensemble: Ensemble, model: Any, symmetric: bool) -> Ensemble:
         double=True,
     )
     return ensemble
+
+
+def _with_texts(rows: selfcheck.Rows, ensemble: Ensemble) -> Any:
+    """Rows of codes as CatBoost takes them."""
+    if ensemble.categories is None:
+        return rows
+    texts = rows.astype(object)
+    for q, known in ensemble.categorical().items():
+        assert isinstance(known, HashedCategories)
+        texts[:, q] = known.texts(rows[:, q].tolist())
+    return texts
 
 
 def _ask(what: str, question: Callable[[], Any]) -> Any:
@@ -173,6 +197,7 @@ def _last_line(text: str) -> str:
 
 
 def _decode(data: bytes) -> Document:
+    data = trees.dense(data)
     if data.count(b",") > _MAX_NUMBERS:
         raise LoaderError(
             f"the model has more than {_MAX_NUMBERS:,} numbers, the most that predgap loads; train fewer or "
@@ -181,7 +206,7 @@ def _decode(data: bytes) -> Document:
     collecting = gc.isenabled()
     gc.disable()  # all objects stay: looking through them again and again would take half of the time
     try:
-        return as_document(parse(data))
+        return as_document(parse(data, trees.loads))
     finally:
         if collecting:
             gc.enable()
@@ -191,49 +216,49 @@ def _unknown_parts(document: Document) -> list[str]:
     """Keys that CatBoost 1.2 does not write; nodes of trees that are not symmetric are checked on reading."""
     info = _object(document, "features_info")
     parts = [("model", document), ("features_info", info)]
-    parts += [("float_features", feature) for feature in _objects(info, "float_features")]
-    parts += [("oblivious_trees", tree) for tree in _objects(document, "oblivious_trees")]
+    for name in ("float_features", "categorical_features", "cat_features_hash"):
+        parts += [(name, part) for part in objects(info, name)]
+    parts += [("oblivious_trees", tree) for tree in objects(document, "oblivious_trees")]
     return [key for name, part in parts for key in part.keys() - _KNOWN[name]]
 
 
 # ---- a document to an ensemble ----
 
 
-class _Nodes(NamedTuple):
-    """The nodes of all trees; their splits are still objects."""
-
-    root: IntArray  # (n_trees,)
-    inner: BoolArray  # (n_nodes,)
-    split: IntArray  # (n_nodes,) place in `splits`, at inner nodes
-    left: IntArray  # (n_nodes,) the left child, at inner nodes; the right one comes next
-    splits: list[Document]
-    value: FloatArray  # (n_leaves, n_outputs), in the order of the nodes
-
-
 def _ensemble(document: Document) -> Ensemble:
     scale, bias = _scale_and_bias(document)
-    nodes = _nodes(document, len(bias))
-    _refuse_categories(nodes.splits, _object(document, "features_info"))
-    features = _float_features(_object(document, "features_info"))
-    feature, border, missing_left = _borders(features)
-    # The place of each inner node's border; leaves have -1, and take what is appended to each column.
+    nodes = trees.nodes(document, len(bias))
+    info = _object(document, "features_info")
+    _refuse(nodes.splits, info)
+    floats, categorical = (_features(info, kind) for kind in ("float_features", "categorical_features"))
+    features = _in_columns(floats + categorical)
+    asked = _questions(floats, categorical)
+    _check_splits(nodes.splits, asked)
+    categories, codes = _categories(features, categorical, info)
+    # The question of each inner node; leaves have -1, and take what is appended to each column.
     at = np.full(len(nodes.inner), -1, dtype=np.int32)
-    at[nodes.inner] = _places(nodes.splits, feature, border)[nodes.split[nodes.inner]]
+    at[nodes.inner] = nodes.place.astype(np.int32)
+    one_hot = np.append(asked.one_hot, False)[at]
     value = np.zeros((len(at), len(bias)))
     with np.errstate(over="ignore", invalid="ignore"):  # what is not finite, the ensemble refuses
         value[~nodes.inner] = nodes.value * scale
     try:
         return Ensemble(
             root=nodes.root,
-            feature=np.append(feature, LEAF)[at],
-            threshold=np.append(_next_above(border), 0.0)[at],
-            left=np.where(nodes.inner, nodes.left, LEAF),
-            right=np.where(nodes.inner, nodes.left + 1, LEAF),
-            default_left=np.append(missing_left, False)[at],
+            feature=np.append(asked.column, LEAF)[at],
+            threshold=np.append(np.where(asked.one_hot, 0.0, _next_above(asked.compared)), 0.0)[at],
+            # What is asked for goes to the right in CatBoost: a greater number, but also an equal category.
+            left=np.where(nodes.inner, nodes.left + one_hot, LEAF),
+            right=np.where(nodes.inner, nodes.left + ~one_hot, LEAF),
+            default_left=np.append(asked.missing_left, False)[at],
             value=value,
             target=np.full(len(nodes.root), ALL_OUTPUTS if len(bias) > 1 else 0),
             bias=bias,
             n_features=len(features),
+            category_set=np.where(one_hot, at - (len(asked.column) - len(codes)), NUMERIC),
+            set_begin=np.arange(len(codes) + 1, dtype=np.int32),
+            set_code=codes,
+            categories=categories,
             feature_names=_feature_names(features),
             row_dtype=np.dtype(np.float32),
             source=_source(document),
@@ -278,35 +303,83 @@ def _source(document: Document) -> str:
 # ---- features ----
 
 
-def _refuse_categories(splits: list[Document], info: Document) -> None:
-    for split in splits:
-        kind = split.get("split_type") if isinstance(split, dict) else None
-        if kind != "FloatFeature":
-            what = _SPLITS_REFUSED.get(str(kind), f"in the way {str(kind)[:40]!r}")
-            raise UnsupportedModelError(f"the model splits {what}, {_AS_NUMBERS} cat_features")
-    for key in sorted(info.keys() - {"float_features"}):
+class _Questions(NamedTuple):
+    """All that splits may ask, as they count it: borders of numbers, then hashes of categories."""
+
+    column: IntArray  # (n,) feature
+    number: IntArray  # (n,) place of the feature among those of its kind
+    compared: FloatArray  # (n,) border or hash
+    one_hot: BoolArray  # (n,) is it about a category?
+    missing_left: BoolArray  # (n,)
+
+
+def _questions(floats: list[Document], categorical: list[Document]) -> _Questions:
+    features = floats + categorical
+    borders = [numbers(feature.get("borders"), "borders") for feature in floats]
+    compared = [single(part) for part in borders] + [_values(feature) for feature in categorical]
+    counts = [len(part) for part in compared]
+
+    def repeated(values: list[Any], kind: type) -> Any:
+        return np.repeat(np.array(values, dtype=kind), counts)
+
+    found = _Questions(
+        column=repeated([feature["flat_feature_index"] for feature in features], np.int32),
+        number=repeated([*range(len(floats)), *range(len(categorical))], np.int32),
+        compared=np.concatenate([np.empty(0), *compared]),
+        one_hot=repeated([False] * len(floats) + [True] * len(categorical), bool),
+        missing_left=repeated([*map(_missing_goes_left, floats)] + [False] * len(categorical), bool),
+    )
+    ascends = (np.diff(found.compared) > 0) | (np.diff(found.column) != 0) | found.one_hot[1:]
+    if not np.isfinite(found.compared).all() or not ascends.all():
+        raise LoaderError("the borders of a feature are not ascending single-precision numbers")
+    return found
+
+
+def _check_splits(splits: trees.Splits, asked: _Questions) -> None:
+    """CatBoost goes by the split_index alone, but what else splits say must agree."""
+    for kind, keys in _SPLITS.items():
+        of_kind = [split for split in splits.values() if split["split_type"] == kind]
+        index, number, compared = (numbers([split.get(key) for split in of_kind], key) for key in keys)
+        if not np.isin(index, np.arange(len(asked.column))).all():
+            raise LoaderError(
+                f"a split_index is not one of 0 ... {len(asked.column) - 1}; the file is damaged"
+            )
+        place, one_hot = index.astype(np.int32), kind == "OneHotFeature"
+        agrees = (asked.one_hot[place] == one_hot) & (asked.number[place] == number)
+        if not (agrees & (asked.compared[place] == (compared if one_hot else single(compared)))).all():
+            raise LoaderError(
+                "a split states a feature, border or value that its split_index is not; save it again"
+            )
+
+
+def _refuse(splits: trees.Splits, info: Document) -> None:
+    for split in splits.values():
+        kind = split.get("split_type")
+        if kind == "OnlineCtr":
+            raise UnsupportedModelError(f"the model splits on {_CTRS}")
+        if not isinstance(kind, str) or kind not in _SPLITS:
+            raise UnsupportedModelError(
+                f"the model splits in the way {str(kind)[:40]!r}, {_AS_NUMBERS} cat_features"
+            )
+    for key in sorted(info.keys() - {"float_features", "categorical_features", "cat_features_hash"}):
         if info[key]:
             raise UnsupportedModelError(f"the model has {key[:40]}, {_AS_NUMBERS} cat_features")
 
 
-def _float_features(info: Document) -> list[Document]:
-    features = _objects(info, "float_features")
+def _features(info: Document, kind: str) -> list[Document]:
+    features = objects(info, kind)
     for i, feature in enumerate(features):
-        if feature.get("flat_feature_index") != i or feature.get("feature_index") != i:
-            raise LoaderError(f"float feature {i} is not column {i}; the file is damaged")
+        if feature.get("feature_index") != i:
+            raise LoaderError(f"number {i} of {kind} says that it is another one; the file is damaged")
     return features
 
 
-def _borders(features: list[Document]) -> tuple[IntArray, FloatArray, BoolArray]:
-    """Feature, border and way of missing values: of all borders, in the order that splits count them."""
-    borders = [numbers(feature.get("borders"), "borders") for feature in features]
-    counts = [len(part) for part in borders]
-    feature = np.repeat(np.arange(len(features), dtype=np.int32), counts)
-    border = single(np.concatenate([np.empty(0), *borders]))
-    ascends = (np.diff(border) > 0) | (np.diff(feature) > 0)
-    if not np.isfinite(border).all() or not ascends.all():
-        raise LoaderError("the borders of a feature are not ascending single-precision numbers")
-    return feature, border, np.repeat(np.array([_missing_goes_left(f) for f in features], dtype=bool), counts)
+def _in_columns(features: list[Document]) -> list[Document]:
+    """Features of all kinds in the order of the columns of X."""
+    columns: list[Any] = [feature.get("flat_feature_index") for feature in features]
+    if not set(map(type, columns)) <= {int} or sorted(columns) != [*range(len(columns))]:
+        raise LoaderError(f"the features are not the columns 0 ... {len(columns) - 1}; the file is damaged")
+    return [features[i] for i in np.argsort(columns)]
 
 
 def _missing_goes_left(feature: Document) -> bool:
@@ -328,93 +401,40 @@ def _feature_names(features: list[Document]) -> tuple[str, ...] | None:
     return tuple(name or str(i) for i, name in enumerate(names)) if any(names) else None
 
 
-# ---- trees ----
+# ---- categories ----
 
 
-def _nodes(document: Document, width: int) -> _Nodes:
-    found = [key for key in ("oblivious_trees", "trees") if key in document]
-    trees = _objects(document, found[0]) if len(found) == 1 else []
-    if not trees:  # CatBoost itself cannot predict with a model that was shrunk to none
-        raise LoaderError("the model has no trees, or has two kinds; is it a CatBoost model saved as JSON?")
-    return _symmetric(trees, width) if found[0] == "oblivious_trees" else _grown(trees, width)
+def _categories(
+    features: list[Document], categorical: list[Document], info: Document
+) -> tuple[tuple[Categories | None, ...], IntArray]:
+    """The levels of each column; the code of each category that splits ask for, as they count them."""
+    hashes = [(_values(feature).astype(np.int64) & 0xFFFFFFFF).tolist() for feature in categorical]
+    names = _names({value for part in hashes for value in part}, info)
+    found: list[Categories | None] = [None] * len(features)
+    codes: list[int] = []
+    for feature, part in zip(categorical, hashes, strict=True):
+        column = feature["flat_feature_index"]
+        known = levels(part, names, f"feature {feature.get('feature_id') or column!r}")
+        found[column] = known
+        codes += [known.code_of_hash[value] for value in part]
+    return tuple(found), np.array(codes, dtype=np.int32)
 
 
-def _symmetric(trees: list[Document], width: int) -> _Nodes:
-    """Trees that ask one question per level: each a heap, its nodes level by level.
-
-    Bit k of a leaf's number is the answer to split k. So the root asks the last split, which decides the
-    highest bit: the leaves are then in the order of their numbers.
-    """
-    splits = [_objects(tree, "splits") for tree in trees]
-    depth = np.array([len(part) for part in splits], dtype=np.int32)
-    if (depth > _MAX_DEPTH).any():
-        raise LoaderError(f"a tree has {depth.max()} levels, CatBoost's symmetric trees up to {_MAX_DEPTH}")
-    values = [numbers(tree.get("leaf_values"), "leaf_values") for tree in trees]
-    for i, (part, levels) in enumerate(zip(values, depth.tolist(), strict=True)):
-        if part.size != width << levels:
-            raise LoaderError(f"tree {i} has {part.size} leaf_values, expected {width} * 2^{levels}")
-    size = (2 << depth) - 1
-    root = np.cumsum(size, dtype=np.int32) - size
-    place = np.arange(size.sum(), dtype=np.int32) - np.repeat(root, size)  # in the heap
-    level = np.frexp(place + 1.0)[1] - 1
-    return _Nodes(
-        root=root,
-        inner=level < np.repeat(depth, size),
-        split=np.repeat(np.cumsum(depth, dtype=np.int32) - 1, size) - level,
-        left=np.repeat(root, size) + 2 * place + 1,
-        splits=[split for part in splits for split in part],
-        value=np.concatenate(values).reshape(-1, width),
-    )
+def _values(feature: Document) -> FloatArray:
+    """The hashes that splits of a categorical feature ask for; there may be none."""
+    values = numbers(feature.get("values") or [], "values", frozenset({int}))
+    if len(np.unique(values)) < len(values) or not (np.abs(values + 0.5) < 2**31).all():
+        raise LoaderError("the values of a categorical feature are not different numbers of 32 bits")
+    return values
 
 
-def _grown(trees: list[Document], width: int) -> _Nodes:
-    """Trees of any shape, objects within objects: first all roots, then all children of these, ..."""
-    queue: list[Any] = list(trees)
-    inner, splits, values = [], [], []
-    for node in queue:  # which grows meanwhile
-        keys = node.keys() if isinstance(node, dict) else {type(node).__name__}
-        if keys == _INNER_KEYS:
-            splits.append(node["split"])
-            queue += (node["left"], node["right"])
-        elif "value" in keys and keys <= _LEAF_KEYS:
-            values.append(node["value"])
-        else:
-            raise LoaderError(f"a node has {str(sorted(keys))[:80]}, not a value, or left, right and split")
-        inner.append("split" in keys)
-    if width > 1:
-        if not all(isinstance(value, list) and len(value) == width for value in values):
-            raise LoaderError(f"a leaf does not have {width} values, one per output; the file is damaged")
-        values = [number for value in values for number in value]
-    split = np.cumsum(inner, dtype=np.int32) - 1
-    return _Nodes(
-        root=np.arange(len(trees), dtype=np.int32),
-        inner=np.array(inner),
-        split=split,
-        left=len(trees) + 2 * split,
-        splits=splits,
-        value=numbers(values, "the value of a leaf").reshape(-1, width),
-    )
-
-
-def _places(splits: list[Document], feature: IntArray, border: FloatArray) -> IntArray:
-    """Which border each split uses; CatBoost goes by that alone, but what else is said must agree."""
-    index, stated_feature, stated_border = (
-        numbers([split.get(key) for split in splits], key)
-        for key in ("split_index", "float_feature_index", "border")
-    )
-    if not np.isin(index, np.arange(len(border))).all():
-        raise LoaderError(f"a split_index is not one of 0 ... {len(border) - 1}; the file is damaged")
-    place = index.astype(np.int32)
-    if (feature[place] != stated_feature).any() or (border[place] != single(stated_border)).any():
-        raise LoaderError("a split states a feature or border that its split_index is not; save it again")
-    return place
-
-
-def _objects(parent: Document, name: str) -> list[Document]:
-    """A list of objects; CatBoost writes null for an empty one."""
-    children = parent.get(name)
-    if children is None:
-        return []
-    if not isinstance(children, list) or not set(map(type, children)) <= {dict}:
-        raise LoaderError(f"{name} is not a list of objects; the file is damaged")
-    return children
+def _names(hashes: set[int], info: Document) -> dict[int, str]:
+    """The text of categories, by their hash; it is there if the model was saved with a pool."""
+    found = {}
+    for entry in objects(info, "cat_features_hash"):
+        value, text = entry.get("hash"), entry.get("value")
+        if type(value) is int and value in hashes:
+            if not isinstance(text, str) or hash_of(text) != value:
+                raise LoaderError(f"cat_features_hash says that {value} is the hash of {str(text)[:40]!r}")
+            found[value] = text
+    return found

@@ -1,6 +1,6 @@
 """LightGBM models: a Booster, its scikit-learn wrappers, and text files written by `save_model`.
 
-Objects are written as the text of such a file in memory and then read as a file is, so there is one way
+Objects are written as the text of such files in memory and then read as a file is, so there is one way
 in; afterwards they are checked against their own predictions. LightGBM itself is never imported.
 
 Margins are raw scores: the sum of all trees, before any link; the intercept and the weights of DART lie
@@ -13,11 +13,14 @@ before any comparison. And each split has one of three kinds of missing values: 
 0; with NaN, NaN goes the default way; with Zero (from `zero_as_missing`), both 0 and NaN go the default
 way. That may take 0 out of the middle of a side: such a split is unfolded into several. A threshold of
 infinity parts missing from present values; a model with one takes no infinite values in a row here.
+
+A split on categories sends the codes of a set left; all others, negative ones and missing values go right,
+whatever the kind of missing values.
 """
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Iterator, Set
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -26,9 +29,11 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from predgap.ensemble import LEAF, Ensemble, IntArray
+from predgap.categories import Categories
+from predgap.ensemble import LEAF, NUMERIC, Ensemble, IntArray
 from predgap.errors import EnsembleError, LoaderError, UnsupportedModelError
 from predgap.loaders import files, selfcheck
+from predgap.loaders.lightgbm_categories import Sets, check_labels, read_levels, read_sets
 from predgap.loaders.lightgbm_text import Counts, Fields, count, field, floats, integers, parts, read
 
 __all__ = ["from_file", "from_object"]
@@ -43,7 +48,7 @@ _HEADER_KEYS: Final = frozenset(
 _TREE_KEYS: Final = frozenset(
     {"num_leaves", "num_cat", "split_feature", "split_gain", "threshold", "decision_type", "left_child"}
     | {"right_child", "leaf_value", "leaf_weight", "leaf_count", "internal_value", "internal_weight"}
-    | {"internal_count", "is_linear", "shrinkage"}
+    | {"internal_count", "is_linear", "shrinkage", "cat_boundaries", "cat_threshold"}
 )
 
 # A damaged file must not make us allocate or work without end.
@@ -59,17 +64,14 @@ _ZERO: Final = float(np.float32(1e-35))  # LightGBM keeps it in single precision
 _ABOVE_ZERO: Final = float(np.nextafter(_ZERO, 1.0))  # so what counts as 0 is [-_ZERO, _ABOVE_ZERO)
 _EVERYWHERE: Final = (-np.inf, np.inf)
 
-_CATEGORIES: Final = (
-    "the model splits on categories, which predgap does not handle yet; encode the categories as numbers "
-    "(ordinal or one-hot columns) and train without categorical_feature"
-)
+_TREES_AT_ONCE: Final = 16
 
 _ask = partial(selfcheck.ask, "LightGBM")
 
 
 def from_file(path: Path) -> Ensemble:
     """The ensemble of a text file, with all of its trees."""
-    return _loaded(files.read(path), known_only=True).ensemble
+    return _loaded([files.read(path)], known_only=True).ensemble
 
 
 def from_object(model: Any) -> Ensemble:
@@ -88,8 +90,19 @@ def from_object(model: Any) -> Ensemble:
                 "to settle it; pass its booster_, which predicts with all of them"
             )
         booster = _ask("give its booster", lambda: model.booster_)
-    text = _ask("be written", lambda: booster.model_to_string())
-    return _checked(_loaded(text.encode(), known_only=False), booster)
+    check_labels(booster.pandas_categorical or [])
+    texts = _ask("be written", lambda: list(_texts(booster)))
+    return _checked(_loaded(texts, known_only=False), booster)
+
+
+def _texts(booster: Any) -> Iterator[bytes]:
+    """Texts of a few trees each, up to the best iteration: LightGBM writes all beyond 1 MB twice."""
+    n = booster.current_iteration()
+    if booster.best_iteration > 0:
+        n = min(n, booster.best_iteration)
+    step = max(1, _TREES_AT_ONCE // booster.num_model_per_iteration())
+    for start in range(0, max(1, n), step):
+        yield booster.model_to_string(start_iteration=start, num_iteration=min(step, n - start)).encode()
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,20 +111,23 @@ class _Loaded:
 
     ensemble: Ensemble
     leaf: IntArray  # (n_nodes,) the number that LightGBM gives a leaf in its tree; LEAF at splits
+    unfolded: bool  # may a leaf occur several times in its tree?
     divisor: int  # of raw scores
 
 
 def _checked(loaded: _Loaded, booster: Any) -> Ensemble:
-    """The ensemble, once it agrees with its booster."""
+    """The ensemble, once it agrees with its booster; an array of rows holds the codes of categories."""
     ensemble = loaded.ensemble
 
     def leaves(rows: selfcheck.Rows) -> Any:
         theirs = np.asarray(_ask("predict", lambda: booster.predict(rows, pred_leaf=True)))
-        mine = ensemble.leaves(rows)
-        if theirs.size != mine.size:
+        if theirs.size != len(rows) * ensemble.n_trees:
             return theirs
-        theirs = theirs.reshape(mine.shape).astype(np.int64)
+        theirs = theirs.reshape(len(rows), ensemble.n_trees).astype(np.int64)
+        if not loaded.unfolded:
+            return theirs + np.diff(ensemble.root, append=ensemble.n_nodes) // 2  # leaves follow the splits
         # Unfolding copies leaves, and any copy is right. No place in a tree is negative, as `~` is.
+        mine = ensemble.leaves(rows)
         return np.where(loaded.leaf[mine] == theirs, mine - ensemble.root, ~theirs)
 
     def margins(rows: selfcheck.Rows) -> Any:
@@ -124,20 +140,26 @@ def _checked(loaded: _Loaded, booster: Any) -> Ensemble:
 # ---- text to an ensemble ----
 
 
-def _loaded(data: bytes, *, known_only: bool) -> _Loaded:
-    """The ensemble of a model's text; with `known_only`, whatever is new in the text is refused."""
-    header, found = read(data)
+def _loaded(texts: list[bytes], *, known_only: bool) -> _Loaded:
+    """The ensemble of the trees in all texts; with `known_only`, whatever is new in them is refused."""
+    found = [read(text) for text in texts]
+    header, tail = found[0].header, found[0].tail
     if known_only:
         _refuse_news({f"version={field(header, 'version')}"} - _VERSIONS | header.keys() - _HEADER_KEYS)
     trees = []
-    for tree in found:
-        _refuse_by_name(tree)
+    for tree in (tree for text in found for tree in text.trees):
+        _refuse_linear(tree)
         if known_only:
             _refuse_news(tree.keys() - _TREE_KEYS)
         trees.append(tree)
-    nodes, sizes = _nodes(trees)
-    takes_infinity = not np.isinf(nodes["cut"]).any()  # see `_turned`
-    return _ensemble(header, *_unfolded(nodes, sizes), takes_infinity)
+    names = parts(header, "feature_names", count(header, "max_feature_idx", 0, _MAX_FEATURES - 1) + 1)
+    sets = read_sets(trees)
+    nodes, sizes = _nodes(trees, sets)
+    splits = nodes[nodes["feature"] != LEAF]
+    if splits["feature"].max(initial=0) >= len(names):
+        raise LoaderError(f"split_feature goes beyond the {len(names)} features; the file is damaged")
+    levels = read_levels(header, tail, names, splits["feature"], splits["set"], sets)
+    return _ensemble(header, names, nodes, sizes, sets, levels)
 
 
 def _refuse_news(news: Set[str]) -> None:
@@ -149,18 +171,18 @@ def _refuse_news(news: Set[str]) -> None:
         )
 
 
-def _refuse_by_name(tree: Fields) -> None:
+def _refuse_linear(tree: Fields) -> None:
     if count(tree, "is_linear", 0, 1, default="0"):
         raise UnsupportedModelError(
             "the model has linear models in its leaves (linear_tree), which predgap does not handle; "
             "train without linear_tree"
         )
-    if count(tree, "num_cat", 0, _MAX_LEAVES):
-        raise UnsupportedModelError(_CATEGORIES)
 
 
-def _ensemble(header: Fields, nodes: Nodes, sizes: Counts, takes_infinity: bool) -> _Loaded:
-    nodes, n_trees = _turned(nodes), len(sizes)
+def _ensemble(
+    header: Fields, names: list[str], nodes: Nodes, sizes: Counts, sets: Sets, levels: list[Categories | None]
+) -> _Loaded:
+    n_trees = len(sizes)
     n_outputs = count(header, "num_tree_per_iteration", 1, _MAX_OUTPUTS)
     n_classes = count(header, "num_class", 1, _MAX_OUTPUTS)
     if n_outputs != n_classes or n_trees % n_outputs:
@@ -170,9 +192,10 @@ def _ensemble(header: Fields, nodes: Nodes, sizes: Counts, takes_infinity: bool)
         )
     forest = "average_output" in header
     divisor = max(1, n_trees // n_outputs) if forest else 1
-    root = np.cumsum(sizes) - sizes
+    takes_infinity, unfolded = not np.isinf(nodes["cut"]).any(), bool(nodes["folded"].any())
+    nodes, sizes = _unfolded(nodes, sizes) if unfolded else (nodes, sizes)
+    nodes, root = _turned(nodes), np.cumsum(sizes) - sizes
     shift = np.where(nodes["feature"] == LEAF, 0, np.repeat(root, sizes))
-    names = parts(header, "feature_names", count(header, "max_feature_idx", 0, _MAX_FEATURES - 1) + 1)
     objective = header.get("objective", "custom").partition(" ")[0]  # its parameters follow
     try:
         ensemble = Ensemble(
@@ -186,13 +209,17 @@ def _ensemble(header: Fields, nodes: Nodes, sizes: Counts, takes_infinity: bool)
             target=np.arange(n_trees, dtype=np.int32) % n_outputs,
             bias=np.zeros(n_outputs),
             n_features=len(names),
+            category_set=nodes["set"],
+            set_begin=sets.begin,
+            set_code=sets.code,
+            categories=tuple(levels),
             feature_names=None if names == [f"Column_{j}" for j in range(len(names))] else tuple(names),
             takes_infinity=takes_infinity,
             source=f"LightGBM {'rf ' if forest else ''}{objective[:60]}",
         )
     except EnsembleError as error:
         raise LoaderError(f"the LightGBM model is damaged: {error}; save it again") from error
-    return _Loaded(ensemble, nodes["leaf"], divisor)
+    return _Loaded(ensemble, nodes["leaf"], unfolded, divisor)
 
 
 # ---- trees to nodes ----
@@ -202,8 +229,9 @@ _NODE: Final = np.dtype(
     [
         ("feature", np.int32),  # LEAF at leaves
         ("cut", np.float64),  # left iff x < cut
+        ("set", np.int32),  # or iff x is in this set; NUMERIC for a cut
         ("folded", np.bool_),  # or also around 0: see `_unfolded_tree`
-        ("by_nan", np.bool_),  # missing values are of the kind NaN
+        ("fixed", np.bool_),  # NaN goes another way than 0, or x is a category
         ("missing_left", np.bool_),
         ("left", np.int32),  # LEAF at leaves
         ("right", np.int32),
@@ -213,7 +241,7 @@ _NODE: Final = np.dtype(
 )
 
 
-def _nodes(trees: list[Fields]) -> tuple[Nodes, Counts]:
+def _nodes(trees: list[Fields], sets: Sets) -> tuple[Nodes, Counts]:
     """All nodes, and how many each tree has: first its splits, then its leaves, both in LightGBM's order."""
     n_leaves = np.array([count(tree, "num_leaves", 1, _MAX_LEAVES) for tree in trees], dtype=np.int64)
     n_splits = n_leaves - 1
@@ -222,32 +250,32 @@ def _nodes(trees: list[Fields]) -> tuple[Nodes, Counts]:
     nodes = np.zeros(len(is_leaf), dtype=_NODE)
     for name in ("feature", "left", "right", "leaf"):
         nodes[name] = LEAF
+    nodes["set"] = NUMERIC
     nodes["value"][is_leaf] = floats(trees, "leaf_value", n_leaves)
     nodes["leaf"][is_leaf] = _places(n_leaves)
-    nodes[~is_leaf] = _splits(trees, n_splits)
+    nodes[~is_leaf] = _splits(trees, n_splits, sets)
     return nodes, n_splits + n_leaves
 
 
-def _splits(trees: list[Fields], n_splits: Counts) -> Nodes:
+def _splits(trees: list[Fields], n_splits: Counts, sets: Sets) -> Nodes:
     feature, decision = (integers(trees, name, n_splits) for name in ("split_feature", "decision_type"))
-    kind, default_left = decision >> 2, decision & _DEFAULT_LEFT != 0
-    if (decision & _CATEGORICAL).any():
-        raise UnsupportedModelError(_CATEGORIES)
+    threshold = floats(trees, "threshold", n_splits)
+    kind, default_left, by_set = decision >> 2, decision & _DEFAULT_LEFT != 0, decision & _CATEGORICAL != 0
     if (feature < 0).any() or (kind < 0).any() or (kind > _KIND_NAN).any():
         raise LoaderError("split_feature or decision_type has a number that is none; the file is damaged")
-    threshold = floats(trees, "threshold", n_splits)
     with np.errstate(over="ignore"):
         above = np.nextafter(threshold, np.inf)  # x <= threshold is x < above
     zero_left = np.where(kind == _KIND_ZERO, default_left, threshold >= 0)
-    folded = np.where(zero_left, threshold < -_ZERO, threshold > _ZERO)
+    folded = np.where(zero_left, threshold < -_ZERO, threshold > _ZERO) & ~by_set
     # All that counts as 0 goes where 0 goes. Unless folded, nothing else lies between it and the cut.
     cut = np.where(zero_left, np.maximum(above, _ABOVE_ZERO), np.minimum(above, -_ZERO))
     splits = np.zeros(len(feature), dtype=_NODE)
     splits["feature"] = feature
-    splits["cut"] = np.where(folded, above, cut)
+    splits["cut"] = np.where(by_set, 0.0, np.where(folded, above, cut))
+    splits["set"] = sets.of_splits(threshold, by_set, n_splits)
     splits["folded"] = folded
-    splits["by_nan"] = kind == _KIND_NAN
-    splits["missing_left"] = np.where(kind == _KIND_NAN, default_left, zero_left)
+    splits["fixed"] = by_set | (kind == _KIND_NAN)
+    splits["missing_left"] = np.where(kind == _KIND_NAN, default_left, zero_left) & ~by_set
     splits["left"], splits["right"] = _children(trees, n_splits)
     splits["leaf"] = LEAF
     return splits
@@ -281,6 +309,8 @@ def _turned(nodes: Nodes) -> Nodes:
     No finite cut has all present values on one side, infinite ones too, so these must not occur in a row.
     """
     turned = np.isinf(nodes["cut"])
+    if not turned.any():
+        return nodes
     swapped = nodes.copy()
     swapped["cut"][turned] = np.finfo(np.float64).min
     swapped["left"][turned], swapped["right"][turned] = nodes["right"][turned], nodes["left"][turned]
@@ -293,8 +323,6 @@ def _turned(nodes: Nodes) -> Nodes:
 
 def _unfolded(nodes: Nodes, sizes: Counts) -> tuple[Nodes, Counts]:
     """The same trees without folded splits, and their sizes."""
-    if not nodes["folded"].any():
-        return nodes, sizes
     room = _Room(_MAX_UNFOLDING)
     trees = np.split(nodes, np.cumsum(sizes)[:-1])
     trees = [_unfolded_tree(tree, room) if tree["folded"].any() else tree for tree in trees]
@@ -324,7 +352,7 @@ def _unfolded_tree(tree: Nodes, room: _Room) -> Nodes:
         low, high = region.get(j, _EVERYWHERE)
         if j == LEAF:
             changes.append((0.0, False))
-        elif tree["by_nan"][node]:  # NaN goes its own way there, so the split stays, whatever is known of x
+        elif tree["fixed"][node]:  # the split stays, whatever is known of x
             changes.append((cuts[node][0], bool(tree["missing_left"][node])))
             todo += [(left[node], region, 0, new), (right[node], region, 1, new)]
         elif within := [c for c in cuts[node] if low < c < high]:

@@ -1,13 +1,14 @@
 """The text of a LightGBM model: a header and trees, each of lines `key=value`, in bytes that may be anything.
 
-Values stay text until they are asked for, as a count or as the numbers of all trees at once.
+Values stay text until they are asked for, as a count or as the numbers of all trees at once. After the
+trees come importances, parameters of training and what pandas called the categories.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
-from typing import Any, Final
+from collections.abc import Iterator
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +16,19 @@ from numpy.typing import NDArray
 from predgap.ensemble import FloatArray, IntArray
 from predgap.errors import LoaderError
 
-__all__ = ["Counts", "Fields", "count", "field", "floats", "integers", "parts", "read"]
+__all__ = [
+    "Counts",
+    "Fields",
+    "Text",
+    "codes",
+    "count",
+    "field",
+    "floats",
+    "integers",
+    "parts",
+    "read",
+    "words",
+]
 
 Fields = dict[str, str]
 Counts = NDArray[np.int64]  # (n_trees,)
@@ -24,14 +37,22 @@ Counts = NDArray[np.int64]  # (n_trees,)
 _MAX_LINES: Final = 64  # of the header or a tree; LightGBM reads up to 22 of a tree
 _MAX_LENGTH: Final = 32  # of a number, on average
 
-_STRANGE: Final = re.compile(r"[^-+.0-9einf ]")  # in numbers: nan, and what else Python takes for one
+_IN_NUMBERS: Final = b"-+.0123456789einf"  # neither nan nor what else NumPy takes for a number
 
 
 # ---- bytes to fields ----
 
 
-def read(data: bytes) -> tuple[Fields, Iterator[Fields]]:
-    """The fields of the header, and lazily those of each tree."""
+class Text(NamedTuple):
+    """The parts of a model's text."""
+
+    header: Fields
+    trees: Iterator[Fields]  # read one by one
+    tail: bytes  # what follows the trees
+
+
+def read(data: bytes) -> Text:
+    """The fields of the header, lazily those of each tree, and what follows the trees."""
     head, blank, _ = data.partition(b"\n\n")
     if b"\r" in head:
         raise LoaderError(
@@ -41,15 +62,17 @@ def read(data: bytes) -> tuple[Fields, Iterator[Fields]]:
     if not blank:
         raise LoaderError("the model file stops within its header; save or copy it again")
     header = _fields(head.removeprefix(b"tree\n"), "the header")
-    blocks = _tree_blocks(data, len(head) + len(blank), header)
-    return header, (_fields(block, f"tree {i}") for i, block in enumerate(blocks))
-
-
-def _tree_blocks(data: bytes, at: int, header: Fields) -> Iterator[bytes]:
-    """The text of each tree, which must fill the number of bytes that the header states."""
-    end = data.find(b"\nend of trees\n", at - 1) + 1
+    start = len(head) + len(blank)
+    end = data.find(b"\nend of trees\n", start - 1) + 1
     if end == 0:
         raise LoaderError("the model file stops within its trees; save or copy it again")
+    blocks = _tree_blocks(data, start, end, header)
+    trees = (_fields(block, f"tree {i}") for i, block in enumerate(blocks))
+    return Text(header, trees, data[end + len(b"end of trees") :])
+
+
+def _tree_blocks(data: bytes, at: int, end: int, header: Fields) -> Iterator[bytes]:
+    """The text of each tree, which must fill the number of bytes that the header states."""
     n_trees = data.count(b"\nTree=", at - 1, end)
     for i, size in enumerate(parts(header, "tree_sizes", n_trees)):
         stop = at + int(size) if re.fullmatch("[0-9]{1,9}", size) else at
@@ -108,18 +131,25 @@ def parts(fields: Fields, name: str, n: int) -> list[str]:
 
 def floats(trees: list[Fields], name: str, counts: Counts) -> FloatArray:
     """One field of all trees, one after the other, with so many numbers in each tree."""
-    return np.array(_numbers(trees, name, counts, float), dtype=np.float64)
+    return _numbers(_joined(trees, name, counts), name, np.float64)
 
 
 def integers(trees: list[Fields], name: str, counts: Counts) -> IntArray:
     """The same for integers of 32 bits."""
-    numbers = _numbers(trees, name, counts, int)
-    if max(map(abs, numbers), default=0) >= 2**31:
-        raise LoaderError(f"{name} holds a number beyond 32 bits; the file is damaged")
-    return np.array(numbers, dtype=np.int32)
+    return _within(_joined(trees, name, counts), name, 1 - 2**31, 2**31 - 1).astype(np.int32)
 
 
-def _numbers(trees: list[Fields], name: str, counts: Counts, kind: Callable[[str], Any]) -> list[Any]:
+def words(trees: list[Fields], name: str, counts: Counts) -> NDArray[np.uint32]:
+    """The same for 32 bits each."""
+    return _within(_joined(trees, name, counts), name, 0, 2**32 - 1).astype(np.uint32)
+
+
+def codes(texts: list[str], name: str) -> IntArray:
+    """Integers of 32 bits with a colon between them, of all texts, one after the other."""
+    return _within(":".join(texts), name, 1 - 2**31, 2**31 - 1, separator=":").astype(np.int32)
+
+
+def _joined(trees: list[Fields], name: str, counts: Counts) -> str:
     """One field of all trees, one after the other; its length in each tree must be as stated."""
     texts = [field(tree, name) for tree in trees]
     for i, (text, n) in enumerate(zip(texts, counts.tolist(), strict=True)):
@@ -129,11 +159,25 @@ def _numbers(trees: list[Fields], name: str, counts: Counts, kind: Callable[[str
                 f"{name} of tree {i} has {found} entries in {len(text)} characters, expected {n} numbers; "
                 "the file is damaged"
             )
-    joined = " ".join(filter(None, texts))
-    strange = _STRANGE.search(joined)
+    return " ".join(filter(None, texts))
+
+
+def _within(text: str, name: str, least: int, most: int, separator: str = " ") -> NDArray[np.int64]:
+    numbers: NDArray[np.int64] = _numbers(text, name, np.int64, separator)
+    if len(numbers) and (numbers.min() < least or numbers.max() > most):
+        raise LoaderError(f"{name} holds a number beyond 32 bits; the file is damaged")
+    return numbers
+
+
+def _numbers(text: str, name: str, kind: type[np.generic], separator: str = " ") -> NDArray[Any]:
+    if not text:
+        return np.empty(0, dtype=kind)
+    strange = text.encode().translate(None, _IN_NUMBERS + separator.encode())
     try:
-        if strange:
-            raise ValueError(joined[strange.start() : strange.start() + 20])
-        return list(map(kind, joined.split(" "))) if joined else []
-    except ValueError as error:
-        raise LoaderError(f"{name} holds no number: {str(error)[:80]!r}; the file is damaged") from None
+        numbers = np.fromstring("" if strange else text, dtype=kind, sep=separator)
+    except (ValueError, DeprecationWarning):  # an older NumPy warns, and stops at what is no number
+        numbers = np.empty(0, dtype=kind)
+    if len(numbers) != text.count(separator) + 1:
+        found = f" ({strange[:20].decode(errors='replace')!r})" if strange else ""
+        raise LoaderError(f"{name} holds something that is no number{found}; the file is damaged")
+    return numbers

@@ -14,6 +14,9 @@ Missing values go the way that the trees have for them, as a rule to the side wi
 there were none in training. Every tree has such a way, also when the model as a whole refuses missing values
 (gradient boosting, and in older releases extra trees or monotonic constraints).
 
+The categories of HistGradientBoosting are the levels of a feature; one that is new is a missing value. Whole
+numbers from 0 on are their own codes; text has the codes 0, 1, 2, ... in its order.
+
 There are no files: scikit-learn saves pickles, and these are never opened.
 """
 
@@ -28,7 +31,8 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from predgap.ensemble import ALL_OUTPUTS, LEAF, Ensemble, FloatArray
+from predgap.categories import Categories, of_labels
+from predgap.ensemble import ALL_OUTPUTS, LEAF, NUMERIC, Ensemble, FloatArray
 from predgap.errors import EnsembleError, LoaderError, UnsupportedModelError
 from predgap.loaders import selfcheck
 
@@ -36,6 +40,7 @@ __all__ = ["from_object"]
 
 _OLDEST: Final = (1, 5)
 _ONE_BY_ONE: Final = "explain its estimators_ one by one"
+_LARGEST_CODE: Final = 2**31 - 2  # one more is a code too: that of a category which the model never saw
 
 # What to do with estimators that are no sum of trees, or hide one; `Pipeline` has a message of its own.
 _ADVICE: Final = {
@@ -73,6 +78,14 @@ class _Tree(NamedTuple):
     threshold: FloatArray
     default_left: NDArray[Any]
     value: FloatArray  # (n_nodes, 1), or (n_nodes, n_outputs)
+    by_set: NDArray[np.bool_]  # where a set of categories decides: the next one of the model's `sets`
+
+
+class _Sets(NamedTuple):
+    """The sets of categories that go left, in the order of the nodes that they are at."""
+
+    begin: NDArray[Any]  # (n_sets + 1,)
+    code: NDArray[Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +96,8 @@ class _Sum:
     margins: Callable[[Rows], Any]
     bias: FloatArray | None = None  # (n_outputs,), with trees that take turns at the outputs; None: zeros
     row_dtype: type[np.floating[Any]] = np.float32
+    sets: _Sets | None = None
+    categories: tuple[Categories | None, ...] | None = None  # (n_features,)
 
 
 def from_object(model: Any) -> Ensemble:
@@ -100,9 +115,11 @@ def from_object(model: Any) -> Ensemble:
         ensemble = Ensemble(
             **_nodes(parts),
             n_features=model.n_features_in_,
+            categories=parts.categories,
             feature_names=getattr(model, "feature_names_in_", None),
             row_dtype=np.dtype(parts.row_dtype),
             takes_infinity=_takes_infinity(parts, model.n_features_in_),
+            unseen_is_missing=parts.categories is not None,
             source=f"scikit-learn {sklearn.__version__} {name}",
         )
     except LoaderError:
@@ -166,7 +183,13 @@ def _quiet(model: Any) -> Any:
     for name, value in {"n_jobs": None, "verbose": 0}.items():
         if hasattr(quiet, name):
             setattr(quiet, name, value)
-    quiet.__dict__.pop("feature_names_in_", None)
+    nosy = [quiet]
+    if getattr(quiet, "_preprocessor", None) is not None:
+        quiet._preprocessor = copy.deepcopy(quiet._preprocessor)
+        steps = quiet._preprocessor.named_transformers_
+        nosy += [quiet._preprocessor, steps["encoder"], steps["numerical"]]
+    for each in nosy:
+        each.__dict__.pop("feature_names_in_", None)
     return quiet
 
 
@@ -177,8 +200,10 @@ def _ask(question: Callable[[Rows], Any], rows: Rows) -> Any:
 
 def _takes(parts: _Sum, n_features: int, value: float) -> bool:
     """Does the model predict for a row of such values? That depends on its kind, options and version."""
+    row = np.full((1, n_features), value, dtype=parts.row_dtype)
+    row[:, [levels is not None for levels in parts.categories or ()]] = np.nan
     try:
-        _ask(parts.margins, np.full((1, n_features), value, dtype=parts.row_dtype))
+        _ask(parts.margins, row)
     except LoaderError:  # if that is not because of the value, the check will tell
         return False
     return True
@@ -244,14 +269,25 @@ def _read_gradient_boosting(model: Any) -> _Sum:
 
 
 def _read_hist_gradient_boosting(model: Any) -> _Sum:
-    if model.is_categorical_ is not None:
-        raise UnsupportedModelError(
-            f"the {type(model).__name__} has categorical columns, the first of them column "
-            f"{np.argmax(model.is_categorical_)}, which predgap does not handle yet; encode them as numbers "
-            "(ordinal or one-hot) and train with categorical_features=None"
-        )
-    trees = [_hist_tree(predictor.nodes) for iteration in model._predictors for predictor in iteration]
-    return _Sum(trees, model._raw_predict, np.ravel(model._baseline_prediction), row_dtype=np.float64)
+    predictors = [predictor for iteration in model._predictors for predictor in iteration]
+    bias = np.ravel(model._baseline_prediction)
+    if model.is_categorical_ is None:
+        columns = np.arange(model.n_features_in_)
+        trees = [_hist_tree(predictor.nodes, columns) for predictor in predictors]
+        return _Sum(trees, model._raw_predict, bias, np.float64)
+    categories = _categories(model)
+    # The trees see categorical columns before the others.
+    columns = np.argsort(~model.is_categorical_, kind="stable")
+    trees = [_hist_tree(predictor.nodes, columns) for predictor in predictors]
+    sets = _sets(predictors, [levels for levels in categories if levels is not None])
+    return _Sum(
+        trees,
+        lambda rows: model._raw_predict(_with_labels(rows, categories)),
+        bias,
+        np.float64,
+        sets,
+        categories,
+    )
 
 
 _READERS: Final[dict[str, Callable[[Any], _Sum]]] = {
@@ -308,6 +344,65 @@ def _mean_depth(n: NDArray[Any]) -> FloatArray:
     )
 
 
+# ---- categories ----
+
+
+def _categories(model: Any) -> tuple[Categories | None, ...]:
+    """The levels of each column; the model's encoder holds those of the categorical ones."""
+    encoder = model._preprocessor.named_transformers_["encoder"]
+    found: list[Categories | None] = [None] * model.n_features_in_
+    for q, values in zip(np.flatnonzero(model.is_categorical_), encoder.categories_, strict=True):
+        found[q] = _levels(values, f"column {q}")
+    return tuple(found)
+
+
+def _levels(values: NDArray[Any], what: str) -> Categories:
+    """Categories in the order of the encoder, whose last one may stand for missing values."""
+    labels = values.tolist()
+    if labels and labels[-1] != labels[-1]:
+        labels.pop()
+    if values.dtype.kind in "OUST" and not any(isinstance(label, int | float) for label in labels):
+        return of_labels(labels)
+    for label in labels:
+        if not isinstance(label, int | float) or label != label // 1 or not 0 <= label <= _LARGEST_CODE:
+            raise UnsupportedModelError(
+                f"{what} has the category {label!r}; predgap takes text, or whole numbers from 0 to "
+                f"{_LARGEST_CODE}: encode the column so and train again"
+            )
+    return Categories(np.array(labels, dtype=np.int32))
+
+
+def _sets(predictors: list[Any], levels: list[Categories]) -> _Sets:
+    """Bit i of a node's bits says whether level i of its column goes left."""
+    nodes = [predictor.nodes[_by_set(predictor.nodes)] for predictor in predictors]
+    bits = np.concatenate(
+        [
+            predictor.raw_left_cat_bitsets[here["bitset_idx"]]
+            for predictor, here in zip(predictors, nodes, strict=True)
+        ]
+    )
+    column = np.concatenate([here["feature_idx"] for here in nodes])
+    member = np.unpackbits(bits.astype("<u4").view(np.uint8), axis=1, bitorder="little")
+    codes = np.full((len(levels), member.shape[1]), LEAF)  # which is no code: the ensemble will refuse it
+    for own, row in zip(levels, codes, strict=True):
+        row[: len(own)] = own.codes
+    at, level = np.nonzero(member)
+    return _Sets(np.append(0, np.cumsum(member.sum(axis=1))), codes[column[at], level])
+
+
+def _with_labels(rows: Rows, categories: tuple[Categories | None, ...]) -> NDArray[Any]:
+    """Rows of codes as the model takes them: where the levels are not numbers, by their labels."""
+    out = rows
+    for q, levels in enumerate(categories):
+        if levels is None or levels.labels == tuple(levels.codes.tolist()):
+            continue
+        out = out.astype(object, copy=out is rows)
+        label = dict(zip(levels.codes.tolist(), levels.labels or (), strict=True))
+        new = "never seen" + "?" * sum(len(str(known)) for known in label.values())
+        out[:, q] = [code if code != code else label.get(code, new) for code in rows[:, q].tolist()]
+    return out
+
+
 # ---- trees to node arrays ----
 
 
@@ -316,39 +411,52 @@ def _tree(tree: Any, value: FloatArray, columns: NDArray[Any] | None = None) -> 
     if columns is not None:
         feature = np.asarray(columns)[np.maximum(feature, 0)]  # it is negative at leaves
     return _Tree(
-        tree.children_left, tree.children_right, feature, tree.threshold, tree.missing_go_to_left, value
+        tree.children_left,
+        tree.children_right,
+        feature,
+        tree.threshold,
+        tree.missing_go_to_left,
+        value,
+        np.zeros(len(feature), dtype=bool),
     )
 
 
-def _hist_tree(nodes: NDArray[Any]) -> _Tree:
+def _hist_tree(nodes: NDArray[Any], columns: NDArray[Any]) -> _Tree:
     leaf = nodes["is_leaf"].astype(bool)
     left, right = (np.where(leaf, LEAF, nodes[side].astype(np.int64)) for side in ("left", "right"))
+    by_set = _by_set(nodes)
     return _Tree(
         left,
         right,
-        nodes["feature_idx"],
-        nodes["num_threshold"],
+        columns[nodes["feature_idx"]],
+        np.where(by_set, 0.0, nodes["num_threshold"]),
         nodes["missing_go_to_left"],
         nodes["value"][:, None],
+        by_set,
     )
+
+
+def _by_set(nodes: NDArray[Any]) -> NDArray[np.bool_]:
+    return np.asarray((nodes["is_categorical"] != 0) & (nodes["is_leaf"] == 0))
 
 
 def _nodes(parts: _Sum) -> dict[str, Any]:
     """The node arrays of all trees, one after the other; a node keeps its place within its tree."""
-    left, right, feature, threshold, default_left, value = (
+    left, right, feature, threshold, default_left, value, by_set = (
         np.concatenate(column) for column in zip(*parts.trees, strict=True)
     )
     inner = left != LEAF
     sizes = np.array([len(tree.left) for tree in parts.trees])
     first = np.cumsum(sizes) - sizes
     offset = np.repeat(first, sizes)
-    cut = np.where(inner, _above(threshold, parts.row_dtype), 0.0)
+    cut = np.where(inner & ~by_set, _above(threshold, parts.row_dtype), 0.0)
     # A threshold of infinity parts missing from present values, and present ones go left. It is turned
     # round, since no finite number is above all others but no value of a row is below the lowest one.
     turned = np.isinf(cut)
     width = value.shape[1]
     bias = np.zeros(width) if parts.bias is None else parts.bias
-    return {
+    sets = {} if parts.sets is None else {"set_begin": parts.sets.begin, "set_code": parts.sets.code}
+    return sets | {
         "root": first,
         "feature": np.where(inner, feature, LEAF),
         "threshold": np.where(turned, np.finfo(parts.row_dtype).min, cut),
@@ -358,6 +466,7 @@ def _nodes(parts: _Sum) -> dict[str, Any]:
         "value": np.where(inner[:, None], 0.0, value),
         "target": np.full(len(sizes), ALL_OUTPUTS) if width > 1 else np.arange(len(sizes)) % len(bias),
         "bias": bias,
+        "category_set": np.where(by_set, np.cumsum(by_set) - 1, NUMERIC),
     }
 
 

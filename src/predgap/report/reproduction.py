@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Final
 
 from predgap.experiments.reproduce import TRAINING, Reproduction
-from predgap.experiments.results import Result, joined_files, write_whole
+from predgap.experiments.results import Result, joined_files
+from predgap.files import write_whole
 from predgap.report import sections
 from predgap.report.page import Block, Bullets, Heading, Page, Paragraph, Table, to_html, to_markdown
 

@@ -1,0 +1,128 @@
+"""Splits of other libraries as the two kinds that an ensemble has: below a threshold, or in a set."""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from predgap.categories import Categories
+from predgap.ensemble import LEAF, NUMERIC, BoolArray, FloatArray
+from predgap.errors import UnsupportedModelError
+
+__all__ = ["Cuts", "Integers", "above", "as_cuts", "as_sets"]
+
+Integers = NDArray[np.signedinteger[Any]]
+
+_LARGEST_CODE: Final = 2**31 - 1
+
+
+class Cuts(NamedTuple):
+    """Splits that send x left iff x < threshold."""
+
+    threshold: FloatArray
+    left: Integers
+    right: Integers
+    default_left: BoolArray
+    takes_infinity: bool  # False if some present values are parted from missing ones alone
+
+
+def as_cuts(
+    threshold: NDArray[np.floating[Any]],
+    left: Integers,
+    right: Integers,
+    default_left: BoolArray,
+    *,
+    inclusive: BoolArray,
+    upward: BoolArray,
+    kind: type[np.floating[Any]],
+) -> Cuts:
+    """Splits that send x left iff x < t, x <= t, x > t or x >= t, for rows of a kind of float.
+
+    Parameters
+    ----------
+    threshold, left, right, default_left
+        As an ensemble has them, but for the comparison.
+    inclusive : bool array
+        The cut lies above t, not below it: x <= t and x > t.
+    upward : bool array
+        What is high goes left: x > t and x >= t. The children are exchanged.
+    kind : type
+        `numpy.float32` or `numpy.float64`.
+
+    Examples
+    --------
+    >>> cuts = as_cuts(np.array([0.5]), np.array([1]), np.array([2]), np.array([True]),
+    ...                inclusive=np.array([False]), upward=np.array([True]), kind=np.float32)
+    >>> cuts.threshold, cuts.left, cuts.right, cuts.default_left
+    (array([0.5]), array([2]), array([1]), array([False]))
+    """
+    exact = threshold.astype(np.float64)
+    cut = np.where(inclusive, above(exact, kind), exact)
+    # With an infinite cut, all present values go the same way. No finite one does that for infinite values
+    # too, so these must not occur in a row.
+    endless = np.isinf(cut)
+    swap = upward ^ (cut == np.inf)
+    return Cuts(
+        threshold=np.where(endless, float(np.finfo(kind).min), cut),
+        left=np.where(swap, right, left),
+        right=np.where(swap, left, right),
+        default_left=default_left ^ swap,
+        takes_infinity=not endless.any(),
+    )
+
+
+def above(threshold: FloatArray, kind: type[np.floating[Any]]) -> FloatArray:
+    """The smallest number of the rows' kind above each threshold: x <= threshold iff x < that number.
+
+    After the largest finite single comes the next double, which does as well and is finite.
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        near = threshold.astype(kind)
+        found = np.where(near > threshold, near, np.nextafter(near, kind(np.inf))).astype(np.float64)
+        return np.where(np.isinf(found), np.nextafter(threshold, np.inf), found)
+
+
+def as_sets(
+    feature: Integers, by_set: BoolArray, node: Integers, code: FloatArray, n_features: int
+) -> dict[str, Any]:
+    """The fields of an ensemble that hold categories.
+
+    Parameters
+    ----------
+    feature : int array
+        The split feature of each node.
+    by_set : bool array
+        Which nodes send left what is in a set.
+    node, code : arrays of one length
+        Each category of each set: whose it is, and its code, in any order.
+    """
+    mixed = np.intersect1d(feature[by_set], feature[~by_set & (feature != LEAF)])
+    if len(mixed):
+        raise UnsupportedModelError(
+            f"feature {mixed[0]} is compared with a threshold in one split and with categories in another, "
+            "which predgap does not handle; make it two features"
+        )
+    strange = (code != np.trunc(code)) | (code < 0) | (code > _LARGEST_CODE) | np.isnan(code)
+    if strange.any():
+        raise UnsupportedModelError(
+            f"a split asks whether feature {feature[node[np.argmax(strange)]]} equals "
+            f"{code[np.argmax(strange)]:g}; predgap handles categories, which are whole numbers from 0 to "
+            f"{_LARGEST_CODE}"
+        )
+    category_set = np.full(len(feature), NUMERIC, dtype=np.int32)
+    category_set[by_set] = np.arange(by_set.sum())
+    key = np.unique((category_set[node].astype(np.int64) << 32) | code.astype(np.int64))
+    sizes = np.bincount(key >> 32, minlength=int(by_set.sum()))
+    levels: dict[int, Categories | None] = {
+        int(j): Categories(np.unique(code[feature[node] == j]).astype(np.int32))
+        for j in np.unique(feature[by_set])
+        if 0 <= j < n_features
+    }
+    return {
+        "category_set": category_set,
+        "set_begin": np.concatenate([[0], np.cumsum(sizes)]),
+        "set_code": key & 0xFFFFFFFF,
+        "categories": tuple(levels.get(j) for j in range(n_features)) if levels else None,
+    }
