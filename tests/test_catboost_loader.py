@@ -561,8 +561,17 @@ def test_missing_categories() -> None:
     with pytest.raises(TableError, match=r"holds 2\.5 \(float\); CatBoost takes text and whole numbers"):
         ensemble.predict(mixed([0.0], ["red"], [2.5], [False]))
     other = ensemble.categorical()[1].codes[-1]
-    codes = np.array([[0.1, code, 0.0, 7.0, 0.0, 0.0] for code in (np.nan, other, 99.0, -1.0)])
+    codes = np.array([[0.1, code, 0.0, 7.0, 0.0, 0.0] for code in (np.nan, other)])
     assert len(set(ensemble.predict(codes))) == 1
+
+
+@pytest.mark.parametrize("code", [99, -1])
+def test_a_number_that_is_no_code_is_refused(code: int) -> None:
+    """It may be a category to CatBoost, and its place in the model is not known."""
+    with pytest.raises(
+        TableError, match=rf"X\[0, 1\] is {code}, which is none of the codes .*'colour', 0 to 2"
+    ):
+        load(train_mixed()).predict(np.array([[0.1, code, 0.0, 7.0, 0.0, 0.0]]))
 
 
 @pytest.mark.parametrize("number", [-1, 2**24, 10**15])

@@ -417,6 +417,15 @@ def test_an_open_number_of_features_ends_with_the_last_that_is_used(shape: Any) 
     assert load(graph(stump(), shape=(None, 7))).n_features == 7
 
 
+@pytest.mark.parametrize(("shape", "n_features"), [((None, 3), 3), ((None, None), 1)])
+def test_a_tree_of_one_leaf(shape: Any, n_features: int) -> None:
+    nodes = {name: values[:1] for name, values in stump("LEAF").items() if name.startswith("nodes_")}
+    weights = {"target_treeids": [0], "target_nodeids": [0], "target_ids": [0], "target_weights": [3.0]}
+    ensemble = load(graph(stump(**nodes, **weights), shape=shape))
+    assert ensemble.n_features == n_features
+    np.testing.assert_array_equal(ensemble.predict(np.zeros((2, n_features))), [3.0, 3.0])
+
+
 # ---- targets and classes ----
 
 REGRESSORS: dict[str, dict[str, Any]] = {
@@ -602,6 +611,22 @@ def test_files_load_without_onnx_and_onnxruntime(tmp_path: Path) -> None:
         [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, check=False
     )
     assert done.stdout.strip() == "[21.5]", done.stderr
+
+
+def test_an_onnxruntime_without_the_operator_checks_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    kind = ort.capi.onnxruntime_pybind11_state.NotImplemented
+    asked = []
+
+    def session(*_: Any, **__: Any) -> Any:
+        asked.append(True)
+        raise kind("no implementation for TreeEnsemble(5)")
+
+    monkeypatch.setattr(ort, "InferenceSession", session)
+    assert load(graph(general())).n_trees == 2
+    assert asked
+    monkeypatch.setattr(ort, "InferenceSession", lambda *_, **__: 1 / 0)
+    with pytest.raises(LoaderError, match=r"the ONNX model cannot be run \(division by zero\); is it sound"):
+        load(graph(general()))
 
 
 def test_a_disagreement_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -31,6 +31,7 @@ class Categories:
 
     codes: NDArray[np.int32]  # (m,) ascending, none negative
     labels: tuple[Any, ...] | None = None  # (m,) all different; the codes if not given
+    closed: bool = False  # is a code that is no level refused, rather than taken for an unseen category?
     labelled: bool = field(init=False, repr=False)  # were labels given?
     place: dict[Any, float] = field(init=False, repr=False)  # the code of each label
 
@@ -59,7 +60,7 @@ class Categories:
 
     def codes_of(self, labels: Iterable[Any]) -> NDArray[np.float64]:
         """The codes of labels, (n,): NaN for a missing one, `UNSEEN` for one the model does not know."""
-        return np.array([self._code(label) for label in labels], dtype=np.float64)
+        return np.array([self.code_of(label) for label in labels], dtype=np.float64)
 
     def levels_of(self, codes: NDArray[np.float64]) -> NDArray[np.intp]:
         """Places of codes among the levels, (n,); -1 for those that are not among them."""
@@ -68,7 +69,8 @@ class Categories:
         at = np.minimum(np.searchsorted(self.codes, codes), len(self.codes) - 1)
         return np.where(self.codes[at] == codes, at, -1)
 
-    def _code(self, label: Any) -> float:
+    def code_of(self, label: Any) -> float:
+        """The code of one label, as in `codes_of`."""
         try:
             return self.place[label]
         except (KeyError, TypeError):  # not a label; NaN is equal to nothing

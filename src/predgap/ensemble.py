@@ -164,8 +164,14 @@ class Ensemble:
                 f"X[{r}, {q}] is {codes[r]:g}, but feature {self.names[q]!r} is categorical: expected a "
                 "whole number, the code of a category"
             )
-        unseen = np.nan if self.unseen_is_missing else UNSEEN
-        return np.where(gone | (levels.levels_of(codes) >= 0), codes, unseen)
+        known = gone | (levels.levels_of(codes) >= 0)
+        if levels.closed and not known.all():
+            r = int(np.flatnonzero(~known)[0])
+            raise TableError(
+                f"X[{r}, {q}] is {codes[r]:g}, which is none of the codes of feature {self.names[q]!r}, 0 to "
+                f"{len(levels) - 1}; if it is a category itself, pass a frame, which holds labels"
+            )
+        return np.where(known, codes, np.nan if self.unseen_is_missing else UNSEEN)
 
     def leaves(self, X: Any) -> IntArray:
         """Node id of the leaf that each row reaches in each tree, (n, n_trees)."""

@@ -368,11 +368,17 @@ def _from_objects(values: Sequence[Any], what: str) -> FloatArray:
 
 def _codes_of_objects(values: Sequence[Any], levels: Categories, what: str) -> FloatArray:
     """Codes of a column of an array: numbers are codes, anything else is a label."""
-    is_label = [not isinstance(value, numbers.Real) and not is_missing(value) for value in values]
+    is_label = [_is_label(value, levels) for value in values]
     labelled = _codes_of_labels(list(itertools.compress(values, is_label)), levels, what)
     out = _from_objects([None if yes else v for v, yes in zip(values, is_label, strict=True)], what)
     out[np.array(is_label, dtype=bool)] = labelled
     return out
+
+
+def _is_label(value: Any, levels: Categories) -> bool:
+    if is_missing(value):
+        return value is None and None in levels.place  # a level of its own to some libraries
+    return not isinstance(value, numbers.Real)
 
 
 def _codes_of_labels(labels: Sequence[Any], levels: Categories, what: str) -> FloatArray:

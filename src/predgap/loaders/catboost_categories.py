@@ -63,7 +63,7 @@ class HashedCategories(Categories):
         other = text_with(next(value for value in range(2**32) if value not in self.code_of_hash))
         return [text.get(code, other) for code in codes]
 
-    def _code(self, label: Any) -> float:
+    def code_of(self, label: Any) -> float:
         if isinstance(label, Unnamed):
             return self.place.get(label, float(self.codes[-1]))
         return self.code_of_hash.get(hash_of(self._text(label)), int(self.codes[-1]))
@@ -98,7 +98,8 @@ def levels(hashes: Sequence[int], names: Mapping[int, str], what: str) -> Hashed
     return HashedCategories(
         np.array([*codes, codes[-1] + 1 if codes else 0], dtype=np.int32),
         (*(labels[i] for i in order), OTHERS),
-        {hashes[i]: code for i, code in zip(order, codes, strict=True)},
+        closed=numbers is None,  # or numbers that are categories to CatBoost would be taken for codes
+        code_of_hash={hashes[i]: code for i, code in zip(order, codes, strict=True)},
     )
 
 

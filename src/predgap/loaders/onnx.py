@@ -9,7 +9,8 @@ Identity, after it ZipMap too.
 A file is read without the `onnx` package, and an object as the file it would be saved to. If onnxruntime is
 installed, the load is checked against it: it runs the tree node alone, without `post_transform`, taken over
 only after all that is wrong with it was refused. The evaluator in the `onnx` package is no substitute, since
-it knows neither doubles nor all binary classifiers. A model with more than 262,144 features is not checked.
+it knows neither doubles nor all binary classifiers. A model with more than 262,144 features is not checked,
+nor is one with a TreeEnsemble by an onnxruntime that does not have it yet.
 
 Rows are FLOAT or DOUBLE, as the model's input is (FLOAT also if it casts to that). A missing value, NaN, goes
 to the true branch where `nodes_missing_value_tracks_true` says so, and to the false one elsewhere. Where a
@@ -89,7 +90,7 @@ def _ensemble(data: bytes) -> Ensemble:
 
 def _n_features(node: TreeNode, trees: Trees) -> int:
     used = int(trees.feature.max(initial=-1)) + 1
-    stated = used if node.n_features is None else node.n_features
+    stated = max(1, used) if node.n_features is None else node.n_features
     if not used <= stated <= _MAX_FEATURES:
         raise LoaderError(
             f"the ONNX model has {stated} features and uses feature {used - 1}; expected up to "
@@ -182,22 +183,9 @@ def _refuse_lost_scores(node: TreeNode, trees: Trees, always: Integers, n_output
 
 
 def _check(ensemble: Ensemble, node: TreeNode) -> None:
-    try:
-        onnxruntime = import_module("onnxruntime")
-    except ImportError:
+    session = _session(node, ensemble.n_features) if ensemble.n_features <= _MOST_CHECKED else None
+    if session is None:
         return
-    if ensemble.n_features > _MOST_CHECKED:
-        return
-    raw = {name: attribute for name, attribute in node.raw.items() if name not in UNUSED}
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 4  # what is wrong is raised, and need not be printed too
-    options.intra_op_num_threads = 1
-    session = _ask(
-        "be run",
-        lambda: onnxruntime.InferenceSession(
-            single_node_model(node, raw, ensemble.n_features), options, providers=["CPUExecutionProvider"]
-        ),
-    )
 
     def margins(rows: selfcheck.Rows) -> Any:
         scores = _ask("be run", lambda: session.run(["Y"], {"X": rows.astype(node.tree_kind)})[0])
@@ -209,3 +197,23 @@ def _check(ensemble: Ensemble, node: TreeNode) -> None:
         margins=margins,
         double=node.operator == GENERAL and node.tree_kind is np.float64,
     )
+
+
+def _session(node: TreeNode, n_features: int) -> Any:
+    """What runs the node alone; None without onnxruntime, or if it is too old to know the operator."""
+    try:
+        onnxruntime = import_module("onnxruntime")
+    except ImportError:
+        return None
+    raw = {name: attribute for name, attribute in node.raw.items() if name not in UNUSED}
+    model = single_node_model(node, raw, n_features)
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4  # what is wrong is raised, and need not be printed too
+    options.intra_op_num_threads = 1
+    providers = ["CPUExecutionProvider"]
+    try:
+        return _ask("be run", lambda: onnxruntime.InferenceSession(model, options, providers=providers))
+    except LoaderError as error:
+        if type(error.__cause__).__name__ == "NotImplemented":
+            return None
+        raise

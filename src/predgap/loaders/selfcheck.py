@@ -132,8 +132,8 @@ def _around(ensemble: Ensemble, thresholds: FloatArray, n_most: int, takes_missi
 
 def _codes(ensemble: Ensemble, levels: Categories, takes_missing: bool) -> Rows:
     """Codes worth trying in a categorical column."""
-    unseen = int(levels.codes.max(initial=-1)) + 1
-    special = [unseen, np.nan] if takes_missing else [unseen]
+    unseen = [] if levels.closed else [int(levels.codes.max(initial=-1)) + 1]
+    special = [*unseen, np.nan] if takes_missing else unseen
     return np.concatenate([levels.codes, special]).astype(ensemble.row_dtype)
 
 

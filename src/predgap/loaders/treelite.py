@@ -88,7 +88,7 @@ def _check(ensemble: Ensemble, model: Any, outputs: _Outputs) -> None:
 
 
 def _header(model: Any) -> dict[str, Any]:
-    accessor = _ask("be read", model.get_header_accessor, "predgap needs treelite 4.1 or newer")
+    accessor = _ask("be read", model.get_header_accessor, "predgap needs treelite 4.3 or newer")
 
     def field(name: str) -> Any:
         found = _ask("be read", lambda: accessor.get_field(name))
