@@ -890,7 +890,7 @@ def test_limits_of_categories_are_named(monkeypatch: pytest.MonkeyPatch, tmp_pat
         (
             "_MAX_LEVELS",
             119,
-            "1 categorical features with 120 levels; predgap handles up to 131,072 with 119",
+            "1 categorical features with 120 levels; predgap handles up to 16,384 with 119",
         ),
         ("_MAX_CATEGORICAL", 0, "handles up to 0 with"),
     ):
@@ -1357,6 +1357,30 @@ def test_what_would_blow_up_in_memory_is_refused(text: bytes, tmp_path: Path) ->
     path.write_bytes(b"tree\nversion=v4\nnum_class=1\nnum_tree_per_iteration=1\n" + text)
     with memory_below(12 * path.stat().st_size):
         refused(path)
+
+
+@pytest.mark.parametrize("kind", ["features", "levels", "labels", "stated"])
+def test_what_would_blow_up_in_categories_is_refused_or_loads_within_bounds(
+    kind: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "model.txt"
+    data = text_of([chain([[0]])], 1)
+    many = [b"%d" % i for i in range(100_000)]
+    if kind == "features":
+        data = re.sub(rb"(?m)^max_feature_idx=0$", b"max_feature_idx=99999", data)
+        data = re.sub(rb"(?m)^(feature_infos|feature_names)=.*$", rb"\1=" + b" ".join(many), data)
+    elif kind == "levels":
+        data = data.replace(b"=none", b"=" + b":".join(many))
+    elif kind == "labels":
+        data = data.replace(b":null", b':[["' + b'","'.join(many) + b'"]]')
+    else:
+        data = data.replace(b"\npandas", b"\n[categorical_feature: " + b",".join(many) + b"]\npandas")
+    path.write_bytes(data)
+    with memory_below(40 * len(data)):
+        if kind == "features":
+            refused(path, "100,000 categorical features", UnsupportedModelError)
+        else:
+            assert len(load(path).categorical()[0]) == (1 if kind == "stated" else 100_000)
 
 
 def mutations(data: bytes, rng: np.random.Generator, n: int) -> Iterator[bytes]:

@@ -53,49 +53,62 @@ PREDGAP_INLINE Lanes triangle(const PlanView& p, Block& b, std::int32_t c) {
     return sum;
 }
 
-// Sums by level that are added to and asked for below a level, each in logarithmic time.
-struct Fenwick {
+// kSums sums by level, added to at one level, and asked for below a level or from it on; nothing is
+// subtracted. Tiers of a tree of eights: the levels, then their sums by eights, and so on.
+template <int kSums>
+struct LevelSums {
     Lanes* node;
     std::int32_t n_levels;
 
     PREDGAP_INLINE void clear() {
-        for (std::int32_t i = 0; i < n_levels; ++i) node[i] = splat(0.0);
+        for (std::int64_t i = 0; i < level_nodes(n_levels) * kSums; ++i) node[i] = splat(0.0);
     }
-    PREDGAP_INLINE void add(std::int32_t level, const Lanes& value) {
-        for (auto i = level; i < n_levels; i |= i + 1) node[i] += value;
+    PREDGAP_INLINE void add(std::int32_t level, const Lanes (&value)[kSums]) {
+        Lanes* tier = node;
+        for (auto n = n_levels;; tier += n * kSums, n = (n + 7) / 8, level /= 8) {
+            for (int k = 0; k < kSums; ++k) tier[level * kSums + k] += value[k];
+            if (n <= 8) return;
+        }
     }
-    PREDGAP_INLINE Lanes below(std::int32_t level) const {
-        Lanes sum = splat(0.0);
-        for (auto i = level - 1; i >= 0; i = (i & (i + 1)) - 1) sum += node[i];
-        return sum;
+    PREDGAP_INLINE void below(std::int32_t level, Lanes (&sum)[kSums]) const {
+        for (auto& s : sum) s = splat(0.0);
+        const Lanes* tier = node;
+        for (auto n = n_levels;; tier += n * kSums, n = (n + 7) / 8, level /= 8) {
+            for (auto i = level / 8 * 8; i < level; ++i)
+                for (int k = 0; k < kSums; ++k) sum[k] += tier[i * kSums + k];
+            if (n <= 8) return;
+        }
+    }
+    PREDGAP_INLINE void from(std::int32_t level, Lanes (&sum)[kSums]) const {
+        for (auto& s : sum) s = splat(0.0);
+        const Lanes* tier = node;
+        for (auto n = n_levels;; tier += n * kSums, n = (n + 7) / 8, level = (level + 7) / 8) {
+            const auto end = (level + 7) / 8 * 8;
+            for (auto i = level; i < end && i < n; ++i)
+                for (int k = 0; k < kSums; ++k) sum[k] += tier[i * kSums + k];
+            if (n <= 8) return;
+        }
     }
 };
 
-// Two features, many terms: sorted by the first, they are swept once, with sums by the level of the second.
-bool sweeps_two(const PlanView& p, std::int32_t c) {
-    const auto q = p.component_feature[p.component_feature_begin[c] + 1];
-    const auto n = p.component_term_begin[c + 1] - p.component_term_begin[c];
-    return n >= 32 && p.atom_begin[q + 1] - p.atom_begin[q] <= 4 * n;
-}
-
+// Two features, in the order of one: swept once, with sums by the level of the other.
 Lanes sweep_two(const PlanView& p, Block& b, std::int32_t c) {
-    const auto q = p.component_feature[p.component_feature_begin[c] + 1];
-    const auto base = p.atom_begin[q], n_levels = p.atom_begin[q + 1] - base;
+    const auto n_levels = p.component_levels[c];
     const Lanes *weight = lanes(b.weight), *below = lanes(b.below), *above = lanes(b.above);
-    Fenwick lower{lanes(b.scratch), n_levels}, upper{lanes(b.scratch) + n_levels, n_levels};
-    lower.clear();
-    upper.clear();
+    LevelSums<1> low{lanes(b.scratch), n_levels}, high{low.node + level_nodes(n_levels), n_levels};
+    low.clear();
+    high.clear();
     Lanes sum = splat(0.0);
-    const auto* atom = p.term_atom + p.component_slot_begin[c];
-    for (auto t = p.component_term_begin[c]; t < p.component_term_begin[c + 1]; ++t, atom += 2) {
-        if (stopped(b)) break;
-        const auto level = atom[1] - base;
-        const Lanes f = below[atom[1]], s = above[atom[1]], u = weight[t] * below[atom[0]];
-        const Lanes uf = u * f, us = u * s;
-        const Lanes earlier = s * lower.below(level + 1) + f * upper.below(n_levels - 1 - level);
-        sum += weight[t] * above[atom[0]] * (earlier + earlier + uf * s);
-        lower.add(level, uf);
-        upper.add(n_levels - 1 - level, us);  // levels from above, so that nothing is subtracted
+    for (auto i = p.component_term_begin[c]; i < p.component_term_begin[c + 1] && !stopped(b); ++i) {
+        const auto [t, lead, other, level] = p.swept_term[i];
+        const Lanes f = below[other], s = above[other], u = weight[t] * below[lead];
+        Lanes lower[1], upper[1];
+        low.below(level + 1, lower);
+        high.from(level + 1, upper);
+        const Lanes uf = u * f, earlier = s * lower[0] + f * upper[0];
+        sum += weight[t] * above[lead] * (earlier + earlier + uf * s);
+        low.add(level, {uf});
+        high.add(level, {u * s});
     }
     return sum;
 }
@@ -168,7 +181,7 @@ Lanes component_gap(const PlanView& p, Block& b, std::int32_t c) {
     if (p.component_has_sets[c]) return mixed_gap(p, b, c);
     switch (p.component_size[c]) {
         case 1: return sweep(p, b, c);
-        case 2: return sweeps_two(p, c) ? sweep_two(p, b, c) : triangle<2>(p, b, c);
+        case 2: return p.component_levels[c] ? sweep_two(p, b, c) : triangle<2>(p, b, c);
         case 3: return triangle<3>(p, b, c);
         case 4: return triangle<4>(p, b, c);
         default: return triangle<0>(p, b, c);

@@ -120,6 +120,64 @@ PREDGAP_INLINE void complete_product(const PlanView& p, Block& b, std::int32_t c
         product[t] += row[1] * lanes(b.below)[atom[0]];
 }
 
+// The same for two features, by sums over the levels of the other than the leading one. Where the leading one
+// is outside (N is not 0) the other is inside, so of the four products of the two factors' parts with N one
+// is missing.
+Lanes frontier_sweep(const PlanView& p, Block& b, std::int32_t c) {
+    const auto n_levels = p.component_levels[c];
+    const Lanes *weight = lanes(b.weight), *below = lanes(b.below), *above = lanes(b.above);
+    const Lanes *lower = lanes(b.lower), *upper = lanes(b.upper);
+    LevelSums<3> low{lanes(b.scratch), n_levels}, high{low.node + 3 * level_nodes(n_levels), n_levels};
+    low.clear();
+    high.clear();
+    Lanes sum = splat(0.0);
+    for (auto k = p.component_term_begin[c]; k < p.component_term_begin[c + 1] && !stopped(b); ++k) {
+        const auto [t, i, j, level] = p.swept_term[k];
+        const Lanes w = weight[t], wf = w * below[i], wn = w * upper[i];
+        Lanes l[3], h[3];
+        low.below(level + 1, l);
+        high.from(level + 1, h);
+        const Lanes f = l[0] * lower[j] + l[1] * above[j] + h[0] * below[j] + h[1] * upper[j];
+        const Lanes u = l[2] * lower[j] + h[2] * below[j];
+        const Lanes earlier = f * lower[i] + u * above[i];
+        const Lanes own = (wf * lower[i] + wn * above[i]) * (below[j] * lower[j] + upper[j] * above[j]);
+        sum += w * (earlier + earlier + own);
+        low.add(level, {wf * below[j], wf * upper[j], wn * below[j]});
+        high.add(level, {wf * lower[j], wf * above[j], wn * lower[j]});
+    }
+    return sum;
+}
+
+// G W of two features: the earlier terms in one sweep, the later ones in another.
+void product_sweep(const PlanView& p, Block& b, std::int32_t c) {
+    const auto n_levels = p.component_levels[c];
+    const Lanes *weight = lanes(b.weight), *below = lanes(b.below), *above = lanes(b.above);
+    Lanes* product = lanes(b.product);
+    const auto first = p.component_term_begin[c], last = p.component_term_begin[c + 1];
+    LevelSums<1> low{lanes(b.scratch), n_levels}, high{low.node + level_nodes(n_levels), n_levels};
+    const auto others = [&](const SweptTerm& t, const Lanes& w) {
+        Lanes l[1], h[1];
+        low.below(t.level + 1, l);
+        high.from(t.level + 1, h);
+        low.add(t.level, {w * below[t.other]});
+        high.add(t.level, {w * above[t.other]});
+        return l[0] * above[t.other] + h[0] * below[t.other];
+    };
+    low.clear();
+    high.clear();
+    for (auto k = first; k < last && !stopped(b); ++k) {
+        const auto& t = p.swept_term[k];
+        const Lanes w = weight[t.term] * below[t.lead];
+        product[t.term] = (others(t, w) + w * (below[t.other] * above[t.other])) * above[t.lead];
+    }
+    low.clear();
+    high.clear();
+    for (auto k = last - 1; k >= first && !stopped(b); --k) {
+        const auto& t = p.swept_term[k];
+        product[t.term] += others(t, weight[t.term] * above[t.lead]) * below[t.lead];
+    }
+}
+
 Lanes mixed_product(const PlanView& p, Block& b, std::int32_t c) {
     Lanes* product = lanes(b.product) + p.component_term_begin[c];
     const auto third = [&](std::int32_t a) { return lanes(b.pair_other)[a]; };
@@ -159,6 +217,9 @@ void evaluate(const PlanView& p, Block& b, std::int32_t c, LaneBits form, LaneBi
         lanes(b.form)[c] = mixed_product(p, b, c);
     } else if (p.component_size[c] == 1) {
         lanes(b.form)[c] = sweep_product(p, b, c);
+    } else if (p.component_levels[c]) {
+        if (form) lanes(b.form)[c] = frontier_sweep(p, b, c);
+        if (product) product_sweep(p, b, c);
     } else {
         if (form) lanes(b.form)[c] = component_form(p, b, c);
         if (product) component_product(p, b, c);
@@ -183,7 +244,7 @@ PREDGAP_INLINE Lanes cross(const PlanView& p, const Block& b, std::int32_t c, st
 }
 
 void add_frontier(const PlanView& p, Block& b, std::int32_t c, LaneBits frontier) {
-    const Lanes zero = splat(0.0), scale = lanes(b.error_scale)[c];
+    const Lanes zero = splat(0.0);
     const auto begin = p.component_feature_begin[c];
     for (std::int32_t slot = 0; slot < p.component_size[c]; ++slot) {
         const auto q = p.component_feature[begin + slot], parent = p.component_parent[begin + slot];
@@ -195,13 +256,11 @@ void add_frontier(const PlanView& p, Block& b, std::int32_t c, LaneBits frontier
             lanes(b.piece)[c] = select(mask, lanes(b.form)[c] + twice, lanes(b.piece)[c]);
         }
         lanes(b.gain)[q] += select(mask, lanes(b.piece)[c], zero);
-        lanes(b.error_of)[q] += select(mask, scale, zero);
     }
 }
 
 void gains(const PlanView& p, Block& b) {
     const Lanes zero = splat(0.0);
-    for (std::int32_t q = 0; q <= p.n_features; ++q) lanes(b.error_of)[q] = zero;
     for (std::int32_t q = 0; q < p.n_features; ++q) lanes(b.gain)[q] = zero;
     lanes(b.product)[p.n_terms] = lanes(b.weight)[p.n_terms];
     for (std::int32_t c = 0; c < p.n_components && !stopped(b); ++c) {
@@ -216,9 +275,23 @@ void gains(const PlanView& p, Block& b) {
             b.dirty[c] = 0;
         }
         if (state.frontier) add_frontier(p, b, c, state.frontier);
-        if (state.complete)
-            lanes(b.error_of)[p.n_features] +=
-                select(lanes_of(state.complete), lanes(b.error_scale)[c], zero);
+    }
+}
+
+// Error scales of the subset and of what each feature would add, for near-ties.
+void errors(const PlanView& p, Block& b) {
+    const Lanes zero = splat(0.0);
+    for (std::int32_t q = 0; q <= p.n_features; ++q) lanes(b.error_of)[q] = zero;
+    for (std::int32_t c = 0; c < p.n_components && !stopped(b); ++c) {
+        const State state = state_of(p, b, c);
+        const Lanes scale = lanes(b.error_scale)[c];
+        lanes(b.error_of)[p.n_features] += select(lanes_of(state.complete), scale, zero);
+        if (!state.frontier) continue;
+        for (auto i = p.component_feature_begin[c]; i < p.component_feature_begin[c + 1]; ++i) {
+            const auto q = p.component_feature[i];
+            const auto here = static_cast<LaneBits>(state.frontier & ~b.chosen[q]);
+            lanes(b.error_of)[q] += select(lanes_of(here), scale, zero);
+        }
     }
 }
 

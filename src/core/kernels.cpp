@@ -29,7 +29,7 @@ void gap(const PlanView& p, Block& b, double* out) {
 }  // namespace
 
 extern const Kernels kKernels;
-const Kernels kKernels = {
-    PREDGAP_ISA_NAME, normal_tails_of, tables, begin_row, mean, gap, begin_nested, take, nested_gap, gains};
+const Kernels kKernels = {PREDGAP_ISA_NAME, normal_tails_of, tables, begin_row, mean, gap, begin_nested, take,
+                          nested_gap,       gains,           errors};
 
 }  // namespace predgap::PREDGAP_ISA

@@ -12,6 +12,13 @@ namespace predgap {
 
 enum class Law : std::uint8_t { still, normal, uniform, table, category };
 
+// A term of a component on two features that is summed in the order of the one's atoms, with sums by the
+// level of the other's.
+struct SweptTerm {
+    std::int32_t term, lead, other;  // atoms
+    std::int32_t level;              // of the other
+};
+
 // All that a model fixes, once: boxes, terms and components. See docs/development.md for the layout.
 struct PlanView {
     std::int32_t n_features, n_atoms, n_thresholds, n_literals, n_boxes, n_trees, n_components, n_terms;
@@ -55,15 +62,20 @@ struct PlanView {
     const std::int32_t* component_parent;         // beside component_feature: without it; -1 for none
     const std::int32_t* component_child_begin;    // (n_components + 1)
     const std::int32_t* component_child_feature;  // what a child has besides
+    const std::int32_t* component_levels;         // (n_components) of the other feature; 0 if not swept
     const std::uint8_t* component_has_sets;       // (n_components) is one of its atoms a set?
     const std::int32_t* component_term_begin;     // (n_components + 1)
     const std::int64_t* component_slot_begin;     // (n_components) of the two arrays below
     const std::int32_t* term_atom;                // per term, per slot
     const std::int32_t* term_parent;              // per term, per slot; n_terms is the empty term
+    const SweptTerm* swept_term;                  // (n_terms) those of a swept component in its order
     const std::int32_t* feature_use_begin;        // (n_features + 1)
     const std::int32_t* use_component;            // components with the feature, ascending
     const std::int32_t* use_slot;
 };
+
+// Sums that are kept for n levels: see LevelSums.
+constexpr std::int64_t level_nodes(std::int64_t n) { return n <= 8 ? n : n + level_nodes((n + 7) / 8); }
 
 // The noise of the categorical features; see cells.hpp.
 struct SetTables {
@@ -126,6 +138,7 @@ struct Kernels {
     void (*take)(const PlanView&, Block&);
     void (*nested_gap)(const PlanView&, Block&, double* out);
     void (*gains)(const PlanView&, Block&);
+    void (*errors)(const PlanView&, Block&);
 };
 
 const Kernels& kernels();  // the best that this machine runs; see dispatch.cpp

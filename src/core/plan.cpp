@@ -192,6 +192,7 @@ Plan::Plan(const EnsembleView& e, const Atoms& atoms, const SetAtoms& sets, cons
         component_has_sets_.push_back(
             std::any_of(atom, atom + component_size_[c], [&](int32_t a) { return a >= atoms.size(); }));
     }
+    choose_sweeps();
     expose(e, atoms, sets);
 }
 
@@ -438,6 +439,43 @@ void Plan::list_children() {
             component_child_feature_[next[parent]++] = component_feature_[i];
 }
 
+namespace {
+
+std::vector<int32_t> distinct_of(const std::vector<SweptTerm>& terms, int32_t SweptTerm::* atom) {
+    std::vector<int32_t> found;
+    for (const auto& t : terms) found.push_back(t.*atom);
+    std::sort(found.begin(), found.end());
+    found.erase(std::unique(found.begin(), found.end()), found.end());
+    return found;
+}
+
+}  // namespace
+
+void Plan::choose_sweeps() {
+    constexpr int32_t kFewTerms = 32;  // fewer are paired faster than swept
+    component_levels_.assign(component_size_.size(), 0);
+    swept_term_.resize(static_cast<std::size_t>(component_term_begin_.back()));
+    for (std::size_t c = 0; c < component_size_.size(); ++c) {
+        const auto first = component_term_begin_[c], n = component_term_begin_[c + 1] - first;
+        if (component_size_[c] != 2 || component_has_sets_[c] || n < kFewTerms) continue;
+        const auto* atom = term_atom_.data() + component_slot_begin_[c];
+        std::vector<SweptTerm> terms;
+        for (int32_t t = 0; t < n; ++t) terms.push_back({first + t, atom[2 * t], atom[2 * t + 1], 0});
+        auto levels = distinct_of(terms, &SweptTerm::other);
+        if (auto others = distinct_of(terms, &SweptTerm::lead); others.size() < levels.size()) {
+            levels = std::move(others);
+            for (auto& t : terms) std::swap(t.lead, t.other);
+            std::stable_sort(terms.begin(), terms.end(),
+                             [](const SweptTerm& s, const SweptTerm& t) { return s.lead < t.lead; });
+        }
+        for (auto& t : terms)
+            t.level = index_of(static_cast<std::size_t>(
+                std::lower_bound(levels.begin(), levels.end(), t.other) - levels.begin()));
+        component_levels_[c] = index_of(levels.size());
+        std::copy(terms.begin(), terms.end(), swept_term_.begin() + first);
+    }
+}
+
 void Plan::list_uses(int32_t n_features) {
     feature_use_begin_.assign(static_cast<std::size_t>(n_features) + 1, 0);
     for (const auto q : component_feature_) ++feature_use_begin_[q + 1];
@@ -455,8 +493,7 @@ void Plan::list_uses(int32_t n_features) {
 
 void Plan::expose(const EnsembleView& e, const Atoms& atoms, const SetAtoms& sets) {
     int64_t scratch = 1;
-    for (int32_t q = 0; q < e.n_features; ++q)
-        scratch = std::max<int64_t>(scratch, 2 * (atoms.begin[q + 1] - atoms.begin[q]));
+    for (const auto n_levels : component_levels_) scratch = std::max(scratch, 6 * level_nodes(n_levels));
     int32_t widest = 0;
     for (std::size_t c = 0; c < component_size_.size(); ++c)
         scratch = std::max<int64_t>(
@@ -502,11 +539,13 @@ void Plan::expose(const EnsembleView& e, const Atoms& atoms, const SetAtoms& set
              .component_parent = component_parent_.data(),
              .component_child_begin = component_child_begin_.data(),
              .component_child_feature = component_child_feature_.data(),
+             .component_levels = component_levels_.data(),
              .component_has_sets = component_has_sets_.data(),
              .component_term_begin = component_term_begin_.data(),
              .component_slot_begin = component_slot_begin_.data(),
              .term_atom = term_atom_.data(),
              .term_parent = term_parent_.data(),
+             .swept_term = swept_term_.data(),
              .feature_use_begin = feature_use_begin_.data(),
              .use_component = use_component_.data(),
              .use_slot = use_slot_.data()};

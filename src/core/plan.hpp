@@ -81,6 +81,7 @@ private:
     void link_terms(const std::vector<Level>& levels, std::int32_t empty_term, const Stop& stop);
     void link_components(const std::vector<Level>& levels);
     void list_children();
+    void choose_sweeps();
 
     std::vector<std::int32_t> atom_feature_;  // thresholds, then sets
     std::vector<std::int32_t> literal_feature_, literal_lo_, literal_hi_;
@@ -96,6 +97,8 @@ private:
     std::vector<std::uint8_t> component_has_sets_;
     std::vector<std::int32_t> component_child_begin_, component_child_feature_;
     std::vector<std::int64_t> component_slot_begin_;
+    std::vector<std::int32_t> component_levels_;
+    std::vector<SweptTerm> swept_term_;
     std::vector<std::int32_t> term_atom_, term_parent_;
     std::vector<std::int32_t> feature_use_begin_, use_component_, use_slot_;
     PlanView view_{};

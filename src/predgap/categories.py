@@ -62,7 +62,7 @@ class Categories:
         """The codes of labels, (n,): NaN for a missing one, `UNSEEN` for one the model does not know."""
         return np.array([self.code_of(label) for label in labels], dtype=np.float64)
 
-    def levels_of(self, codes: NDArray[np.float64]) -> NDArray[np.intp]:
+    def levels_of(self, codes: NDArray[Any]) -> NDArray[np.intp]:
         """Places of codes among the levels, (n,); -1 for those that are not among them."""
         if not len(self.codes):
             return np.full(len(codes), -1)

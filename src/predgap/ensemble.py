@@ -390,17 +390,18 @@ def _check_sets(e: Ensemble) -> None:
     for what, wrong in rules.items():
         if wrong.any():
             raise EnsembleError(f"node {int(np.flatnonzero(wrong)[0])} has {what}")
-    _check_levels(e, levels, by_set)
+    if levels:
+        _check_levels(e, levels, by_set)
 
 
 def _check_levels(e: Ensemble, levels: dict[int, Categories], by_set: BoolArray) -> None:
     """Every category of a feature's sets is one of its levels."""
-    for q, own in levels.items():
-        used = np.unique(e.category_set[by_set & (e.feature == q)])
-        chosen = np.zeros(len(e.set_begin) - 1, dtype=np.bool_)
-        chosen[used] = True
-        codes = e.set_code[np.repeat(chosen, np.diff(e.set_begin))]
-        strange = codes[own.levels_of(codes.astype(np.float64)) < 0]
+    pairs = np.unique(np.stack([e.feature[by_set], e.category_set[by_set]], axis=1), axis=0)
+    features, first = np.unique(pairs[:, 0], return_index=True)
+    for q, sets in zip(features.tolist(), np.split(pairs[:, 1], first[1:]), strict=True):
+        own = levels[q]
+        codes = np.concatenate([e.set_code[e.set_begin[s] : e.set_begin[s + 1]] for s in sets])
+        strange = codes[own.levels_of(codes) < 0]
         if len(strange):
             raise EnsembleError(
                 f"feature {e.names[q]!r} is split on the category {int(strange[0])}, which is none of its "
