@@ -802,6 +802,10 @@ REFUSED: dict[str, tuple[Any, str]] = {
         lambda: graph(stump(nodes_modes=["LEAF"] * 3 + ["BRANCH_LT", "LEAF", "LEAF"])),
         "node 1 of the ONNX model is in no tree",
     ),
+    "a split value for a weight": (
+        lambda: graph(stump(nodes_values=[0.5, 7.0, 0.0, 1.5, 0.0, 0.0], target_nodeids=[0, 2, 1, 2])),
+        "node 1 of the ONNX model is a leaf without weight and with something else in nodes_values",
+    ),
     "thin weights": (
         lambda: graph(stump(n_targets=500_000, target_ids=[0, 1, 499_999, 3])),
         "the 4 weights of the ONNX model are spread over 500000 targets",

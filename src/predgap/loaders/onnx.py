@@ -133,6 +133,7 @@ def _values(node: TreeNode, trees: Trees, output: Integers, n_outputs: int) -> t
     if (np.diff(np.sort((leaf << 32) | output)) == 0).any():
         raise LoaderError("a leaf has two weights for the same target or class; the ONNX model is damaged")
     tree_of = tree_of_node(trees)
+    _refuse_split_values(trees, leaf)
     tree, n_trees = tree_of[leaf], len(trees.root)
     _refuse_lost_scores(node, trees, _always(tree_of[trees.feature == LEAF], tree, output), n_outputs)
     if trees.average:
@@ -152,6 +153,17 @@ def _values(node: TreeNode, trees: Trees, output: Integers, n_outputs: int) -> t
     value = np.zeros((n_nodes, n_outputs))
     value[leaf, output] = weight
     return value, np.full(n_trees, ALL_OUTPUTS)
+
+
+def _refuse_split_values(trees: Trees, weighted: Integers) -> None:
+    """For one target, onnxruntime takes the split value of a leaf for its weight where it has none."""
+    strange = (trees.feature == LEAF) & (trees.split != 0)
+    strange[weighted] = False
+    if trees.n_targets == 1 and strange.any():
+        raise UnsupportedModelError(
+            f"node {np.argmax(strange)} of the ONNX model is a leaf without weight and with something else "
+            "in nodes_values, where runtimes disagree; give it a weight, be it 0"
+        )
 
 
 def _always(tree_of_leaf: Integers, tree: Integers, output: Integers) -> Integers:
