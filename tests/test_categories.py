@@ -10,9 +10,10 @@ import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import stats
 
 import reference
-from predgap import Discrete, Explainer, Flip, Marginal, Normal, PerFeature, Uniform
+from predgap import Discrete, Explainer, Flip, FromScipy, Marginal, Normal, PerFeature, Uniform
 from predgap.categories import Categories, of_labels
 from predgap.ensemble import Ensemble
 from predgap.errors import EnsembleError, NoiseError, TableError
@@ -267,11 +268,60 @@ def test_flip_refuses_a_row_with_an_unknown_category():
         ((["a", "b"], [0.5, 0.6]), "with the sum 1"),
         ((["a", "b"], [-0.5, 1.5]), "none negative"),
         ((["a", "b"], "xy"), "expected 2 numbers"),
+        (([[1], [2, 3]],), "expected labels or numbers"),
+        (([{}, {}],), "expected labels or numbers"),
+        ((5,), "at least one value"),
     ],
 )
 def test_what_discrete_refuses(arguments, message):
     with pytest.raises(NoiseError, match=message):
         Discrete(*arguments)
+
+
+MISSING_ZERO = ensemble_of([Split(0, 0.5, 3.0, 1.0, default_left=False)], 1, missing=0.0)
+
+
+@pytest.mark.parametrize(
+    "noise",
+    [Discrete([0.0, 2.0]), Flip(0.5), FromScipy(stats.poisson(1.0))],
+    ids=["discrete", "flip", "scipy"],
+)
+def test_noise_that_may_land_on_the_missing_value_is_refused(noise):
+    with pytest.raises(NoiseError, match="the value 0, which means missing to the model"):
+        Explainer(MISSING_ZERO, noise)
+
+
+def test_a_marginal_leaves_out_what_means_missing():
+    noise = Marginal([[0.0], [0.0], [-1.0], [2.0]])
+    assert Explainer(MISSING_ZERO, noise).gap([[1.0]], [0])[0] == pytest.approx(2.0, rel=1e-15)
+    with pytest.raises(NoiseError, match="nothing but 0, which means missing"):
+        Explainer(MISSING_ZERO, Marginal([[0.0]]))
+
+
+def test_noise_that_may_land_on_a_missing_category_is_refused():
+    with pytest.raises(NoiseError, match="'colour' may give it the category 2, which means missing"):
+        Explainer(stump(missing=2.0), Flip(0.5))
+
+
+def test_an_unknown_category_matters_only_where_it_moves():
+    ensemble = ensemble_of(
+        [Split(0, 0.0, 3.0, Split(1, 0.0, 1.0, 2.0), categories=(1,))], 2, categories=[COLOURS, None]
+    )
+    explainer = Explainer(ensemble, PerFeature({0: Flip(0.5)}, default=Normal(1.0)))
+    assert explainer.gap([[9.0, 0.0]], [1])[0] == pytest.approx(0.5, rel=1e-12)
+    with pytest.raises(NoiseError, match="does not know"):
+        explainer.gap([[9.0, 0.0]], [0])
+
+
+def test_a_categorical_feature_that_is_never_split():
+    ensemble = ensemble_of([Split(1, 0.0, 1.0, 2.0)], 2, categories=[COLOURS, None])
+    explainer = Explainer(ensemble, PerFeature({0: Flip(0.5)}, default=Normal(1.0)))
+    assert explainer.gap([["red", 1.0]], [0])[0] == 0
+
+
+def test_codes_that_single_precision_rounds_are_refused():
+    with pytest.raises(EnsembleError, match="16777217, which float32 rows cannot hold"):
+        stump(Categories([0, 1, 2**24 + 1]), row_dtype=np.float32)
 
 
 @pytest.mark.parametrize("p", [0, -0.1, 1.5, "half", True])
@@ -336,6 +386,10 @@ def test_a_code_is_a_whole_number(value):
         ({"categories": None}, "a set of categories on a numeric feature"),
         ({"category_set": [-1, -1, -1]}, "a threshold on a categorical feature"),
         ({"categories": [COLOURS, None]}, "2 entries of categories for 1 features"),
+        ({"categories": 5}, "categories is 5"),
+        ({"categories": [[0, 1]]}, "expected Categories or None"),
+        ({"set_begin": 0}, "set_begin must run"),
+        ({"set_begin": [[0], [1]]}, "set_begin must run"),
     ],
 )
 def test_bad_sets_are_refused(options, message):
@@ -364,7 +418,10 @@ def test_bad_sets_are_refused(options, message):
     ("arguments", "message"),
     [
         (([1, 0],), "ascending"),
-        (([-1, 0],), "from 0 on"),
+        (([-1, 0],), "from 0 to"),
+        ((["a"],), "whole numbers"),
+        (([2**40],), "to 2147483647"),
+        (([[0], [1]],), "whole numbers"),
         (([0, 1], ("a",)), "1 labels for 2 categories"),
         (([0, 1], ("a", "a")), "not all different"),
         (([0], ([1],)), "cannot be looked up"),

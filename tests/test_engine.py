@@ -142,6 +142,30 @@ def test_gap_of_larger_ensembles(strategy, shape):
                 row_of(ensemble, noise, x, fraction_pairs_in_longdouble).assert_gap(gap, subset)
 
 
+@pytest.mark.parametrize("n_levels", [7, 8, 9, 63, 64, 65, 80])
+def test_two_features_with_any_number_of_levels(n_levels):
+    """Long lists on two features are swept by levels, in tiers of eight."""
+    rng = np.random.default_rng(n_levels)
+    cuts = np.linspace(-1.0, 1.0, n_levels)
+    grid = [(a, b) for a in cuts for b in cuts]
+    pairs = grid if n_levels < 10 else list(zip(cuts, rng.permutation(cuts), strict=True))
+    trees = [Split(0, a, rng.normal(), Split(1, b, rng.normal(), rng.normal())) for a, b in pairs]
+    ensemble, X, noise = ensemble_of(trees, 2), rng.normal(scale=0.7, size=(3, 2)), Normal(0.6)
+    terms, by_pairs = (Explainer(ensemble, noise, _strategy=s) for s in ("terms", "pairs"))
+    np.testing.assert_allclose(terms.gap(X, [0, 1]), by_pairs.gap(X, [0, 1]), rtol=1e-12)
+    for ask in (lambda e: e.curve(X, [1, 0]), lambda e: e.rank(X).scores):
+        np.testing.assert_allclose(ask(terms), ask(by_pairs), rtol=1e-11)
+
+
+def test_outputs_of_very_different_size_are_ranked_together():
+    rng, d = np.random.default_rng(9), 20
+    trees = [Split(0, 0.0, 1.0, 2.0), chain(rng, rng.permutation(d).tolist())]
+    several = ensemble_of(trees, d, targets=[0, 1], n_outputs=2)
+    X = rng.normal(size=(1, d))
+    order = Explainer(several, Normal(0.5)).rank(X).order
+    SummedRow(several, tails_of(Normal(0.5), several), X[0]).assert_greedy(order[0, :3])
+
+
 def fraction_pairs_in_longdouble(*inputs: Any, **options: Any) -> np.longdouble:
     return gap_in_longdouble(*inputs, number=Fraction, **options)
 

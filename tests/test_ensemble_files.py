@@ -332,7 +332,10 @@ DAMAGE: dict[str, tuple[Callable[[Any], Any], str]] = {
     "a label is null": (change("categories", 1, "labels", 0, to=None), "expected codes and labels"),
     "a label is repeated": (change("categories", 1, "labels", 0, to=""), "not all different"),
     "a label too many": (lambda h: h["categories"][1]["labels"].append("x"), "4 labels for 3 categories"),
-    "a level less": (change("categories", 1, to={"codes": [0, 1], "labels": None}), "the category 900"),
+    "a level less": (
+        change("categories", 1, to={"codes": [0, 1], "labels": None, "closed": False, "complete": True}),
+        "the category 900",
+    ),
     "a numeric feature": (change("categories", 1, to=None), "a set of categories on a numeric feature"),
 }
 

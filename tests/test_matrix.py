@@ -236,9 +236,9 @@ CASES = {
 
 
 def noise_of(ensemble: Ensemble) -> PerFeature:
-    """Normal noise on numbers; on categories, Flip or Discrete by turns."""
+    """Normal noise on numbers; on categories Flip, or Discrete where not all of them are known."""
     laws = {
-        q: Flip(0.3) if len(levels) % 2 else Discrete(levels.labels)
+        q: Flip(0.3) if levels.complete else Discrete(levels.labels)
         for q, levels in ensemble.categorical().items()
     }
     return PerFeature(laws, default=Normal(0.4))

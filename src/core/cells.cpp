@@ -121,64 +121,74 @@ std::vector<int32_t> SetAtoms::finish() {
     return number;
 }
 
+MassOf::MassOf(const double* mass, int32_t n_cells) : mass_(mass) {
+    for (int32_t first = 0; first < n_cells; first += 64) {
+        const auto n = std::min(n_cells - first, 64);
+        full_.push_back(n == 64 ? ~uint64_t{0} : (uint64_t{1} << n) - 1);
+        whole_.push_back(std::accumulate(mass + first, mass + first + n, 0.0));
+    }
+}
+
 namespace {
 
-// Masses of sets of one feature's cells, by words: whole words are summed once.
-class MassOf {
-public:
-    MassOf(const double* mass, int32_t n_cells) : mass_(mass) {
-        for (int32_t first = 0; first < n_cells; first += 64) {
-            const auto n = std::min(n_cells - first, 64);
-            full_.push_back(n == 64 ? ~uint64_t{0} : (uint64_t{1} << n) - 1);
-            whole_.push_back(std::accumulate(mass + first, mass + first + n, 0.0));
-        }
-    }
+// whole - part, or where digits would cancel, the sum over the cells that are left.
+template <class Word>
+double rest(double whole, double part, const MassOf& mass_of, Word word) {
+    return part <= 0.5 * whole ? whole - part : mass_of.sum(word);
+}
 
-    template <class Word>
-    double sum(Word word) const {
-        double total = 0.0;
-        for (std::size_t w = 0; w < full_.size(); ++w) {
-            auto set = word(w) & full_[w];
-            if (set == full_[w]) {
-                total += whole_[w];
-                continue;
-            }
-            for (; set; set &= set - 1) total += mass_[w * 64 + std::countr_zero(set)];
-        }
-        return total;
-    }
-
-private:
-    const double* mass_;
-    std::vector<uint64_t> full_;
-    std::vector<double> whole_;
-};
+bool overlap(const uint64_t* a, const uint64_t* b, std::size_t n_words) {
+    for (std::size_t w = 0; w < n_words; ++w)
+        if (a[w] & b[w]) return true;
+    return false;
+}
 
 }  // namespace
 
-CategoryNoise::CategoryNoise(const Cells& cells, const SetAtoms& atoms, std::vector<double> cell_mass)
+double SetAtoms::n_pairs() const {
+    double n = 0.0;
+    for (std::size_t q = 0; q + 1 < begin.size(); ++q) {
+        const double own = begin[q + 1] - begin[q];
+        n += own * (own + 1) / 2;
+    }
+    return n;
+}
+
+double SetAtoms::n_meeting(double most) const {
+    double n = 0.0;
+    for (int32_t i = 0; i < size() && n <= most; ++i)
+        for (auto j = begin[feature[i]] - first_; j <= i; ++j)
+            n += overlap(bits(i), bits(j), cells_->n_words(feature[i]));
+    return n;
+}
+
+CategoryNoise::CategoryNoise(const Cells& cells, const SetAtoms& atoms, std::vector<double> cell_mass,
+                             const std::function<void()>& check)
     : mass(std::move(cell_mass)) {
     begin.assign(static_cast<std::size_t>(cells.n_features()), 0);
-    if (atoms.size() == 0) return;
-    int64_t n_pairs = 0;
     for (int32_t q = 0; q < cells.n_features(); ++q) {
-        const int64_t n = atoms.begin[q + 1] - atoms.begin[q], first = atoms.begin[q] - atoms.begin[0];
-        const MassOf mass_of(mass.data() + cells.begin[q], cells.count(q));
-        begin[q] = n_pairs;
-        n_pairs += n * n;
-        joint.resize(static_cast<std::size_t>(4 * n_pairs));
-        for (int64_t i = 0; i < n; ++i) {
-            const auto* a = atoms.bits(static_cast<int32_t>(first + i));
-            inside.push_back(mass_of.sum([&](std::size_t w) { return a[w]; }));
-            outside.push_back(mass_of.sum([&](std::size_t w) { return ~a[w]; }));
-            for (int64_t j = 0; j <= i; ++j) {
-                const auto* b = atoms.bits(static_cast<int32_t>(first + j));
-                auto* to = joint.data() + 4 * (begin[q] + i * n + j);
-                auto* back = joint.data() + 4 * (begin[q] + j * n + i);
-                to[0] = back[0] = mass_of.sum([&](std::size_t w) { return a[w] & b[w]; });
-                to[1] = back[2] = mass_of.sum([&](std::size_t w) { return a[w] & ~b[w]; });
-                to[2] = back[1] = mass_of.sum([&](std::size_t w) { return b[w] & ~a[w]; });
-                to[3] = back[3] = mass_of.sum([&](std::size_t w) { return ~(a[w] | b[w]); });
+        if (!cells.categorical(q)) continue;
+        const auto& own = mass_of.try_emplace(q, mass.data() + cells.begin[q], cells.count(q)).first->second;
+        begin[q] = static_cast<int64_t>(index.size());
+        const auto first = atoms.begin[q] - atoms.begin[0], last = atoms.begin[q + 1] - atoms.begin[0];
+        for (auto i = first; i < last; ++i) {
+            check();
+            const auto* a = atoms.bits(i);
+            inside.push_back(own.sum([&](std::size_t w) { return a[w]; }));
+            outside.push_back(own.sum([&](std::size_t w) { return ~a[w]; }));
+            for (auto j = first; j <= i; ++j) {
+                const auto* b = atoms.bits(j);
+                if (!overlap(a, b, cells.n_words(q))) {
+                    index.push_back(-1);
+                    continue;
+                }
+                index.push_back(static_cast<int32_t>(joint.size() / 4));
+                const auto both = own.sum([&](std::size_t w) { return a[w] & b[w]; });
+                const auto only_a = rest(inside[i], both, own, [&](std::size_t w) { return a[w] & ~b[w]; });
+                const auto only_b = rest(inside[j], both, own, [&](std::size_t w) { return b[w] & ~a[w]; });
+                const auto neither =
+                    rest(outside[i], only_b, own, [&](std::size_t w) { return ~(a[w] | b[w]); });
+                joint.insert(joint.end(), {both, only_a, only_b, neither});
             }
         }
     }

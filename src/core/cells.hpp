@@ -1,9 +1,12 @@
 // Categories: a categorical feature's levels, gathered into cells that no set of the model tells apart.
 #pragma once
 
+#include <bit>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <span>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -61,6 +64,11 @@ public:
     // Numbers the atoms by feature; gives the final number of each number handed out so far.
     std::vector<std::int32_t> finish();
 
+    // Pairs of atoms of a feature that a table of their joint masses would have; and how many of them meet,
+    // or more than `most`.
+    double n_pairs() const;
+    double n_meeting(double most) const;
+
     std::int32_t size() const { return static_cast<std::int32_t>(feature.size()); }
     const std::uint64_t* bits(std::int32_t k) const { return words.data() + word_begin[k]; }
 
@@ -77,16 +85,49 @@ private:
     std::vector<std::map<Bits, std::int32_t>> known_;  // per feature
 };
 
-// What a noise does to categories: the mass that arrives in each cell from elsewhere, which does not depend
-// on where it comes from; and from it the joint masses of the atoms, on the sides that x is not on.
-struct CategoryNoise {
-    std::vector<double> mass;         // (n_cells)
-    std::vector<double> inside;       // (n_set_atoms) mass of K
-    std::vector<double> outside;      // (n_set_atoms) mass of its complement
-    std::vector<double> joint;        // 4 per pair of atoms of a feature: K & K', K - K', K' - K, the rest
-    std::vector<std::int64_t> begin;  // (n_features) of the feature's pairs in `joint`
+// Masses of sets of one feature's cells, by words: whole words are summed once.
+class MassOf {
+public:
+    MassOf(const double* mass, std::int32_t n_cells);
 
-    CategoryNoise(const Cells& cells, const SetAtoms& atoms, std::vector<double> cell_mass);
+    template <class Word>
+    double sum(Word word) const {
+        double total = 0.0;
+        for (std::size_t w = 0; w < full_.size(); ++w) {
+            auto set = word(w) & full_[w];
+            if (set == full_[w]) {
+                total += whole_[w];
+                continue;
+            }
+            for (; set; set &= set - 1)
+                total += mass_[w * 64 + static_cast<std::size_t>(std::countr_zero(set))];
+        }
+        return total;
+    }
+
+private:
+    const double* mass_;
+    Bits full_;
+    std::vector<double> whole_;
+};
+
+// What a noise does to categories: the mass that arrives in each cell from elsewhere, which does not depend
+// on where it comes from; and from it the joint masses of the atoms, on the sides that x is not on. Most sets
+// of a feature with many levels are disjoint, and need no numbers but their own masses.
+struct CategoryNoise {
+    std::vector<double> mass;                          // (n_cells)
+    std::unordered_map<std::int32_t, MassOf> mass_of;  // of each categorical feature
+    std::vector<double> inside;                        // (n_set_atoms) mass of K
+    std::vector<double> outside;                       // (n_set_atoms) mass of its complement
+    std::vector<double> joint;  // 4 per pair that meets: K & K', K - K', K' - K, the rest; K is the later
+    std::vector<std::int32_t> index;  // per pair of atoms of a feature, K' <= K: into joint, -1 if disjoint
+    std::vector<std::int64_t> begin;  // (n_features) of the feature's pairs in `index`
+
+    // check() is called now and then, and ends it by throwing.
+    CategoryNoise(const Cells& cells, const SetAtoms& atoms, std::vector<double> cell_mass,
+                  const std::function<void()>& check);
+    CategoryNoise(const CategoryNoise&) = delete;  // mass_of points into mass
+    CategoryNoise& operator=(const CategoryNoise&) = delete;
 };
 
 }  // namespace predgap

@@ -18,7 +18,7 @@ using std::uint8_t;
 Engine::Engine(int32_t n_features, std::vector<int32_t> root, std::vector<int32_t> feature,
                std::vector<double> threshold, std::vector<int32_t> left, std::vector<int32_t> right,
                std::vector<uint8_t> default_left, std::vector<double> value,
-               std::vector<int32_t> category_set, const LevelSets& sets, const std::atomic<bool>& stop)
+               std::vector<int32_t> category_set, const LevelSets& sets, const Stop& stop)
     : root_(std::move(root)),
       feature_(std::move(feature)),
       left_(std::move(left)),
@@ -33,9 +33,9 @@ Engine::Engine(int32_t n_features, std::vector<int32_t> root, std::vector<int32_
       atoms_(view_),
       set_atoms_(cells_, atoms_.size()),
       pairs_(view_, atoms_) {
-    const Leaves leaves(view_, atoms_, set_atoms_, Stop(stop));
+    const Leaves leaves(view_, atoms_, set_atoms_, stop);
     if (leaves.affordable) {
-        plan_ = std::make_unique<Plan>(view_, atoms_, set_atoms_, leaves, Stop(stop));
+        plan_ = std::make_unique<Plan>(view_, atoms_, set_atoms_, leaves, stop);
         plan_view_ = plan_->view();
         return;
     }
@@ -190,8 +190,8 @@ bool Engine::rank(std::span<const Asked> outputs, Order how, Strategy s, int32_t
 Cost Engine::cost(const uint8_t* perturbed) const {
     // Nanoseconds on one core: of a factor of a pair of terms, a signed term of omega, a threshold, a leaf's
     // residual, a visit to a pair of leaves, and what a row costs anyway.
-    constexpr double kFactor = 0.12, kSetFactor = 0.3, kEntry = 0.15, kAtom = 6.0, kMember = 1.6,
-                     kVisit = 20.0, kRow = 500.0;
+    constexpr double kFactor = 0.12, kSetFactor = 0.3, kSwept = 16.0, kEntry = 0.15, kAtom = 6.0,
+                     kMember = 1.6, kVisit = 20.0, kRow = 500.0;
     Cost cost{std::numeric_limits<double>::infinity(), kRow + kVisit * pairs_.cost(perturbed)};
     if (!plan_) return cost;
     const auto& p = plan_view_;
@@ -202,7 +202,9 @@ Cost Engine::cost(const uint8_t* perturbed) const {
         for (auto i = p.component_feature_begin[c]; i < p.component_feature_begin[c + 1]; ++i)
             inside = inside && perturbed[p.component_feature[i]];
         const double n = p.component_term_begin[c + 1] - p.component_term_begin[c];
-        const double per_term = p.component_size[c] == 1 && !p.component_has_sets[c] ? 1.0 : 1.0 + n;
+        const bool swept =
+            p.component_levels[c] > 0 || (p.component_size[c] == 1 && !p.component_has_sets[c]);
+        const double per_term = swept ? kSwept : 1.0 + n;
         const double factor = p.component_has_sets[c] ? kSetFactor : kFactor;
         if (inside) cost.terms += factor * p.component_size[c] * n * per_term;
     }

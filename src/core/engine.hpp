@@ -61,8 +61,7 @@ public:
                     std::vector<std::int32_t> feature, std::vector<double> threshold,
                     std::vector<std::int32_t> left, std::vector<std::int32_t> right,
                     std::vector<std::uint8_t> default_left, std::vector<double> value,
-                    std::vector<std::int32_t> category_set, const LevelSets& sets,
-                    const std::atomic<bool>& stop);
+                    std::vector<std::int32_t> category_set, const LevelSets& sets, const Stop& stop);
     Engine(const Engine&) = delete;
     Engine& operator=(const Engine&) = delete;
 

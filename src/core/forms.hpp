@@ -1,6 +1,8 @@
 // Q_C = sum over the terms s, t of a component of W_s W_t prod min(F_s, F_t) min(S_s, S_t).
 #pragma once
 
+#include <utility>
+
 #include "masks.hpp"
 
 namespace predgap::PREDGAP_ISA {
@@ -74,7 +76,7 @@ struct LevelSums {
         for (auto& s : sum) s = splat(0.0);
         const Lanes* tier = node;
         for (auto n = n_levels;; tier += n * kSums, n = (n + 7) / 8, level /= 8) {
-            for (auto i = level / 8 * 8; i < level; ++i)
+            for (auto i = n <= 8 ? 0 : level / 8 * 8; i < level; ++i)  // the last tier has no more above it
                 for (int k = 0; k < kSums; ++k) sum[k] += tier[i * kSums + k];
             if (n <= 8) return;
         }
@@ -113,22 +115,31 @@ Lanes sweep_two(const PlanView& p, Block& b, std::int32_t c) {
     return sum;
 }
 
-// One slot's factor between two atoms of a categorical feature, E[tau tau'] less c c': with tau = +1 on K
-// where x is out of it, -1 on its complement where x is in it, the joint masses of those sides. Rows are
-// [x is out, x is in, c].
-PREDGAP_INLINE Lanes set_factor(const double* joint, const Lanes* s, const Lanes* t) {
-    return s[0] * (t[0] * splat(joint[0]) - t[1] * splat(joint[1])) +
-           s[1] * (t[1] * splat(joint[3]) - t[0] * splat(joint[2])) - s[2] * t[2];
-}
-
-// A slot of a component with categories, and where the joint masses of its atoms are.
+// A slot of a component with categories.
 struct Slot {
-    const double* joint;  // null for a threshold
-    std::int32_t first, n;
+    const SetTables* sets;  // null for a threshold
+    const std::int32_t* index;
+    std::int32_t first, n_thresholds;  // its first atom, and that of all sets
 
-    PREDGAP_INLINE Lanes factor(std::int32_t a, const Lanes* s, std::int32_t other, const Lanes* t) const {
-        if (!joint) return min(s[0], t[0]) * min(s[1], t[1]) + min(s[2], t[2]);
-        return set_factor(joint + 4 * (std::int64_t{a - first} * n + (other - first)), s, t);
+    // E[tau tau'] less c c' of two atoms: with tau = +1 on K where x is out of it, -1 on its complement where
+    // x is in it, the joint masses of those sides. Rows are [x is out, x is in, c]; of thresholds, [a, b, c].
+    PREDGAP_INLINE Lanes factor(std::int32_t atom_s, const Lanes* s, std::int32_t atom_t,
+                                const Lanes* t) const {
+        if (!sets) return min(s[0], t[0]) * min(s[1], t[1]) + min(s[2], t[2]);
+        if (atom_s < atom_t) {
+            std::swap(atom_s, atom_t);
+            std::swap(s, t);
+        }
+        const std::int64_t row = atom_s - first;
+        const auto pair = index[row * (row + 1) / 2 + (atom_t - first)];
+        if (pair < 0) {
+            const Lanes in_s = splat(sets->inside[atom_s - n_thresholds]);
+            const Lanes in_t = splat(sets->inside[atom_t - n_thresholds]);
+            return splat(0.0) - s[0] * (t[1] * in_s) - s[1] * (t[0] * in_t) - s[2] * t[2];
+        }
+        const double* joint = sets->joint + 4 * std::int64_t{pair};
+        return s[0] * (t[0] * splat(joint[0]) - t[1] * splat(joint[1])) +
+               s[1] * (t[1] * splat(joint[3]) - t[0] * splat(joint[2])) - s[2] * t[2];
     }
 };
 
@@ -144,7 +155,8 @@ PREDGAP_INLINE void each_pair(const PlanView& p, Block& b, std::int32_t c, const
     for (std::int32_t j = 0; j < size; ++j) {
         const auto q = p.component_feature[p.component_feature_begin[c] + j];
         const auto begin = p.set_atom_begin[q], n_sets = p.set_atom_begin[q + 1] - begin;
-        slot[j] = {n_sets ? b.sets.joint + 4 * b.sets.begin[q] : nullptr, begin, n_sets};
+        slot[j] = {n_sets ? &b.sets : nullptr, b.sets.index + (n_sets ? b.sets.begin[q] : 0), begin,
+                   p.n_thresholds};
     }
     const auto* atom_t = p.term_atom + p.component_slot_begin[c];
     Lanes* row_t = lanes(b.scratch);

@@ -41,7 +41,7 @@ PREDGAP_INLINE Lanes sweep_product(const PlanView& p, Block& b, std::int32_t c) 
     return sum;
 }
 
-// Several features, none but one of them in the subset: W'HW'. Terms are sorted by their first atom, so for s
+// Several features, all but one of them in the subset: W'HW'. Terms are sorted by their first atom, so for s
 // before t the first slot's factor is F_s P_t + N_s S_t, as above. Gathered rows are [W F, W N, a_1, b_1,
 // c_1, a_2, ...].
 template <int kSize>
@@ -120,7 +120,7 @@ PREDGAP_INLINE void complete_product(const PlanView& p, Block& b, std::int32_t c
         product[t] += row[1] * lanes(b.below)[atom[0]];
 }
 
-// The same for two features, by sums over the levels of the other than the leading one. Where the leading one
+// W'HW' of two features, by sums over the levels of the other than the leading one. Where the leading one
 // is outside (N is not 0) the other is inside, so of the four products of the two factors' parts with N one
 // is missing.
 Lanes frontier_sweep(const PlanView& p, Block& b, std::int32_t c) {

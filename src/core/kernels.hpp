@@ -80,7 +80,8 @@ constexpr std::int64_t level_nodes(std::int64_t n) { return n <= 8 ? n : n + lev
 // The noise of the categorical features; see cells.hpp.
 struct SetTables {
     const double *inside, *outside;  // (sets)
-    const double* joint;             // 4 per pair of sets of a feature
+    const double* joint;             // 4 per pair of sets that meet
+    const std::int32_t* index;       // per pair of sets of a feature: into joint, or -1
     const std::int64_t* begin;       // (n_features) of its pairs
 };
 

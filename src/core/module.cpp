@@ -209,15 +209,18 @@ NewArray<double, 2> curve(const Engine& e, const Array<double, 2>& x, const Nois
 using Ranked = std::pair<NewArray<std::int32_t, 2>, NewArray<double, 2>>;
 
 // By the sum of the gaps of several outputs: an engine and its noise for each.
-Ranked rank(const std::vector<const Engine*>& engines, const Array<double, 2>& x,
+Ranked rank(const std::vector<const Engine*>& engines, const std::vector<Array<double, 2>>& xs,
             const std::vector<const NoiseTables*>& noises, const std::string& method,
             const std::string& strategy, int n_threads, const nb::object& progress) {
     require(method == "greedy" || method == "single", "method must be 'greedy' or 'single'");
-    require(!engines.empty() && engines.size() == noises.size(), "one noise per engine");
+    require(!engines.empty() && engines.size() == noises.size() && engines.size() == xs.size(),
+            "rows and a noise per engine");
+    const auto& x = xs[0];
     std::vector<Engine::Asked> outputs;
     for (std::size_t k = 0; k < engines.size(); ++k) {
         require(engines[k] && noises[k], "an engine and a noise are needed");
-        outputs.push_back({engines[k], make_request(*engines[k], x, *noises[k], n_threads, progress)});
+        require(xs[k].shape(0) == x.shape(0) && xs[k].shape(1) == x.shape(1), "the same rows for all");
+        outputs.push_back({engines[k], make_request(*engines[k], xs[k], *noises[k], n_threads, progress)});
         strategy_of(*engines[k], strategy);
     }
     const auto s = strategy_of(*engines[0], strategy);
@@ -264,6 +267,19 @@ std::pair<double, double> cost(const Engine& e, const Array<std::uint8_t, 1>& su
     return {c.terms, c.pairs};
 }
 
+// Runs work(stop) without the GIL, watching for interruption.
+template <class Work>
+void run_stoppable(Work work) {
+    const auto piece = [&](int, std::int64_t, const std::atomic<bool>& stop) {
+        try {
+            work(Stop(stop));
+        } catch (const Stopped&) {  // the interruption's own exception is set
+        }
+    };
+    const nb::object no_progress = nb::none();
+    run_released([&] { return run_pieces(1, 1, [] { return 0; }, piece, make_poll(no_progress)); });
+}
+
 void require_sets(const LevelSets& sets, const Array<std::int32_t, 1>& category_set) {
     const auto n_sets = sets.set_feature.size();
     require(sets.set_begin.size() == n_sets + 1 && sets.set_begin.front() == 0 &&
@@ -291,17 +307,12 @@ void make_engine(Engine* self, std::int32_t n_features, const Array<std::int32_t
     const LevelSets sets{copy<std::int32_t>(n_levels), copy<std::int32_t>(set_feature),
                          copy<std::int32_t>(set_begin), copy<std::int32_t>(set_level)};
     require_sets(sets, category_set);
-    const auto build = [&](int, std::int64_t, const std::atomic<bool>& stop) {
-        try {
-            new (self) Engine(n_features, copy<std::int32_t>(root), copy<std::int32_t>(feature),
-                              copy<double>(threshold), copy<std::int32_t>(left), copy<std::int32_t>(right),
-                              copy<std::uint8_t>(default_left), copy<double>(value),
-                              copy<std::int32_t>(category_set), sets, stop);
-        } catch (const Stopped&) {  // the interruption's own exception is set
-        }
-    };
-    const nb::object no_progress = nb::none();
-    run_released([&] { return run_pieces(1, 1, [] { return 0; }, build, make_poll(no_progress)); });
+    run_stoppable([&](const Stop& stop) {
+        new (self)
+            Engine(n_features, copy<std::int32_t>(root), copy<std::int32_t>(feature), copy<double>(threshold),
+                   copy<std::int32_t>(left), copy<std::int32_t>(right), copy<std::uint8_t>(default_left),
+                   copy<double>(value), copy<std::int32_t>(category_set), sets, stop);
+    });
 }
 
 // Copies a vector of the engine's.
@@ -319,7 +330,9 @@ NewArray<std::int32_t, 1> cell_of_level(const Engine& e) { return array_of(e.cel
 
 void make_category_noise(CategoryNoise* self, const Engine& e, const Array<double, 1>& mass) {
     require(mass.size() == static_cast<std::size_t>(e.cells().begin.back()), "one mass per cell");
-    new (self) CategoryNoise(e.cells(), e.set_atoms(), copy<double>(mass));
+    run_stoppable([&](const Stop& stop) {
+        new (self) CategoryNoise(e.cells(), e.set_atoms(), copy<double>(mass), [&] { stop.check(); });
+    });
 }
 
 }  // namespace
@@ -354,6 +367,6 @@ NB_MODULE(_core, m) {
              "progress"_a.none())
         .def("curve", &curve, "x"_a, "noise"_a, "order"_a, "strategy"_a, "n_threads"_a, "progress"_a.none())
         .def("algorithm1", &algorithm1, "x"_a, "scale"_a, "subset"_a, "float32"_a = false);
-    m.def("rank", &rank, "engines"_a, "x"_a, "noises"_a, "method"_a, "strategy"_a, "n_threads"_a,
+    m.def("rank", &rank, "engines"_a, "xs"_a, "noises"_a, "method"_a, "strategy"_a, "n_threads"_a,
           "progress"_a.none());
 }

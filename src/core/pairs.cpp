@@ -28,14 +28,11 @@ double Pairs::mass(const Scratch& s, const RowTables& row, int32_t q, int64_t lo
 }
 
 // P(x' in the cells): what arrives there, or, where x is in one of them, all but what arrives elsewhere.
-double Pairs::mass(const RowTables& row, int32_t q, const std::uint64_t* cells) const {
-    const auto& c = *e_.cells;
-    const double* arriving = row.cell_mass + c.begin[q];
-    const bool stays = holds(cells, static_cast<int32_t>(row.value(q)));
-    double sum = 0.0;
-    for (int32_t cell = 0; cell < c.count(q); ++cell)
-        if (holds(cells, cell) != stays) sum += arriving[cell];
-    return stays ? std::max(1.0 - sum, 0.0) : sum;
+double Pairs::mass(const RowTables& row, int32_t q, const std::uint64_t* cells) {
+    const auto& arriving = row.categories->mass_of.at(q);
+    if (!holds(cells, static_cast<int32_t>(row.value(q))))
+        return arriving.sum([&](std::size_t w) { return cells[w]; });
+    return std::max(1.0 - arriving.sum([&](std::size_t w) { return ~cells[w]; }), 0.0);
 }
 
 // How likely x' gets as far as the current interval.
@@ -277,7 +274,11 @@ double Pairs::cost(const std::uint8_t* perturbed) const {
         intervals += own.leaves * std::min(own.depth, n_perturbed);
     }
     if (intervals * bytes_per_interval() > kMostBytes) return std::numeric_limits<double>::infinity();
-    return leaves + 0.5 * (leaves * leaves - squares);  // a tree meets the others, and itself leaf by leaf
+    // A tree meets the others, and itself leaf by leaf; a set of cells costs by its words.
+    double most_words = 0.0;
+    for (int32_t q = 0; q < e_.n_features; ++q)
+        if (perturbed[q]) most_words = std::max(most_words, static_cast<double>(e_.cells->n_words(q)));
+    return (leaves + 0.5 * (leaves * leaves - squares)) * (1.0 + 0.5 * most_words);
 }
 
 }  // namespace predgap

@@ -14,7 +14,7 @@ namespace predgap {
 struct RowTables {
     const double *x, *below, *above;
     std::int64_t stride;
-    const double* cell_mass;  // that arrives in each cell of the categorical features
+    const CategoryNoise* categories;  // null if all features are numeric
 
     double value(std::int32_t q) const { return x[q * stride]; }
     double F(std::int64_t atom) const { return below[atom * stride]; }
@@ -90,7 +90,7 @@ private:
     Reach reachable(std::int32_t root, const std::uint8_t* perturbed) const;
     double mass(const Scratch& s, const RowTables& row, std::int32_t q, std::int64_t lo,
                 std::int64_t hi) const;
-    double mass(const RowTables& row, std::int32_t q, const std::uint64_t* cells) const;
+    static double mass(const RowTables& row, std::int32_t q, const std::uint64_t* cells);
     std::int32_t branch(Scratch& s, const RowTables& row, std::int32_t node, double probability) const;
     std::int32_t branch_on_set(Scratch& s, const RowTables& row, std::int32_t node, double probability) const;
     std::int64_t keep(Scratch& s, std::int32_t q) const;

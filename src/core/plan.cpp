@@ -116,6 +116,8 @@ Leaves::Leaves(const EnsembleView& e, const Atoms& atoms, SetAtoms& sets, const 
     BoxWalk box(e, atoms, sets);
     double n_entries = 0, n_groups = 0;
     const auto visit = [&](int32_t tree, int32_t node) {
+        stop.check();
+        if (sets.size() > kMostSets) return false;
         const auto begin = static_cast<int64_t>(literal.size());
         if (box.n_features() > kWidest) return false;
         if (!box.literals(literal)) return true;
@@ -127,13 +129,11 @@ Leaves::Leaves(const EnsembleView& e, const Atoms& atoms, SetAtoms& sets, const 
         n_groups += std::exp2(end - begin);
         return n_entries <= kMostEntries && n_groups <= kMostGroups;
     };
-    for (std::size_t tree = 0; tree < e.root.size() && affordable; ++tree) {
-        stop.check();
+    for (std::size_t tree = 0; tree < e.root.size() && affordable; ++tree)
         affordable = box.walk(e.root[tree], [&](int32_t node) { return visit(index_of(tree), node); });
-        affordable = affordable && std::pow(sets.size(), 2) <= kMostSetPairs;
-    }
     if (!affordable) return;
     const auto number = sets.finish();
+    affordable = sets.n_pairs() <= kMostSetPairs && sets.n_meeting(kMostMeeting) <= kMostMeeting;
     const auto n_thresholds = atoms.size();
     for (auto& l : literal)
         for (auto* end : {&l.lo, &l.hi})

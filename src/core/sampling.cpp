@@ -89,7 +89,7 @@ void Sampler::list_below(const RowTables& row, int32_t q, std::vector<double>& b
     for (auto a = atoms_.begin[q]; a < atoms_.begin[q + 1]; ++a) below.push_back(row.F(a));
     if (e_.cells->categorical(q)) {
         const auto n = e_.cells->count(q), own = static_cast<int32_t>(row.value(q));
-        const double* arriving = row.cell_mass + e_.cells->begin[q];
+        const double* arriving = row.categories->mass.data() + e_.cells->begin[q];
         double elsewhere = 0.0, sum = 0.0;
         for (int32_t cell = 0; cell < n; ++cell) elsewhere += cell == own ? 0.0 : arriving[cell];
         for (int32_t cell = 0; cell + 1 < n; ++cell)

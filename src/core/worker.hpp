@@ -43,7 +43,7 @@ public:
         block_.mask = masks_.data();
         if (const auto* noise = r_.categories)
             block_.sets = {noise->inside.data(), noise->outside.data(), noise->joint.data(),
-                           noise->begin.data()};
+                           noise->index.data(), noise->begin.data()};
     }
 
     // What one worker takes, but for some bytes per feature and component.
@@ -108,7 +108,7 @@ public:
     const PlanView& plan() const { return p_; }
     Pairs::Scratch& pairs() { return pairs_; }
     RowTables tables(int lane) const {
-        return {block_.x + lane, block_.below + lane, block_.above + lane, kLanes, cell_mass()};
+        return {block_.x + lane, block_.below + lane, block_.above + lane, kLanes, r_.categories};
     }
     std::int64_t row(int lane) const { return std::min(first_ + lane, r_.n_rows - 1); }
     int n_rows() const { return static_cast<int>(std::min<std::int64_t>(kLanes, r_.n_rows - first_)); }
@@ -139,8 +139,6 @@ private:
         visit(&Block::gain, p.n_features);
         visit(&Block::error_of, p.n_features + 1);
     }
-
-    const double* cell_mass() const { return r_.categories ? r_.categories->mass.data() : nullptr; }
 
     LaneBits* bytes(std::int64_t n) {
         return bytes_.emplace_back(static_cast<std::size_t>(n), LaneBits{0}).data();

@@ -98,7 +98,7 @@ class Engine:
 
 def rank(
     engines: list[Engine],
-    x: NDArray[np.float64],
+    xs: list[NDArray[np.float64]],
     noises: list[NoiseTables],
     method: Literal["greedy", "single"],
     strategy: _Strategy,

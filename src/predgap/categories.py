@@ -15,6 +15,8 @@ from predgap.errors import EnsembleError
 UNSEEN: Final = -1.0
 """The code of a level that the model does not know."""
 
+_LARGEST: Final = 2**31 - 1
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Categories:
@@ -32,14 +34,18 @@ class Categories:
     codes: NDArray[np.int32]  # (m,) ascending, none negative
     labels: tuple[Any, ...] | None = None  # (m,) all different; the codes if not given
     closed: bool = False  # is a code that is no level refused, rather than taken for an unseen category?
+    complete: bool = True  # are all categories of the training table among the levels?
     labelled: bool = field(init=False, repr=False)  # were labels given?
     place: dict[Any, float] = field(init=False, repr=False)  # the code of each label
 
     def __post_init__(self) -> None:
-        codes = np.array(self.codes, dtype=np.int32)
         given = np.asarray(self.codes)
-        if codes.ndim != 1 or not np.array_equal(codes, given) or (np.diff(codes, prepend=-1) <= 0).any():
-            raise EnsembleError("the codes of a category must be whole numbers from 0 on, in ascending order")
+        whole = given.ndim == 1 and (given.dtype.kind in "iu" or given.size == 0)
+        if not whole or (np.diff(given, prepend=-1) <= 0).any() or given.max(initial=0) > _LARGEST:
+            raise EnsembleError(
+                f"the codes of categories must be whole numbers from 0 to {_LARGEST}, in ascending order"
+            )
+        codes = given.astype(np.int32)
         codes.setflags(write=False)
         labels = tuple(codes.tolist() if self.labels is None else self.labels)
         if len(labels) != len(codes):

@@ -23,6 +23,7 @@ Progress = Callable[[int, int], object]
 _STILL, _NORMAL, _UNIFORM, _TABLE, _CATEGORY = range(5)  # as in kernels.hpp
 
 _TABLE_BYTES: Final = 32 << 20  # tails of laws that only Python can evaluate, held at once
+_SET_BYTES: Final = 1 << 30  # of the sets of categories that splits test
 _CHEAP_NANOSECONDS: Final = 1e6  # of a gap by terms, below which the other strategy is not considered
 _STEPS_LOOKED_AT: Final = 32  # of a ranking, when its cost is estimated
 _SECONDS_PER_ROW: Final = 120.0  # past this a row is refused; the estimate is for the worst row
@@ -76,8 +77,9 @@ class Engine:
 
     def _gap(self, rows: FloatArray, masks: NDArray[np.bool_], strategy: Strategy) -> FloatArray:
         subsets = np.ascontiguousarray(masks).view(np.uint8)
+        moved: NDArray[np.bool_] = np.any(masks, axis=0)
         out = np.empty(len(rows))
-        for part, x, noise, progress in self.chunks(rows, self.rows_at_once()):
+        for part, x, noise, progress in self.chunks(rows, self.rows_at_once(), moved):
             subset = subsets if len(subsets) == 1 else subsets[part]
             out[part] = self.kernels.gap(x, noise, subset, strategy, self.n_threads, progress)
         return out
@@ -87,7 +89,7 @@ class Engine:
         strategy = self._choose_gap(mask)
         subset = mask[None].view(np.uint8)
         out = np.empty(len(rows))
-        for part, x, noise, progress in self.chunks(rows, self.rows_at_once()):
+        for part, x, noise, progress in self.chunks(rows, self.rows_at_once(), mask):
             out[part] = self.kernels.mean_change(x, noise, subset, strategy, self.n_threads, progress)
         return out
 
@@ -100,7 +102,7 @@ class Engine:
         `ends` (s,). The result is (n, s, 3).
         """
         out = np.empty((len(rows), len(ends), 3))
-        for part, x, noise, progress in self.chunks(rows, self.rows_at_once()):
+        for part, x, noise, progress in self.chunks(rows, self.rows_at_once(), mask):
             mine = points if len(points) == 1 else points[part]
             out[part] = self.kernels.sample(
                 x, noise, mask.view(np.uint8), mine, ends, self.n_threads, progress
@@ -126,14 +128,12 @@ class Engine:
 
     def _choose_gap(self, subset: NDArray[np.bool_]) -> Strategy:
         """The cheaper strategy for one gap; the same for a subset whatever else is asked."""
-        if self.forced is None and self._terms_are_cheap():
+        if self.forced is None and self.terms_are_cheap():
             return "terms"
         return self.choose(*self.kernels.cost(subset.view(np.uint8)), f"{int(subset.sum())} features moved")
 
     def nested_costs(self, what: Literal["curve", "greedy", "single"]) -> tuple[float, float]:
         """Nanoseconds of a row's curve or ranking by terms and by pairs, as if it took features by index."""
-        if self.forced is None and self._terms_are_cheap():
-            return self.full_cost, float("inf")
         d = self.ensemble.n_features
         looked_at = np.unique(np.linspace(0, d - 1, min(d, _STEPS_LOOKED_AT)).astype(int))
         pairs, subset = 0.0, np.zeros(d, dtype=np.uint8)
@@ -147,7 +147,7 @@ class Engine:
         terms = self.full_cost * {"curve": 4, "greedy": max(d, 4), "single": 1}[what]
         return terms, pairs
 
-    def _terms_are_cheap(self) -> bool:
+    def terms_are_cheap(self) -> bool:
         """Is planning not worth its time?"""
         return self.kernels.has_terms and self.full_cost < _CHEAP_NANOSECONDS
 
@@ -174,15 +174,19 @@ class Engine:
         return max(1, _TABLE_BYTES // (16 * max(1, len(self.kernels.thresholds))))
 
     def chunks(
-        self, rows: FloatArray, at_once: int | None
+        self, rows: FloatArray, at_once: int | None, moved: NDArray[np.bool_] | None = None
     ) -> Iterator[tuple[slice, FloatArray, _core.NoiseTables, Callable[[int], object] | None]]:
-        """Parts of the rows as the kernels see them, with their tables, small enough for memory."""
+        """Parts of the rows as the kernels see them, with their tables, small enough for memory.
+
+        `moved` (d,) are the features that any row moves; all of them if it is not given.
+        """
+        moved = np.ones(rows.shape[1], dtype=np.bool_) if moved is None else moved
         kinds, parameters = _kernel_laws(self.laws, self.ensemble.categorical())
-        rows, n = self._cells(rows), len(rows)
+        rows, n = self._cells(rows, moved), len(rows)
         step = at_once or max(n, 1)
         for start in range(0, n, step):
             part = slice(start, min(start + step, n))
-            below, above = self._tails(rows[part]) if (kinds == _TABLE).any() else (None, None)
+            below, above = self._tails(rows[part], moved) if (kinds == _TABLE).any() else (None, None)
             noise = _core.NoiseTables(kinds, parameters, below, above, self.arrivals)
             yield part, rows[part], noise, self._told(start, n)
 
@@ -197,15 +201,17 @@ class Engine:
         first = 0
         for q, levels in categorical.items():
             own = cells[first : first + len(levels)]
-            mass[begin[q] : begin[q + 1]] = np.bincount(
-                own,
-                weights=_checked_arrivals(self.laws[q], levels, e.names[q]),
-                minlength=begin[q + 1] - begin[q],
-            )
+            arrivals = _checked_arrivals(self.laws[q], levels, e.names[q])
+            if (arrivals[levels.codes == e.missing] > 0).any():
+                raise NoiseError(
+                    f"the noise of feature {e.names[q]!r} may give it the category {e.missing:g}, which "
+                    "means missing to the model; a value does not become missing"
+                )
+            mass[begin[q] : begin[q + 1]] = np.bincount(own, arrivals, minlength=begin[q + 1] - begin[q])
             first += len(levels)
         return _core.CategoryNoise(self.kernels, mass)
 
-    def _cells(self, rows: FloatArray) -> FloatArray:
+    def _cells(self, rows: FloatArray, moved: NDArray[np.bool_]) -> FloatArray:
         """Cast rows, with the codes of categories replaced by their cells."""
         categorical = self.ensemble.categorical()
         if not categorical:
@@ -213,7 +219,8 @@ class Engine:
         rows, first = rows.copy(), 0
         for q, levels in categorical.items():
             at = levels.levels_of(rows[:, q])
-            self._refuse_unseen(rows[:, q], at, q)
+            if moved[q]:
+                self._refuse_unseen(rows[:, q], at, q)
             cell = np.append(self.kernels.cell_of_level[first : first + len(levels)], 0)
             rows[:, q] = np.where(np.isnan(rows[:, q]), np.nan, cell[at])
             first += len(levels)
@@ -229,14 +236,16 @@ class Engine:
                 "that it knows; drop such rows, or give the feature Discrete noise"
             )
 
-    def _tails(self, rows: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Tails (n, n_atoms) of the features whose law the kernels do not know, 0 elsewhere."""
+    def _tails(self, rows: FloatArray, moved: NDArray[np.bool_]) -> tuple[FloatArray, FloatArray]:
+        """Tails (n, n_atoms) of the moved features whose law the kernels do not know, 0 elsewhere."""
         thresholds, begin = self.kernels.thresholds, self.kernels.threshold_begin
         below, above = np.zeros((2, len(rows), len(thresholds)))
         for q, law in enumerate(self.laws):
             atoms = slice(begin[q], begin[q + 1])
             moving = np.isfinite(rows[:, q])
-            if not isinstance(law, _KERNEL_LAWS) and begin[q] < begin[q + 1] and moving.any():
+            if not moved[q] or isinstance(law, _KERNEL_LAWS):
+                continue
+            if begin[q] < begin[q + 1] and moving.any():
                 tails = law.tails(rows[moving, q], thresholds[atoms])
                 below[moving, atoms], above[moving, atoms] = _checked_tails(
                     tails, below[moving, atoms].shape, law
@@ -257,16 +266,18 @@ def rank(
     at_once = min((n for n in (engine.rows_at_once() for engine in engines) if n), default=None)
     kernels = [engine.kernels for engine in engines]
     for chunk in zip(*(engine.chunks(rows, at_once) for engine in engines), strict=True):
-        part, x, _, progress = chunk[0]
-        noises = [noise for _, _, noise, _ in chunk]
+        part, _, _, progress = chunk[0]
+        rows_of, noises = [x for _, x, _, _ in chunk], [noise for _, _, noise, _ in chunk]
         order[part], scores[part] = _core.rank(
-            kernels, x, noises, method, strategy, engines[0].n_threads, progress
+            kernels, rows_of, noises, method, strategy, engines[0].n_threads, progress
         )
     return order, scores
 
 
 def _choose(engines: Sequence[Engine], what: Literal["curve", "greedy", "single"]) -> Strategy:
     """One strategy for all outputs, the cheaper one."""
+    if all(engine.forced is None and engine.terms_are_cheap() for engine in engines):
+        return "terms"
     costs = [engine.nested_costs(what) for engine in engines]
     return engines[0].choose(sum(terms for terms, _ in costs), sum(pairs for _, pairs in costs), what)
 
@@ -307,6 +318,11 @@ def _level_sets(e: Ensemble) -> tuple[NDArray[np.int32], ...]:
     for q, levels in categorical.items():
         n_levels[q] = len(levels)
     nodes = np.flatnonzero((e.feature != LEAF) & (e.category_set != NUMERIC))
+    if float((n_levels[e.feature[nodes]] / 8.0).sum()) > _SET_BYTES:
+        raise CostError(
+            f"{len(nodes):,} splits on features of up to {n_levels.max():,} categories need more memory than "
+            "is sensible; train with fewer categories"
+        )
     pairs, which = np.unique(np.stack([e.feature[nodes], e.category_set[nodes]]), axis=1, return_inverse=True)
     of_node = np.full(e.n_nodes, NUMERIC, dtype=np.int32)
     of_node[nodes] = which.reshape(-1)

@@ -36,13 +36,15 @@ NUMERIC: Final = -1
 _LARGEST_VALUE: Final = 1e145
 _MOST_FEATURES: Final = 10_000_000
 
+_LARGEST_SINGLE: Final = 1 << 24  # of the whole numbers that float32 tells apart
+
 _NOTHING: Final = np.empty(0, dtype=np.int32)
 _FROM_ZERO: Final = np.zeros(1, dtype=np.int32)
 
 _ROUTING_CELLS: Final = 1 << 20  # rows x trees routed at once: bounds the memory of `leaves`
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True, repr=False)
 class Ensemble:
     """`bias` plus a sum of binary trees, with one or several outputs.
 
@@ -94,7 +96,11 @@ class Ensemble:
         if np.size(self.category_set) == 0:
             object.__setattr__(self, "category_set", np.full(np.shape(self.feature), NUMERIC))
         if self.categories is not None:
-            levels = tuple(self.categories)
+            levels = tuple(self.categories) if isinstance(self.categories, list | tuple) else ()
+            if not all(c is None or isinstance(c, Categories) for c in levels) or len(levels) == 0:
+                raise EnsembleError(
+                    f"categories is {self.categories!r}, expected Categories or None per feature"
+                )
             object.__setattr__(self, "categories", levels if any(c is not None for c in levels) else None)
         for name, dtype in _DTYPES.items():
             object.__setattr__(self, name, _frozen(name, getattr(self, name), dtype))
@@ -102,6 +108,12 @@ class Ensemble:
             object.__setattr__(self, "feature_names", tuple(map(str, self.feature_names)))
         object.__setattr__(self, "row_dtype", np.dtype(self.row_dtype))
         self.validate()
+
+    def __repr__(self) -> str:
+        return (
+            f"<Ensemble of {self.source}: {self.n_trees} trees, {self.n_nodes} nodes, {self.n_features} "
+            f"features, {self.n_outputs} outputs>"
+        )
 
     @property
     def n_trees(self) -> int:
@@ -238,12 +250,31 @@ class Ensemble:
             return self
         mine = (self.target == output) | (self.target == ALL_OUTPUTS)
         column = output if self.value.shape[1] > 1 else 0
-        return replace(
+        one = replace(
             self,
             root=self.root[mine],
             target=np.zeros(int(mine.sum()), dtype=np.int32),
             value=self.value[:, [column]],
             bias=self.bias[[output]],
+        )
+        return one if mine.all() else one._pruned()
+
+    def _pruned(self) -> Ensemble:
+        """Without the nodes that no row can reach."""
+        kept = np.zeros(self.n_nodes, dtype=np.bool_)
+        level = self.root
+        while len(level):
+            kept[level] = True
+            inner = level[self.feature[level] != LEAF]
+            level = np.concatenate([self.left[inner], self.right[inner]])
+        number = np.append(np.cumsum(kept, dtype=np.int32) - 1, LEAF).astype(np.int32)  # LEAF stays LEAF
+        by_node = ("feature", "threshold", "default_left", "value", "category_set")
+        return replace(
+            self,
+            root=number[self.root],
+            left=number[self.left[kept]],
+            right=number[self.right[kept]],
+            **{name: getattr(self, name)[kept] for name in by_node},
         )
 
     def _route(self, rows: FloatArray) -> IntArray:
@@ -367,8 +398,10 @@ def _check_ranges(e: Ensemble) -> None:
 
 
 def _check_sets(e: Ensemble) -> None:
-    n_sets = len(e.set_begin) - 1
-    ordered = n_sets >= 0 and e.set_begin[0] == 0 and (np.diff(e.set_begin) >= 0).all()
+    n_sets = e.set_begin.size - 1
+    ordered = (
+        e.set_begin.ndim == 1 and n_sets >= 0 and e.set_begin[0] == 0 and (np.diff(e.set_begin) >= 0).all()
+    )
     if e.set_code.ndim != 1 or not ordered or e.set_begin[-1] != len(e.set_code):
         raise EnsembleError(f"set_begin must run from 0 to the {e.set_code.size} codes of the sets")
     rising = np.diff(e.set_code) > 0
@@ -390,12 +423,18 @@ def _check_sets(e: Ensemble) -> None:
     for what, wrong in rules.items():
         if wrong.any():
             raise EnsembleError(f"node {int(np.flatnonzero(wrong)[0])} has {what}")
-    if levels:
-        _check_levels(e, levels, by_set)
+    _check_levels(e, levels, by_set)
 
 
 def _check_levels(e: Ensemble, levels: dict[int, Categories], by_set: BoolArray) -> None:
-    """Every category of a feature's sets is one of its levels."""
+    """Every category of a feature's sets is one of its levels, and rows can hold them."""
+    for q, own in levels.items():
+        if e.row_dtype == np.float32 and own.codes.max(initial=0) > _LARGEST_SINGLE:
+            raise EnsembleError(
+                f"feature {e.names[q]!r} has the category {own.codes.max()}, which float32 rows cannot hold"
+            )
+    if not by_set.any():
+        return
     pairs = np.unique(np.stack([e.feature[by_set], e.category_set[by_set]], axis=1), axis=0)
     features, first = np.unique(pairs[:, 0], return_index=True)
     for q, sets in zip(features.tolist(), np.split(pairs[:, 1], first[1:]), strict=True):

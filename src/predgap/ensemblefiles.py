@@ -78,7 +78,8 @@ _LARGEST: Final = 2**31 - 1
 # A list costs 64 bytes of memory or more, but only 3 of text; headers have one in 8 bytes at most.
 _BYTES_PER_CONTAINER: Final = 8
 _FREE_CONTAINERS: Final = 64
-_TEXT_OR_OPENING: Final = re.compile(rb'"(?:[^"\\]|\\.)*+"|([\[{])')
+# Text without an end runs to the end of the file: looking for it from every quote would take very long.
+_TEXT_OR_OPENING: Final = re.compile(rb'"(?:[^"\\]|\\.)*+"?|([\[{])', re.DOTALL)
 
 
 def save(ensemble: Ensemble, path: str | os.PathLike[Any]) -> None:
@@ -138,8 +139,13 @@ def _plain_categories(ensemble: Ensemble) -> list[dict[str, Any] | None] | None:
 def _plain_levels(levels: Categories, feature: str) -> dict[str, Any]:
     codes = levels.codes.tolist()
     labels = [_plain_label(label, feature) for label in levels.labels or ()]
-    are_codes = labels == codes and set(map(type, labels)) <= {int}
-    return {"codes": codes, "labels": None if are_codes else labels}
+    return {
+        "codes": codes,
+        "labels": labels if levels.labelled else None,
+    kept = {"labels": labels if levels.labelled else None, "closed": levels.closed, "complete": levels.complete}
+    return {"codes": codes} | kept
+        "complete": levels.complete,
+    }
 
 
 def _plain_label(label: Any, feature: str) -> Any:
@@ -148,7 +154,7 @@ def _plain_label(label: Any, feature: str) -> Any:
         kind = type(label)
         raise EnsembleError(
             f"feature {feature!r} has the label {label!r}, a {kind.__module__}.{kind.__qualname__}; a file "
-            "takes labels that are text, numbers or truth values: give the levels such labels"
+            "takes labels that are text, numbers or truth values: keep the file of the library that made it"
         )
     return plain
 
@@ -255,12 +261,15 @@ def _categories(found: list[Any] | None) -> list[Categories | None] | None:
 
 def _levels(found: Any) -> Categories:
     match found:
-        case {"codes": [*codes], "labels": None} if len(found) == 2 and _are_whole(codes):
-            return Categories(np.array(codes, dtype=np.int32))
-        case {"codes": [*codes], "labels": [*labels]} if len(found) == 2 and _are_whole(codes):
-            if set(map(type, labels)) <= _LABELS:
-                return Categories(np.array(codes, dtype=np.int32), tuple(labels))
+        case {"codes": [*codes], "labels": labels, "closed": bool(closed), "complete": bool(complete)}:
+            if len(found) == 4 and _are_whole(codes) and _are_labels(labels):
+                labels = None if labels is None else tuple(labels)
+                return Categories(np.array(codes, dtype=np.int32), labels, closed, complete)
     raise LoaderError(f"its categories hold {reprlib.repr(found)}, expected codes and labels")
+
+
+def _are_labels(found: Any) -> bool:
+    return found is None or (isinstance(found, list) and set(map(type, found)) <= _LABELS)
 
 
 def _are_whole(values: list[Any]) -> bool:

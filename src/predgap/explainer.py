@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from predgap.engine import Engine, Progress, Strategy, rank, threads_of
 from predgap.ensemble import Ensemble
 from predgap.errors import NoiseError, PredgapError, RankingError, SubsetError
+from predgap.laws import Law
 from predgap.loaders import load
 from predgap.loaders.pipelines import preparation
 from predgap.noise import Noise
@@ -102,9 +103,7 @@ class Explainer:
         if len(laws) != self.ensemble.n_features:
             raise NoiseError(f"{noise!r} gives {len(laws)} laws for {self.ensemble.n_features} features")
         categorical = self.ensemble.categorical()
-        laws = tuple(
-            law if q in categorical else law.rounded(self.ensemble.row_dtype) for q, law in enumerate(laws)
-        )
+        laws = tuple(law if q in categorical else self._met(law) for q, law in enumerate(laws))
         self._engines = tuple(
             Engine(self.ensemble.select(k), laws, threads_of(n_jobs), progress, _strategy)
             for k in range(self.ensemble.n_outputs)
@@ -252,6 +251,12 @@ class Explainer:
         """The engine of the only output."""
         (engine,) = self._engines
         return engine
+
+    def _met(self, law: Law) -> Law:
+        """The law of a numeric feature as the model sees it."""
+        kind, missing = self.ensemble.row_dtype, self.ensemble.missing
+        law = law.rounded(kind)
+        return law if np.isnan(missing) else law.avoiding(float(kind.type(missing)))
 
     def _sum(self, asked: Callable[[Engine], FloatArray]) -> FloatArray:
         """The sum over the outputs, in their order."""

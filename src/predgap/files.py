@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+import threading
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -63,7 +64,7 @@ def read(path: Path, most: int | None = MAX_FILE_BYTES) -> bytes:
 
 def write_whole(path: Path, content: bytes) -> None:
     """The file appears complete or not at all."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    beside = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}.tmp")
     try:
         with beside.open("wb") as file:
             file.write(content)

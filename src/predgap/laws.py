@@ -47,6 +47,10 @@ class Law(ABC):
         """The law for a model that rounds its rows to `dtype`; only values that replace x are rounded."""
         return self
 
+    def avoiding(self, missing: float) -> Law:
+        """The law for a model to which this number means missing; NoiseError if x' may well be it."""
+        return self
+
 
 @dataclass(frozen=True, slots=True)
 class StillLaw(Law):
@@ -115,6 +119,11 @@ class ScipyLaw(Law):
             )
         return np.asarray(below, dtype=np.float64), np.asarray(above, dtype=np.float64)
 
+    def avoiding(self, missing: float) -> Law:
+        if hasattr(self.frozen, "pmf"):
+            raise _may_be_missing(f"FromScipy({show_frozen(self.frozen)})", missing)
+        return self
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DiscreteLaw(Law):
@@ -137,6 +146,11 @@ class DiscreteLaw(Law):
         with np.errstate(over="ignore"):
             return DiscreteLaw(tuple(self._numbers().astype(dtype).tolist()), self.probabilities)
 
+    def avoiding(self, missing: float) -> Law:
+        if missing in self._numbers():
+            raise _may_be_missing("Discrete", missing)
+        return self
+
     def _numbers(self) -> FloatArray:
         strange = [v for v in self.values if isinstance(v, bool) or not isinstance(v, numbers.Real)]
         if strange:
@@ -157,7 +171,17 @@ class FlipLaw(Law):
         here, there = x[:, None] < thresholds, (1 - x)[:, None] < thresholds
         return _flipped(here, there, self.p), _flipped(~here, ~there, self.p)
 
+    def avoiding(self, missing: float) -> Law:
+        if missing in (0.0, 1.0):
+            raise _may_be_missing("Flip", missing)
+        return self
+
     def arrivals(self, levels: Categories) -> FloatArray:
+        if not levels.complete:
+            raise NoiseError(
+                "Flip moves between all categories, and the model stores only those that it splits on; use "
+                "Discrete, or Marginal of the training table"
+            )
         if len(levels) < 2:
             return np.zeros(len(levels))
         return np.full(len(levels), self.p / (len(levels) - 1))
@@ -178,6 +202,12 @@ class MarginalLaw(Law):
     def rounded(self, dtype: np.dtype[Any]) -> Law:
         with np.errstate(over="ignore"):
             return MarginalLaw(self.values.astype(dtype).astype(np.float64))
+
+    def avoiding(self, missing: float) -> Law:
+        present = self.values[self.values != missing]
+        if len(present) == 0:
+            raise NoiseError(f"no marginal of X: a column holds nothing but {missing:g}, which means missing")
+        return MarginalLaw(present)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -213,6 +243,13 @@ class ColumnLaw(Law):
 
     def _label(self) -> str:
         return repr(self.table.names[self.j]) if self.table.names else str(self.j)
+
+
+def _may_be_missing(law: str, missing: float) -> NoiseError:
+    return NoiseError(
+        f"{law} may give a feature the value {missing:g}, which means missing to the model; a value does not "
+        "become missing: leave it out, or give the feature other noise"
+    )
 
 
 def _arrivals(levels: Categories, codes: FloatArray, shares: FloatArray, what: Any) -> FloatArray:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import reprlib
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Hashable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -224,9 +224,15 @@ class Discrete(Noise):
     probabilities: FloatArray
 
     def __init__(self, values: Sequence[Any], probabilities: Sequence[float] | None = None) -> None:
-        if isinstance(values, str | bytes | Set | Mapping) or np.ndim(values) != 1 or len(values) == 0:
+        if (
+            isinstance(values, str | bytes | Set | Mapping)
+            or not hasattr(values, "__len__")
+            or len(values) == 0
+        ):
             raise NoiseError(f"values is {reprlib.repr(values)}, expected a list of at least one value")
         given = tuple(v.item() if isinstance(v, np.generic) else v for v in values)
+        if not all(isinstance(value, Hashable) for value in given):
+            raise NoiseError(f"values is {reprlib.repr(values)}, expected labels or numbers")
         if any(is_missing(value) for value in given):
             raise NoiseError("values holds a missing one; a value does not become missing")
         if len(set(given)) < len(given):
@@ -264,7 +270,8 @@ class Flip(Noise):
     """Each feature changes with probability p, to any other of its categories alike.
 
     A numeric feature must be 0 or 1, and becomes the other one. The categories are those that the model
-    knows; a row with one that it does not know is refused.
+    knows, and a row with one that it does not know is refused. A CatBoost model stores only categories that
+    it splits on, so it takes Discrete or Marginal noise instead.
 
     Examples
     --------

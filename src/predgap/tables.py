@@ -18,7 +18,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from predgap.categories import Categories, is_missing
+from predgap.categories import UNSEEN, Categories, is_missing
 from predgap.errors import DependencyError, ShapeError, TableError
 
 FloatArray = NDArray[np.float64]
@@ -253,8 +253,8 @@ def _series_values(series: nw.Series[Any], what: str) -> FloatArray:
         return np.empty(0)
     if isinstance(dtype, nw.Categorical | nw.Enum):
         raise TableError(
-            f"{what} is categorical ({dtype}), but the model compares this feature with numbers; pass the "
-            "numbers that it was trained on"
+            f"{what} is categorical ({dtype}), where numbers are needed: pass the numbers that the model was "
+            "trained on, or, if it splits on categories, give this feature Discrete, Flip or Marginal noise"
         )
     if dtype.is_temporal() or dtype.is_nested():
         raise TableError(
@@ -388,7 +388,14 @@ def _codes_of_labels(labels: Sequence[Any], levels: Categories, what: str) -> Fl
             f"{what} holds text, first {text!r}, but the model has only the codes of its categories, not "
             "their labels; pass the codes, e.g. those of the training table's categories"
         )
-    return levels.codes_of(labels)
+    codes = levels.codes_of(labels)
+    known = np.isnan(codes) | (codes != UNSEEN)
+    if len(codes) and not known.any() and not any(isinstance(label, str) for label in labels):
+        raise TableError(
+            f"{what} holds none of the model's categories {listing(levels.labels or ())}, but "
+            f"{labels[0]!r}; a frame must hold labels: pass those, or codes as an array"
+        )
+    return codes
 
 
 def _culprit(values: Sequence[Any], failed: int) -> tuple[int, Any]:

@@ -151,7 +151,7 @@ def load(model_or_path: Any, *, allow_pickle: bool = False) -> Ensemble:
     Raises
     ------
     UnsupportedModelError
-        For a sound model that uses something predgap does not handle, such as categorical splits.
+        For a sound model that uses something predgap does not handle, such as linear leaves.
     LoaderError
         For anything else that is not a model, or is a damaged one.
 

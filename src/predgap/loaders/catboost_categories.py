@@ -98,6 +98,7 @@ def levels(hashes: Sequence[int], names: Mapping[int, str], what: str) -> Hashed
     return HashedCategories(
         np.array([*codes, codes[-1] + 1 if codes else 0], dtype=np.int32),
         (*(labels[i] for i in order), OTHERS),
+        complete=False,
         closed=numbers is None,  # or numbers that are categories to CatBoost would be taken for codes
         code_of_hash={hashes[i]: code for i, code in zip(order, codes, strict=True)},
     )

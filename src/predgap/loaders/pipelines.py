@@ -70,8 +70,14 @@ class Preparation:
         return None if names is None else tuple(map(str, names))
 
     def table(self, X: Any, ensemble: Ensemble) -> Table:
-        """X after the steps; its rows keep their labels, and its columns go by position, as in `predict`."""
-        values = read_table(self._transformed(X), ensemble.n_features, None, ensemble.categories).values
+        """X after the steps; its rows keep their labels.
+
+        Columns go by the names that the model was fitted with, if it and the steps keep names; else by
+        position.
+        """
+        known = getattr(self.model, "feature_names_in_", None)
+        names = None if known is None or len(known) != ensemble.n_features else tuple(map(str, known))
+        values = read_table(self._transformed(X), ensemble.n_features, names, ensemble.categories).values
         frame = nw.from_native(X, pass_through=True, eager_only=True)
         if not isinstance(frame, nw.DataFrame):
             return Table(values, None, None)

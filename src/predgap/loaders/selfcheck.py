@@ -92,7 +92,10 @@ def rows_at_thresholds(ensemble: Ensemble, n_rows: int | None = None, *, takes_m
         around = _around(ensemble, thresholds, n_rows, takes_missing)
         rows[:, j] = np.resize(shuffle.permutation(around), n_rows)
     for j, levels in ensemble.categorical().items():
-        rows[:, j] = np.resize(shuffle.permutation(_codes(ensemble, levels, takes_missing)), n_rows)
+        codes, special = _codes(ensemble, levels, takes_missing)
+        room = max(1, n_rows - len(special))
+        values = np.concatenate([special, codes[:room]]).astype(ensemble.row_dtype)
+        rows[:, j] = shuffle.permutation(np.resize(values, n_rows))
     if takes_missing:
         rows[0] = np.nan
     rows[1] = 0.0
@@ -130,11 +133,16 @@ def _around(ensemble: Ensemble, thresholds: FloatArray, n_most: int, takes_missi
     return np.concatenate([values, np.resize(np.array(special, dtype=kind), max(len(special), len(cuts)))])
 
 
-def _codes(ensemble: Ensemble, levels: Categories, takes_missing: bool) -> Rows:
-    """Codes worth trying in a categorical column."""
-    unseen = [] if levels.closed else [int(levels.codes.max(initial=-1)) + 1]
-    special = [*unseen, np.nan] if takes_missing else unseen
-    return np.concatenate([levels.codes, special]).astype(ensemble.row_dtype)
+def _codes(ensemble: Ensemble, levels: Categories, takes_missing: bool) -> tuple[FloatArray, list[float]]:
+    """Codes worth trying in a categorical column, the ends of sets first; and those never to leave out."""
+    used = np.unique(ensemble.category_set[ensemble.category_set != NUMERIC])
+    begin, end = ensemble.set_begin[used], ensemble.set_begin[used + 1]
+    at = np.concatenate([begin[begin < end], end[begin < end] - 1])
+    ends = np.unique(ensemble.set_code[at])
+    ends = ends[levels.levels_of(ends) >= 0]
+    codes = np.concatenate([ends, np.setdiff1d(levels.codes, ends)]).astype(np.float64)
+    special = [] if levels.closed else [float(levels.codes.max(initial=-1)) + 1]
+    return codes, [*special, np.nan] if takes_missing else special
 
 
 def _compare_leaves(rows: Rows, mine: IntArray, theirs: NDArray[Any], library: str) -> None:

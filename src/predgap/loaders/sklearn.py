@@ -17,7 +17,7 @@ there were none in training. Every tree has such a way, also when the model as a
 The categories of HistGradientBoosting are the levels of a feature; one that is new is a missing value. Whole
 numbers from 0 on are their own codes; text has the codes 0, 1, 2, ... in its order.
 
-There are no files: scikit-learn saves pickles, and these are never opened.
+There are no files: scikit-learn saves pickles, which `predgap.load` opens only when it is told to.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _OLDEST: Final = (1, 5)
 _ONE_BY_ONE: Final = "explain its estimators_ one by one"
 _LARGEST_CODE: Final = 2**31 - 2  # one more is a code too: that of a category which the model never saw
 
-# What to do with estimators that are no sum of trees, or hide one; `Pipeline` has a message of its own.
+# What to do with estimators that are no sum of trees, or hide one.
 _ADVICE: Final = {
     "BaseSearchCV": "it searches for a model; pass its best_estimator_",
     "AdaBoostClassifier": f"its trees vote, and a vote is no sum of what they predict; {_ONE_BY_ONE}",
@@ -158,12 +158,6 @@ def _reader(model: Any) -> Callable[[Any], _Sum]:
             return _READERS[base]
     others = f"it is none of {', '.join(_READERS)}"
     reason = next((_ADVICE[base] for base in bases if base in _ADVICE), others)
-    if "Pipeline" in bases:
-        last = type(model.steps[-1][1]).__name__ if model.steps else "model"
-        reason = (
-            f"it changes rows before its {last} sees them; pass the model, pipeline[-1], and explain the "
-            "rows that it sees, pipeline[:-1].transform(X)"
-        )
     raise UnsupportedModelError(f"cannot load a {kind.__module__}.{kind.__qualname__}: {reason}")
 
 
