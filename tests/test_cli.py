@@ -13,6 +13,7 @@ import sys
 import time
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
@@ -21,7 +22,7 @@ import xgboost
 from click.testing import CliRunner
 
 import predgap
-from predgap import Explainer, Normal, Uniform
+from predgap import Explainer, Flip, Marginal, Normal, PerFeature, Uniform
 from predgap._commands import app
 from predgap.tablefiles import delimiter_of, write_csv, write_table
 
@@ -488,3 +489,25 @@ def test_without_the_extra_it_says_how_to_get_it(package):
 def test_the_library_imports_nothing_of_the_command_line():
     done = python("-c", "import predgap, sys; print({'click', 'rich', 'matplotlib'} & set(sys.modules))")
     assert done.stdout == "set()\n"
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_categories_are_given_by_their_labels(run, tmp_path, suffix):
+    rng = np.random.default_rng(0)
+    colours = np.array(["red", "green", "blue"])[rng.integers(3, size=90)]
+    frame = pd.DataFrame({"colour": pd.Categorical(colours), "age": rng.normal(size=90)})
+    y = frame["age"] + 2.0 * (colours == "red")
+    model = xgboost.XGBRegressor(n_estimators=5, max_depth=2, enable_categorical=True).fit(frame, y)
+    model.save_model(tmp_path / "mixed.json")
+    path = tmp_path / f"table{suffix}"
+    rows = frame.astype({"colour": str})
+    if suffix == ".csv":
+        rows.to_csv(path, index=False)
+    else:
+        rows.to_parquet(path)
+    for options, noise in (((), Marginal(frame)), (("--flip", 0.2), Flip(0.2))):
+        common = ("gap", tmp_path / "mixed.json", path, "--features", "colour", "--noise", "normal:0.3")
+        done = run(*common, *options)
+        expected = Explainer(model, PerFeature({"colour": noise}, default=Normal(0.3))).gap(frame, ["colour"])
+        assert [float(row["gap"]) for row in records(done.stdout)] == pytest.approx(expected, rel=1e-12)
+    assert "3 categories" in run("info", tmp_path / "mixed.json").stdout

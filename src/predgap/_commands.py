@@ -28,7 +28,19 @@ from rich.table import Table
 from rich.text import Text
 
 import predgap
-from predgap import Ensemble, Explainer, Noise, Normal, OutputError, PredgapError, TableError, Uniform
+from predgap import (
+    Ensemble,
+    Explainer,
+    Flip,
+    Marginal,
+    Noise,
+    Normal,
+    OutputError,
+    PerFeature,
+    PredgapError,
+    TableError,
+    Uniform,
+)
 from predgap.engine import Engine, threads_of
 from predgap.ensemble import LEAF
 from predgap.laws import StillLaw
@@ -169,6 +181,13 @@ def _explaining(command: Command) -> Command:
             help="How features move: normal:0.3std (0.3 times each column's standard deviation in TABLE), "
             "or for all features alike normal:0.3 (standard deviation) or uniform:0.5 (half-width).",
         ),
+        click.option(
+            "--flip",
+            type=click.FloatRange(0, 1, min_open=True),
+            metavar="P",
+            help="Categories change with this probability, to any other; without it, they are drawn from "
+            "their column of TABLE.",
+        ),
         click.option("--drop", multiple=True, metavar="NAMES", help="Columns that are not features."),
         click.argument("table", type=click.Path(path_type=Path)),
         click.argument("model", type=click.Path()),
@@ -201,9 +220,11 @@ def info(model: str) -> None:
     table.add_column("splits", justify="right")
     table.add_column("thresholds", justify="right")
     pairs = np.unique(np.column_stack([ensemble.feature[inner], ensemble.threshold[inner]]), axis=0)
+    levels = ensemble.categorical()
     thresholds = np.bincount(pairs[:, 0].astype(np.intp), minlength=ensemble.n_features)
     for q, name in enumerate(ensemble.names):
-        table.add_row(Text(printable(name)), str(splits[q]), str(thresholds[q]))
+        cuts = f"{len(levels[q])} categories" if q in levels else str(thresholds[q])
+        table.add_row(Text(printable(name)), str(splits[q]), cuts)
     console.print(table)
 
 
@@ -329,6 +350,7 @@ class _Request:
     table: Path
     drop: tuple[str, ...]
     noise: NoiseOf
+    flip: float | None
     output: int | None
     jobs: int
 
@@ -340,13 +362,22 @@ def _explainer(request: _Request, what: str) -> Iterator[tuple[Explainer, pa.Tab
     table = read_table_file(request.table)
     table = without(table, _names(request.drop, table.column_names))
     _check_columns(request.table, table, ensemble)
-    noise = request.noise(table)
+    noise = _with_categories(request.noise(table), request.flip, ensemble, table)
     with _progress(what) as tell:
         try:
             explainer = Explainer(ensemble, noise, output=request.output, n_jobs=request.jobs, progress=tell)
         except OutputError as error:
             raise OutputError(f"{error} (option --output)") from None
         yield explainer, table
+
+
+def _with_categories(noise: Noise, flip: float | None, ensemble: Ensemble, table: pa.Table) -> Noise:
+    """The noise, but for categorical features."""
+    categorical = ensemble.categorical()
+    if not categorical:
+        return noise
+    other: Noise = Marginal(table) if flip is None else Flip(flip)
+    return PerFeature(dict.fromkeys(categorical, other), default=noise)
 
 
 def _check_columns(path: Path, table: pa.Table, ensemble: Ensemble) -> None:
@@ -356,7 +387,7 @@ def _check_columns(path: Path, table: pa.Table, ensemble: Ensemble) -> None:
         options = " ".join(f"--drop {shlex.quote(name)}" for name in extra)
         raise TableError(f"{path}: the model does not know {listing(extra)}; leave out with {options}")
     try:
-        read_table(table, ensemble.n_features, ensemble.feature_names)
+        read_table(table, ensemble.n_features, ensemble.feature_names, ensemble.categories)
     except TableError as error:
         hint = " (--drop NAME)" if len(columns) > ensemble.n_features and not names else ""
         raise TableError(f"{path}: {error}{hint}") from None

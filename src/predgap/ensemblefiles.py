@@ -137,13 +137,11 @@ def _plain_categories(ensemble: Ensemble) -> list[dict[str, Any] | None] | None:
 
 
 def _plain_levels(levels: Categories, feature: str) -> dict[str, Any]:
-    codes = levels.codes.tolist()
     labels = [_plain_label(label, feature) for label in levels.labels or ()]
     return {
-        "codes": codes,
+        "codes": levels.codes.tolist(),
         "labels": labels if levels.labelled else None,
-    kept = {"labels": labels if levels.labelled else None, "closed": levels.closed, "complete": levels.complete}
-    return {"codes": codes} | kept
+        "closed": levels.closed,
         "complete": levels.complete,
     }
 
