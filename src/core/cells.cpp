@@ -154,16 +154,17 @@ double SetAtoms::n_pairs() const {
     return n;
 }
 
-double SetAtoms::n_meeting(double most) const {
+double SetAtoms::n_meeting(const std::vector<bool>& marked, double most) const {
     double n = 0.0;
+    std::size_t pair = 0;
     for (int32_t i = 0; i < size() && n <= most; ++i)
-        for (auto j = begin[feature[i]] - first_; j <= i; ++j)
-            n += overlap(bits(i), bits(j), cells_->n_words(feature[i]));
+        for (auto j = begin[feature[i]] - first_; j <= i; ++j, ++pair)
+            n += marked[pair] && overlap(bits(i), bits(j), cells_->n_words(feature[i]));
     return n;
 }
 
-CategoryNoise::CategoryNoise(const Cells& cells, const SetAtoms& atoms, std::vector<double> cell_mass,
-                             const std::function<void()>& check)
+CategoryNoise::CategoryNoise(const Cells& cells, const SetAtoms& atoms, const std::vector<bool>& needed,
+                             std::vector<double> cell_mass, const std::function<void()>& check)
     : mass(std::move(cell_mass)) {
     begin.assign(static_cast<std::size_t>(cells.n_features()), 0);
     for (int32_t q = 0; q < cells.n_features(); ++q) {
@@ -178,7 +179,7 @@ CategoryNoise::CategoryNoise(const Cells& cells, const SetAtoms& atoms, std::vec
             outside.push_back(own.sum([&](std::size_t w) { return ~a[w]; }));
             for (auto j = first; j <= i; ++j) {
                 const auto* b = atoms.bits(j);
-                if (!overlap(a, b, cells.n_words(q))) {
+                if (!needed[index.size()] || !overlap(a, b, cells.n_words(q))) {
                     index.push_back(-1);
                     continue;
                 }

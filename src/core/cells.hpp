@@ -64,10 +64,10 @@ public:
     // Numbers the atoms by feature; gives the final number of each number handed out so far.
     std::vector<std::int32_t> finish();
 
-    // Pairs of atoms of a feature that a table of their joint masses would have; and how many of them meet,
-    // or more than `most`.
+    // Pairs of atoms of a feature, the later one first, are numbered feature by feature.
     double n_pairs() const;
-    double n_meeting(double most) const;
+    // How many of the marked pairs meet, or more than `most`.
+    double n_meeting(const std::vector<bool>& marked, double most) const;
 
     std::int32_t size() const { return static_cast<std::int32_t>(feature.size()); }
     const std::uint64_t* bits(std::int32_t k) const { return words.data() + word_begin[k]; }
@@ -120,12 +120,12 @@ struct CategoryNoise {
     std::vector<double> inside;                        // (n_set_atoms) mass of K
     std::vector<double> outside;                       // (n_set_atoms) mass of its complement
     std::vector<double> joint;  // 4 per pair that meets: K & K', K - K', K' - K, the rest; K is the later
-    std::vector<std::int32_t> index;  // per pair of atoms of a feature, K' <= K: into joint, -1 if disjoint
+    std::vector<std::int32_t> index;  // (pairs) into joint; -1 if disjoint, or not needed
     std::vector<std::int64_t> begin;  // (n_features) of the feature's pairs in `index`
 
     // check() is called now and then, and ends it by throwing.
-    CategoryNoise(const Cells& cells, const SetAtoms& atoms, std::vector<double> cell_mass,
-                  const std::function<void()>& check);
+    CategoryNoise(const Cells& cells, const SetAtoms& atoms, const std::vector<bool>& needed,
+                  std::vector<double> cell_mass, const std::function<void()>& check);
     CategoryNoise(const CategoryNoise&) = delete;  // mass_of points into mass
     CategoryNoise& operator=(const CategoryNoise&) = delete;
 };

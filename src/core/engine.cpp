@@ -34,10 +34,13 @@ Engine::Engine(int32_t n_features, std::vector<int32_t> root, std::vector<int32_
       set_atoms_(cells_, atoms_.size()),
       pairs_(view_, atoms_) {
     const Leaves leaves(view_, atoms_, set_atoms_, stop);
+    constexpr double kMostJoint = 8e6;  // pairs of sets of categories with joint masses: 256 MB
     if (leaves.affordable) {
         plan_ = std::make_unique<Plan>(view_, atoms_, set_atoms_, leaves, stop);
         plan_view_ = plan_->view();
-        return;
+        if (set_atoms_.n_meeting(plan_->set_pairs(), kMostJoint) <= kMostJoint) return;
+        plan_.reset();
+        plan_view_ = {};
     }
     set_atoms_ = SetAtoms(cells_, atoms_.size());  // their atoms are of no use without a plan
     set_atoms_.finish();
@@ -46,6 +49,11 @@ Engine::Engine(int32_t n_features, std::vector<int32_t> root, std::vector<int32_
     plan_view_.atom_begin = atoms_.begin.data();
     plan_view_.atom_threshold = atoms_.threshold.data();
     plan_view_.set_atom_begin = set_atoms_.begin.data();
+}
+
+const std::vector<bool>& Engine::set_pairs() const {
+    static const std::vector<bool> none;
+    return plan_ ? plan_->set_pairs() : none;
 }
 
 namespace {
@@ -202,9 +210,11 @@ Cost Engine::cost(const uint8_t* perturbed) const {
         for (auto i = p.component_feature_begin[c]; i < p.component_feature_begin[c + 1]; ++i)
             inside = inside && perturbed[p.component_feature[i]];
         const double n = p.component_term_begin[c + 1] - p.component_term_begin[c];
+        const auto q = p.component_cells[c];
+        const double cells = q ? p.cell_begin[q] - p.cell_begin[q - 1] : 0.0;
         const bool swept =
             p.component_levels[c] > 0 || (p.component_size[c] == 1 && !p.component_has_sets[c]);
-        const double per_term = swept ? kSwept : 1.0 + n;
+        const double per_term = cells > 0 ? 2.0 * cells : swept ? kSwept : 1.0 + n;
         const double factor = p.component_has_sets[c] ? kSetFactor : kFactor;
         if (inside) cost.terms += factor * p.component_size[c] * n * per_term;
     }

@@ -69,6 +69,7 @@ public:
     const Atoms& atoms() const { return atoms_; }
     const Cells& cells() const { return cells_; }
     const SetAtoms& set_atoms() const { return set_atoms_; }
+    const std::vector<bool>& set_pairs() const;
     bool has_plan() const { return plan_ != nullptr; }
 
     // Estimated from counts alone; `perturbed` is one subset, (n_features).

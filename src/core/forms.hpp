@@ -1,9 +1,7 @@
 // Q_C = sum over the terms s, t of a component of W_s W_t prod min(F_s, F_t) min(S_s, S_t).
 #pragma once
 
-#include <utility>
-
-#include "masks.hpp"
+#include "mixed.hpp"
 
 namespace predgap::PREDGAP_ISA {
 namespace {
@@ -112,80 +110,6 @@ Lanes sweep_two(const PlanView& p, Block& b, std::int32_t c) {
         low.add(level, {uf});
         high.add(level, {u * s});
     }
-    return sum;
-}
-
-// A slot of a component with categories.
-struct Slot {
-    const SetTables* sets;  // null for a threshold
-    const std::int32_t* index;
-    std::int32_t first, n_thresholds;  // its first atom, and that of all sets
-
-    // E[tau tau'] less c c' of two atoms: with tau = +1 on K where x is out of it, -1 on its complement where
-    // x is in it, the joint masses of those sides. Rows are [x is out, x is in, c]; of thresholds, [a, b, c].
-    PREDGAP_INLINE Lanes factor(std::int32_t atom_s, const Lanes* s, std::int32_t atom_t,
-                                const Lanes* t) const {
-        if (!sets) return min(s[0], t[0]) * min(s[1], t[1]) + min(s[2], t[2]);
-        if (atom_s < atom_t) {
-            std::swap(atom_s, atom_t);
-            std::swap(s, t);
-        }
-        const std::int64_t row = atom_s - first;
-        const auto pair = index[row * (row + 1) / 2 + (atom_t - first)];
-        if (pair < 0) {
-            const Lanes in_s = splat(sets->inside[atom_s - n_thresholds]);
-            const Lanes in_t = splat(sets->inside[atom_t - n_thresholds]);
-            return splat(0.0) - s[0] * (t[1] * in_s) - s[1] * (t[0] * in_t) - s[2] * t[2];
-        }
-        const double* joint = sets->joint + 4 * std::int64_t{pair};
-        return s[0] * (t[0] * splat(joint[0]) - t[1] * splat(joint[1])) +
-               s[1] * (t[1] * splat(joint[3]) - t[0] * splat(joint[2])) - s[2] * t[2];
-    }
-};
-
-// Any atoms. Gathered rows are [W, a_0, b_0, c_0, a_1, ...]; pair(s, t, k) is told the product of factors.
-template <class Third, class Pair>
-PREDGAP_INLINE void each_pair(const PlanView& p, Block& b, std::int32_t c, const double* first_of,
-                              const double* second_of, Third third_of, Pair pair) {
-    const auto size = p.component_size[c];
-    const std::int32_t stride = 1 + 3 * size;
-    const auto first = p.component_term_begin[c];
-    const auto n = p.component_term_begin[c + 1] - first;
-    Slot slot[32];
-    for (std::int32_t j = 0; j < size; ++j) {
-        const auto q = p.component_feature[p.component_feature_begin[c] + j];
-        const auto begin = p.set_atom_begin[q], n_sets = p.set_atom_begin[q + 1] - begin;
-        slot[j] = {n_sets ? &b.sets : nullptr, b.sets.index + (n_sets ? b.sets.begin[q] : 0), begin,
-                   p.n_thresholds};
-    }
-    const auto* atom_t = p.term_atom + p.component_slot_begin[c];
-    Lanes* row_t = lanes(b.scratch);
-    for (std::int32_t t = 0; t < n && !stopped(b); ++t, atom_t += size, row_t += stride) {
-        row_t[0] = lanes(b.weight)[first + t];
-        for (std::int32_t j = 0; j < size; ++j) {
-            row_t[1 + 3 * j] = lanes(first_of)[atom_t[j]];
-            row_t[2 + 3 * j] = lanes(second_of)[atom_t[j]];
-            row_t[3 + 3 * j] = third_of(atom_t[j]);
-        }
-        const Lanes* row_s = lanes(b.scratch);
-        const auto* atom_s = p.term_atom + p.component_slot_begin[c];
-        for (std::int32_t s = 0; s <= t; ++s, row_s += stride, atom_s += size) {
-            Lanes k = splat(1.0);
-            for (std::int32_t j = 0; j < size; ++j)
-                k *= slot[j].factor(atom_s[j], row_s + 1 + 3 * j, atom_t[j], row_t + 1 + 3 * j);
-            pair(s, t, row_s[0], row_t[0], k);
-        }
-    }
-}
-
-Lanes mixed_gap(const PlanView& p, Block& b, std::int32_t c) {
-    const Lanes zero = splat(0.0);
-    const auto third = [&](std::int32_t a) { return a < p.n_thresholds ? zero : lanes(b.shift)[a]; };
-    Lanes sum = zero;
-    each_pair(p, b, c, b.below, b.above, third,
-              [&](std::int32_t s, std::int32_t t, const Lanes& w_s, const Lanes& w_t, const Lanes& k) {
-                  sum += w_s * w_t * (s < t ? k + k : k);
-              });
     return sum;
 }
 

@@ -178,19 +178,6 @@ void product_sweep(const PlanView& p, Block& b, std::int32_t c) {
     }
 }
 
-Lanes mixed_product(const PlanView& p, Block& b, std::int32_t c) {
-    Lanes* product = lanes(b.product) + p.component_term_begin[c];
-    const auto third = [&](std::int32_t a) { return lanes(b.pair_other)[a]; };
-    Lanes sum = splat(0.0);
-    each_pair(p, b, c, b.pair_below, b.pair_above, third,
-              [&](std::int32_t s, std::int32_t t, const Lanes& w_s, const Lanes& w_t, const Lanes& k) {
-                  product[t] = s ? product[t] + w_s * k : w_s * k;
-                  if (s < t) product[s] += w_t * k;
-                  sum += w_s * w_t * (s < t ? k + k : k);
-              });
-    return sum;
-}
-
 // The quadratic part of the gain where one feature is outside the subset.
 Lanes component_form(const PlanView& p, Block& b, std::int32_t c) {
     switch (p.component_size[c]) {
@@ -213,7 +200,10 @@ void component_product(const PlanView& p, Block& b, std::int32_t c) {
 
 // Each lane's numbers come from one kernel, whatever states its neighbours are in.
 void evaluate(const PlanView& p, Block& b, std::int32_t c, LaneBits form, LaneBits product) {
-    if (p.component_has_sets[c]) {
+    if (p.component_cells[c]) {
+        if (form) lanes(b.form)[c] = form_by_cells<true>(p, b, c);
+        if (product) product_by_cells(p, b, c);
+    } else if (p.component_has_sets[c]) {
         lanes(b.form)[c] = mixed_product(p, b, c);
     } else if (p.component_size[c] == 1) {
         lanes(b.form)[c] = sweep_product(p, b, c);

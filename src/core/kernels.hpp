@@ -23,12 +23,14 @@ struct SweptTerm {
 struct PlanView {
     std::int32_t n_features, n_atoms, n_thresholds, n_literals, n_boxes, n_trees, n_components, n_terms;
     std::int32_t widest_box;      // most literals in one box
+    std::int32_t most_levels;     // of a swept component
     std::int64_t widest_scratch;  // lanes that the largest component gathers
 
     // Atoms are events: x < threshold, and after those, x in a set of categories.
     const std::int32_t* atom_begin;      // (n_features + 1) thresholds of each feature
     const double* atom_threshold;        // (n_thresholds)
     const std::int32_t* set_atom_begin;  // (n_features + 1) sets of each feature
+    const std::int32_t* cell_begin;      // (n_features + 1) cells of each categorical feature
     const std::int64_t* set_word_begin;  // (sets) of the bits of each set's cells
     const std::uint64_t* set_word;
 
@@ -63,14 +65,15 @@ struct PlanView {
     const std::int32_t* component_child_begin;    // (n_components + 1)
     const std::int32_t* component_child_feature;  // what a child has besides
     const std::int32_t* component_levels;         // (n_components) of the other feature; 0 if not swept
-    const std::uint8_t* component_has_sets;       // (n_components) is one of its atoms a set?
-    const std::int32_t* component_term_begin;     // (n_components + 1)
-    const std::int64_t* component_slot_begin;     // (n_components) of the two arrays below
-    const std::int32_t* term_atom;                // per term, per slot
-    const std::int32_t* term_parent;              // per term, per slot; n_terms is the empty term
-    const SweptTerm* swept_term;                  // (n_terms) those of a swept component in its order
-    const std::int32_t* feature_use_begin;        // (n_features + 1)
-    const std::int32_t* use_component;            // components with the feature, ascending
+    const std::int32_t* component_cells;       // (n_components) 1 + the feature whose cells are summed over
+    const std::uint8_t* component_has_sets;    // (n_components) is one of its atoms a set?
+    const std::int32_t* component_term_begin;  // (n_components + 1)
+    const std::int64_t* component_slot_begin;  // (n_components) of the two arrays below
+    const std::int32_t* term_atom;             // per term, per slot
+    const std::int32_t* term_parent;           // per term, per slot; n_terms is the empty term
+    const SweptTerm* swept_term;               // (n_terms) those of a swept component in its order
+    const std::int32_t* feature_use_begin;     // (n_features + 1)
+    const std::int32_t* use_component;         // components with the feature, ascending
     const std::int32_t* use_slot;
 };
 
@@ -79,6 +82,7 @@ constexpr std::int64_t level_nodes(std::int64_t n) { return n <= 8 ? n : n + lev
 
 // The noise of the categorical features; see cells.hpp.
 struct SetTables {
+    const double* mass;              // (cells)
     const double *inside, *outside;  // (sets)
     const double* joint;             // 4 per pair of sets that meet
     const std::int32_t* index;       // per pair of sets of a feature: into joint, or -1
@@ -98,17 +102,18 @@ struct Block {
     double* member;   // (sets) is x in it, whether it moves or not?
     SetTables sets;
 
-    double* inside;           // (n_literals) 1 or 0
-    LaneBits* inside_bits;    // (n_literals)
-    double* reach;            // (n_literals) probability that x' gets as far
-    double* box_inside;       // (n_boxes)
-    double* tree_value;       // (n_trees) the value of the leaf that x reaches
-    double* coefficient;      // (2^widest_box)
-    std::int32_t* mask;       // (2^widest_box)
-    double* weight;           // (n_terms + 1) W; the last is the empty term's
-    double* scratch;          // (widest_scratch)
-    std::uint8_t* perturbed;  // (n_features) in the subset of any lane
-    std::uint8_t* active;     // (n_components) inside those features
+    double* inside;            // (n_literals) 1 or 0
+    LaneBits* inside_bits;     // (n_literals)
+    double* reach;             // (n_literals) probability that x' gets as far
+    double* box_inside;        // (n_boxes)
+    double* tree_value;        // (n_trees) the value of the leaf that x reaches
+    std::int32_t* level_atom;  // (most_levels)
+    double* coefficient;       // (2^widest_box)
+    std::int32_t* mask;        // (2^widest_box)
+    double* weight;            // (n_terms + 1) W; the last is the empty term's
+    double* scratch;           // (widest_scratch)
+    std::uint8_t* perturbed;   // (n_features) in the subset of any lane
+    std::uint8_t* active;      // (n_components) inside those features
 
     // Nested subsets and greedy.
     LaneBits* chosen;     // (n_features) lanes whose subset holds the feature

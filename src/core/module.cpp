@@ -331,7 +331,8 @@ NewArray<std::int32_t, 1> cell_of_level(const Engine& e) { return array_of(e.cel
 void make_category_noise(CategoryNoise* self, const Engine& e, const Array<double, 1>& mass) {
     require(mass.size() == static_cast<std::size_t>(e.cells().begin.back()), "one mass per cell");
     run_stoppable([&](const Stop& stop) {
-        new (self) CategoryNoise(e.cells(), e.set_atoms(), copy<double>(mass), [&] { stop.check(); });
+        new (self)
+            CategoryNoise(e.cells(), e.set_atoms(), e.set_pairs(), copy<double>(mass), [&] { stop.check(); });
     });
 }
 

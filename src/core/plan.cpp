@@ -133,7 +133,7 @@ Leaves::Leaves(const EnsembleView& e, const Atoms& atoms, SetAtoms& sets, const 
         affordable = box.walk(e.root[tree], [&](int32_t node) { return visit(index_of(tree), node); });
     if (!affordable) return;
     const auto number = sets.finish();
-    affordable = sets.n_pairs() <= kMostSetPairs && sets.n_meeting(kMostMeeting) <= kMostMeeting;
+    affordable = sets.n_pairs() <= kMostSetPairs;
     const auto n_thresholds = atoms.size();
     for (auto& l : literal)
         for (auto* end : {&l.lo, &l.hi})
@@ -192,7 +192,8 @@ Plan::Plan(const EnsembleView& e, const Atoms& atoms, const SetAtoms& sets, cons
         component_has_sets_.push_back(
             std::any_of(atom, atom + component_size_[c], [&](int32_t a) { return a >= atoms.size(); }));
     }
-    choose_sweeps();
+    choose_sweeps(*e.cells);
+    mark_pairs(sets);
     expose(e, atoms, sets);
 }
 
@@ -451,28 +452,79 @@ std::vector<int32_t> distinct_of(const std::vector<SweptTerm>& terms, int32_t Sw
 
 }  // namespace
 
-void Plan::choose_sweeps() {
-    constexpr int32_t kFewTerms = 32;  // fewer are paired faster than swept
+void Plan::choose_sweeps(const Cells& cells) {
     component_levels_.assign(component_size_.size(), 0);
+    component_cells_.assign(component_size_.size(), 0);
     swept_term_.resize(static_cast<std::size_t>(component_term_begin_.back()));
     for (std::size_t c = 0; c < component_size_.size(); ++c) {
-        const auto first = component_term_begin_[c], n = component_term_begin_[c + 1] - first;
-        if (component_size_[c] != 2 || component_has_sets_[c] || n < kFewTerms) continue;
-        const auto* atom = term_atom_.data() + component_slot_begin_[c];
-        std::vector<SweptTerm> terms;
-        for (int32_t t = 0; t < n; ++t) terms.push_back({first + t, atom[2 * t], atom[2 * t + 1], 0});
-        auto levels = distinct_of(terms, &SweptTerm::other);
-        if (auto others = distinct_of(terms, &SweptTerm::lead); others.size() < levels.size()) {
-            levels = std::move(others);
-            for (auto& t : terms) std::swap(t.lead, t.other);
-            std::stable_sort(terms.begin(), terms.end(),
-                             [](const SweptTerm& s, const SweptTerm& t) { return s.lead < t.lead; });
+        if (component_size_[c] <= 2 && component_has_sets_[c]) sweep_cells(c, cells);
+        if (component_size_[c] == 2 && !component_has_sets_[c]) sweep_levels(c);
+    }
+}
+
+// One categorical feature, alone or with a numeric one: summed over its cells, if they are few.
+void Plan::sweep_cells(std::size_t c, const Cells& cells) {
+    const auto first = component_term_begin_[c], n = component_term_begin_[c + 1] - first;
+    const auto size = component_size_[c];
+    const auto* feature = component_feature_.data() + component_feature_begin_[c];
+    const auto slot = cells.categorical(feature[0]) ? 0 : 1;
+    if ((size == 2 && cells.categorical(feature[1 - slot])) || cells.count(feature[slot]) > n) return;
+    const auto* atom = term_atom_.data() + component_slot_begin_[c];
+    std::vector<SweptTerm> terms;
+    for (int32_t t = 0; t < n; ++t)
+        terms.push_back({first + t, atom[size * t + slot], size == 2 ? atom[size * t + 1 - slot] : 0, 0});
+    finish_sweep(c, terms, distinct_of(terms, &SweptTerm::other));
+    component_cells_[c] = feature[slot] + 1;
+}
+
+void Plan::sweep_levels(std::size_t c) {
+    constexpr int32_t kFewTerms = 32;  // fewer are paired faster than swept
+    const auto first = component_term_begin_[c], n = component_term_begin_[c + 1] - first;
+    if (n < kFewTerms) return;
+    const auto* atom = term_atom_.data() + component_slot_begin_[c];
+    std::vector<SweptTerm> terms;
+    for (int32_t t = 0; t < n; ++t) terms.push_back({first + t, atom[2 * t], atom[2 * t + 1], 0});
+    auto levels = distinct_of(terms, &SweptTerm::other);
+    if (auto others = distinct_of(terms, &SweptTerm::lead); others.size() < levels.size()) {
+        levels = std::move(others);
+        for (auto& t : terms) std::swap(t.lead, t.other);
+        std::stable_sort(terms.begin(), terms.end(),
+                         [](const SweptTerm& s, const SweptTerm& t) { return s.lead < t.lead; });
+    }
+    finish_sweep(c, terms, levels);
+}
+
+void Plan::finish_sweep(std::size_t c, std::vector<SweptTerm>& terms, const std::vector<int32_t>& levels) {
+    for (auto& t : terms)
+        t.level = index_of(static_cast<std::size_t>(std::lower_bound(levels.begin(), levels.end(), t.other) -
+                                                    levels.begin()));
+    component_levels_[c] = index_of(levels.size());
+    std::copy(terms.begin(), terms.end(), swept_term_.begin() + component_term_begin_[c]);
+}
+
+// The pairs of sets whose joint masses some component needs.
+void Plan::mark_pairs(const SetAtoms& sets) {
+    std::vector<int64_t> pair_begin{0};
+    for (std::size_t q = 0; q + 1 < sets.begin.size(); ++q) {
+        const int64_t n = sets.begin[q + 1] - sets.begin[q];
+        pair_begin.push_back(pair_begin.back() + n * (n + 1) / 2);
+    }
+    set_pairs_.assign(static_cast<std::size_t>(pair_begin.back()), false);
+    for (std::size_t c = 0; c < component_size_.size(); ++c) {
+        if (!component_has_sets_[c] || component_cells_[c]) continue;
+        const int64_t size = component_size_[c], n = component_term_begin_[c + 1] - component_term_begin_[c];
+        for (int64_t slot = 0; slot < size; ++slot) {
+            const auto q = component_feature_[component_feature_begin_[c] + slot];
+            if (sets.begin[q] == sets.begin[q + 1]) continue;
+            std::vector<int64_t> used;
+            for (int64_t t = 0; t < n; ++t)
+                used.push_back(term_atom_[component_slot_begin_[c] + t * size + slot] - sets.begin[q]);
+            std::sort(used.begin(), used.end());
+            used.erase(std::unique(used.begin(), used.end()), used.end());
+            for (const auto i : used)
+                for (const auto j : used)
+                    if (j <= i) set_pairs_[pair_begin[q] + i * (i + 1) / 2 + j] = true;
         }
-        for (auto& t : terms)
-            t.level = index_of(static_cast<std::size_t>(
-                std::lower_bound(levels.begin(), levels.end(), t.other) - levels.begin()));
-        component_levels_[c] = index_of(levels.size());
-        std::copy(terms.begin(), terms.end(), swept_term_.begin() + first);
     }
 }
 
@@ -493,7 +545,12 @@ void Plan::list_uses(int32_t n_features) {
 
 void Plan::expose(const EnsembleView& e, const Atoms& atoms, const SetAtoms& sets) {
     int64_t scratch = 1;
-    for (const auto n_levels : component_levels_) scratch = std::max(scratch, 6 * level_nodes(n_levels));
+    int32_t most_levels = 0;
+    for (std::size_t c = 0; c < component_levels_.size(); ++c) {
+        const int64_t n = component_term_begin_[c + 1] - component_term_begin_[c], k = component_levels_[c];
+        scratch = std::max({scratch, 6 * level_nodes(k), 2 * n + 5 * k});
+        most_levels = std::max(most_levels, component_levels_[c]);
+    }
     int32_t widest = 0;
     for (std::size_t c = 0; c < component_size_.size(); ++c)
         scratch = std::max<int64_t>(
@@ -510,10 +567,12 @@ void Plan::expose(const EnsembleView& e, const Atoms& atoms, const SetAtoms& set
              .n_components = index_of(component_size_.size()),
              .n_terms = component_term_begin_.back(),
              .widest_box = widest,
+             .most_levels = most_levels,
              .widest_scratch = scratch,
              .atom_begin = atoms.begin.data(),
              .atom_threshold = atoms.threshold.data(),
              .set_atom_begin = sets.begin.data(),
+             .cell_begin = e.cells->begin.data(),
              .set_word_begin = sets.word_begin.data(),
              .set_word = sets.words.data(),
              .literal_feature = literal_feature_.data(),
@@ -540,6 +599,7 @@ void Plan::expose(const EnsembleView& e, const Atoms& atoms, const SetAtoms& set
              .component_child_begin = component_child_begin_.data(),
              .component_child_feature = component_child_feature_.data(),
              .component_levels = component_levels_.data(),
+             .component_cells = component_cells_.data(),
              .component_has_sets = component_has_sets_.data(),
              .component_term_begin = component_term_begin_.data(),
              .component_slot_begin = component_slot_begin_.data(),

@@ -54,8 +54,7 @@ struct Leaves {
     static constexpr double kMostGroups = 2.4e7;        // masks of literals, over all boxes
     static constexpr std::ptrdiff_t kWidest = 14;       // literals in one box
     static constexpr std::int32_t kMostSets = 1 << 16;  // that path literals on categories make
-    static constexpr double kMostSetPairs = 2e7;        // pairs of sets of one feature, and
-    static constexpr double kMostMeeting = 4e6;         // of those that meet
+    static constexpr double kMostSetPairs = 2e7;        // pairs of sets of a feature, over all
 
     Leaves(const EnsembleView& e, const Atoms& atoms, SetAtoms& sets, const Stop& stop);
 };
@@ -68,6 +67,7 @@ public:
     Plan& operator=(const Plan&) = delete;
 
     const PlanView& view() const { return view_; }
+    const std::vector<bool>& set_pairs() const { return set_pairs_; }  // that need joint masses
 
 private:
     void merge_boxes(const Leaves& leaves, std::int32_t n_trees, const Stop& stop);
@@ -83,7 +83,11 @@ private:
     void link_terms(const std::vector<Level>& levels, std::int32_t empty_term, const Stop& stop);
     void link_components(const std::vector<Level>& levels);
     void list_children();
-    void choose_sweeps();
+    void choose_sweeps(const Cells& cells);
+    void mark_pairs(const SetAtoms& sets);
+    void sweep_cells(std::size_t c, const Cells& cells);
+    void sweep_levels(std::size_t c);
+    void finish_sweep(std::size_t c, std::vector<SweptTerm>& terms, const std::vector<std::int32_t>& levels);
 
     std::vector<std::int32_t> atom_feature_;  // thresholds, then sets
     std::vector<std::int32_t> literal_feature_, literal_lo_, literal_hi_;
@@ -99,8 +103,9 @@ private:
     std::vector<std::uint8_t> component_has_sets_;
     std::vector<std::int32_t> component_child_begin_, component_child_feature_;
     std::vector<std::int64_t> component_slot_begin_;
-    std::vector<std::int32_t> component_levels_;
+    std::vector<std::int32_t> component_levels_, component_cells_;
     std::vector<SweptTerm> swept_term_;
+    std::vector<bool> set_pairs_;
     std::vector<std::int32_t> term_atom_, term_parent_;
     std::vector<std::int32_t> feature_use_begin_, use_component_, use_slot_;
     PlanView view_{};

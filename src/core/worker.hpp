@@ -41,9 +41,11 @@ public:
         block_.inside_bits = bytes(p_.n_literals);
         masks_.resize(std::size_t{1} << p_.widest_box);
         block_.mask = masks_.data();
+        levels_.resize(static_cast<std::size_t>(p_.most_levels));
+        block_.level_atom = levels_.data();
         if (const auto* noise = r_.categories)
-            block_.sets = {noise->inside.data(), noise->outside.data(), noise->joint.data(),
-                           noise->index.data(), noise->begin.data()};
+            block_.sets = {noise->mass.data(),  noise->inside.data(), noise->outside.data(),
+                           noise->joint.data(), noise->index.data(),  noise->begin.data()};
     }
 
     // What one worker takes, but for some bytes per feature and component.
@@ -150,7 +152,7 @@ private:
     Block block_{};
     std::vector<LaneArray> lanes_;
     std::vector<std::vector<LaneBits>> bytes_;
-    std::vector<std::int32_t> masks_;
+    std::vector<std::int32_t> masks_, levels_;
     Pairs::Scratch pairs_;
 };
 
