@@ -38,7 +38,10 @@ Engine::Engine(int32_t n_features, std::vector<int32_t> root, std::vector<int32_
     if (leaves.affordable) {
         plan_ = std::make_unique<Plan>(view_, atoms_, set_atoms_, leaves, stop);
         plan_view_ = plan_->view();
-        if (set_atoms_.n_meeting(plan_->set_pairs(), kMostJoint) <= kMostJoint) return;
+        if (set_atoms_.n_meeting(plan_->set_pairs(), kMostJoint) <= kMostJoint) {
+            full_cost_ = cost(std::vector<uint8_t>(static_cast<std::size_t>(n_features), 1).data()).terms;
+            return;
+        }
         plan_.reset();
         plan_view_ = {};
     }
@@ -71,14 +74,21 @@ int n_threads(const Request& r, double worker_bytes) {
 
 template <class Task>
 bool Engine::run(const Request& r, Purpose purpose, Task task) const {
-    return run_pieces(
-        n_blocks(r), n_threads(r, Worker::bytes(plan_view_, purpose)),
-        [&] { return std::make_unique<Worker>(plan_view_, r, purpose); },
-        [&](std::unique_ptr<Worker>& worker, int64_t block, const std::atomic<bool>& stop) {
-            worker->load(block * kLanes, stop);
-            task(*worker);
-        },
-        [&](int64_t n_done) { return r.poll(std::min(n_done * kLanes, r.n_rows)); });
+    const auto make = [&] { return std::make_unique<Worker>(plan_view_, r, purpose); };
+    const auto piece = [&](std::unique_ptr<Worker>& worker, int64_t block, const std::atomic<bool>& stop) {
+        worker->load(block * kLanes, stop);
+        task(*worker);
+    };
+    const auto poll = [&](int64_t n_done) { return r.poll(std::min(n_done * kLanes, r.n_rows)); };
+    if (r.n_threads == 1 && purpose != Purpose::tables && pieces_are_short())
+        return run_here(n_blocks(r), make, piece, poll);
+    return run_pieces(n_blocks(r), n_threads(r, Worker::bytes(plan_view_, purpose)), make, piece, poll);
+}
+
+// Is a block of rows done long before someone who pressed Ctrl-C gets impatient, whatever is asked by terms?
+bool Engine::pieces_are_short() const {
+    constexpr double kShort = 2e7;  // nanoseconds
+    return plan_ && full_cost_ * kLanes * std::max(4, view_.n_features) < kShort;
 }
 
 // One number per row: by a kernel for eight rows at a time, or by pairs(scratch, tables, perturbed) for each.

@@ -15,6 +15,23 @@ namespace predgap {
 
 constexpr auto kPollInterval = std::chrono::milliseconds(50);
 
+// All pieces on the calling thread, for pieces that are known to be short: starting a thread takes longer
+// than many a call. As run_pieces otherwise.
+template <class Make, class Run, class Poll>
+bool run_here(std::int64_t n_pieces, Make make, Run run, Poll poll) {
+    std::atomic<bool> stop{false};
+    auto state = make();
+    auto polled = std::chrono::steady_clock::now();
+    for (std::int64_t i = 0; i < n_pieces; ++i) {
+        run(state, i, stop);
+        if (const auto now = std::chrono::steady_clock::now(); now - polled > kPollInterval) {
+            if (!poll(i + 1)) return false;
+            polled = now;
+        }
+    }
+    return true;
+}
+
 // make() builds a worker's own state; run(state, piece, stop) does one piece. poll(done) is called on the
 // calling thread now and then, and stops everything by returning false. True if all pieces were done.
 template <class Make, class Run, class Poll>

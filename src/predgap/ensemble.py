@@ -41,6 +41,7 @@ _LARGEST_SINGLE: Final = 1 << 24  # of the whole numbers that float32 tells apar
 _NOTHING: Final = np.empty(0, dtype=np.int32)
 _FROM_ZERO: Final = np.zeros(1, dtype=np.int32)
 
+_DENSE_CELLS: Final = 1 << 26  # sets x codes that are looked up in a table
 _ROUTING_CELLS: Final = 1 << 20  # rows x trees routed at once: bounds the memory of `leaves`
 
 
@@ -298,15 +299,23 @@ class _Members:
 
     def __init__(self, e: Ensemble) -> None:
         of_set = np.repeat(np.arange(len(e.set_begin) - 1, dtype=np.int64), np.diff(e.set_begin))
-        self._keys = (of_set << 32) | e.set_code  # ascending, as sets and their codes are
+        self._width = int(e.set_code.max(initial=-1)) + 1
+        cells = (len(e.set_begin) - 1) * self._width
+        self._dense = np.zeros(cells if cells <= _DENSE_CELLS else 0, dtype=np.bool_)
+        self._keys = of_set * self._width + e.set_code  # ascending, as sets and their codes are
+        if len(self._dense):
+            self._dense[self._keys] = True
 
     def test(self, which: IntArray, codes: FloatArray) -> BoolArray:
         """Is each code in its set? Both (n,)."""
+        possible = (codes >= 0) & (codes < self._width)
+        wanted = which.astype(np.int64) * self._width + np.where(possible, codes, 0).astype(np.int64)
         if not len(self._keys):
             return np.zeros(len(which), dtype=np.bool_)
-        wanted = (which.astype(np.int64) << 32) | np.maximum(codes, 0).astype(np.int64)
+        if len(self._dense):
+            return possible & self._dense[wanted]
         at = np.minimum(np.searchsorted(self._keys, wanted), len(self._keys) - 1)
-        found: BoolArray = (self._keys[at] == wanted) & (codes >= 0)
+        found: BoolArray = possible & (self._keys[at] == wanted)
         return found
 
 
