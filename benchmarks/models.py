@@ -39,6 +39,33 @@ def _saved(root: Path, name: str) -> Case:
 
 
 def _trained(name: str, d: int, n_trees: int) -> Case:
+    X, y = _table(d)
+    params = {"max_depth": 4, "eta": 0.1, "subsample": 0.8, "tree_method": "hist", "max_bin": 32, "seed": 0}
+    return Case(name, xgboost.train(params, xgboost.DMatrix(X, y), n_trees), _enough(X))
+
+
+def grown(n_trees: int, n_rows: int) -> Case:
+    """An ensemble of depth 6 on 20 features."""
+    X, y = _table(20)
+    params = {"max_depth": 6, "eta": 0.1, "tree_method": "hist", "seed": 0}
+    booster = xgboost.train(params, xgboost.DMatrix(X, y), n_trees)
+    return Case(f"{n_trees} x d6", booster, np.ascontiguousarray(X[:n_rows].astype(np.float32)))
+
+
+def deep() -> Case:
+    """20 trees of depth 12 on 8 features; on the housing data, where it is."""
+    path = shared_data() / "splits" / "test_housing_scaled.csv"
+    if path.is_file():
+        table = np.loadtxt(path, delimiter=",", skiprows=1)
+        X, y = table[:, :-1], table[:, -1]
+    else:
+        X, y = _table(8)
+    params = {"max_depth": 12, "eta": 0.3, "tree_method": "hist", "seed": 0}
+    booster = xgboost.train(params, xgboost.DMatrix(X, y), 20)
+    return Case("20 x d12", booster, np.ascontiguousarray(X[:8].astype(np.float32)))
+
+
+def _table(d: int) -> tuple[np.ndarray, np.ndarray]:
     rng = np.random.default_rng(0)
     X = rng.normal(size=(4000, d))
     y = (
@@ -48,8 +75,7 @@ def _trained(name: str, d: int, n_trees: int) -> Case:
         + 5 * X[:, 4]
         + X @ rng.normal(size=d)
     )
-    params = {"max_depth": 4, "eta": 0.1, "subsample": 0.8, "tree_method": "hist", "max_bin": 32, "seed": 0}
-    return Case(name, xgboost.train(params, xgboost.DMatrix(X, y), n_trees), _enough(X))
+    return X, y
 
 
 def _enough(X: np.ndarray) -> np.ndarray:
