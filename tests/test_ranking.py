@@ -482,3 +482,13 @@ def test_refused_rankings(ranking, words):
 
 def test_an_explanation_is_not_a_ranking():
     refused(["Explanation", LOOK], ranking_order, explanation([[1.0, 2.0, 3.0]]), 1, 3, NAMES)
+
+
+def test_lightgbm_contributions_of_several_outputs():
+    values = np.random.default_rng(0).normal(size=(5, 3, 5))  # 3 outputs; 4 features and the bias
+    folded, names = values.reshape(5, 15), ["a", "b", "c", "d"]
+    for output in range(3):
+        found = Ranking.from_attributions(folded, output=output, feature_names=names)
+        assert (found.order == Ranking.from_attributions(values[:, output, :4]).order).all()
+    with pytest.raises(RankingError, match="for 3 outputs; choose one"):
+        Ranking.from_attributions(folded, feature_names=names)

@@ -64,6 +64,8 @@ def read(path: Path, most: int | None = MAX_FILE_BYTES) -> bytes:
 
 def write_whole(path: Path, content: bytes) -> None:
     """The file appears complete or not at all."""
+    if not path.absolute().parent.is_dir():
+        raise FileNotFoundError(f"there is no folder {show(path.parent)}; make it first")
     beside = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}.tmp")
     try:
         with beside.open("wb") as file:

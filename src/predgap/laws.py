@@ -226,7 +226,8 @@ class ColumnLaw(Law):
     def arrivals(self, levels: Categories) -> FloatArray:
         codes = self._present(lambda: self.table.codes(self.j, levels))
         shares = np.full(len(codes), 1.0 / len(codes))
-        return _arrivals(levels, codes, shares, f"column {self._label()} of the table of Marginal")
+        unknown = int((levels.levels_of(codes) < 0).sum())
+        return _arrivals(levels, codes, shares, f"{unknown} of {len(codes)} values of column {self._label()}")
 
     def _marginal(self) -> MarginalLaw:
         return MarginalLaw(np.sort(self._present(lambda: self.table.column(self.j))))
@@ -257,9 +258,9 @@ def _arrivals(levels: Categories, codes: FloatArray, shares: FloatArray, what: A
     at = levels.levels_of(codes)
     if (at < 0).any():
         first = int(np.flatnonzero(at < 0)[0])
-        named = repr(what[first]) if isinstance(what, tuple) else f"a level of {what}"
+        named = f"{what[first]!r} is" if isinstance(what, tuple) else f"{what} are"
         raise NoiseError(
-            f"{named} is not among the {len(levels)} categories that the model knows: "
+            f"{named} not among the {len(levels)} categories that the model knows: "
             f"{listing(levels.labels or ())}"
         )
     return np.bincount(at, weights=shares, minlength=len(levels)).astype(np.float64)

@@ -80,7 +80,7 @@ class Ranking:
             Which of k outputs; needed when there are several.
         feature_names : d strings, or None
             With them d is known, so that d + 1 columns are recognised as XGBoost's `pred_contribs`, whose
-            last column is the bias, and an (n, k, d + 1) array as that of k outputs.
+            last column is the bias, and (n, k, d + 1), or LightGBM's (n, k (d + 1)), as that of k outputs.
 
         Examples
         --------
@@ -354,6 +354,8 @@ def _from_frame(
 
 def _one_output(array: FloatArray, output: int | None, d: int | None) -> FloatArray:
     """(n, d or d + 1) of one output."""
+    if array.ndim == 2 and d is not None:
+        array = _unfolded(array, d)
     if array.ndim == 3:
         array = _outputs_last(array, d)
     elif array.ndim == 2 and output in (None, 0):
@@ -373,6 +375,12 @@ def _one_output(array: FloatArray, output: int | None, d: int | None) -> FloatAr
     if isinstance(chosen, bool) or not isinstance(chosen, int | np.integer) or not 0 <= chosen < k:
         raise RankingError(f"output={output!r} does not exist; there are {k} (0 to {k - 1})")
     return array[:, :, chosen]
+
+
+def _unfolded(array: FloatArray, d: int) -> FloatArray:
+    """LightGBM's contributions of k outputs, (n, k (d + 1)), as (n, k, d + 1)."""
+    k, rest = divmod(array.shape[1], d + 1)
+    return array.reshape(len(array), k, d + 1) if k > 1 and rest == 0 and array.shape[1] != d else array
 
 
 def _outputs_last(array: FloatArray, d: int | None) -> FloatArray:
