@@ -201,8 +201,11 @@ bool Engine::rank(std::span<const Asked> outputs, Order how, Strategy s, int32_t
                 (how == Order::greedy ? greedy_by_pairs : single_by_pairs)(all, lane, order, score);
         }
     };
-    return run_pieces(n_blocks(r), n_threads(r, bytes), make, rank_block,
-                      [&](int64_t n_done) { return r.poll(std::min(n_done * kLanes, r.n_rows)); });
+    const auto poll = [&](int64_t n_done) { return r.poll(std::min(n_done * kLanes, r.n_rows)); };
+    if (r.n_threads == 1 && s == Strategy::terms && outputs.size() == 1 &&
+        outputs[0].engine->pieces_are_short())
+        return run_here(n_blocks(r), make, rank_block, poll);
+    return run_pieces(n_blocks(r), n_threads(r, bytes), make, rank_block, poll);
 }
 
 Cost Engine::cost(const uint8_t* perturbed) const {
@@ -210,7 +213,10 @@ Cost Engine::cost(const uint8_t* perturbed) const {
     // residual, a visit to a pair of leaves, and what a row costs anyway.
     constexpr double kFactor = 0.12, kSetFactor = 0.3, kSwept = 16.0, kEntry = 0.15, kAtom = 6.0,
                      kMember = 1.6, kVisit = 20.0, kRow = 500.0;
-    Cost cost{std::numeric_limits<double>::infinity(), kRow + kVisit * pairs_.cost(perturbed)};
+    constexpr double kInfinity = std::numeric_limits<double>::infinity();
+    const auto work = pairs_.work(perturbed);
+    const double pairs = kRow + kVisit * work.visits;
+    Cost cost{kInfinity, work.fits() ? pairs : kInfinity, pairs, work.bytes};
     if (!plan_) return cost;
     const auto& p = plan_view_;
     cost.terms = kRow + kAtom * p.n_atoms + kMember * p.box_member_begin[p.n_boxes] +

@@ -52,7 +52,8 @@ struct Points {
 };
 
 struct Cost {
-    double terms, pairs;  // nanoseconds for one gap; infinite where the strategy is not to be had
+    double terms, pairs;              // nanoseconds for one gap; infinite where the strategy is not to be had
+    double pairs_work, pairs_memory;  // of the latter in any case: nanoseconds and bytes
 };
 
 class Engine {

@@ -4,6 +4,7 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
@@ -261,10 +262,10 @@ std::pair<NewArray<double, 1>, NewArray<double, 1>> normal_tails(const Array<dou
     return {below, above};
 }
 
-std::pair<double, double> cost(const Engine& e, const Array<std::uint8_t, 1>& subset) {
+std::tuple<double, double, double, double> cost(const Engine& e, const Array<std::uint8_t, 1>& subset) {
     require(subset.size() == static_cast<std::size_t>(e.ensemble().n_features), "one entry per feature");
     const auto c = e.cost(subset.data());
-    return {c.terms, c.pairs};
+    return {c.terms, c.pairs, c.pairs_work, c.pairs_memory};
 }
 
 // Runs work(stop) without the GIL, watching for interruption.

@@ -264,7 +264,7 @@ double Pairs::bytes_per_interval() const {
     return static_cast<double>(sizeof(Scratch::Interval) + most_words * sizeof(std::uint64_t));
 }
 
-double Pairs::cost(const std::uint8_t* perturbed) const {
+Pairs::Work Pairs::work(const std::uint8_t* perturbed) const {
     const double n_perturbed = std::accumulate(perturbed, perturbed + e_.n_features, 0.0);
     double leaves = 0.0, squares = 0.0, intervals = 0.0;
     for (const auto root : e_.root) {
@@ -273,12 +273,12 @@ double Pairs::cost(const std::uint8_t* perturbed) const {
         squares += own.leaves * own.leaves;
         intervals += own.leaves * std::min(own.depth, n_perturbed);
     }
-    if (intervals * bytes_per_interval() > kMostBytes) return std::numeric_limits<double>::infinity();
     // A tree meets the others, and itself leaf by leaf; a set of cells costs by its words.
     double most_words = 0.0;
     for (int32_t q = 0; q < e_.n_features; ++q)
         if (perturbed[q]) most_words = std::max(most_words, static_cast<double>(e_.cells->n_words(q)));
-    return (leaves + 0.5 * (leaves * leaves - squares)) * (1.0 + 0.5 * most_words);
+    return {(leaves + 0.5 * (leaves * leaves - squares)) * (1.0 + 0.5 * most_words),
+            intervals * bytes_per_interval()};
 }
 
 }  // namespace predgap

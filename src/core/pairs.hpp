@@ -75,8 +75,13 @@ public:
 
     double mean_change(Scratch& s, const RowTables& row, const std::uint8_t* perturbed) const;
 
-    // Pairs of leaves visited at the worst row; infinite where their boxes would not fit into memory.
-    double cost(const std::uint8_t* perturbed) const;
+    // At the worst row: pairs of leaves visited, and what their boxes take.
+    struct Work {
+        double visits, bytes;
+        bool fits() const { return bytes <= kMostBytes; }
+        static constexpr double kMostBytes = 1 << 30;
+    };
+    Work work(const std::uint8_t* perturbed) const;
 
 private:
     template <class Visit>
@@ -98,8 +103,6 @@ private:
     double reach(const Scratch& s, const RowTables& row, std::int32_t q) const;
     bool goes_left(std::int32_t node, const RowTables& row) const;
     std::size_t words() const { return (static_cast<std::size_t>(e_.n_features) + 63) / 64; }
-
-    static constexpr double kMostBytes = 1 << 30;
 
     const EnsembleView& e_;
     const Atoms& atoms_;

@@ -459,7 +459,7 @@ def _cost(ensemble: Ensemble) -> str:
     """The planner's estimate when all features move."""
     one = ensemble.select(0)
     kernels = Engine(one, (StillLaw(),) * one.n_features).kernels
-    cost = kernels.cost(np.ones(one.n_features, dtype=np.uint8))
+    cost = kernels.cost(np.ones(one.n_features, dtype=np.uint8))[:2]
     nanoseconds, strategy = min(zip(cost, ("terms", "pairs"), strict=True))
     each = " and output" if ensemble.n_outputs > 1 else ""
     return f"about {_duration(nanoseconds)} per row{each} if all features move, by {strategy} (estimate)"

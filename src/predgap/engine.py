@@ -130,7 +130,9 @@ class Engine:
         """The cheaper strategy for one gap; the same for a subset whatever else is asked."""
         if self.forced is None and self.terms_are_cheap():
             return "terms"
-        return self.choose(*self.kernels.cost(subset.view(np.uint8)), f"{int(subset.sum())} features moved")
+        terms, pairs, nanoseconds, memory = self.kernels.cost(subset.view(np.uint8))
+        takes = f"about {nanoseconds * 1e-6:,.0f} ms and {memory / 1e6:,.0f} MB per row"
+        return self.choose(terms, pairs, f"{int(subset.sum())} features moved", takes)
 
     def nested_costs(self, what: Literal["curve", "greedy", "single"]) -> tuple[float, float]:
         """Nanoseconds of a row's curve or ranking by terms and by pairs, as if it took features by index."""
@@ -151,17 +153,17 @@ class Engine:
         """Is planning not worth its time?"""
         return self.kernels.has_terms and self.full_cost < _CHEAP_NANOSECONDS
 
-    def choose(self, terms: float, pairs: float, what: str) -> Strategy:
+    def choose(
+        self, terms: float, pairs: float, what: str, takes: str = "more memory than is sensible"
+    ) -> Strategy:
         """The cheaper strategy; CostError if it is beyond the budget."""
         chosen: Strategy = self.forced or ("terms" if terms <= pairs else "pairs")
         seconds = (terms if chosen == "terms" else pairs) * 1e-9
         if seconds > _SECONDS_PER_ROW:
-            cost = (
-                f"about {seconds:,.0f} s per row" if np.isfinite(seconds) else "more memory than is sensible"
-            )
+            cost = f"about {seconds:,.0f} s per row" if np.isfinite(seconds) else takes
             raise CostError(
                 f"an exact answer ({what}) may take {cost}: {self.ensemble.n_trees} trees, "
-                f"{self.ensemble.n_nodes} nodes; the limit is {_SECONDS_PER_ROW:.0f} s. "
+                f"{self.ensemble.n_nodes} nodes; the limits are {_SECONDS_PER_ROW:.0f} s and 1 GiB. "
                 "Move fewer features, use estimate(), or prune the model"
             )
         return chosen
