@@ -9,12 +9,14 @@ import textwrap
 import tracemalloc
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from predgap.categories import Categories
 from predgap.ensemble import LEAF, Ensemble
 from predgap.errors import LoaderError
 from predgap.loaders import load
@@ -62,6 +64,88 @@ def _way(parent: dict[int, tuple[int, bool]], node: int) -> list[tuple[int, bool
     return steps[::-1]
 
 
+def rows_for(ensemble: Ensemble, n: int = 800) -> np.ndarray:
+    """Rows at and one step of the rows' precision around thresholds; levels, strange codes, and missing."""
+    rng, kind = np.random.default_rng(8), ensemble.row_dtype.type
+    rows = rng.normal(size=(n, ensemble.n_features)).astype(kind)
+    levels = ensemble.categorical()
+    for j in range(ensemble.n_features):
+        if j in levels:
+            strange = [*range(12), 1000, -1, 2.0**24, 2.0**31, np.nan]
+            rows[:, j] = rng.choice([*levels[j].codes, *strange], n)
+            continue
+        cuts = ensemble.threshold[ensemble.feature == j].astype(kind)
+        around = [cuts, np.nextafter(cuts, kind(-np.inf)), np.nextafter(cuts, kind(np.inf)), [0.0, np.nan]]
+        ends = [np.inf, -np.inf] if ensemble.takes_infinity else []
+        special = np.concatenate([*around, ends]).astype(kind)
+        rows[:, j] = np.where(rng.random(n) < 0.8, rng.choice(special, n), rows[:, j])
+    return rows
+
+
+def levels_of(ensemble: Ensemble) -> dict[int, dict[int, Any]]:
+    """The code and the label of each level of the categorical features."""
+    return {
+        q: dict(zip(levels.codes.tolist(), levels.labels or (), strict=True))
+        for q, levels in ensemble.categorical().items()
+    }
+
+
+def assert_same(mine: Ensemble, other: Ensemble) -> None:
+    """The ensembles are equal in all that they hold, bit for bit."""
+    for field in fields(Ensemble):
+        assert bits(getattr(mine, field.name)) == bits(getattr(other, field.name)), field.name
+
+
+def bits(value: Any) -> Any:
+    """Something that is equal for equal bits and types only."""
+    if isinstance(value, np.ndarray):
+        return value.dtype.str, value.shape, value.tobytes()
+    if isinstance(value, float):
+        return float, np.float64(value).tobytes()
+    if isinstance(value, Categories):
+        options = value.closed, value.complete, value.labelled
+        return bits(value.codes), [bits(label) for label in value.labels or ()], options
+    if isinstance(value, tuple):
+        return [bits(each) for each in value]
+    return type(value), value
+
+
+class Tampered:
+    """A booster whose leaves and margins are changed before it gives them."""
+
+    def __init__(self, booster: Any, leaf: Any, margin: Any) -> None:
+        self.booster, self.leaf, self.margin = booster, leaf, margin
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.booster, name)
+
+    def predict(self, rows: Any, **options: Any) -> np.ndarray:
+        found = np.array(self.booster.predict(rows, **options))
+        return self.leaf(found) if options.get("pred_leaf") else self.margin(found)
+
+
+def wrong_answers(step: float) -> list[tuple[Any, Any, str]]:
+    """How to change the leaves and margins of a booster of six trees, and what the check then says.
+
+    A `step` is as little as margins may be off by.
+    """
+
+    def same(found: np.ndarray) -> np.ndarray:
+        return found
+
+    return [
+        (lambda leaf: np.where(np.arange(len(leaf))[:, None] == 77, leaf + 1, leaf), same, "reaches leaf"),
+        (lambda leaf: leaf[:, :-1], same, "6 trees"),
+        (same, lambda margin: margin + step, "output 0"),
+        (same, lambda margin: margin * np.nan, "output 0"),
+        (same, lambda margin: np.c_[margin, margin], "1 outputs here"),
+    ]
+
+
+def fail(_: np.ndarray) -> np.ndarray:
+    raise RuntimeError("out of order")
+
+
 def refused(source: Any, match: str | None = None, kind: type[LoaderError] = LoaderError) -> None:
     with pytest.raises(kind, match=match) as caught:
         load(source)
@@ -77,6 +161,13 @@ def memory_below(n_bytes: int) -> Iterator[None]:
     finally:
         tracemalloc.stop()
     assert peak < n_bytes
+
+
+class Bomb:
+    """Ends the process when it is read from a pickle."""
+
+    def __reduce__(self) -> Any:
+        return (os._exit, (3,))
 
 
 def assert_json_bombs_are_refused(path: Path, key: str) -> None:

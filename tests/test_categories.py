@@ -17,19 +17,11 @@ from predgap import Discrete, Explainer, Flip, FromScipy, Marginal, Normal, PerF
 from predgap.categories import Categories, of_labels
 from predgap.ensemble import Ensemble
 from predgap.errors import EnsembleError, NoiseError, TableError
-from reference import Row, gap_by_definition, gap_by_pairs, gap_in_longdouble, tails_of
-from strategies import WIDE, Problem, Split, Tree, ensemble_of, mask_of, mixed_problems
+from reference import gap_by_definition, gap_by_pairs, gap_in_longdouble, tails_of
+from strategies import WIDE, Split, Tree, ensemble_of, mask_of, mixed_problems
+from twins import assert_gaps, explainer_of, row_of, rows_of
 
 every_strategy = pytest.mark.parametrize("strategy", ["terms", "pairs"])
-
-
-def explainer_of(problem: Problem, strategy: str | None = None, **options: Any) -> Explainer:
-    return Explainer(problem.ensemble, problem.noise, _strategy=strategy, **options)
-
-
-def rows_of(problem: Problem, twin: Any = gap_by_pairs) -> list[Row]:
-    tails = tails_of(problem.noise, problem.ensemble)
-    return [Row(problem.ensemble, tails, x, twin) for x in problem.X]
 
 
 # --- the engine -----------------------------------------------------------------------------------------
@@ -44,17 +36,13 @@ def test_the_twins_agree_on_categories(problem):
 @every_strategy
 @given(problem=mixed_problems())
 def test_gap_equals_the_definition(strategy, problem):
-    found = explainer_of(problem, strategy).gap(problem.X, problem.mask)
-    for row, gap in zip(rows_of(problem), found, strict=True):
-        row.assert_gap(gap, problem.subset)
+    assert_gaps(problem, explainer_of(problem, strategy))
 
 
 @every_strategy
 @given(problem=mixed_problems(values=st.sampled_from(WIDE)))
 def test_gap_with_leaves_of_very_different_size(strategy, problem):
-    found = explainer_of(problem, strategy).gap(problem.X, problem.mask)
-    for row, gap in zip(rows_of(problem), found, strict=True):
-        row.assert_gap(gap, problem.subset)
+    assert_gaps(problem, explainer_of(problem, strategy))
 
 
 @every_strategy
@@ -118,7 +106,7 @@ def test_gap_of_larger_ensembles(strategy):
     for subset in ([0], [1], [0, 1], [0, 2], [0, 1, 2, 3]):
         found = explainer.gap(X, mask_of(subset, 4))
         for x, gap in zip(X, found, strict=True):
-            Row(ensemble, tails_of(noise, ensemble), x, gap_in_longdouble).assert_gap(gap, subset)
+            row_of(ensemble, noise, x, gap_in_longdouble).assert_gap(gap, subset)
 
 
 @every_strategy

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
@@ -17,11 +17,10 @@ from hypothesis import strategies as st
 import reference
 from predgap import Explainer, Normal, Uniform
 from predgap.ensemble import LEAF, Ensemble
-from reference import Row, SummedRow, gap_by_definition, gap_by_pairs, gap_in_longdouble, tails_of
+from reference import SummedRow, gap_by_definition, gap_by_pairs, gap_in_longdouble, tails_of
 from strategies import (
     MANY_FEATURES,
     WIDE,
-    Problem,
     Split,
     chain,
     dyadic_problems,
@@ -30,24 +29,13 @@ from strategies import (
     problems,
     random_ensemble,
 )
+from twins import assert_gaps, explainer_of, row_of, rows_of
 
 STRATEGIES = ("terms", "pairs", None)
 every_strategy = pytest.mark.parametrize("strategy", STRATEGIES)
 any_strategy = st.sampled_from(STRATEGIES)
 
 LANES = 8  # rows that the kernels take together
-
-
-def explainer_of(problem: Problem, strategy: str | None, **options: Any) -> Explainer:
-    return Explainer(problem.ensemble, problem.noise, _strategy=strategy, **options)
-
-
-def rows_of(problem: Problem) -> list[Row]:
-    return [row_of(problem.ensemble, problem.noise, x) for x in problem.X]
-
-
-def row_of(ensemble: Ensemble, noise: Any, x: np.ndarray, twin: Callable[..., Any] = gap_by_pairs) -> Row:
-    return Row(ensemble, tails_of(noise, ensemble), x, twin)
 
 
 def same_bits(a: np.ndarray, b: np.ndarray) -> bool:
@@ -85,26 +73,19 @@ def test_the_definition_on_a_stump_done_by_hand():
 @every_strategy
 @given(problem=problems())
 def test_gap_equals_the_definition(strategy, problem):
-    found = explainer_of(problem, strategy).gap(problem.X, problem.mask)
-    assert found.shape == (len(problem.X),)
-    for row, gap in zip(rows_of(problem), found, strict=True):
-        row.assert_gap(gap, problem.subset)
+    assert_gaps(problem, explainer_of(problem, strategy))
 
 
 @every_strategy
 @given(problem=problems(values=st.sampled_from(WIDE)))
 def test_gap_with_leaves_of_very_different_size(strategy, problem):
-    found = explainer_of(problem, strategy).gap(problem.X, problem.mask)
-    for row, gap in zip(rows_of(problem), found, strict=True):
-        row.assert_gap(gap, problem.subset)
+    assert_gaps(problem, explainer_of(problem, strategy))
 
 
 @every_strategy
 @given(problem=problems(n_features=MANY_FEATURES))
 def test_gap_with_more_features_than_a_word_has_bits(strategy, problem):
-    found = explainer_of(problem, strategy).gap(problem.X, problem.mask)
-    for row, gap in zip(rows_of(problem), found, strict=True):
-        row.assert_gap(gap, problem.subset)
+    assert_gaps(problem, explainer_of(problem, strategy))
 
 
 @every_strategy
@@ -288,9 +269,7 @@ def test_the_order_of_trees_does_not_matter(strategy, problem, seed):
     ensemble = problem.ensemble
     order = np.random.default_rng(seed).permutation(ensemble.n_trees)
     shuffled = replace(ensemble, root=ensemble.root[order])
-    found = Explainer(shuffled, problem.noise, _strategy=strategy).gap(problem.X, problem.mask)
-    for row, gap in zip(rows_of(problem), found, strict=True):
-        row.assert_gap(gap, problem.subset)
+    assert_gaps(problem, Explainer(shuffled, problem.noise, _strategy=strategy))
 
 
 @every_strategy
@@ -340,35 +319,33 @@ def test_no_gap_is_negative(strategy, problem):
 N_OUTPUTS = 3
 
 
-def trees_of_outputs(leaves: str, rng: np.random.Generator, d: int) -> tuple[list[Any], list[int]]:
-    """Trees whose leaves are vectors, or that belong to one output each; and their targets."""
+def several_outputs(leaves: str, rng: np.random.Generator, d: int) -> tuple[Ensemble, list[tuple[Any, int]]]:
+    """An ensemble of trees whose leaves are vectors, or that belong to one output each.
+
+    And these trees, each with its target.
+    """
 
     def grow(levels: int) -> Any:
         if levels == 0:
             return tuple(rng.normal(size=N_OUTPUTS)) if leaves == "vector" else rng.normal()
         return Split(int(rng.integers(d)), rng.normal(), grow(levels - 1), grow(levels - 1))
 
-    return [grow(3) for _ in range(6)], [-1] * 6 if leaves == "vector" else [0, 1, 2, 2, 1, 0]
+    trees = [grow(3) for _ in range(6)]
+    targets = [-1] * 6 if leaves == "vector" else [0, 1, 2, 2, 1, 0]
+    several = ensemble_of(trees, d, targets=targets, n_outputs=N_OUTPUTS)
+    return several, list(zip(trees, targets, strict=True))
 
 
 @every_strategy
 @pytest.mark.parametrize("leaves", ["scalar", "vector"])
 def test_one_output_of_several(strategy, leaves):
     rng, d = np.random.default_rng(5), 4
-    trees, targets = trees_of_outputs(leaves, rng, d)
-    several = ensemble_of(trees, d, targets=targets, n_outputs=N_OUTPUTS)
+    several, trees = several_outputs(leaves, rng, d)
     X = rng.normal(size=(3, d))
     noise = Normal(0.8)
     for output in range(N_OUTPUTS):
         found = Explainer(several, noise, output=output, _strategy=strategy).gap(X, [0, 2, 3])
-        one = ensemble_of(
-            [
-                component(tree, output)
-                for tree, target in zip(trees, targets, strict=True)
-                if target in (-1, output)
-            ],
-            d,
-        )
+        one = ensemble_of([component(tree, output) for tree, target in trees if target in (-1, output)], d)
         for x, gap in zip(X, found, strict=True):
             row_of(one, noise, x).assert_gap(gap, [0, 2, 3])
 
@@ -377,8 +354,7 @@ def test_one_output_of_several(strategy, leaves):
 @pytest.mark.parametrize("leaves", ["scalar", "vector"])
 def test_all_outputs_together_are_the_sum_of_their_gaps(strategy, leaves):
     rng, d = np.random.default_rng(6), 4
-    trees, targets = trees_of_outputs(leaves, rng, d)
-    several = ensemble_of(trees, d, targets=targets, n_outputs=N_OUTPUTS)
+    several, _ = several_outputs(leaves, rng, d)
     X, noise, order = rng.normal(size=(20, d)), Normal(0.8), [2, 0, 3, 1]
     explainer = Explainer(several, noise, _strategy=strategy)
     gaps, curves = explainer.gap(X, [0, 2, 3]), explainer.curve(X, order)
@@ -399,8 +375,7 @@ def test_all_outputs_together_are_the_sum_of_their_gaps(strategy, leaves):
 @pytest.mark.parametrize("method", ["mc", "qmc"])
 def test_all_outputs_together_by_sampling(method):
     rng, d = np.random.default_rng(7), 4
-    trees, targets = trees_of_outputs("scalar", rng, d)
-    several = ensemble_of(trees, d, targets=targets, n_outputs=N_OUTPUTS)
+    several, _ = several_outputs("scalar", rng, d)
     X, subset = rng.normal(size=(6, d)), [0, 1, 3]
     explainer = Explainer(several, Normal(0.8))
     exact, found = explainer.gap(X, subset), explainer.estimate(X, subset, method)
@@ -414,8 +389,7 @@ def test_all_outputs_together_by_sampling(method):
 @every_strategy
 def test_several_outputs_give_the_same_bits_for_any_number_of_threads(strategy):
     rng, d = np.random.default_rng(8), 5
-    trees, targets = trees_of_outputs("vector", rng, d)
-    several = ensemble_of(trees, d, targets=targets, n_outputs=N_OUTPUTS)
+    several, _ = several_outputs("vector", rng, d)
     X = rng.normal(size=(40, d))
     alone, threaded = (Explainer(several, Normal(0.8), n_jobs=n, _strategy=strategy).rank(X) for n in (1, 4))
     assert same_bits(alone.order, threaded.order)

@@ -22,27 +22,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import predgap
-from loading import memory_below, printed_without
+from loading import assert_same, bits, memory_below, printed_without
 from predgap import Categories, Ensemble, EnsembleError, LoaderError, UnsupportedModelError, ensemblefiles
 from strategies import Split, ensemble_of, ensembles, mixed_ensembles, random_ensemble
-
-
-def bits(value: Any) -> Any:
-    """Something that is equal for equal bits and types only."""
-    if isinstance(value, np.ndarray):
-        return value.dtype.str, value.shape, value.tobytes()
-    if isinstance(value, float):
-        return float, np.float64(value).tobytes()
-    if isinstance(value, Categories):
-        return bits(value.codes), [bits(label) for label in value.labels or ()]
-    if isinstance(value, tuple):
-        return [bits(each) for each in value]
-    return type(value), value
-
-
-def assert_same(mine: Ensemble, other: Ensemble) -> None:
-    for field in dataclasses.fields(Ensemble):
-        assert bits(getattr(mine, field.name)) == bits(getattr(other, field.name)), field.name
 
 
 def rich() -> Ensemble:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import collections
-import os
 import pickle
 import sys
 from pathlib import Path
@@ -20,8 +19,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import predgap
+from loading import Bomb, assert_same
 from predgap import Explainer, LoaderError, Normal, UnsupportedModelError
-from predgap.ensemble import Ensemble
 from strategies import Split, ensemble_of
 
 X = np.random.default_rng(0).normal(size=(80, 3))
@@ -42,11 +41,6 @@ MODELS = {
 def pickled(model: Any, path: Path, protocol: int = pickle.DEFAULT_PROTOCOL) -> Path:
     path.write_bytes(pickle.dumps(model, protocol))
     return path
-
-
-def assert_same(mine: Ensemble, other: Ensemble) -> None:
-    np.testing.assert_array_equal(mine.predict(X), other.predict(X))
-    assert (mine.n_nodes, mine.source) == (other.n_nodes, other.source)
 
 
 @pytest.mark.parametrize("kind", MODELS)
@@ -73,11 +67,6 @@ def test_compressed_joblib_files_are_opened(compress: tuple[str, int], tmp_path:
     assert_same(predgap.load(tmp_path / "m", allow_pickle=True), predgap.load(model))
     with pytest.raises(UnsupportedModelError, match=r"compressed file; .*runs the code .*allow_pickle=True"):
         predgap.load(tmp_path / "m")
-
-
-class Bomb:
-    def __reduce__(self) -> Any:
-        return (os._exit, (3,))
 
 
 def test_without_the_flag_nothing_is_opened(tmp_path: Path) -> None:

@@ -53,13 +53,12 @@ from sklearn.tree import (
 )
 
 import loading
-import reference
 from loading import rows_around_thresholds
-from predgap import Explainer, Normal
 from predgap.ensemble import ALL_OUTPUTS, LEAF, NUMERIC, Ensemble
 from predgap.errors import LoaderError, TableError, UnsupportedModelError
 from predgap.loaders import load, selfcheck
-from predgap.loaders import sklearn as loader
+from predgap.loaders.splits import above
+from twins import assert_gaps_of_model
 
 RELEASE = tuple(map(int, sklearn.__version__.split(".")[:2]))
 
@@ -484,13 +483,14 @@ singles = st.floats(width=32, allow_nan=False, allow_infinity=False)
 @example(-0.0, 0.0)
 def test_below_what_is_above_a_threshold_is_at_most_the_threshold(t: float, x: float) -> None:
     for kind in (np.float32, np.float64):
-        (above,) = loader._above(np.array([t]), kind)
-        assert (x <= t) == (x < above)
+        (found,) = above(np.array([t]), kind)
+        assert (x <= t) == (x < found)
         with np.errstate(over="ignore"):
-            below = np.nextafter(kind(above), kind(-np.inf))
-        for value in (kind(above), below):
+            near = kind(found)
+            below = np.nextafter(near, kind(-np.inf))
+        for value in (near, below):
             if np.isfinite(value):
-                assert (float(value) <= t) == (float(value) < above)
+                assert (float(value) <= t) == (float(value) < found)
 
 
 # ---- gaps ----
@@ -510,14 +510,7 @@ def test_below_what_is_above_a_threshold_is_at_most_the_threshold(t: float, x: f
     ],
 )
 def test_gaps_are_those_of_the_definition(kind: str, output: int | None) -> None:
-    ensemble = load(make(kind)).select(output or 0)
-    noise = Normal(0.3)
-    explainer = Explainer(ensemble, noise)
-    tails = reference.tails_of(noise, ensemble)
-    for x in HOLES[[0, 3, 7]]:
-        row = reference.Row(ensemble, tails, x, twin=reference.gap_in_longdouble)
-        for subset in ([0], [1, 2], [0, 1, 2, 3]):
-            row.assert_gap(float(explainer.gap(x[None, :], subset)[0]), subset)
+    assert_gaps_of_model(load(make(kind)).select(output or 0), HOLES[[0, 3, 7]])
 
 
 # ---- categories ----

@@ -16,6 +16,7 @@ from sklearn.ensemble import (
     RandomForestRegressor,
 )
 
+from loading import levels_of, rows_for
 from predgap import Explainer, Normal
 from predgap.ensemble import ALL_OUTPUTS, LEAF, Ensemble
 from predgap.errors import LoaderError, TableError, UnsupportedModelError
@@ -100,23 +101,6 @@ CATEGORICAL = {"xgboost partitions", "xgboost one-hot", "lightgbm categories", "
 # ---- what must agree ----
 
 
-def rows_for(ensemble: Ensemble, n: int = 800) -> np.ndarray:
-    """Rows at and one step of the rows' precision around thresholds; levels, strange codes, and missing."""
-    rng, kind = np.random.default_rng(8), ensemble.row_dtype.type
-    rows = rng.normal(size=(n, ensemble.n_features)).astype(kind)
-    for j in range(ensemble.n_features):
-        if ensemble.categories is not None and ensemble.categories[j] is not None:
-            codes = ensemble.categories[j].codes
-            rows[:, j] = rng.choice([*codes, *range(12), 1000, -1, 2.0**24, 2.0**31, np.nan], n)
-            continue
-        cuts = ensemble.threshold[ensemble.feature == j].astype(kind)
-        around = [cuts, np.nextafter(cuts, kind(-np.inf)), np.nextafter(cuts, kind(np.inf)), [0.0, np.nan]]
-        ends = [np.inf, -np.inf] if ensemble.takes_infinity else []
-        special = np.concatenate([*around, ends]).astype(kind)
-        rows[:, j] = np.where(rng.random(n) < 0.8, rng.choice(special, n), rows[:, j])
-    return rows
-
-
 def assert_agrees(model: Any, ensemble: Ensemble, *, padded: list[int] | None = None) -> None:
     rows = rows_for(ensemble)
     theirs = gtil.predict(model, rows, pred_margin=True).reshape(len(rows), -1).astype(np.float64)
@@ -135,7 +119,7 @@ def test_models_agree_with_treelite(name: str) -> None:
     ensemble = load(model)
     padded = [5] if name == "forest of targets and classes" else None
     assert_agrees(model, ensemble, padded=padded)
-    assert (ensemble.categories is not None) == (name in CATEGORICAL)
+    assert list(ensemble.categorical()) == ([3] if name in CATEGORICAL else [])
     assert ensemble.row_dtype == (np.float32 if "xgboost" in name else np.float64)
     assert ensemble.source.startswith("treelite 4.")
 
@@ -255,9 +239,7 @@ def test_every_categorical_split(codes: list[int], right: bool, default_left: bo
     values = [*codes, 1, 4, 99, -1, 1e9, np.nan]
     rows = np.array([[v, 0] for v in values], dtype=np.float32)
     np.testing.assert_array_equal(ensemble.predict(rows), gtil.predict(model, rows).ravel())
-    assert ensemble.categories is not None
-    assert ensemble.categories[0].codes.tolist() == sorted(codes)
-    assert ensemble.categories[1] is None
+    assert levels_of(ensemble) == {0: {code: code for code in codes}}
     with pytest.raises(TableError, match="categorical: expected a whole number"):
         ensemble.predict([[0.5, 0.0]])
 
@@ -347,7 +329,7 @@ def test_equality_is_refused_by_name() -> None:
 
 
 def test_categories_that_rows_cannot_hold_are_refused_by_name() -> None:
-    assert load(build(categories=([2**24], False))).categories is not None
+    assert levels_of(load(build(categories=([2**24], False)))) == {0: {2**24: 2**24}}
     with pytest.raises(UnsupportedModelError, match=r"the category 1.67772e\+07, which float32 rows cannot"):
         load(build(categories=([2**24 + 1], False)))
     with pytest.raises(UnsupportedModelError, match=r"equals 4.29497e\+09; predgap handles categories"):

@@ -14,7 +14,7 @@ from typing import Any, Literal, NoReturn, TypeVar
 
 import click
 import numpy as np
-import pyarrow as pa  # type: ignore[import-untyped,unused-ignore]
+import pyarrow as pa
 from rich.console import Console
 from rich.progress import (
     BarColumn,

@@ -339,7 +339,7 @@ def _frozen(dataset: str, name: str, values: Any) -> FloatArray:
 
 def _diabetes() -> Dataset:
     try:
-        from sklearn.datasets import load_diabetes  # type: ignore[import-untyped,unused-ignore]
+        from sklearn.datasets import load_diabetes
     except ImportError:
         raise DependencyError(
             "the data set 'diabetes' comes with scikit-learn, not installed; try: pip install scikit-learn"

@@ -110,8 +110,8 @@ def run(console: Console, folder: Path) -> Path:
 def train() -> Trained:
     """An XGBoost regressor of the diabetes data that scikit-learn carries."""
     import xgboost
-    from sklearn.datasets import load_diabetes  # type: ignore[import-untyped,unused-ignore]
-    from sklearn.model_selection import train_test_split  # type: ignore[import-untyped,unused-ignore]
+    from sklearn.datasets import load_diabetes
+    from sklearn.model_selection import train_test_split
 
     data = load_diabetes(scaled=False)
     X, rows, y, target = train_test_split(data.data, data.target, test_size=0.25, random_state=1)

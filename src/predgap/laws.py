@@ -353,7 +353,7 @@ def _quotient(value: FloatArray, error: FloatArray, by: float) -> tuple[FloatArr
 
 def _normal_tail(z: FloatArray, z_error: FloatArray) -> FloatArray:
     """P(Z >= z + z_error) for a standard normal Z, to a few ulps."""
-    from scipy.special import erfcx, ndtr  # type: ignore[import-untyped,unused-ignore]  # slow to import
+    from scipy.special import erfcx, ndtr  # slow to import
 
     square, square_error = _product(z, z)
     correction = np.exp(-(0.5 * square_error + z * z_error))

@@ -11,9 +11,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, Final
 
-import pyarrow as pa  # type: ignore[import-untyped,unused-ignore]
-import pyarrow.csv  # type: ignore[import-untyped,unused-ignore]
-import pyarrow.parquet  # type: ignore[import-untyped,unused-ignore]
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
 
 from predgap.errors import TableError
 from predgap.tables import listing

@@ -201,7 +201,7 @@ def _wrong_count(columns: Columns, n_features: int, feature_names: Sequence[str]
 def _as_frame(X: Any) -> nw.DataFrame[Any] | None:
     """X as an eager narwhals frame; None if it is no frame at all."""
     if type(X).__name__ == "RecordBatch" and type(X).__module__.startswith("pyarrow"):
-        import pyarrow as pa  # type: ignore[import-untyped,unused-ignore]  # loaded already: X is one of its objects
+        import pyarrow as pa  # loaded already: X is one of its objects
 
         X = pa.Table.from_batches([X])
     try:

@@ -314,8 +314,8 @@ def _from_csv(table: bytes, types: Mapping[str, str]) -> tuple[tuple[Value, ...]
 
 def _to_parquet(result: Result) -> bytes | None:
     try:
-        import pyarrow  # type: ignore[import-untyped,unused-ignore]
-        import pyarrow.parquet  # type: ignore[import-untyped,unused-ignore]
+        import pyarrow
+        import pyarrow.parquet
     except ImportError:
         return None
     kinds = {

@@ -31,9 +31,9 @@ class _Dialect:
     module: str
     package: str  # that defines the classes
     classes: frozenset[str]  # names to look for among a model's classes
-    opening: re.Pattern[bytes] | None  # how its files begin; None if it has none that are safe to open
-    ending: bytes  # the last byte of its files, but for white space
     supported: str  # for people
+    opening: re.Pattern[bytes] | None = None  # how its files begin; None if it has none that are safe to open
+    ending: bytes = b""  # the last byte of its files, but for white space; empty if that may be any
 
 
 _DIALECTS: Final = (
@@ -53,8 +53,7 @@ _DIALECTS: Final = (
         module="predgap.loaders.lightgbm",
         package="lightgbm",
         classes=frozenset({"Booster", "LGBMModel"}),
-        opening=re.compile(rb"tree\r?\nversion=v"),
-        ending=b"",  # the last lines may be anything; whether the trees are whole is seen on reading
+        opening=re.compile(rb"tree\r?\nversion=v"),  # whether the trees are whole is seen on reading
         supported="a LightGBM Booster, LGBMRegressor, LGBMClassifier or LGBMRanker, or the path of a model "
         "that LightGBM saved as text",
     ),
@@ -74,15 +73,12 @@ _DIALECTS: Final = (
         package="catboost",
         classes=frozenset(),
         opening=re.compile(rb"CBM1"),
-        ending=b"",  # binary
         supported="where CatBoost is installed, the path of a model that it saved as .cbm",
     ),
     _Dialect(
         module="predgap.loaders.treelite",
         package="treelite",
         classes=frozenset({"Model"}),
-        opening=None,
-        ending=b"",
         supported="a treelite Model",
     ),
     _Dialect(
@@ -91,23 +87,18 @@ _DIALECTS: Final = (
         classes=frozenset({"ModelProto"}),
         # ONNX has no mark: files begin with the version of the format, and the tag of another field
         opening=re.compile(rb"\x08[\x01-\x1f](?:[\x12\x1a\x22\x28\x32\x3a\x42\x72]|[\xa2\xca]\x01)"),
-        ending=b"",  # binary
         supported="an ONNX ModelProto with one tree ensemble, or the path of a .onnx file of it",
     ),
     _Dialect(  # before scikit-learn, of which it is a part
         module="predgap.loaders.pipelines",
         package="sklearn",
         classes=frozenset({"Pipeline"}),
-        opening=None,
-        ending=b"",
         supported="a scikit-learn Pipeline that ends in one of all these",
     ),
     _Dialect(  # the last one: wrappers of other libraries are scikit-learn estimators too
         module="predgap.loaders.sklearn",
         package="sklearn",
         classes=frozenset({"BaseEstimator"}),
-        opening=None,
-        ending=b"",
         supported="a scikit-learn decision tree, forest, gradient boosting, bagging of trees or "
         "IsolationForest",
     ),

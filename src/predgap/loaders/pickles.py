@@ -15,7 +15,7 @@ __all__ = ["opened"]
 def opened(path: Path) -> Any:
     """The object in a file, by joblib if that is installed: it reads its own files and plain pickles."""
     try:
-        import joblib  # type: ignore[import-untyped,unused-ignore]
+        import joblib
     except ImportError:
         joblib = None
     try:

@@ -65,7 +65,7 @@ class Preparation:
         try:
             for _, step in self.steps:
                 names = step.get_feature_names_out(names)
-        except Exception:  # steps are anyone's code, and names are not worth failing for
+        except Exception:  # anyone's code, which may raise anything: names are not worth failing for
             return None
         return None if names is None else tuple(map(str, names))
 
@@ -91,7 +91,7 @@ class Preparation:
                 X = step.transform(X)
             except PredgapError:
                 raise
-            except Exception as error:
+            except Exception as error:  # anyone's code too
                 reason = next((line for line in str(error).splitlines() if line.strip()), "no reason given")
                 kind = LoaderError if type(error).__name__ == "NotFittedError" else TableError
                 raise kind(

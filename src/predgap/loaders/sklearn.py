@@ -34,7 +34,7 @@ from numpy.typing import NDArray
 from predgap.categories import Categories, of_labels
 from predgap.ensemble import ALL_OUTPUTS, LEAF, NUMERIC, Ensemble, FloatArray
 from predgap.errors import EnsembleError, LoaderError, UnsupportedModelError
-from predgap.loaders import selfcheck
+from predgap.loaders import selfcheck, splits
 
 __all__ = ["from_object"]
 
@@ -102,7 +102,7 @@ class _Sum:
 
 def from_object(model: Any) -> Ensemble:
     """The ensemble of a fitted model, checked against the model's own predictions."""
-    import sklearn  # type: ignore[import-untyped,unused-ignore]
+    import sklearn
 
     name = type(model).__name__
     read = _reader(model)
@@ -162,8 +162,8 @@ def _reader(model: Any) -> Callable[[Any], _Sum]:
 
 
 def _check_fitted(model: Any) -> None:
-    from sklearn.exceptions import NotFittedError  # type: ignore[import-untyped,unused-ignore]
-    from sklearn.utils.validation import check_is_fitted  # type: ignore[import-untyped,unused-ignore]
+    from sklearn.exceptions import NotFittedError
+    from sklearn.utils.validation import check_is_fitted
 
     try:
         check_is_fitted(model)
@@ -204,7 +204,7 @@ def _takes(parts: _Sum, n_features: int, value: float) -> bool:
 
 
 def _takes_infinity(parts: _Sum, n_features: int) -> bool:
-    # Where a threshold is infinite no finite one routes an infinite value as the model does: see _nodes.
+    # Where a threshold is infinite no finite one routes an infinite value as the model does: see as_cuts.
     finite = all(np.isfinite(tree.threshold).all() for tree in parts.trees)
     return finite and _takes(parts, n_features, np.inf)
 
@@ -443,30 +443,28 @@ def _nodes(parts: _Sum) -> dict[str, Any]:
     sizes = np.array([len(tree.left) for tree in parts.trees])
     first = np.cumsum(sizes) - sizes
     offset = np.repeat(first, sizes)
-    cut = np.where(inner & ~by_set, _above(threshold, parts.row_dtype), 0.0)
-    # A threshold of infinity parts missing from present values, and present ones go left. It is turned
-    # round, since no finite number is above all others but no value of a row is below the lowest one.
-    turned = np.isinf(cut)
+    numeric = inner & ~by_set
+    cuts = splits.as_cuts(
+        np.where(numeric, threshold, 0.0),
+        left,
+        right,
+        default_left.astype(bool),
+        inclusive=numeric,
+        upward=np.zeros_like(numeric),
+        kind=parts.row_dtype,
+    )
     width = value.shape[1]
     bias = np.zeros(width) if parts.bias is None else parts.bias
     sets = {} if parts.sets is None else {"set_begin": parts.sets.begin, "set_code": parts.sets.code}
     return sets | {
         "root": first,
         "feature": np.where(inner, feature, LEAF),
-        "threshold": np.where(turned, np.finfo(parts.row_dtype).min, cut),
-        "left": np.where(inner, np.where(turned, right, left) + offset, LEAF),
-        "right": np.where(inner, np.where(turned, left, right) + offset, LEAF),
-        "default_left": inner & (default_left.astype(bool) ^ turned),
+        "threshold": cuts.threshold,
+        "left": np.where(inner, cuts.left + offset, LEAF),
+        "right": np.where(inner, cuts.right + offset, LEAF),
+        "default_left": inner & cuts.default_left,
         "value": np.where(inner[:, None], 0.0, value),
         "target": np.full(len(sizes), ALL_OUTPUTS) if width > 1 else np.arange(len(sizes)) % len(bias),
         "bias": bias,
         "category_set": np.where(by_set, np.cumsum(by_set) - 1, NUMERIC),
     }
-
-
-def _above(threshold: FloatArray, kind: type[np.floating[Any]]) -> FloatArray:
-    """The smallest number of the rows' kind above each threshold: x <= threshold iff x < that number."""
-    with np.errstate(over="ignore"):
-        near = threshold.astype(kind)
-        above = np.where(near > threshold, near, np.nextafter(near, kind(np.inf)))
-    return above.astype(np.float64)

@@ -1,0 +1,43 @@
+"""The engine beside its slow twins: the same problem for both, and whether they agree."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from predgap import Explainer, Normal
+from predgap.ensemble import Ensemble
+from reference import Row, gap_by_pairs, gap_in_longdouble, tails_of
+from strategies import Problem
+
+
+def explainer_of(problem: Problem, strategy: str | None, **options: Any) -> Explainer:
+    return Explainer(problem.ensemble, problem.noise, _strategy=strategy, **options)
+
+
+def rows_of(problem: Problem) -> list[Row]:
+    return [row_of(problem.ensemble, problem.noise, x) for x in problem.X]
+
+
+def row_of(ensemble: Ensemble, noise: Any, x: np.ndarray, twin: Callable[..., Any] = gap_by_pairs) -> Row:
+    return Row(ensemble, tails_of(noise, ensemble), x, twin)
+
+
+def assert_gaps(problem: Problem, explainer: Explainer) -> None:
+    """The gaps of the problem's rows and subset are those of the definition."""
+    found = explainer.gap(problem.X, problem.mask)
+    assert found.shape == (len(problem.X),)
+    for row, gap in zip(rows_of(problem), found, strict=True):
+        row.assert_gap(gap, problem.subset)
+
+
+def assert_gaps_of_model(ensemble: Ensemble, X: np.ndarray) -> None:
+    """So are some of the gaps of a model with four features, as large as those that libraries train."""
+    noise = Normal(0.3)
+    explainer = Explainer(ensemble, noise)
+    for x in X:
+        row = row_of(ensemble, noise, x, gap_in_longdouble)
+        for subset in ([0], [1, 2], [0, 1, 2, 3]):
+            row.assert_gap(float(explainer.gap(x[None, :], subset)[0]), subset)
