@@ -73,7 +73,7 @@ _DIALECTS: Final = (
         package="catboost",
         classes=frozenset(),
         opening=re.compile(rb"CBM1"),
-        supported="where CatBoost is installed, the path of a model that it saved as .cbm",
+        supported="the path of a model that CatBoost saved as .cbm",
     ),
     _Dialect(
         module="predgap.loaders.treelite",
@@ -133,8 +133,8 @@ def load(model_or_path: Any, *, allow_pickle: bool = False) -> Ensemble:
     ----------
     model_or_path : object, str or os.PathLike
         A model of XGBoost, LightGBM, CatBoost, scikit-learn, treelite or ONNX, or a path to a model file:
-        JSON or UBJSON of XGBoost 1.3 to 3.x, LightGBM's text, CatBoost's JSON, or (if CatBoost is
-        installed) its .cbm, ONNX, or what `Ensemble.save` wrote.
+        JSON or UBJSON of XGBoost 1.3 to 3.x, LightGBM's text, CatBoost's JSON or .cbm, ONNX, or what
+        `Ensemble.save` wrote.
     allow_pickle : bool
         Open a pickle or joblib file too, and load the model in it. Opening one runs the code in it, so ask
         for this only where you trust the file.

@@ -1,0 +1,146 @@
+"""FlatBuffers, as far as CatBoost's .cbm files need them: tables of fields, which are told by their place.
+
+The files cannot be trusted. All that is read lies within the buffer, and adds up to no more than it: parts of
+a sound file do not overlap, so none can be made to stand for many.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from predgap.errors import LoaderError
+
+__all__ = ["Buffer", "Table"]
+
+_MAX_FIELDS: Final = 64  # of a table: CatBoost's have up to 19
+_MAX_ITEMS: Final = 1 << 20  # tables or texts in a list: each costs much more than its bytes
+
+_WORD: Final = struct.Struct("<I")  # where a part is, from here on; how many items a list has
+_BACK: Final = struct.Struct("<i")  # where the layout of a table is, from there back
+_SIZES: Final = struct.Struct("<HH")  # of a layout, and of the tables that have it
+
+_DAMAGED: Final = "not a sound binary model file: parts of it lie {where}; save or copy it again"
+
+
+class Buffer:
+    """Bytes with tables in them.
+
+    Examples
+    --------
+    >>> layout, table = struct.pack("<4H", 6, 8, 4, 0), struct.pack("<iI", 8, 4)
+    >>> text = struct.pack("<I3s", 2, b"hi")
+    >>> Buffer(struct.pack("<I", 12) + layout + table + text).root(("Name",)).text("Name")
+    'hi'
+    """
+
+    def __init__(self, data: bytes | memoryview) -> None:
+        self._data = memoryview(data)
+        self._unread = len(data)
+        self.unknown = ""  # the first field met that has no name
+
+    def root(self, names: tuple[str, ...]) -> Table:
+        """The outermost table, with the names of its fields."""
+        return Table(self, self.follow(0), names)
+
+    def unpack(self, form: struct.Struct, at: int) -> tuple[Any, ...]:
+        self._check(at, form.size)
+        return form.unpack_from(self._data, at)
+
+    def follow(self, at: int) -> int:
+        """Where the part is that is pointed to from here."""
+        return int(at + self.unpack(_WORD, at)[0])
+
+    def claim(self, at: int, size: int) -> memoryview:
+        """A part of the buffer, which no other part may overlap."""
+        self._check(at, size)
+        self._unread -= size
+        if self._unread < 0:
+            raise LoaderError(_DAMAGED.format(where="on top of one another"))
+        return self._data[at : at + size]
+
+    def items(self, at: int, size: int) -> memoryview:
+        """The items of a list, each of so many bytes."""
+        (n,) = self.unpack(_WORD, at)
+        return self.claim(at, _WORD.size + n * size)[_WORD.size :]
+
+    def text(self, at: int) -> str:
+        try:
+            return str(self.items(at, 1), "utf-8")
+        except UnicodeDecodeError:
+            raise LoaderError("not a sound binary model file: it has a text that is not UTF-8") from None
+
+    def _check(self, at: int, size: int) -> None:
+        if at < 0 or at + size > len(self._data):
+            raise LoaderError(_DAMAGED.format(where="outside"))
+
+
+class Table:
+    """The fields of a table, by name. Those that are not stored have a default, lists are empty."""
+
+    def __init__(self, buffer: Buffer, at: int, names: tuple[str, ...]) -> None:
+        layout = at - buffer.unpack(_BACK, at)[0]
+        layout_size, size = buffer.unpack(_SIZES, layout)
+        n_fields, odd = divmod(layout_size - _SIZES.size, 2)
+        if not 0 <= n_fields <= _MAX_FIELDS or odd or size < _BACK.size:
+            raise LoaderError("not a sound binary model file: it has a table of a strange layout")
+        buffer.claim(at, size)
+        self._buffer, self._at, self._size, self._names = buffer, at, size, names
+        self._offset = buffer.unpack(struct.Struct(f"<{n_fields}H"), layout + _SIZES.size)
+        if any(self._offset[len(names) :]):
+            buffer.unknown = buffer.unknown or f"a field after {names[-1]}"
+
+    def number(self, name: str, form: struct.Struct, default: float) -> Any:
+        at = self._place(name, form.size)
+        return default if at is None else self._buffer.unpack(form, at)[0]
+
+    def text(self, name: str) -> str:
+        at = self._target(name)
+        return "" if at is None else self._buffer.text(at)
+
+    def table(self, name: str, names: tuple[str, ...]) -> Table:
+        """A table within the table, which must be there."""
+        at = self._target(name)
+        if at is None:
+            raise LoaderError(f"not a sound binary model file: it has no {name}")
+        return Table(self._buffer, at, names)
+
+    def numbers(self, name: str, dtype: np.dtype[Any]) -> NDArray[Any]:
+        """A list of numbers, as a view of the buffer."""
+        at = self._target(name)
+        return np.frombuffer(b"" if at is None else self._buffer.items(at, dtype.itemsize), dtype=dtype)
+
+    def texts(self, name: str) -> Iterator[str]:
+        return map(self._buffer.text, self._targets(name))
+
+    def tables(self, name: str, names: tuple[str, ...]) -> Iterator[Table]:
+        return (Table(self._buffer, at, names) for at in self._targets(name))
+
+    def _place(self, name: str, size: int) -> int | None:
+        """Where a field of some size is stored, if it is."""
+        field = self._names.index(name)
+        offset = self._offset[field] if field < len(self._offset) else 0
+        if offset and not _BACK.size <= offset <= self._size - size:
+            raise LoaderError(f"not a sound binary model file: {name} lies outside of its table")
+        return self._at + offset if offset else None
+
+    def _target(self, name: str) -> int | None:
+        """Where the part is that a field points to, if it is stored."""
+        at = self._place(name, _WORD.size)
+        return None if at is None else self._buffer.follow(at)
+
+    def _targets(self, name: str) -> list[int]:
+        """Where the parts are that the items of a list point to."""
+        at = self._target(name)
+        if at is None:
+            return []
+        offsets = np.frombuffer(self._buffer.items(at, _WORD.size), dtype=np.dtype("<u4"))
+        if len(offsets) > _MAX_ITEMS:
+            raise LoaderError(f"{name} has {len(offsets):,} items, predgap loads up to {_MAX_ITEMS:,}")
+        first = at + _WORD.size
+        found: list[int] = (offsets + np.arange(first, first + 4 * len(offsets), 4)).tolist()
+        return found
