@@ -29,7 +29,7 @@ from catboost_models import (
 from loading import memory_below, printed_without, refused, rows_around_thresholds
 from predgap.errors import LoaderError, UnsupportedModelError
 from predgap.loaders import catboost as loader
-from predgap.loaders import catboost_binary, files, load
+from predgap.loaders import catboost_binary, files, flatbuffers, load
 from predgap.loaders.catboost_categories import hash_of
 from predgap.loaders.flatbuffers import Buffer
 
@@ -179,13 +179,14 @@ def one_hot(**changes: Any) -> dict[str, Any]:
     return {"Index": INT(0), "Values": hashes, "StringValues": None} | changes
 
 
+FIRST = number(0, np.float32([-1, 0.5]))
 SYMMETRIC: dict[str, Any] = {
     "ApproxDimension": INT(1),
     "TreeSplits": ints(0, 3, 2, 4),
     "TreeSizes": ints(2, 0, 2),
     "TreeStartOffsets": ints(0, 2, 2),
     "CatFeatures": [category()],
-    "FloatFeatures": [number(0, np.float32([-1, 0.5])), number(1, np.float32([0]))],
+    "FloatFeatures": [FIRST, number(1, np.float32([0]))],
     "OneHotFeatures": [one_hot()],
     "CtrFeatures": [],
     "LeafValues": np.arange(9) / 8,
@@ -275,19 +276,27 @@ DAMAGE: dict[str, dict[str, Any]] = {
     "leaf too few": {"LeafValues": np.zeros(8)},
     "leaf too many": {"LeafValues": np.zeros(10)},
     "no leaves": {"LeafValues": None},
-    "no trees": {"TreeSizes": None},
+    "no trees": {"TreeSizes": None, "TreeStartOffsets": None},
     "no splits": {"TreeSplits": None},
     "split too many": {"TreeSplits": ints(0, 3, 2, 4, 0)},
     "split beyond": {"TreeSplits": ints(0, 3, 2, 5)},
     "negative split": {"TreeSplits": ints(0, 3, 2, -1)},
-    "too deep": {"TreeSizes": ints(17, 0, 2)},
+    "so deep that the leaves overflow to none": {
+        "TreeSizes": ints(64, 0),
+        "TreeStartOffsets": ints(0, 64),
+        "TreeSplits": np.zeros(64, dtype=np.int32),
+        "LeafValues": np.zeros(1),
+    },
     "negative depth": {"TreeSizes": ints(-1, 3, 2), "TreeStartOffsets": ints(0, -1, 2)},
-    "depths that overflow": {"TreeSizes": ints(2**31 - 1, 2**31 - 1, 6)},
+    "depths that overflow": {
+        "TreeSizes": ints(2**31 - 1, 2**31 - 1, 6),
+        "TreeStartOffsets": ints(0, 2**31 - 1, -2),
+    },
     "trees that begin elsewhere": {"TreeStartOffsets": ints(0, 1, 2)},
     "no beginnings": {"TreeStartOffsets": None},
-    "another number": {"FloatFeatures": [number(0, ints()), number(1, ints(), Index=INT(2))]},
-    "another column": {"FloatFeatures": [number(0, ints()), number(1, ints(), FlatIndex=INT(0))]},
-    "no column": {"FloatFeatures": [number(0, ints()), number(1, ints(), FlatIndex=None)]},
+    "another number": {"FloatFeatures": [FIRST, number(1, np.float32([0]), Index=INT(2))]},
+    "another column": {"FloatFeatures": [FIRST, number(1, np.float32([0]), FlatIndex=INT(0))]},
+    "no column": {"FloatFeatures": [FIRST, number(1, np.float32([0]), FlatIndex=None)]},
     "no features": {"FloatFeatures": None},
     "no borders": {"FloatFeatures": [number(0, ints()), number(1, ints())]},
     "borders that descend": {"FloatFeatures": [number(0, np.float32([1, 0])), number(1, np.float32([0]))]},
@@ -329,13 +338,14 @@ def ways(*values: tuple[int, int]) -> dict[str, Any]:
     return {"NonSymmetricStepNodes": np.array(values, dtype=np.uint16)}
 
 
+THREE_LEAVES = {"LeafValues": np.zeros(3), "NonSymmetricNodeIdToLeafId": np.uint32([9, 0, 1, 2])}
 GROWN_DAMAGE: dict[str, dict[str, Any]] = {
     "no steps": ways(),
     "one step less": ways((0, 1), (1, 0), (0, 0)),
     "a way out of the tree": ways((0, 1), (2, 0), (0, 0), (0, 0)),
     "a way out of all trees": ways((0, 1), (1, 0), (0, 0), (0, 9)),
-    "a node that is met twice": ways((1, 1), (1, 0), (0, 0), (0, 0)),
-    "two ways to a node": ways((2, 1), (1, 0), (0, 0), (0, 0)),
+    "a node that is met twice": ways((1, 1), (1, 0), (0, 0), (0, 0)) | THREE_LEAVES,
+    "two ways to a node": ways((2, 1), (1, 0), (0, 0), (0, 0)) | THREE_LEAVES,
     "a node that is never met": ways((0, 2), (1, 0), (0, 0), (0, 0)),
     "a tree of nothing": {"TreeSizes": ints(3, 0, 1), "TreeStartOffsets": ints(0, 3, 3)},
     "a leaf too far": {"NonSymmetricNodeIdToLeafId": np.uint32([1, 0, 2, 4])},
@@ -344,8 +354,7 @@ GROWN_DAMAGE: dict[str, dict[str, Any]] = {
     "no leaves of steps": {"NonSymmetricNodeIdToLeafId": None},
     "a leaf too many": {"LeafValues": np.zeros(5)},
     "leaves between two": {"ApproxDimension": INT(2), "LeafValues": np.zeros(8), "Bias": None},
-    "split beyond": {"TreeSplits": ints(0, 3, 9, 0), **ways((0, 1), (1, 0), (0, 0), (0, 0))}
-    | {"TreeSplits": ints(9, 3, 1, 0)},
+    "split beyond": {"TreeSplits": ints(9, 3, 1, 0)},
 }
 
 
@@ -430,12 +439,24 @@ def test_lists_that_are_said_to_be_long(field: str, n: int) -> None:
         loader._read(data.replace(length, said))
 
 
-@pytest.mark.parametrize("layout", [0, 2, 3, 5, 4 + 2 * 65, 0xFFFF])
-@pytest.mark.parametrize("size", [0, 3, 4, 0xFFFF])
-def test_strange_tables(layout: int, size: int) -> None:
+@pytest.mark.parametrize(
+    ("layout", "size", "says"),
+    [
+        *((layout, 4, "strange layout") for layout in (0, 2, 3, 5, 4 + 2 * 65, 0xFFFF)),
+        *((4, size, "strange layout") for size in (0, 3)),  # such tables would take no room
+        (4, 0xFFFF, "lie outside"),
+    ],
+)
+def test_strange_tables(layout: int, size: int, says: str) -> None:
     data = struct.pack("<IHH64xi", 72, layout, size, 68) + bytes(64)
-    with pytest.raises(LoaderError, match=r"strange layout|lie outside|no ModelTrees|does not know"):
-        loader._read(b"CBM1" + struct.pack("<I", len(data)) + data)
+    with pytest.raises(LoaderError, match=says):
+        Buffer(data).root(("Name",))
+
+
+def test_lists_of_too_many_tables_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(flatbuffers, "_MAX_ITEMS", 1)
+    with pytest.raises(LoaderError, match="FloatFeatures has 2 items, predgap loads up to 1"):
+        loader._read(cbm(core_of(SYMMETRIC)))
 
 
 def test_fields_outside_of_their_table() -> None:

@@ -191,6 +191,13 @@ def test_damage_is_refused(kind: str, tmp_path: Path) -> None:
     refused(tmp_path / "model.json")
 
 
+def test_one_bias_for_all_outputs_is_of_an_old_catboost(tmp_path: Path) -> None:
+    document = json.loads(model_text())
+    DAMAGE["old bias"](document)
+    (tmp_path / "model.json").write_text(json.dumps(document))
+    refused(tmp_path / "model.json", "load it with CatBoost 1.2 and save it again")
+
+
 GROWN_DAMAGE: dict[str, Any] = {
     "no left": lambda t: t.pop("left"),
     "null right": lambda t: t.update(right=None),
@@ -242,10 +249,19 @@ def one_hot(document: Any, **changes: Any) -> None:
                 split.update(changes)
 
 
+def add_to_colours(document: Any, number: int) -> None:
+    values = document["features_info"]["categorical_features"][0]["values"]
+    values[:] = [value + number for value in values]
+    for tree in document["oblivious_trees"]:
+        for split in tree["splits"]:
+            if split.get("cat_feature_index") == 0:
+                split["value"] += number
+
+
 MIXED_DAMAGE: dict[str, Any] = {
     "equal values": lambda d: colour(d, values=[5, 5]),
-    "value too large": lambda d: colour(d, values=[2**31]),
-    "value too small": lambda d: colour(d, values=[-(2**31) - 1]),
+    "values too large": lambda d: add_to_colours(d, 2**32),
+    "values too small": lambda d: add_to_colours(d, -(2**32)),
     "giant value": lambda d: colour(d, values=[10**400]),
     "fractional value": lambda d: colour(d, values=[0.5]),
     "text for a value": lambda d: colour(d, values=["red"]),
@@ -335,11 +351,12 @@ def test_trees_may_have_any_number_of_levels(tmp_path: Path) -> None:
 def test_spaces_and_order_do_not_matter_to_other_trees(tmp_path: Path) -> None:
     path = tmp_path / "model.json"
     document = json.loads(model_text("Lossguide"))
-    for i, name in enumerate(("a b", ' "trees" : [ ', "tr ees", "d")):
-        document["features_info"]["float_features"][i]["feature_id"] = name
+    names = ("trees", ' "trees" : [ ', "tr ees", "x y")
+    for feature, name in zip(document["features_info"]["float_features"], names, strict=True):
+        feature["feature_id"] = name
     path.write_text(json.dumps(document))
     expected = load(path)
-    assert expected.feature_names == ("a b", ' "trees" : [ ', "tr ees", "d")
+    assert expected.feature_names == names
     for indent, keys in (
         (1, sorted(document)),
         (None, sorted(document, reverse=True)),

@@ -75,3 +75,14 @@ def test_a_large_bias_shows_which_order_is_meant(bias_first):
 def test_margins_of_another_shape_are_a_disagreement(shape):
     with pytest.raises(LoaderError, match="1 outputs here, margins of shape"):
         selfcheck.check(stumps(0.0), library="mine", margins=lambda rows: np.zeros((len(rows) + 1, *shape)))
+
+
+def test_leaves_of_another_shape_are_a_disagreement():
+    ensemble = stumps(0.0)
+    with pytest.raises(LoaderError, match=r"1000 trees here, leaves of shape \(512, 999\) there"):
+        selfcheck.check(
+            ensemble,
+            library="mine",
+            margins=library(ensemble, np.float32, bias_first=True),
+            leaves=lambda rows: (ensemble.leaves(rows) - ensemble.root)[:, 1:],
+        )

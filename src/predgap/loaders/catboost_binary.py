@@ -39,7 +39,7 @@ _FORMAT: Final = "FlabuffersModel_v1"
 _PARTS: Final = {"static_provider_v1", "text_process_v2\0", "embed_process_1\0"}
 _TREATMENTS: Final = ("AsIs", "AsFalse", "AsTrue")
 
-_HEAD: Final = struct.Struct("<4sI")
+_HEAD: Final = struct.Struct(f"<{len(MARK)}xI")  # the mark, and the size of what holds the model
 _BYTE, _INT, _DOUBLE = struct.Struct("<b"), struct.Struct("<i"), struct.Struct("<d")
 _INTS, _UNSIGNED = np.dtype("<i4"), np.dtype("<u4")
 _SINGLES, _DOUBLES = np.dtype("<f4"), np.dtype("<f8")
@@ -84,9 +84,9 @@ def read(data: bytes, *, known_only: bool) -> Model:
 
 def _core(data: bytes) -> tuple[Buffer, int]:
     """What holds the model, and the number of bytes that follow."""
-    mark, size = _HEAD.unpack_from(data) if len(data) >= _HEAD.size else (data[:4], 0)
+    (size,) = _HEAD.unpack_from(data) if len(data) >= _HEAD.size else (0,)
     rest = len(data) - _HEAD.size - size
-    if mark != MARK or rest < 0:
+    if rest < 0:
         raise LoaderError("the file stops in the middle of the model; save or copy it again")
     return Buffer(memoryview(data)[_HEAD.size : _HEAD.size + size]), rest
 
@@ -206,7 +206,7 @@ def _nodes(trees: Table, leaves: FloatArray) -> Nodes:
     ways = trees.numbers("NonSymmetricStepNodes", _WAYS)
     leaf = trees.numbers("NonSymmetricNodeIdToLeafId", _UNSIGNED)
     begin = np.cumsum(size, dtype=np.int64) - size
-    if (size < 0).any() or not np.array_equal(trees.numbers("TreeStartOffsets", _INTS), begin):
+    if not np.array_equal(trees.numbers("TreeStartOffsets", _INTS), begin):
         raise LoaderError("the trees do not follow one another; the file is damaged")
     if not len(ways) and not len(leaf):
         return shared.symmetric(size, splits, leaves)

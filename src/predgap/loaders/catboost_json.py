@@ -102,10 +102,10 @@ def _decode(data: bytes) -> Document:
 
 def _dense(data: bytes) -> bytes:
     """A file without the spaces that indent its trees, three quarters of it; those in names stay."""
-    start, blank = data.find(b'"trees"'), _BLANK.encode()
-    if start < 0:
+    opening, blank = re.search(rb'"trees"\s*:', data), _BLANK.encode()  # no name, which no colon follows
+    if opening is None:
         return data
-    head, dense = data[:start], data.translate(None, blank)
+    head, dense = data[: opening.start()], data.translate(None, blank)
     at = len(head.translate(None, blank))
     if dense.find(b'"features_info"', at) >= 0:
         return data
@@ -147,7 +147,7 @@ def _objects(parent: Document, name: str) -> list[Document]:
 def _scale_and_bias(document: Document) -> tuple[float, FloatArray]:
     """What the sum of the leaves is multiplied by, and what is then added to each output."""
     found = document.get("scale_and_bias")
-    if not isinstance(found, list) or len(found) != 2 or not found[1]:
+    if not isinstance(found, list) or len(found) != 2 or not isinstance(found[1], list) or not found[1]:
         raise LoaderError(
             "scale_and_bias is not a number and a list of numbers; if the model is from an old CatBoost, "
             "load it with CatBoost 1.2 and save it again"

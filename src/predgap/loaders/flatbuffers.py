@@ -18,7 +18,7 @@ from predgap.errors import LoaderError
 __all__ = ["Buffer", "Table"]
 
 _MAX_FIELDS: Final = 64  # of a table: CatBoost's have up to 19
-_MAX_ITEMS: Final = 1 << 20  # tables or texts in a list: each costs much more than its bytes
+_MAX_ITEMS: Final = 1 << 18  # tables or texts in a list: each costs much more than its bytes
 
 _WORD: Final = struct.Struct("<I")  # where a part is, from here on; how many items a list has
 _BACK: Final = struct.Struct("<i")  # where the layout of a table is, from there back
