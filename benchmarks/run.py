@@ -9,9 +9,13 @@ from __future__ import annotations
 
 import json
 import platform
+import subprocess
+import sys
+import tempfile
 from pathlib import Path
 
 import numpy as np
+import planner
 import shap
 import xgboost
 from models import Case, cases, deep, grown
@@ -178,6 +182,45 @@ def two_threads(case: Case) -> dict[str, object]:
     return {"model": case.name, "speed-up of greedy": seconds["1"] / seconds["2"], "aim": 1.85}
 
 
+def memory() -> dict[str, object]:
+    """Peak memory of a process that computes curves of 1,600 trees, and what more rows add to it."""
+    peaks = {n: _peak_of_curves(n) for n in (16, 64)}
+    per_row = max(0.0, peaks[64] - peaks[16]) / 48
+    return {"peak, MiB": peaks[64], "of 10,000 rows, MiB": peaks[64] + 9_936 * per_row, "aim": 1024.0}
+
+
+CURVES = """
+import resource, sys
+import numpy as np
+import predgap
+X = np.random.default_rng(0).normal(size=(int(sys.argv[2]), 20))
+predgap.Explainer(sys.argv[1], predgap.Normal({sigma})).curve(X, np.arange(20))
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+"""
+
+
+def _peak_of_curves(n_rows: int) -> float:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model.ubj"
+        grown(1600, 1).booster.save_model(path)
+        code = CURVES.format(sigma=SIGMA)
+        asked = [sys.executable, "-c", code, str(path), str(n_rows)]
+        return float(subprocess.run(asked, check=True, capture_output=True, text=True).stdout)
+
+
+def plans() -> dict[str, object]:
+    """How much slower the planner's choice is than the better strategy, over a zoo of models."""
+    found = planner.measure()
+    print(planner.table(found), flush=True)
+    worst = max(found, key=lambda t: t.loss)
+    return {
+        "questions": len(found),
+        "worst loss": worst.loss,
+        "of": f"{worst.model}, {worst.what}",
+        "aim": planner.MOST_LOSS,
+    }
+
+
 def main() -> None:
     machine = {
         "processor": platform.processor() or platform.machine(),
@@ -196,6 +239,8 @@ def main() -> None:
         "growth": [growth(n_trees, n_rows) for n_trees, n_rows in ((100, 1000), (400, 250), (1600, 64))],
         "deep and narrow": deep_trees(),
         "two threads": two_threads(all_cases[-1]),
+        "memory": memory(),
+        "planner": plans(),
     }
     print(json.dumps(others, indent=2), flush=True)
     RESULTS.mkdir(exist_ok=True)

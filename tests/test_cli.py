@@ -132,6 +132,17 @@ def test_rank_to_stdout_equals_the_file(run, tmp_path):
     assert printed.stdout.splitlines()[0] == "row,place,feature,score"
 
 
+def test_a_sampled_ranking_says_so(run, frame, folder):
+    explainer = Explainer(folder / "model.json", Normal.relative(frame, 0.3))
+    sureness = explainer.rank(frame, estimator="qmc").sureness
+    done = run("rank", "model.json", "features.csv", "--estimator", "qmc")
+    assert (done.exit_code, done.stderr) == (
+        0,
+        f"predgap: ranked by samples; the least sure place has a sureness of {sureness.min():.3f}\n",
+    )
+    assert [float(row["sureness"]) for row in records(done.stdout)] == sureness.ravel().tolist()
+
+
 def test_output_chooses_among_several(run, folder, frame):
     noise = Normal(0.3)
     for output in (0, 1, None):  # without it, both together
@@ -211,6 +222,7 @@ WRONG = [
     (("rank", "model.json", "features.csv", "--jobs", "0"), 2, "or -1 for all cores"),
     (("rank", "model.json", "features.csv", "--jobs", "x"), 2, "--jobs"),
     (("rank", "model.json", "features.csv", "--method", "best"), 2, "--method"),
+    (("rank", "model.json", "features.csv", "--estimator", "best"), 2, "--estimator"),
     (("rank", "model.json", "features.csv", "-o", "out.txt"), 2, "ends in neither .csv nor .parquet"),
     (("rank", "model.json", "features.csv", "-o", "no/out.csv"), 2, "there is no folder 'no'"),
     (("rank", "model.json"), 2, "Missing argument 'TABLE'"),

@@ -70,7 +70,8 @@ ANSWERS = """
         explainer = Explainer(ensemble, Normal(0.4), _strategy=strategy)
         ranking = explainer.rank(X)
         gaps, curves = explainer.gap(X, [0, 2, 5]), explainer.curve(X, ranking)
-        for array in (gaps, curves, ranking.order, ranking.scores):
+        bounded = explainer.estimate(X, range(9), "bounded", rtol=1e-3)
+        for array in (gaps, curves, ranking.order, ranking.scores, bounded.value, bounded.error_bound):
             found.update(array.tobytes())
     print(_core.instruction_set(), found.hexdigest())
 """
@@ -206,8 +207,8 @@ def test_deep_trees_are_refused_with_their_cost():
     explainer = Explainer(forest, Normal(0.3))
     x = rng.normal(size=(1, 30))
     assert explainer.gap(x, [0, 1])[0] >= 0
-    with pytest.raises(CostError, match=r"greedy.* s per row: 40 trees.*Move fewer features"):
-        explainer.rank(x)
+    with pytest.raises(CostError, match=r"greedy.* ms per row: 40 trees.*Move fewer.*estimator='auto'"):
+        explainer.rank(x, estimator="exact")
 
 
 def test_what_is_cheap_is_not_refused():
@@ -240,7 +241,7 @@ def test_a_long_chain_over_many_features_stays_within_memory():
     with pytest.raises(CostError, match=r"about [\d,]+ ms and [\d,]+ MB per row: .* estimate\(\)"):
         explainer.gap(x, range(d))
     with pytest.raises(CostError, match="greedy"):
-        explainer.rank(x)
+        explainer.rank(x, estimator="exact")
 
 
 def test_an_explainer_can_be_pickled(slow):

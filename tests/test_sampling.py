@@ -131,9 +131,10 @@ def test_auto_is_exact_when_it_can_be_and_says_so(case):
     assert (found.error_bound == 0).all()
 
 
-def test_auto_samples_what_is_out_of_reach():
+def test_auto_samples_what_is_out_of_reach(monkeypatch):
+    monkeypatch.setattr("predgap.engine._SECONDS_UNASKED", 1e-3)
     rng = np.random.default_rng(0)
-    forest = random_ensemble(rng, n_trees=100, depth=12, n_features=30)
+    forest = random_ensemble(rng, n_trees=20, depth=9, n_features=30)
     explainer = Explainer(forest, Normal(0.3))
     found = explainer.estimate(rng.normal(size=(2, 30)), range(30), n_samples=2048)
     assert set(found.method) == {"qmc"}

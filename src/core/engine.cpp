@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "parallel.hpp"
+#include "racing.hpp"
 #include "ranking.hpp"
 #include "worker.hpp"
 
@@ -123,6 +124,16 @@ bool Engine::mean_change(const Request& r, Strategy s, PerRow<uint8_t> subset, d
     return each_row(r, s, subset, kernels().mean, by_pairs, out);
 }
 
+bool Engine::bounded(const Request& r, PerRow<uint8_t> subset, double rtol, Pairs::Bounded* out) const {
+    return run(r, Purpose::tables, [&](Worker& w) {
+        w.restrict_to(subset);
+        w.fill_tables();
+        LaneSubset lane_subset(w);
+        for (int lane = 0; lane < w.n_rows() && !*w.block().stop; ++lane)
+            out[w.row(lane)] = pairs_.bounded(w.pairs(), w.tables(lane), lane_subset.moving(lane), rtol);
+    });
+}
+
 bool Engine::sample(const Request& r, const uint8_t* subset, const Points& points, Moments* out) const {
     std::vector<int32_t> column(static_cast<std::size_t>(view_.n_features), -1);
     for (int32_t q = 0, next = 0; q < view_.n_features; ++q)
@@ -208,33 +219,91 @@ bool Engine::rank(std::span<const Asked> outputs, Order how, Strategy s, int32_t
     return run_pieces(n_blocks(r), n_threads(r, bytes), make, rank_block, poll);
 }
 
-Cost Engine::cost(const uint8_t* perturbed) const {
-    // Nanoseconds on one core: of a factor of a pair of terms, a signed term of omega, a threshold, a leaf's
-    // residual, a visit to a pair of leaves, and what a row costs anyway.
-    constexpr double kFactor = 0.12, kSetFactor = 0.3, kSwept = 16.0, kEntry = 0.15, kAtom = 6.0,
-                     kMember = 1.6, kVisit = 20.0, kRow = 500.0;
-    constexpr double kInfinity = std::numeric_limits<double>::infinity();
-    const auto work = pairs_.work(perturbed);
-    const double pairs = kRow + kVisit * work.visits;
-    Cost cost{kInfinity, work.fits() ? pairs : kInfinity, pairs, work.bytes};
-    if (!plan_) return cost;
-    const auto& p = plan_view_;
-    cost.terms = kRow + kAtom * p.n_atoms + kMember * p.box_member_begin[p.n_boxes] +
-                 kEntry * static_cast<double>(p.group_entry_begin[p.box_group_begin[p.n_boxes]]);
-    for (int32_t c = 0; c < p.n_components; ++c) {
-        bool inside = true;
-        for (auto i = p.component_feature_begin[c]; i < p.component_feature_begin[c + 1]; ++i)
-            inside = inside && perturbed[p.component_feature[i]];
-        const double n = p.component_term_begin[c + 1] - p.component_term_begin[c];
-        const auto q = p.component_cells[c];
-        const double cells = q ? p.cell_begin[q] - p.cell_begin[q - 1] : 0.0;
-        const bool swept =
-            p.component_levels[c] > 0 || (p.component_size[c] == 1 && !p.component_has_sets[c]);
-        const double per_term = cells > 0 ? 2.0 * cells : swept ? kSwept : 1.0 + n;
-        const double factor = p.component_has_sets[c] ? kSetFactor : kFactor;
-        if (inside) cost.terms += factor * p.component_size[c] * n * per_term;
+namespace {
+
+// The walkers of a model's outputs, for one row at a time.
+class RowWalks {
+public:
+    void add(const PlanView& plan, const Request& request, const Forest& forest, const Cube& cube) {
+        workers_.push_back(std::make_unique<Worker>(plan, request, Purpose::tables));
+        walkers.emplace_back(forest, cube);
     }
-    return cost;
+
+    void load(int64_t row, const std::atomic<bool>& stop) {
+        for (std::size_t k = 0; k < walkers.size(); ++k) {
+            workers_[k]->load(row, stop);
+            workers_[k]->fill_tables();
+            walkers[k].load(workers_[k]->tables(0), LaneSubset(*workers_[k]).moving(0));
+        }
+    }
+
+    std::vector<Walker> walkers;
+
+private:
+    std::vector<std::unique_ptr<Worker>> workers_;
+};
+
+}  // namespace
+
+bool Engine::race(std::span<const Asked> outputs, Order how, const Cube& cube, double clear, int32_t* order,
+                  double* score, double* lead) {
+    const auto& r = outputs[0].request;
+    const int64_t d = outputs[0].engine->view_.n_features;
+    std::vector<Forest> forests;
+    double bytes = 0.0;
+    for (const auto& asked : outputs) {
+        forests.emplace_back(asked.engine->view_, asked.engine->atoms_);
+        bytes += Worker::bytes(asked.engine->plan_view_, Purpose::tables);
+    }
+    const auto make = [&] {
+        RowWalks walks;
+        for (std::size_t k = 0; k < outputs.size(); ++k)
+            walks.add(outputs[k].engine->plan_view_, outputs[k].request, forests[k], cube);
+        return walks;
+    };
+    const auto rank_row = [&](RowWalks& walks, int64_t row, const std::atomic<bool>& stop) {
+        walks.load(row, stop);
+        Race race(walks.walkers, cube, static_cast<int32_t>(d), clear, stop);
+        const auto run = how == Order::greedy ? &Race::greedy : &Race::single;
+        (race.*run)(order + row * d, score + row * d, lead + row * d);
+    };
+    return run_pieces(r.n_rows, n_threads(r, bytes), make, rank_row, r.poll);
 }
+
+bool Engine::sample_curve(const Request& r, PerRow<int32_t> order, const Cube& cube, double* out) const {
+    const Forest forest(view_, atoms_);
+    const int64_t d = view_.n_features, n_points = cube.look_end.back();
+    const auto make = [&] {
+        RowWalks walks;
+        walks.add(plan_view_, r, forest, cube);
+        return walks;
+    };
+    const auto sum_row = [&](RowWalks& walks, int64_t row, const std::atomic<bool>& stop) {
+        const auto batch = Walker::batch(d);
+        std::vector<double> more(static_cast<std::size_t>(batch * d));
+        walks.load(row, stop);
+        for (int64_t first = 0; first < n_points && !stop; first += batch) {
+            const auto n = std::min(batch, n_points - first);
+            walks.walkers[0].prefixes(first, n, order.row(row, d), more.data());
+            for (int64_t p = 0; p < n; ++p) {
+                double* sum =
+                    out + (row * cube.n_replicates + (first + p) * cube.n_replicates / n_points) * d;
+                double change = 0.0;
+                for (int64_t k = 0; k < d; ++k) {
+                    change += more[p * d + k];
+                    sum[k] += change * change;
+                }
+            }
+        }
+    };
+    const double bytes = Worker::bytes(plan_view_, Purpose::tables);
+    return run_pieces(r.n_rows, n_threads(r, bytes), make, sum_row, r.poll);
+}
+
+Counts Engine::counts(const uint8_t* perturbed) const {
+    return count(plan_view_, has_plan(), pairs_, perturbed);
+}
+
+Cost Engine::cost(const uint8_t* perturbed) const { return cost_of(counts(perturbed), has_plan()); }
 
 }  // namespace predgap

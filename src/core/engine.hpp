@@ -8,11 +8,13 @@
 #include <span>
 #include <vector>
 
+#include "costs.hpp"
 #include "ensemble.hpp"
 #include "kernels.hpp"
 #include "pairs.hpp"
 #include "plan.hpp"
 #include "sampling.hpp"
+#include "walks.hpp"
 
 namespace predgap {
 
@@ -51,11 +53,6 @@ struct Points {
     std::span<const std::int64_t> stretch_end;  // ascending; the last is n_points
 };
 
-struct Cost {
-    double terms, pairs;              // nanoseconds for one gap; infinite where the strategy is not to be had
-    double pairs_work, pairs_memory;  // of the latter in any case: nanoseconds and bytes
-};
-
 class Engine {
 public:
     explicit Engine(std::int32_t n_features, std::vector<std::int32_t> root,
@@ -74,6 +71,7 @@ public:
     bool has_plan() const { return plan_ != nullptr; }
 
     // Estimated from counts alone; `perturbed` is one subset, (n_features).
+    Counts counts(const std::uint8_t* perturbed) const;
     Cost cost(const std::uint8_t* perturbed) const;
 
     // False if stopped. out: (n_rows).
@@ -82,8 +80,13 @@ public:
     bool curve(const Request& r, Strategy s, PerRow<std::int32_t> order, double* out) const;
     // out: (n_rows), E[f(x')] - f(x).
     bool mean_change(const Request& r, Strategy s, PerRow<std::uint8_t> subset, double* out) const;
+    // Gaps without the branches that provably matter less than rtol, all together. out: (n_rows).
+    bool bounded(const Request& r, PerRow<std::uint8_t> subset, double rtol, Pairs::Bounded* out) const;
     // Sums over stretches of sampled points; see Points. out: (n_rows, n_stretches).
     bool sample(const Request& r, const std::uint8_t* subset, const Points& points, Moments* out) const;
+    // Sums of the squared changes when the prefixes of each row's order move. out: (n_rows, n_replicates,
+    // n_features).
+    bool sample_curve(const Request& r, PerRow<std::int32_t> order, const Cube& cube, double* out) const;
     // One output of a model, and what is asked of it; the rows of all outputs are the same.
     struct Asked {
         const Engine* engine;
@@ -93,6 +96,9 @@ public:
     // Rankings by the sum of the outputs' gaps; order, score: (n_rows, n_features).
     static bool rank(std::span<const Asked> outputs, Order how, Strategy s, std::int32_t* order,
                      double* score);
+    // The same from samples; lead: (n_rows, n_features), see Race.
+    static bool race(std::span<const Asked> outputs, Order how, const Cube& cube, double clear,
+                     std::int32_t* order, double* score, double* lead);
 
 private:
     template <class Task>

@@ -4,6 +4,7 @@
 
 #include "forms.hpp"
 #include "gains.hpp"
+#include "meetings.hpp"
 #include "nested.hpp"
 #include "tables.hpp"
 #include "weights.hpp"
@@ -30,6 +31,6 @@ void gap(const PlanView& p, Block& b, double* out) {
 
 extern const Kernels kKernels;
 const Kernels kKernels = {PREDGAP_ISA_NAME, normal_tails_of, tables, begin_row, mean, gap, begin_nested, take,
-                          nested_gap,       gains,           errors};
+                          nested_gap,       gains,           errors, meet};
 
 }  // namespace predgap::PREDGAP_ISA

@@ -133,6 +133,46 @@ struct Block {
     double* error_of;     // (n_features + 1) error scale that a feature adds; the last is the subset's own
 };
 
+// A split of a tree as one row and one subset see it: only those are left that can go either way.
+struct MetNode {
+    double below = 0, above = 0;  // F and S of its threshold
+    double share = 0;             // of what gets to its parent
+    double mean = 0;              // residual of what gets here
+    double size = 0;              // largest |residual| from here on
+    std::uint64_t features = 0;   // bits of the slots that are split on from here on; none at a leaf
+    std::int32_t slot = 0;        // of its feature
+    std::int32_t set = -1;        // of categories that it tests, or kNumeric
+    std::int32_t child[2] = {0, 0};
+};
+
+// The cells that eight boxes allow of the categorical features.
+class MetSets {
+public:
+    // Parts them by the set that a node tests: the masses of both parts, where the probability is positive.
+    virtual void split(const MetNode& node, const double* probability, double* left, double* right) = 0;
+    virtual void enter(int side) = 0;  // one of the parts of the last split
+    virtual void leave() = 0;          // undoes the last split
+
+protected:
+    ~MetSets() = default;
+};
+
+// Eight leaves of one tree, to meet those of another.
+struct Meeting {
+    static constexpr int kEnds = 5;      // F and S of the lower end, F and S of the upper, the mass between
+    static constexpr int kFrame = 7;     // lanes that a split on the way takes
+    double* ends;                        // (n_slots, kEnds)
+    double* probability;                 // (1) 0 where there is no leaf
+    double* weight;                      // (1) what a residual that is met counts at most
+    double* frames;                      // (depth, kFrame)
+    std::uint64_t cut_below, cut_above;  // bits of the slots that any of the boxes limits
+    MetSets* sets;
+    double limit;           // what may be dropped at once, 0 for nothing
+    double* rest;           // (1) out: E[residual; in the leaf]
+    double* dropped;        // (1) what was left out is at most this, added
+    std::int64_t n_visits;  // added
+};
+
 struct Kernels {
     const char* name;
     void (*normal_tails)(const double* z, double* below, double* above);  // one block of lanes
@@ -145,6 +185,7 @@ struct Kernels {
     void (*nested_gap)(const PlanView&, Block&, double* out);
     void (*gains)(const PlanView&, Block&);
     void (*errors)(const PlanView&, Block&);
+    void (*meet)(const MetNode* nodes, std::int32_t root, Meeting&);
 };
 
 const Kernels& kernels();  // the best that this machine runs; see dispatch.cpp

@@ -1,6 +1,7 @@
 // The only file that knows Python: arrays in, arrays out, the GIL released in between.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/array.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
@@ -165,6 +166,20 @@ NewArray<double, 1> mean_change(const Engine& e, const Array<double, 2>& x, cons
     return out;
 }
 
+// Values and error bounds, (n, 2).
+NewArray<double, 2> bounded(const Engine& e, const Array<double, 2>& x, const NoiseTables& noise,
+                            const Array<std::uint8_t, 2>& subset, double rtol, int n_threads,
+                            const nb::object& progress) {
+    const auto request = make_request(e, x, noise, n_threads, progress);
+    const auto subsets = per_row(e, subset, x.shape(0));
+    require(rtol >= 0, "rtol must not be negative");
+    auto out = make_array<double, 2>({x.shape(0), 2});
+    static_assert(sizeof(Pairs::Bounded) == 2 * sizeof(double));
+    run_released(
+        [&] { return e.bounded(request, subsets, rtol, reinterpret_cast<Pairs::Bounded*>(out.data())); });
+    return out;
+}
+
 NewArray<double, 3> sample(const Engine& e, const Array<double, 2>& x, const NoiseTables& noise,
                            const Array<std::uint8_t, 1>& subset, const Array<double, 3>& points,
                            const Array<std::int64_t, 1>& stretch_end, int n_threads,
@@ -194,26 +209,66 @@ NewArray<double, 3> sample(const Engine& e, const Array<double, 2>& x, const Noi
     return out;
 }
 
+PerRow<std::int32_t> orders_of(const Engine& e, const Array<std::int32_t, 2>& order, std::size_t n_rows) {
+    for (std::size_t i = 0; i < order.size(); ++i)
+        require(order.data()[i] >= 0 && order.data()[i] < e.ensemble().n_features, "a feature out of range");
+    return per_row(e, order, n_rows);
+}
+
 NewArray<double, 2> curve(const Engine& e, const Array<double, 2>& x, const NoiseTables& noise,
                           const Array<std::int32_t, 2>& order, const std::string& strategy, int n_threads,
                           const nb::object& progress) {
     const auto request = make_request(e, x, noise, n_threads, progress);
-    const auto orders = per_row(e, order, x.shape(0));
-    for (std::size_t i = 0; i < order.size(); ++i)
-        require(order.data()[i] >= 0 && order.data()[i] < e.ensemble().n_features, "a feature out of range");
+    const auto orders = orders_of(e, order, x.shape(0));
     const auto s = strategy_of(e, strategy);
     auto out = make_array<double, 2>({x.shape(0), x.shape(1)});
     run_released([&] { return e.curve(request, s, orders, out.data()); });
     return out;
 }
 
+// The points of samples that all rows share.
+Cube make_cube(const Array<double, 2>& points, const Array<std::int32_t, 1>& column,
+               const Array<std::int64_t, 1>& look_end, int n_replicates) {
+    const auto n_points = static_cast<std::int64_t>(points.shape(0));
+    require(n_replicates > 1 && look_end.size() > 0 && look_end(look_end.size() - 1) == n_points,
+            "replicates, and looks that end with the points");
+    for (std::size_t i = 0; i < look_end.size(); ++i) {
+        const auto n = look_end(i) - (i ? look_end(i - 1) : 0);
+        require(n > 0 && n % n_replicates == 0, "as many points of every replicate");
+    }
+    for (std::size_t q = 0; q < column.size(); ++q)
+        require(column(q) >= -1 && column(q) < static_cast<std::int64_t>(points.shape(1)),
+                "a column out of range");
+    for (std::size_t i = 0; i < points.size(); ++i)
+        require(points.data()[i] >= 0.0 && points.data()[i] < 1.0, "points must lie in [0, 1)");
+    return {points.data(),
+            static_cast<std::int32_t>(points.shape(1)),
+            column.data(),
+            {look_end.data(), look_end.size()},
+            n_replicates};
+}
+
+NewArray<double, 3> sample_curve(const Engine& e, const Array<double, 2>& x, const NoiseTables& noise,
+                                 const Array<std::int32_t, 2>& order, const Array<double, 2>& points,
+                                 const Array<std::int32_t, 1>& column, int n_replicates, int n_threads,
+                                 const nb::object& progress) {
+    const auto request = make_request(e, x, noise, n_threads, progress);
+    const auto orders = orders_of(e, order, x.shape(0));
+    require(column.size() == x.shape(1), "one column per feature");
+    const std::int64_t end[] = {static_cast<std::int64_t>(points.shape(0))};
+    const auto cube = make_cube(points, column, Array<std::int64_t, 1>(end, {1}), n_replicates);
+    auto out = make_array<double, 3>({x.shape(0), static_cast<std::size_t>(n_replicates), x.shape(1)});
+    run_released([&] { return e.sample_curve(request, orders, cube, out.data()); });
+    return out;
+}
+
 using Ranked = std::pair<NewArray<std::int32_t, 2>, NewArray<double, 2>>;
 
-// By the sum of the gaps of several outputs: an engine and its noise for each.
-Ranked rank(const std::vector<const Engine*>& engines, const std::vector<Array<double, 2>>& xs,
-            const std::vector<const NoiseTables*>& noises, const std::string& method,
-            const std::string& strategy, int n_threads, const nb::object& progress) {
-    require(method == "greedy" || method == "single", "method must be 'greedy' or 'single'");
+// Several outputs: an engine, its rows and its noise for each.
+std::vector<Engine::Asked> ask_outputs(const std::vector<const Engine*>& engines,
+                                       const std::vector<Array<double, 2>>& xs,
+                                       const std::vector<const NoiseTables*>& noises, int n_threads,
+                                       const nb::object& progress) {
     require(!engines.empty() && engines.size() == noises.size() && engines.size() == xs.size(),
             "rows and a noise per engine");
     const auto& x = xs[0];
@@ -222,14 +277,49 @@ Ranked rank(const std::vector<const Engine*>& engines, const std::vector<Array<d
         require(engines[k] && noises[k], "an engine and a noise are needed");
         require(xs[k].shape(0) == x.shape(0) && xs[k].shape(1) == x.shape(1), "the same rows for all");
         outputs.push_back({engines[k], make_request(*engines[k], xs[k], *noises[k], n_threads, progress)});
-        strategy_of(*engines[k], strategy);
     }
+    return outputs;
+}
+
+Engine::Order order_of(const std::string& method) {
+    require(method == "greedy" || method == "single", "method must be 'greedy' or 'single'");
+    return method == "greedy" ? Engine::Order::greedy : Engine::Order::single;
+}
+
+// By the sum of the gaps of several outputs.
+Ranked rank(const std::vector<const Engine*>& engines, const std::vector<Array<double, 2>>& xs,
+            const std::vector<const NoiseTables*>& noises, const std::string& method,
+            const std::string& strategy, int n_threads, const nb::object& progress) {
+    const auto& x = xs[0];
+    const auto outputs = ask_outputs(engines, xs, noises, n_threads, progress);
+    for (const auto* engine : engines) strategy_of(*engine, strategy);
     const auto s = strategy_of(*engines[0], strategy);
-    const auto how = method == "greedy" ? Engine::Order::greedy : Engine::Order::single;
+    const auto how = order_of(method);
     auto order = make_array<std::int32_t, 2>({x.shape(0), x.shape(1)});
     auto score = make_array<double, 2>({x.shape(0), x.shape(1)});
     run_released([&] { return Engine::rank(outputs, how, s, order.data(), score.data()); });
     return {order, score};
+}
+
+using Raced = std::tuple<NewArray<std::int32_t, 2>, NewArray<double, 2>, NewArray<double, 2>>;
+
+// By sampled gaps; also the lead of every place.
+Raced race(const std::vector<const Engine*>& engines, const std::vector<Array<double, 2>>& xs,
+           const std::vector<const NoiseTables*>& noises, const std::string& method,
+           const Array<double, 2>& points, const Array<std::int32_t, 1>& column,
+           const Array<std::int64_t, 1>& look_end, int n_replicates, double clear, int n_threads,
+           const nb::object& progress) {
+    const auto outputs = ask_outputs(engines, xs, noises, n_threads, progress);
+    const auto& x = xs[0];
+    require(column.size() == x.shape(1), "one column per feature");
+    const auto cube = make_cube(points, column, look_end, n_replicates);
+    const auto how = order_of(method);
+    auto order = make_array<std::int32_t, 2>({x.shape(0), x.shape(1)});
+    auto score = make_array<double, 2>({x.shape(0), x.shape(1)});
+    auto lead = make_array<double, 2>({x.shape(0), x.shape(1)});
+    run_released(
+        [&] { return Engine::race(outputs, how, cube, clear, order.data(), score.data(), lead.data()); });
+    return {order, score, lead};
 }
 
 NewArray<double, 1> algorithm1(const Engine& e, const Array<double, 2>& x, const Array<double, 1>& scale,
@@ -266,6 +356,14 @@ std::tuple<double, double, double, double> cost(const Engine& e, const Array<std
     require(subset.size() == static_cast<std::size_t>(e.ensemble().n_features), "one entry per feature");
     const auto c = e.cost(subset.data());
     return {c.terms, c.pairs, c.pairs_work, c.pairs_memory};
+}
+
+// What each strategy does, for those who fit the constants of the cost; see Counts.
+std::pair<std::array<double, 7>, std::array<double, 3>> counts(const Engine& e,
+                                                               const Array<std::uint8_t, 1>& subset) {
+    require(subset.size() == static_cast<std::size_t>(e.ensemble().n_features), "one entry per feature");
+    const auto counts = e.counts(subset.data());
+    return {counts.terms, counts.pairs};
 }
 
 // Runs work(stop) without the GIL, watching for interruption.
@@ -362,13 +460,19 @@ NB_MODULE(_core, m) {
         .def_prop_ro("cell_of_level", &cell_of_level, nb::rv_policy::move)
         .def_prop_ro("has_terms", &Engine::has_plan)
         .def("cost", &cost, "subset"_a)
+        .def("counts", &counts, "subset"_a)
         .def("gap", &gap, "x"_a, "noise"_a, "subset"_a, "strategy"_a, "n_threads"_a, "progress"_a.none())
         .def("mean_change", &mean_change, "x"_a, "noise"_a, "subset"_a, "strategy"_a, "n_threads"_a,
              "progress"_a.none())
+        .def("bounded", &bounded, "x"_a, "noise"_a, "subset"_a, "rtol"_a, "n_threads"_a, "progress"_a.none())
         .def("sample", &sample, "x"_a, "noise"_a, "subset"_a, "points"_a, "stretch_end"_a, "n_threads"_a,
              "progress"_a.none())
         .def("curve", &curve, "x"_a, "noise"_a, "order"_a, "strategy"_a, "n_threads"_a, "progress"_a.none())
+        .def("sample_curve", &sample_curve, "x"_a, "noise"_a, "order"_a, "points"_a, "column"_a,
+             "n_replicates"_a, "n_threads"_a, "progress"_a.none())
         .def("algorithm1", &algorithm1, "x"_a, "scale"_a, "subset"_a, "float32"_a = false);
     m.def("rank", &rank, "engines"_a, "xs"_a, "noises"_a, "method"_a, "strategy"_a, "n_threads"_a,
           "progress"_a.none());
+    m.def("race", &race, "engines"_a, "xs"_a, "noises"_a, "method"_a, "points"_a, "column"_a, "look_end"_a,
+          "n_replicates"_a, "clear"_a, "n_threads"_a, "progress"_a.none());
 }

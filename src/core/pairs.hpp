@@ -4,22 +4,10 @@
 
 #include <atomic>
 #include <cstdint>
-#include <vector>
 
-#include "ensemble.hpp"
+#include "reached.hpp"
 
 namespace predgap {
-
-// One row of a block: neighbouring items lie `stride` doubles apart.
-struct RowTables {
-    const double *x, *below, *above;
-    std::int64_t stride;
-    const CategoryNoise* categories;  // null if all features are numeric
-
-    double value(std::int32_t q) const { return x[q * stride]; }
-    double F(std::int64_t atom) const { return below[atom * stride]; }
-    double S(std::int64_t atom) const { return above[atom * stride]; }
-};
 
 class Pairs {
 public:
@@ -27,85 +15,43 @@ public:
         double gap;          // E[(sum of g_t)^2]
         double error_scale;  // see docs/development.md
     };
+    struct Bounded {
+        double gap, error;  // the exact gap is within the error
+    };
 
-    Pairs(const EnsembleView& e, const Atoms& atoms) : e_(e), atoms_(atoms) {}
+    Pairs(const EnsembleView& e, const Atoms& atoms) : e_(e), atoms_(atoms), values_(e) {}
 
     // A walk's state, reused from subset to subset.
-    class Scratch {
-    public:
+    struct Scratch {
         const std::atomic<bool>* stop = nullptr;  // checked now and then; the result is then void
-
-    private:
-        friend class Pairs;
-        struct Step {
-            std::int32_t node, feature;
-            std::int64_t lo, hi;
-            double mass, probability;
-            std::size_t sets_end;  // size of `sets` as the step needs it
-            bool undo;
-        };
-        // Where the box lets a feature be: between two atoms, or, if it is categorical, in the cells that
-        // begin at lo in `sets`; -1 for no limit.
-        struct Interval {
-            std::int32_t feature;
-            std::int64_t lo, hi;
-            double mass;
-        };
-        struct Leaf {
-            double residual, probability;
-            std::int64_t interval_begin, interval_end;
-        };
-        std::vector<Step> stack;
-        std::vector<std::int64_t> lo, hi;
-        std::vector<std::int32_t> first_above, depth, used;
-        Bits sets;              // cells: of the leaves' boxes, then of the walk
-        Bits kept;              // those of the leaves that are being collected
-        std::size_t sets_base;  // where the walk's begin
-        std::vector<double> mass, base;
-        std::vector<Leaf> leaf;
-        std::vector<Interval> interval;
-        std::vector<std::int64_t> tree_leaf_begin;
-        std::vector<double> mean;
-        double error_scale;
-        std::vector<std::uint64_t> touched;  // per tree: bits of the perturbed features it can feel
+        Reached reached;
     };
 
     // perturbed[q]: the feature is in the subset, is a finite number, and the noise moves it.
     Result gap(Scratch& s, const RowTables& row, const std::uint8_t* perturbed) const;
-
     double mean_change(Scratch& s, const RowTables& row, const std::uint8_t* perturbed) const;
+    // Without branches that provably change the gap by less than this share of it, all together. Where that
+    // would take too long, as many are left out as it needs; the error says so.
+    Bounded bounded(Scratch& s, const RowTables& row, const std::uint8_t* perturbed, double rtol) const;
 
-    // At the worst row: pairs of leaves visited, and what their boxes take.
+    // Leaves that a row reaches and splits that eight of them meet, typically; and what it takes at most.
     struct Work {
-        double visits, bytes;
-        bool fits() const { return bytes <= kMostBytes; }
-        static constexpr double kMostBytes = 1 << 30;
+        double leaves, splits, bytes;
     };
     Work work(const std::uint8_t* perturbed) const;
 
 private:
-    template <class Visit>
-    void walk(Scratch& s, const RowTables& row, const std::uint8_t* perturbed, std::int32_t root,
-              double probability, Visit visit) const;
-    void start(Scratch& s, const RowTables& row, const std::uint8_t* perturbed) const;
-    void collect(Scratch& s, const RowTables& row, const std::uint8_t* perturbed) const;
     struct Reach {
-        double leaves, depth;  // at the worst row; depth counts perturbed splits
+        double leaves;        // of the tree
+        double typical;       // that a row reaches, if it is as likely in one leaf as in another
+        double worst, depth;  // at most; depth counts perturbed splits
     };
     Reach reachable(std::int32_t root, const std::uint8_t* perturbed) const;
-    double mass(const Scratch& s, const RowTables& row, std::int32_t q, std::int64_t lo,
-                std::int64_t hi) const;
-    static double mass(const RowTables& row, std::int32_t q, const std::uint64_t* cells);
-    std::int32_t branch(Scratch& s, const RowTables& row, std::int32_t node, double probability) const;
-    std::int32_t branch_on_set(Scratch& s, const RowTables& row, std::int32_t node, double probability) const;
-    std::int64_t keep(Scratch& s, std::int32_t q) const;
     double bytes_per_interval() const;
-    double reach(const Scratch& s, const RowTables& row, std::int32_t q) const;
-    bool goes_left(std::int32_t node, const RowTables& row) const;
-    std::size_t words() const { return (static_cast<std::size_t>(e_.n_features) + 63) / 64; }
 
     const EnsembleView& e_;
     const Atoms& atoms_;
+    ValueRange values_;
 };
 
 }  // namespace predgap

@@ -56,16 +56,11 @@ void Sampler::reduce(const RowTables& row, const std::uint8_t* perturbed, const 
     n_columns_ = n_columns;
     cell_.assign(static_cast<std::size_t>(std::max(n_columns, 1)) * kWays, 0);
     axis_.resize(static_cast<std::size_t>(n_columns));
+    moves_.assign(static_cast<std::size_t>(n_columns), 0);
     for (int32_t q = 0; q < e_.n_features; ++q) {
         if (!perturbed[q]) continue;
-        auto& axis = axis_[column[q]];
-        list_below(row, q, axis.below);
-        axis.bucket.clear();
-        int32_t cell = 0;
-        for (int b = 0; b < kBuckets; ++b) {
-            while (axis.below[cell] <= static_cast<double>(b) / kBuckets) ++cell;
-            axis.bucket.push_back(cell);
-        }
+        axis_[column[q]].fill(row, e_, atoms_, q);
+        moves_[column[q]] = 1;
     }
     node_.clear();
     residual_.clear();
@@ -83,32 +78,12 @@ void Sampler::reduce(const RowTables& row, const std::uint8_t* perturbed, const 
     }
 }
 
-// Where the unit interval is cut into the feature's cells; no point is past the last.
-void Sampler::list_below(const RowTables& row, int32_t q, std::vector<double>& below) const {
-    below.clear();
-    for (auto a = atoms_.begin[q]; a < atoms_.begin[q + 1]; ++a) below.push_back(row.F(a));
-    if (e_.cells->categorical(q)) {
-        const auto n = e_.cells->count(q), own = static_cast<int32_t>(row.value(q));
-        const double* arriving = row.categories->mass.data() + e_.cells->begin[q];
-        double elsewhere = 0.0, sum = 0.0;
-        for (int32_t cell = 0; cell < n; ++cell) elsewhere += cell == own ? 0.0 : arriving[cell];
-        for (int32_t cell = 0; cell + 1 < n; ++cell)
-            below.push_back(sum += cell == own ? std::max(1.0 - elsewhere, 0.0) : arriving[cell]);
-    }
-    below.push_back(2.0);
-}
-
 // The cells of kWays points; past the last point they repeat it.
 void Sampler::locate(const double* points, int64_t n) {
     for (int32_t c = 0; c < n_columns_; ++c) {
-        const auto& axis = axis_[c];
-        if (axis.below.empty()) continue;
-        for (int way = 0; way < kWays; ++way) {
-            const double u = points[std::min<int64_t>(way, n - 1) * n_columns_ + c];
-            auto cell = axis.bucket[static_cast<int>(u * kBuckets)];
-            while (axis.below[cell] <= u) ++cell;
-            cell_[c * kWays + way] = cell;
-        }
+        if (!moves_[c]) continue;
+        for (int way = 0; way < kWays; ++way)
+            cell_[c * kWays + way] = axis_[c].cell(points[std::min<int64_t>(way, n - 1) * n_columns_ + c]);
     }
 }
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "axes.hpp"
 #include "ensemble.hpp"
 #include "pairs.hpp"
 
@@ -15,8 +16,7 @@ struct Moments {
 };
 
 // A row and a subset, reduced to the splits that can go either way. Samples are points of the unit cube, one
-// coordinate per perturbed feature: x' < c exactly where the coordinate is below F = P(x' < c), which is the
-// inverse transform for every law, without inverting anything.
+// coordinate per perturbed feature.
 class Sampler {
 public:
     Sampler(const EnsembleView& e, const Atoms& atoms) : e_(e), atoms_(atoms) {}
@@ -27,8 +27,7 @@ public:
     Moments evaluate(const double* points, std::int64_t n_points);
 
 private:
-    static constexpr int kWays = 8;       // points walked side by side, so that their loads overlap
-    static constexpr int kBuckets = 256;  // of the unit interval, to find a cell in about one step
+    static constexpr int kWays = 8;  // points walked side by side, so that their loads overlap
 
     struct Node {
         std::int32_t column, atom;  // right iff the point's cell on the column is past the atom
@@ -38,12 +37,7 @@ private:
     struct Tree {
         std::int32_t root, depth;
     };
-    struct Axis {
-        std::vector<double> below;         // F at the feature's thresholds, or after its categories; then 2
-        std::vector<std::int32_t> bucket;  // cell of each bucket's left end
-    };
 
-    void list_below(const RowTables& row, std::int32_t q, std::vector<double>& below) const;
     template <bool kSets>
     Moments sum(const double* points, std::int64_t n_points);
     void locate(const double* points, std::int64_t n);
@@ -53,8 +47,9 @@ private:
     const EnsembleView& e_;
     const Atoms& atoms_;
     std::int32_t n_columns_ = 0;
-    bool has_sets_ = false;  // does a split that can go either way test a set?
-    std::vector<Axis> axis_;
+    bool has_sets_ = false;            // does a split that can go either way test a set?
+    std::vector<Axis> axis_;           // (n_columns)
+    std::vector<std::uint8_t> moves_;  // (n_columns) does the row move along it?
     std::vector<Node> node_;
     std::vector<double> residual_;  // beside node_
     std::vector<Tree> tree_;

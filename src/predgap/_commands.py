@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, NoReturn, TypeVar
+from typing import Any, Literal, NoReturn, TypeVar, get_args
 
 import click
 import numpy as np
@@ -43,6 +43,7 @@ from predgap import (
 )
 from predgap.engine import Engine, threads_of
 from predgap.ensemble import LEAF
+from predgap.explainer import Estimator
 from predgap.laws import StillLaw
 from predgap.optional import require
 from predgap.tablefiles import SUFFIXES, read_table_file, without, write_csv, write_table
@@ -251,14 +252,27 @@ def gap(features: tuple[str, ...], target: Path | None, **asked: Any) -> None:
     show_default=True,
     help="greedy: each place to the feature that raises the gap most; single: by the gap of each alone.",
 )
-def rank(method: Literal["greedy", "single"], target: Path | None, **asked: Any) -> None:
+@click.option(
+    "--estimator",
+    type=click.Choice(get_args(Estimator)),
+    default="auto",
+    show_default=True,
+    help="How gaps are obtained: auto is exact, or sampled (qmc) where that takes too long; bounded has "
+    "guaranteed bounds.",
+)
+def rank(
+    method: Literal["greedy", "single"], estimator: Estimator, target: Path | None, **asked: Any
+) -> None:
     """Rank the features for each row of TABLE, most important first.
 
-    Prints row, place, feature and score as CSV. --drop takes names separated by commas, and can be
-    repeated; a name with a comma in it goes alone.
+    Prints row, place, feature and score as CSV, and of rankings that are not exact the sureness of each
+    place. --drop takes names separated by commas, and can be repeated; a name with a comma in it goes alone.
     """
     with _explainer(_Request(**asked), "rankings") as (explainer, rows):
-        ranking = explainer.rank(rows, method)
+        ranking = explainer.rank(rows, method, estimator=estimator)
+    if ranking.sureness is not None and len(ranking):
+        by = "samples" if ranking.estimator == "qmc" else "bounds"
+        _complain(f"ranked by {by}; the least sure place has a sureness of {ranking.sureness.min():.3f}", 0)
     _emit(ranking.to_frame(), target)
 
 

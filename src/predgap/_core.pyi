@@ -50,6 +50,7 @@ class Engine:
     def cell_of_level(self) -> NDArray[np.int32]: ...
     @property
     def has_terms(self) -> bool: ...
+    def counts(self, subset: NDArray[np.uint8]) -> tuple[list[float], list[float]]: ...
     def cost(self, subset: NDArray[np.uint8]) -> tuple[float, float, float, float]: ...
     def gap(
         self,
@@ -66,6 +67,15 @@ class Engine:
         noise: NoiseTables,
         subset: NDArray[np.uint8],
         strategy: _Strategy,
+        n_threads: int,
+        progress: _Progress,
+    ) -> NDArray[np.float64]: ...
+    def bounded(
+        self,
+        x: NDArray[np.float64],
+        noise: NoiseTables,
+        subset: NDArray[np.uint8],
+        rtol: float,
         n_threads: int,
         progress: _Progress,
     ) -> NDArray[np.float64]: ...
@@ -88,6 +98,17 @@ class Engine:
         n_threads: int,
         progress: _Progress,
     ) -> NDArray[np.float64]: ...
+    def sample_curve(
+        self,
+        x: NDArray[np.float64],
+        noise: NoiseTables,
+        order: NDArray[np.int32],
+        points: NDArray[np.float64],
+        column: NDArray[np.int32],
+        n_replicates: int,
+        n_threads: int,
+        progress: _Progress,
+    ) -> NDArray[np.float64]: ...
     def algorithm1(
         self,
         x: NDArray[np.float64],
@@ -105,3 +126,16 @@ def rank(
     n_threads: int,
     progress: _Progress,
 ) -> tuple[NDArray[np.int32], NDArray[np.float64]]: ...
+def race(
+    engines: list[Engine],
+    xs: list[NDArray[np.float64]],
+    noises: list[NoiseTables],
+    method: Literal["greedy", "single"],
+    points: NDArray[np.float64],
+    column: NDArray[np.int32],
+    look_end: NDArray[np.int64],
+    n_replicates: int,
+    clear: float,
+    n_threads: int,
+    progress: _Progress,
+) -> tuple[NDArray[np.int32], NDArray[np.float64], NDArray[np.float64]]: ...

@@ -18,15 +18,18 @@ from predgap.laws import FlipLaw, Law, NormalLaw, StillLaw, UniformLaw
 
 FloatArray = NDArray[np.float64]
 Strategy = Literal["terms", "pairs"]
+Nested = Literal["curve", "greedy", "single"]  # what asks for many subsets of a row
 Progress = Callable[[int, int], object]
 
 _STILL, _NORMAL, _UNIFORM, _TABLE, _CATEGORY = range(5)  # as in kernels.hpp
 
 _TABLE_BYTES: Final = 32 << 20  # tails of laws that only Python can evaluate, held at once
 _SET_BYTES: Final = 1 << 30  # of the sets of categories that splits test
-_CHEAP_NANOSECONDS: Final = 1e6  # of a gap by terms, below which the other strategy is not considered
+_CHEAP_NANOSECONDS: Final = 2e4  # of a gap by terms, below which planning takes longer than it gains
+_MOST_CHOICES: Final = 10_000  # of a strategy that are remembered
 _STEPS_LOOKED_AT: Final = 32  # of a ranking, when its cost is estimated
-_SECONDS_PER_ROW: Final = 120.0  # past this a row is refused; the estimate is for the worst row
+_SECONDS_PER_ROW: Final = 120.0  # past this a row is refused
+_SECONDS_UNASKED: Final = 5.0  # past this it is estimated, where the caller leaves that to us
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +44,7 @@ class Engine:
     kernels: _core.Engine = field(init=False)
     arrivals: _core.CategoryNoise | None = field(init=False)  # None if all features are numeric
     full_cost: float = field(init=False)  # nanoseconds of one gap by terms when all features move
+    choices: dict[bytes, Strategy] = field(init=False, default_factory=dict)  # by subset
 
     def __post_init__(self) -> None:
         e = self.ensemble
@@ -84,6 +88,21 @@ class Engine:
             out[part] = self.kernels.gap(x, noise, subset, strategy, self.n_threads, progress)
         return out
 
+    def bounded(
+        self, rows: FloatArray, mask: NDArray[np.bool_], rtol: float
+    ) -> tuple[FloatArray, FloatArray]:
+        """Gaps (n,) without the branches that provably change them by less than `rtol`, and how far they may
+        be off; mask (d,) or (n, d). Where that takes too long, they may be off by more."""
+        if self.forced is None and self.terms_are_cheap():
+            return self.gap(rows, mask), np.zeros(len(rows))
+        masks = np.atleast_2d(mask)
+        subsets = np.ascontiguousarray(masks).view(np.uint8)
+        out = np.empty((len(rows), 2))
+        for part, x, noise, progress in self.chunks(rows, self.rows_at_once(), np.any(masks, axis=0)):
+            subset = subsets if len(subsets) == 1 else subsets[part]
+            out[part] = self.kernels.bounded(x, noise, subset, rtol, self.n_threads, progress)
+        return out[:, 0], out[:, 1]
+
     def mean_change(self, rows: FloatArray, mask: NDArray[np.bool_]) -> FloatArray:
         """E[f(x')] - f(x), (n,), for one mask (d,)."""
         strategy = self._choose_gap(mask)
@@ -110,12 +129,9 @@ class Engine:
         return out
 
     def affordable(self, mask: NDArray[np.bool_]) -> bool:
-        """Is an exact gap within the budget?"""
-        try:
-            self._choose_gap(mask)
-        except CostError:
-            return False
-        return True
+        """Is an exact gap so quick that nobody would rather have an estimate?"""
+        terms, pairs, _, _ = self.kernels.cost(mask.view(np.uint8))
+        return self._costs(terms, pairs)[1] <= _SECONDS_UNASKED
 
     def curve(self, rows: FloatArray, order: NDArray[np.intp]) -> FloatArray:
         """Gaps (n, d) of the prefixes of order (n, d)."""
@@ -130,11 +146,17 @@ class Engine:
         """The cheaper strategy for one gap; the same for a subset whatever else is asked."""
         if self.forced is None and self.terms_are_cheap():
             return "terms"
-        terms, pairs, nanoseconds, memory = self.kernels.cost(subset.view(np.uint8))
-        takes = f"about {nanoseconds * 1e-6:,.0f} ms and {memory / 1e6:,.0f} MB per row"
-        return self.choose(terms, pairs, f"{int(subset.sum())} features moved", takes)
+        key = subset.tobytes()
+        if key not in self.choices:
+            terms, pairs, nanoseconds, memory = self.kernels.cost(subset.view(np.uint8))
+            takes = f"about {nanoseconds * 1e-6:,.0f} ms and {memory / 1e6:,.0f} MB per row"
+            chosen = self.choose(terms, pairs, f"{int(subset.sum())} features moved", takes)
+            if len(self.choices) == _MOST_CHOICES:
+                self.choices.clear()
+            self.choices[key] = chosen
+        return self.choices[key]
 
-    def nested_costs(self, what: Literal["curve", "greedy", "single"]) -> tuple[float, float]:
+    def nested_costs(self, what: Nested) -> tuple[float, float]:
         """Nanoseconds of a row's curve or ranking by terms and by pairs, as if it took features by index."""
         d = self.ensemble.n_features
         looked_at = np.unique(np.linspace(0, d - 1, min(d, _STEPS_LOOKED_AT)).astype(int))
@@ -153,18 +175,21 @@ class Engine:
         """Is planning not worth its time?"""
         return self.kernels.has_terms and self.full_cost < _CHEAP_NANOSECONDS
 
-    def choose(
-        self, terms: float, pairs: float, what: str, takes: str = "more memory than is sensible"
-    ) -> Strategy:
-        """The cheaper strategy; CostError if it is beyond the budget."""
+    def _costs(self, terms: float, pairs: float) -> tuple[Strategy, float]:
+        """The cheaper strategy, and its seconds; costs are nanoseconds."""
         chosen: Strategy = self.forced or ("terms" if terms <= pairs else "pairs")
-        seconds = (terms if chosen == "terms" else pairs) * 1e-9
+        return chosen, (terms if chosen == "terms" else pairs) * 1e-9
+
+    def choose(self, terms: float, pairs: float, what: str, takes: str | None = None) -> Strategy:
+        """The cheaper strategy; CostError if it is beyond the budget, which tells what it `takes`."""
+        chosen, seconds = self._costs(terms, pairs)
         if seconds > _SECONDS_PER_ROW:
-            cost = f"about {seconds:,.0f} s per row" if np.isfinite(seconds) else takes
+            unknown = "more memory than is sensible"
+            cost = takes or (f"about {seconds * 1e3:,.0f} ms per row" if np.isfinite(seconds) else unknown)
             raise CostError(
                 f"an exact answer ({what}) may take {cost}: {self.ensemble.n_trees} trees, "
                 f"{self.ensemble.n_nodes} nodes; the limits are {_SECONDS_PER_ROW:.0f} s and 1 GiB. "
-                "Move fewer features, use estimate(), or prune the model"
+                "Move fewer features, prune the model, or have it sampled: estimate(), or estimator='auto'"
             )
         return chosen
 
@@ -276,12 +301,21 @@ def rank(
     return order, scores
 
 
-def _choose(engines: Sequence[Engine], what: Literal["curve", "greedy", "single"]) -> Strategy:
+def affordable(engines: Sequence[Engine], what: Nested) -> bool:
+    """Is an exact curve or ranking so quick that nobody would rather have an estimate?"""
+    return engines[0]._costs(*_summed_costs(engines, what))[1] <= _SECONDS_UNASKED
+
+
+def _choose(engines: Sequence[Engine], what: Nested) -> Strategy:
     """One strategy for all outputs, the cheaper one."""
     if all(engine.forced is None and engine.terms_are_cheap() for engine in engines):
         return "terms"
+    return engines[0].choose(*_summed_costs(engines, what), what)
+
+
+def _summed_costs(engines: Sequence[Engine], what: Nested) -> tuple[float, float]:
     costs = [engine.nested_costs(what) for engine in engines]
-    return engines[0].choose(sum(terms for terms, _ in costs), sum(pairs for _, pairs in costs), what)
+    return sum(terms for terms, _ in costs), sum(pairs for _, pairs in costs)
 
 
 _KERNEL_LAWS: Final = (StillLaw, NormalLaw, UniformLaw)

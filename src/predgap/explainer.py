@@ -3,24 +3,45 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict, TypeVar, Unpack, get_args, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
-from predgap.engine import Engine, Progress, Strategy, rank, threads_of
+from predgap.bounding import RTOL, bounded_curve, bounded_gap, bounded_rank
+from predgap.engine import Engine, Nested, Progress, Strategy, affordable, rank, threads_of
 from predgap.ensemble import Ensemble
 from predgap.errors import NoiseError, PredgapError, RankingError, SubsetError
 from predgap.laws import Law
 from predgap.loaders import load
 from predgap.loaders.pipelines import preparation
 from predgap.noise import Noise
+from predgap.racing import race
 from predgap.ranking import Ranking, ranking_order
-from predgap.sampling import Budget, GapEstimate, estimate_mc, estimate_qmc, exact_estimate
+from predgap.sampling import (
+    Budget,
+    GapEstimate,
+    bounded_estimate,
+    estimate_curve,
+    estimate_mc,
+    estimate_qmc,
+    exact_estimate,
+)
 from predgap.subsets import subset_mask
 from predgap.tables import Table, read_table
 
 FloatArray = NDArray[np.float64]
+Estimator = Literal["auto", "exact", "bounded", "qmc"]
+Answer = TypeVar("Answer")
+_Inexact = Literal["auto", "bounded", "qmc"]
+
+
+class _Sampling(TypedDict, total=False):
+    """The options of `curve`, `pgi2` and `pgu2`."""
+
+    rtol: float | None
+    n_samples: int
+    seed: int
 
 
 class Explainer:
@@ -108,6 +129,7 @@ class Explainer:
             Engine(self.ensemble.select(k), laws, threads_of(n_jobs), progress, _strategy)
             for k in range(self.ensemble.n_outputs)
         )
+        self._affordable: dict[Nested, bool] = {}  # whether "auto" is exact
 
     def transform(self, X: Any) -> FloatArray:
         """X as the model's features, (n, d): after the steps of a pipeline, in the order of the names."""
@@ -144,7 +166,7 @@ class Explainer:
         self,
         X: Any,
         subset: Any,
-        method: Literal["auto", "exact", "mc", "qmc"] = "auto",
+        method: Literal["auto", "exact", "bounded", "mc", "qmc"] = "auto",
         *,
         rtol: float | None = None,
         n_samples: int = 16384,
@@ -157,12 +179,14 @@ class Explainer:
         ----------
         X : (n, d) array or frame
         subset : names, indices, or a boolean mask (d,)
-        method : "auto", "exact", "mc" or "qmc"
-            "mc" draws independent samples, a stream per row. "qmc" draws randomised quasi-random points, the
-            same for all rows, in 16 replicates whose spread gives the standard error. "auto" is exact if
-            that is affordable, else "qmc". Of several outputs, the standard error of "mc" is an upper bound.
+        method : "auto", "exact", "bounded", "mc" or "qmc"
+            "bounded" gives numbers with a guaranteed error bound. "mc" draws independent samples, a stream
+            per row. "qmc" draws randomised quasi-random points, the same for all rows, in 16 replicates whose
+            spread gives the standard error. "auto" is exact if that is affordable, else "qmc". Of several
+            outputs, the standard error of "mc" is an upper bound.
         rtol : float, or None
-            Stop sampling a row once its standard error is this share of its value.
+            Stop sampling a row once its standard error is this share of its value; for "bounded", the error
+            bound's share to aim at, 1e-6 by default.
         n_samples : int
             Model evaluations per row, at most; Sobol's are rounded down to 16 times a power of 2.
         sequence : "sobol" or "halton"
@@ -187,41 +211,131 @@ class Explainer:
         if method == "exact":
             return exact_estimate(self._sum(lambda engine: engine.gap(rows, mask)))
         budget = Budget(n_samples, rtol)
+        if method == "bounded":
+            return bounded_estimate(*bounded_gap(self._engines, rows, mask, rtol or RTOL))
         if not mask.any():
             return exact_estimate(np.zeros(len(rows)))
         if method == "mc":
             return estimate_mc(self._engines, rows, mask, budget, seed)
         if method != "qmc":
-            raise PredgapError(f"method={method!r} is unknown; expected 'auto', 'exact', 'mc' or 'qmc'")
+            raise PredgapError(
+                f"method={method!r} is unknown; expected 'auto', 'exact', 'bounded', 'mc' or 'qmc'"
+            )
         if sequence not in ("sobol", "halton"):
             raise PredgapError(f"sequence={sequence!r} is unknown; expected 'sobol' or 'halton'")
         return estimate_qmc(self._engines, rows, mask, budget, seed, sequence)
 
-    def curve(self, X: Any, ranking: Any) -> FloatArray:
+    @overload
+    def curve(
+        self, X: Any, ranking: Any, *, estimator: Literal["exact"] = "exact", **options: Unpack[_Sampling]
+    ) -> FloatArray: ...
+    @overload
+    def curve(
+        self, X: Any, ranking: Any, *, estimator: _Inexact, **options: Unpack[_Sampling]
+    ) -> GapEstimate: ...
+    def curve(
+        self,
+        X: Any,
+        ranking: Any,
+        *,
+        estimator: Estimator = "exact",
+        rtol: float | None = None,
+        n_samples: int = 16384,
+        seed: int = 0,
+    ) -> FloatArray | GapEstimate:
         """Gaps of the prefixes, (n, d): column k - 1 moves the k most important features.
 
         Parameters
         ----------
         X : (n, d) array or frame
         ranking : Ranking, or indices or names, (d,) for all rows or (n, d)
+        estimator : "exact", "auto", "bounded" or "qmc"
+            "exact" gives an array. The others give a `GapEstimate`, which says how its numbers were obtained:
+            "bounded" with a guaranteed error bound; "qmc" from samples, all prefixes at the same points, with
+            a standard error; "auto" exactly if that is affordable, else by "qmc".
+        rtol : float, or None
+            Stop sampling a row once its standard errors are this share of its values; for "bounded", the
+            error bound's share to aim at, 1e-6 by default.
+        n_samples : int
+            Samples per row, at most; rounded down to 16 times a power of 2.
+        seed : int
+            The same seed gives the same numbers; more samples repeat the draws of fewer.
+
+        Examples
+        --------
+        >>> from predgap import Ensemble, Explainer, Uniform
+        >>> stump = Ensemble(
+        ...     root=[0], feature=[0, -1, -1], threshold=[0.5, 0, 0], left=[1, -1, -1], right=[2, -1, -1],
+        ...     default_left=[True, False, False], value=[[0.0], [1.0], [3.0]], target=[0], bias=[10.0],
+        ...     n_features=2)
+        >>> explainer = Explainer(stump, Uniform(1.0))
+        >>> explainer.curve([[0.0, 7.0]], [1, 0])
+        array([[0., 1.]])
+        >>> found = explainer.curve([[0.0, 7.0]], [1, 0], estimator="qmc", n_samples=1024)
+        >>> found.value, found.method
+        (array([[0., 1.]]), array([['qmc', 'qmc']], dtype='<U3'))
         """
         rows, _ = self._read(X)
         order = self._order(rows, ranking)
-        return self._sum(lambda engine: engine.curve(rows, order))
+        return self._score(rows, order, estimator, Budget(n_samples, rtol), seed, average=False)
 
-    def pgi2(self, X: Any, ranking: Any) -> FloatArray:
-        """PGI² of a ranking, (n,): the mean of its `curve`. Higher means that the ranking names first
-        the features that move the prediction most."""
-        return _mean_of_curve(self.curve(X, ranking))
+    @overload
+    def pgi2(
+        self, X: Any, ranking: Any, *, estimator: Literal["exact"] = "exact", **options: Unpack[_Sampling]
+    ) -> FloatArray: ...
+    @overload
+    def pgi2(
+        self, X: Any, ranking: Any, *, estimator: _Inexact, **options: Unpack[_Sampling]
+    ) -> GapEstimate: ...
+    def pgi2(
+        self,
+        X: Any,
+        ranking: Any,
+        *,
+        estimator: Estimator = "exact",
+        rtol: float | None = None,
+        n_samples: int = 16384,
+        seed: int = 0,
+    ) -> FloatArray | GapEstimate:
+        """PGI² of a ranking, (n,): the mean of its `curve`, which takes the same options. Higher means that
+        the ranking names first the features that move the prediction most."""
+        rows, _ = self._read(X)
+        order = self._order(rows, ranking)
+        return self._score(rows, order, estimator, Budget(n_samples, rtol), seed, average=True)
 
-    def pgu2(self, X: Any, ranking: Any) -> FloatArray:
-        """PGU² of a ranking, (n,): PGI² of the reversed one. Lower is better."""
+    @overload
+    def pgu2(
+        self, X: Any, ranking: Any, *, estimator: Literal["exact"] = "exact", **options: Unpack[_Sampling]
+    ) -> FloatArray: ...
+    @overload
+    def pgu2(
+        self, X: Any, ranking: Any, *, estimator: _Inexact, **options: Unpack[_Sampling]
+    ) -> GapEstimate: ...
+    def pgu2(
+        self,
+        X: Any,
+        ranking: Any,
+        *,
+        estimator: Estimator = "exact",
+        rtol: float | None = None,
+        n_samples: int = 16384,
+        seed: int = 0,
+    ) -> FloatArray | GapEstimate:
+        """PGU² of a ranking, (n,): PGI² of the reversed one, with the same options. Lower is better."""
         rows, _ = self._read(X)
         reverse = self._order(rows, ranking)[:, ::-1]
-        return _mean_of_curve(self._sum(lambda engine: engine.curve(rows, reverse)))
+        return self._score(rows, reverse, estimator, Budget(n_samples, rtol), seed, average=True)
 
-    def rank(self, X: Any, method: Literal["greedy", "single"] = "greedy") -> Ranking:
-        """A ranking of the features for each row.
+    def rank(
+        self,
+        X: Any,
+        method: Literal["greedy", "single"] = "greedy",
+        *,
+        estimator: Estimator = "auto",
+        n_samples: int = 4096,
+        seed: int = 0,
+    ) -> Ranking:
+        """A ranking of the features for each row; its `estimator` says how the gaps were obtained.
 
         Parameters
         ----------
@@ -231,13 +345,34 @@ class Explainer:
             scores are the marginal gains, which may be negative. "single" orders by the gap of each feature
             alone, its score. Gaps that differ by less than their error bound are ties, and go to the
             feature with the lower index.
+        estimator : "auto", "exact", "bounded" or "qmc"
+            "bounded" ranks by gaps with a guaranteed error bound. "qmc" samples all candidates for a place at
+            the same points, as many as it takes to tell them apart, and the ranking's `sureness` says how
+            sure each place is. "auto" is exact if that is affordable, else "qmc".
+        n_samples : int
+            Samples per row and place, at most; rounded down to 16 times a power of 2.
+        seed : int
+            The same seed gives the same ranking, whatever other rows there are.
+
+        Examples
+        --------
+        >>> from predgap import Ensemble, Explainer, Uniform
+        >>> stump = Ensemble(
+        ...     root=[0], feature=[1, -1, -1], threshold=[0.5, 0, 0], left=[1, -1, -1], right=[2, -1, -1],
+        ...     default_left=[True, False, False], value=[[0.0], [1.0], [3.0]], target=[0], bias=[10.0],
+        ...     n_features=2)
+        >>> ranking = Explainer(stump, Uniform(1.0)).rank([[7.0, 0.0]], estimator="qmc")
+        >>> ranking.order, ranking.sureness, ranking.estimator
+        (array([[1, 0]]), array([[1., 1.]]), 'qmc')
         """
         if not isinstance(method, str) or method not in ("greedy", "single"):
             raise RankingError(f"method={method!r} is unknown; expected 'greedy' or 'single'")
+        _check_estimator(estimator)
         rows, table = self._read(X)
-        order, scores = rank(self._engines, rows, method)
+        how, order, scores, sureness = self._rank(rows, method, estimator, Budget(n_samples), seed)
         space = None if self._preparation is None else self._preparation.space
-        return Ranking(order, scores, self.ensemble.names, table.index, table.backend, space)
+        names = self.ensemble.names
+        return Ranking(order, scores, names, table.index, table.backend, space, how, sureness)
 
     def __call__(self, X: Any) -> Ranking:
         """`rank(X)`."""
@@ -257,6 +392,51 @@ class Explainer:
         kind, missing = self.ensemble.row_dtype, self.ensemble.missing
         law = law.rounded(kind)
         return law if np.isnan(missing) else law.avoiding(float(kind.type(missing)))
+
+    def _score(
+        self,
+        rows: FloatArray,
+        order: NDArray[np.intp],
+        estimator: Estimator,
+        budget: Budget,
+        seed: int,
+        *,
+        average: bool,
+    ) -> FloatArray | GapEstimate:
+        """Gaps of the prefixes, (n, d), or their average, (n,)."""
+        _check_estimator(estimator)
+        over_places: Callable[[FloatArray], FloatArray] = _mean_of_curve if average else np.asarray
+        curve = self._exactly("curve", estimator, lambda: self._sum(lambda engine: engine.curve(rows, order)))
+        if curve is not None:
+            value = over_places(curve)
+            return value if estimator == "exact" else exact_estimate(value)
+        if estimator == "bounded":
+            bounded = bounded_curve(self._engines, rows, order, budget.rtol or RTOL)
+            return bounded_estimate(*map(over_places, bounded))
+        return estimate_curve(self._engines, rows, order, budget, seed, average=average)
+
+    def _rank(
+        self,
+        rows: FloatArray,
+        method: Literal["greedy", "single"],
+        estimator: Estimator,
+        budget: Budget,
+        seed: int,
+    ) -> tuple[str, NDArray[np.intp], FloatArray, FloatArray | None]:
+        """How it was ranked, order, scores and sureness."""
+        exact = self._exactly(method, estimator, lambda: rank(self._engines, rows, method))
+        if exact is not None:
+            return "exact", *exact, None
+        if estimator == "bounded":
+            return "bounded", *bounded_rank(self._engines, rows, method)
+        return "qmc", *race(self._engines, rows, method, budget.n_samples, seed)
+
+    def _exactly(self, what: Nested, estimator: Estimator, answer: Callable[[], Answer]) -> Answer | None:
+        """The exact answer, if it is asked for, or affordable where that is left to us."""
+        if estimator == "auto" and what not in self._affordable:
+            self._affordable[what] = affordable(self._engines, what)  # to find out takes seconds
+        asked = self._affordable[what] if estimator == "auto" else estimator == "exact"
+        return answer() if asked else None
 
     def _sum(self, asked: Callable[[Engine], FloatArray]) -> FloatArray:
         """The sum over the outputs, in their order."""
@@ -295,3 +475,10 @@ class Explainer:
 
 def _mean_of_curve(curve: FloatArray) -> FloatArray:
     return curve.mean(axis=1) if curve.shape[1] else np.zeros(len(curve))
+
+
+def _check_estimator(estimator: Any) -> None:
+    if estimator not in get_args(Estimator):
+        raise PredgapError(
+            f"estimator={estimator!r} is unknown; expected 'auto', 'exact', 'bounded' or 'qmc'"
+        )

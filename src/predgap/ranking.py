@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -35,6 +35,12 @@ class Ranking:
         What `to_frame` returns; None takes the first that is installed.
     space : str, or None
         Where the features live, if not in the columns of X: "after StandardScaler" in a pipeline.
+    estimator : "exact", "bounded", "qmc", or None
+        How the gaps behind the ranking were obtained; None for rankings from elsewhere.
+    sureness : (n, d) floats, or None
+        `sureness[r, p]`: how sure place p of row r is, given the places before it. For "qmc" it is the
+        confidence that the feature's gap is larger than that of its closest rival; for "bounded" it is 1
+        where bounds prove the place, else 0.5. None if there is nothing to doubt ("exact"), or nothing known.
 
     Examples
     --------
@@ -51,6 +57,8 @@ class Ranking:
     index: Any = None
     backend: str | None = None
     space: str | None = None
+    estimator: str | None = None
+    sureness: FloatArray | None = None
 
     def __post_init__(self) -> None:
         order = _integers(self.order, "order")
@@ -58,8 +66,10 @@ class Ranking:
             raise RankingError(f"order has shape {order.shape}, expected (n, d)")
         check_permutations(order, order.shape[1])
         object.__setattr__(self, "order", _read_only(order))
-        if self.scores is not None:
-            object.__setattr__(self, "scores", _read_only(_scores(self.scores, order.shape)))
+        for name in ("scores", "sureness"):
+            if getattr(self, name) is not None:
+                array = _like_order(getattr(self, name), order.shape, name)
+                object.__setattr__(self, name, _read_only(array))
         if self.feature_names is not None:
             object.__setattr__(self, "feature_names", _names(self.feature_names, order.shape[1]))
         if self.index is not None and len(self.index) != len(order):
@@ -116,8 +126,8 @@ class Ranking:
         index = self.index
         if index is not None:
             index = index[kept] if hasattr(index, "dtype") else [index[r] for r in kept]
-        scores = None if self.scores is None else self.scores[kept]
-        return Ranking(self.order[kept], scores, self.feature_names, index, self.backend, self.space)
+        scores, sureness = (None if of is None else of[kept] for of in (self.scores, self.sureness))
+        return replace(self, order=self.order[kept], scores=scores, index=index, sureness=sureness)
 
     def top(self, k: int) -> NDArray[np.str_]:
         """(n, k) names of the k most important features, most important first."""
@@ -125,7 +135,8 @@ class Ranking:
         return names[self.order[:, : _places(k, self.order.shape[1])]]
 
     def to_frame(self) -> Any:
-        """A tidy frame of n * d rows: `row` (its label), `place` (from 1), `feature`, `score`."""
+        """A tidy frame of n * d rows: `row` (its label), `place` (from 1), `feature`, `score`; if known,
+        `sureness`."""
         n, d = self.order.shape
         scores = np.full((n, d), np.nan) if self.scores is None else self.scores
         columns = {
@@ -134,6 +145,8 @@ class Ranking:
             "feature": np.array(self.names, dtype=np.str_)[self.order].ravel(),
             "score": np.take_along_axis(scores, self.order, axis=1).ravel(),
         }
+        if self.sureness is not None:
+            columns["sureness"] = self.sureness.ravel()
         return to_native(columns, self.backend)
 
     def agreement(self, other: Any, k: int) -> float:
@@ -425,10 +438,10 @@ def _check_finite(array: FloatArray, names: Sequence[str]) -> None:
 # ---- small pieces --------------------------------------------------------------------------------
 
 
-def _scores(scores: Any, shape: tuple[int, ...]) -> FloatArray:
-    array = np.array(scores, dtype=np.float64)
+def _like_order(values: Any, shape: tuple[int, ...], what: str) -> FloatArray:
+    array = np.array(values, dtype=np.float64)
     if array.shape != shape:
-        raise RankingError(f"scores have shape {array.shape}, order has {shape}")
+        raise RankingError(f"{what} have shape {array.shape}, order has {shape}")
     return array
 
 

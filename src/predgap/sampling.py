@@ -1,7 +1,8 @@
 """Gaps by sampling, with their standard errors: plain Monte Carlo and randomised quasi-Monte Carlo.
 
 Both draw points of the unit cube, one coordinate per perturbed feature, and the kernels turn them into
-perturbed rows by the inverse transform. More samples repeat the draws of fewer, and add to them.
+perturbed rows by the inverse transform. More samples repeat the draws of fewer, and add to them. Many subsets
+of a row are evaluated at common points, so that their gaps can be compared.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from predgap.engine import Engine
+from predgap.ensemble import LEAF
 from predgap.errors import PredgapError
 
 FloatArray = NDArray[np.float64]
@@ -22,23 +24,25 @@ Sequence = Literal["sobol", "halton"]
 
 REPLICATES: Final = 16  # independent randomisations of a quasi-random sequence; their spread is the error
 
+_SOBOL_DIMENSIONS: Final = 21201  # scipy.stats.qmc.Sobol.MAXDIM, which is slow to import
 _FIRST: Final = 1024  # samples before a tolerance is first looked at
 _POINT_DOUBLES: Final = 8 << 20  # coordinates held at once
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GapEstimate:
-    """Gaps (n,), how sure they are, and how they were obtained; everything has one entry per row.
+    """Gaps, how sure they are, and how they were obtained.
 
-    An exact gap has no standard error and an error bound of 0 (up to rounding). A sampled one has a standard
-    error, and an infinite bound: nothing is guaranteed.
+    All arrays have the shape of the answer: (n,) for a gap, PGI² or PGU² of each row, (n, d) for curves. An
+    exact gap has no standard error and an error bound of 0 (up to rounding). A bounded one lies within
+    `value` ± `error_bound`. A sampled one has a standard error, and an infinite bound: nothing is guaranteed.
     """
 
     value: FloatArray
     standard_error: FloatArray
     error_bound: FloatArray
-    method: NDArray[np.str_]  # "exact", "mc" or "qmc"
-    n_samples: NDArray[np.int64]  # model evaluations spent
+    method: NDArray[np.str_]  # "exact", "bounded", "mc" or "qmc"
+    n_samples: NDArray[np.int64]  # perturbed rows that the model was asked about
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +71,17 @@ class Budget:
 
 def exact_estimate(value: FloatArray) -> GapEstimate:
     """Exact gaps, in the form of an estimate."""
-    zero = np.zeros(len(value))
-    return GapEstimate(value, zero, zero, np.full(len(value), "exact"), np.zeros(len(value), dtype=np.int64))
+    return _unsampled(value, np.zeros(value.shape), "exact")
+
+
+def bounded_estimate(value: FloatArray, error_bound: FloatArray) -> GapEstimate:
+    """Gaps that are known up to a bound, in the form of an estimate."""
+    return _unsampled(value, error_bound, "bounded")
+
+
+def _unsampled(value: FloatArray, error_bound: FloatArray, method: str) -> GapEstimate:
+    n_samples = np.zeros(value.shape, dtype=np.int64)
+    return GapEstimate(value, np.zeros(value.shape), error_bound, np.full(value.shape, method), n_samples)
 
 
 def estimate_mc(
@@ -91,7 +104,7 @@ def estimate_mc(
         mean = sums[:, 1] / n
         return mean, np.sqrt(np.maximum(sums[:, 2] / n - mean**2, 0.0) / (n - 1))
 
-    return _run("mc", len(rows), budget, lambda n: n, np.zeros((len(rows), 3)), add, judge)
+    return _run("mc", (len(rows),), budget, lambda n: n, np.zeros((len(rows), 3)), add, judge)
 
 
 def estimate_qmc(
@@ -102,29 +115,112 @@ def estimate_qmc(
     seed: int,
     sequence: Sequence,
 ) -> GapEstimate:
-    """Randomised quasi-random points, the same for all rows; each replicate is randomised by its own seed."""
-    seeds = np.random.SeedSequence(seed).spawn(REPLICATES)
-    replicates = [_sequence(sequence, int(subset.sum()), own) for own in seeds]
+    """Randomised quasi-random points, the same for all rows."""
+    replicates = Replicates(sequence, int(subset.sum()), seed)
 
     def add(open_rows: NDArray[np.intp], n: int) -> FloatArray:
-        some = rows[open_rows]
-        sums = [_summed(engines, some, subset, draw, n // REPLICATES)[:, 1] for draw in replicates]
-        return np.stack(sums, axis=1)
+        some, total = rows[open_rows], np.zeros((len(open_rows), REPLICATES))
+        for drawn in replicates.parts(n // REPLICATES):
+            ends = drawn.shape[1] * np.arange(1, REPLICATES + 1)
+            points = drawn.reshape(1, -1, drawn.shape[2])
+            for engine in engines:
+                total += engine.sample(some, subset, points, ends)[:, :, 1]
+        return total
 
-    def judge(sums: FloatArray, n: int) -> tuple[FloatArray, FloatArray]:
-        means = sums / (n // REPLICATES)
-        return means.mean(axis=1), means.std(axis=1, ddof=1) / np.sqrt(REPLICATES)
+    def usable(n: int) -> int:
+        return balanced(n) if sequence == "sobol" else n // REPLICATES * REPLICATES
 
-    def usable(n: int) -> int:  # Sobol's points are balanced only in powers of 2
-        points = n // REPLICATES
-        return REPLICATES * (1 << (points.bit_length() - 1) if sequence == "sobol" else points)
+    sums = np.zeros((len(rows), REPLICATES))
+    return _run("qmc", (len(rows),), budget, usable, sums, add, _judge_replicates)
 
-    return _run("qmc", len(rows), budget, usable, np.zeros((len(rows), REPLICATES)), add, judge)
+
+def estimate_curve(
+    engines: Engines, rows: FloatArray, order: NDArray[np.intp], budget: Budget, seed: int, *, average: bool
+) -> GapEstimate:
+    """Gaps (n, d) of the prefixes of order (n, d), at common points; or their average over the prefixes (n,).
+
+    The error of the average comes from its own replicates: the gaps of a curve err together.
+    """
+    n_rows, d = rows.shape
+    column, replicates = common_points(engines, seed)
+    orders = np.ascontiguousarray(order, dtype=np.int32)
+
+    def add(open_rows: NDArray[np.intp], n: int) -> FloatArray:
+        total = np.zeros((len(open_rows), REPLICATES, d))
+        for drawn in replicates.parts(n // REPLICATES):
+            for engine in engines:
+                total += _curve_sums(engine, rows[open_rows], orders[open_rows], column, drawn)
+        return total.sum(axis=2) / max(1, d) if average else total
+
+    shape = (n_rows,) if average else (n_rows, d)
+    sums = np.zeros((n_rows, REPLICATES, *shape[1:]))
+    return _run("qmc", shape, budget, balanced, sums, add, _judge_replicates)
+
+
+def _curve_sums(
+    engine: Engine,
+    rows: FloatArray,
+    orders: NDArray[np.int32],
+    column: NDArray[np.int32],
+    drawn: FloatArray,
+) -> FloatArray:
+    """Sums (n, REPLICATES, d) of the squared changes of the prefixes over points (REPLICATES, m, k)."""
+    points = drawn.reshape(-1, drawn.shape[2])
+    out = np.empty((len(rows), REPLICATES, rows.shape[1]))
+    for part, x, noise, progress in engine.chunks(rows, engine.rows_at_once()):
+        out[part] = engine.kernels.sample_curve(
+            x, noise, orders[part], points, column, REPLICATES, engine.n_threads, progress
+        )
+    return out
+
+
+class Replicates:
+    """Points of a quasi-random sequence in k dimensions; each replicate is randomised by its own seed."""
+
+    def __init__(self, sequence: Sequence, k: int, seed: int) -> None:
+        seeds = np.random.SeedSequence(seed).spawn(REPLICATES)
+        self._draws = [_sequence(sequence, k, own) for own in seeds]
+        self._at_once = max(1, _POINT_DOUBLES // (REPLICATES * k))
+
+    def draw(self, m: int) -> FloatArray:
+        """The next m points of each, (REPLICATES, m, k)."""
+        return np.concatenate([draw(m) for draw in self._draws])
+
+    def parts(self, m: int) -> Iterator[FloatArray]:
+        """The next m points of each, in parts that fit into memory."""
+        for start in range(0, m, self._at_once):
+            yield self.draw(min(self._at_once, m - start))
+
+
+def common_points(engines: Engines, seed: int) -> tuple[NDArray[np.int32], Replicates]:
+    """Sobol points for all subsets: the coordinate of each feature, (d,), -1 if the model does not use it."""
+    used = np.zeros(engines[0].ensemble.n_features, dtype=np.bool_)
+    for engine in engines:
+        used[engine.ensemble.feature[engine.ensemble.feature != LEAF]] = True
+    k = int(used.sum())
+    if k > _SOBOL_DIMENSIONS:
+        raise PredgapError(
+            f"the model uses {k:,} features, and Sobol's points have at most {_SOBOL_DIMENSIONS:,} "
+            "coordinates; estimate(sequence='halton') takes any number"
+        )
+    column = np.where(used, np.cumsum(used) - 1, -1).astype(np.int32)
+    return column, Replicates("sobol", max(1, k), seed)
+
+
+def balanced(n: int) -> int:
+    """The largest number of Sobol points up to n that is balanced: a power of 2 in each replicate."""
+    return REPLICATES << ((n // REPLICATES).bit_length() - 1)
+
+
+def _judge_replicates(sums: FloatArray, n: int) -> tuple[FloatArray, FloatArray]:
+    """Mean and standard error from sums (n_rows, REPLICATES, ...) over n points in all."""
+    means = sums / (n // REPLICATES)
+    return means.mean(axis=1), means.std(axis=1, ddof=1) / np.sqrt(REPLICATES)
 
 
 def _run(
     method: str,
-    n_rows: int,
+    shape: tuple[int, ...],
     budget: Budget,
     usable: Callable[[int], int],
     sums: FloatArray,
@@ -132,9 +228,9 @@ def _run(
     judge: Callable[[FloatArray, int], tuple[FloatArray, FloatArray]],
 ) -> GapEstimate:
     """Adds samples to the rows that are not sure enough, until all are or the budget is spent."""
-    value, error = np.zeros(n_rows), np.full(n_rows, np.inf)
-    spent = np.zeros(n_rows, dtype=np.int64)
-    open_rows, drawn = np.arange(n_rows), 0
+    value, error = np.zeros(shape), np.full(shape, np.inf)
+    spent = np.zeros(shape, dtype=np.int64)
+    open_rows, drawn = np.arange(shape[0]), 0
     for n in map(usable, budget.steps()):
         if n > drawn:
             sums[open_rows] += add(open_rows, n - drawn)
@@ -142,10 +238,11 @@ def _run(
         value[open_rows], error[open_rows] = judge(sums[open_rows], n)
         spent[open_rows] = n
         if budget.rtol is not None:
-            open_rows = open_rows[error[open_rows] > budget.rtol * value[open_rows]]
+            unsure = error[open_rows] > budget.rtol * value[open_rows]
+            open_rows = open_rows[unsure.reshape(len(open_rows), -1).any(axis=1)]
         if len(open_rows) == 0:
             break
-    return GapEstimate(value, error, np.full(n_rows, np.inf), np.full(n_rows, method), spent)
+    return GapEstimate(value, error, np.full(shape, np.inf), np.full(shape, method), spent)
 
 
 def _summed(
