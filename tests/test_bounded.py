@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from predgap import Explainer, Normal
-from strategies import WIDE, mixed_problems, problems, random_ensemble
+from strategies import WIDE, Split, ensemble_of, mixed_problems, problems, random_ensemble
 from twins import explainer_of, rows_of
 
 TOLERANCES = st.sampled_from([1e-1, 1e-3, 1e-6, 1e-9])
@@ -54,6 +54,23 @@ def test_branches_are_left_out_of_deep_trees(deep, rtol):
     assert (found.error_bound <= rtol * found.value).all()
     assert (np.abs(found.value - exact) <= found.error_bound + 1e-13 * exact).all()
     assert set(found.method) == {"bounded"}
+
+
+def test_a_tolerance_beyond_all_numbers_ends():
+    explainer = Explainer(ensemble_of([Split(0, 0.0, -1e6, 1e6)], 1), Normal(1.0), _strategy="pairs")
+    for rtol in (1e300, 1e-300):
+        found = explainer.estimate([[1.0]], [0], "bounded", rtol=rtol)
+        assert abs(found.value - explainer.gap([[1.0]], [0]))[0] <= found.error_bound[0]
+
+
+def test_more_features_than_a_word_has_bits():
+    rng = np.random.default_rng(8)
+    ensemble = random_ensemble(rng, n_trees=30, depth=4, n_features=80, used=[*range(80), *range(58, 70)] * 2)
+    X = rng.normal(size=(4, 80))
+    terms, pairs = (
+        Explainer(ensemble, Normal(0.7), _strategy=s).gap(X, range(80)) for s in ("terms", "pairs")
+    )
+    np.testing.assert_allclose(pairs, terms, rtol=1e-12)
 
 
 def test_the_same_bits_for_any_number_of_threads_and_any_batch(deep):

@@ -143,6 +143,19 @@ def test_a_sampled_ranking_says_so(run, frame, folder):
     assert [float(row["sureness"]) for row in records(done.stdout)] == sureness.ravel().tolist()
 
 
+@pytest.mark.parametrize("estimator", ["bounded", "qmc"])
+def test_gaps_that_are_not_exact_say_so(run, frame, folder, estimator):
+    asked = ("gap", "model.json", "features.csv", "--features", "age,body mass")
+    exact, done = run(*asked), run(*asked, "--estimator", estimator)
+    assert exact.stdout.splitlines()[0] == "row,gap"
+    assert done.stdout.splitlines()[0] == "row,gap,standard_error,error_bound,method"
+    explainer = Explainer(folder / "model.json", Normal.relative(frame, 0.3))
+    expected = explainer.estimate(frame, ["age", "body mass"], estimator)
+    for name, column in (("gap", expected.value), ("standard_error", expected.standard_error)):
+        assert [float(row[name]) for row in records(done.stdout)] == column.tolist()
+    assert {row["method"] for row in records(done.stdout)} == {estimator}
+
+
 def test_output_chooses_among_several(run, folder, frame):
     noise = Normal(0.3)
     for output in (0, 1, None):  # without it, both together

@@ -15,7 +15,7 @@ from sklearn.preprocessing import StandardScaler
 from predgap import CostError, Explainer, Normal, PerFeature, PredgapError, Ranking
 from predgap.racing import race
 from predgap.sampling import REPLICATES, _curve_sums, common_points
-from strategies import Split, ensemble_of, mask_of, mixed_problems, problems, random_ensemble
+from strategies import Split, Tree, ensemble_of, mask_of, mixed_problems, problems, random_ensemble
 from test_kernels import interrupted
 
 ONE_LOOK = 1024  # samples before candidates are first compared
@@ -124,14 +124,15 @@ def test_a_sampled_ranking_is_the_exact_one_where_it_is_sure(case, method):
     assert (sampled.sureness[:, -1] == 1).all()  # nobody is left to be confused with
 
 
-def test_sureness_is_calibrated():
+@pytest.mark.parametrize("n_samples", [ONE_LOOK, 4 * ONE_LOOK])  # to look more than once is to stop by luck
+def test_sureness_is_calibrated(n_samples):
     """Places that claim to be right with some confidence are right about that often, given those before."""
     rng = np.random.default_rng(2)
     right, claimed = [], []
-    for seed in range(4):
+    for seed in range(6):
         explainer = Explainer(random_ensemble(rng, n_trees=12, depth=4, n_features=7), Normal(0.5))
         X = rng.normal(size=(100, 7))
-        sampled = explainer.rank(X, estimator="qmc", n_samples=ONE_LOOK, seed=seed)
+        sampled = explainer.rank(X, estimator="qmc", n_samples=n_samples, seed=seed)
         right.append(is_best(explainer, X, sampled.order)[:, :-1])
         claimed.append(sampled.sureness[:, :-1])
     right, claimed = np.concatenate(right), np.concatenate(claimed)
@@ -168,9 +169,10 @@ def test_a_feature_that_does_nothing_gains_exactly_nothing(case):
     assert (sampled.sureness[others_move, -2] == 1).all()  # and is certain
 
 
-def test_a_tie_by_luck_is_not_certain():
+@pytest.mark.parametrize("threshold", [6.0, -6.0, 9.0, -9.0])  # P(x' < 9) is 1 in double precision
+def test_a_tie_by_luck_is_not_certain(threshold):
     """Neither feature ever moved in the sample, but one could."""
-    explainer = Explainer(ensemble_of([Split(1, 6.0, 0.0, 1.0)], 2), Normal(1.0))
+    explainer = Explainer(ensemble_of([Split(1, threshold, 0.0, 1.0)], 2), Normal(1.0))
     sampled = explainer.rank([[0.0, 0.0]], estimator="qmc")
     assert sampled.sureness.tolist() == [[0.5, 1.0]]
     assert explainer.rank([[0.0, 0.0]]).order.tolist() == [[1, 0]]
@@ -214,7 +216,7 @@ def deep() -> tuple[Explainer, np.ndarray]:
     """Deep enough for bounds to be worth it, but not too deep for exact answers."""
     rng = np.random.default_rng(3)
     ensemble = random_ensemble(rng, n_trees=8, depth=9, n_features=6)
-    return Explainer(ensemble, Normal(0.3)), rng.normal(size=(5, 6))
+    return Explainer(ensemble, Normal(0.3), _strategy="pairs"), rng.normal(size=(5, 6))
 
 
 def test_bounds_hold_the_exact_answer(deep):
@@ -229,6 +231,7 @@ def test_bounds_hold_the_exact_answer(deep):
         for rtol in (None, 1e-2):
             found = ask(rtol=rtol)
             assert set(found.method.ravel()) == {"bounded"}
+            assert (found.error_bound > 0).any(), "nothing was left out"
             assert (np.abs(found.value - answer) <= found.error_bound + 1e-12 * answer).all()
             assert (found.error_bound <= (rtol or 1e-6) * 1.001 * answer + 1e-300).all()
             assert (found.standard_error == 0).all()
@@ -245,6 +248,29 @@ def test_a_ranking_by_bounds_is_the_exact_one_where_they_prove_it(deep, method):
     assert (bounded.order == exact.order)[proven].all()
     assert proven.mean() > 0.8
     np.testing.assert_allclose(bounded.scores[:, 0], exact.scores[:, 0], rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("method", ["greedy", "single"])
+def test_equal_gaps_go_to_the_lower_index_by_bounds_too(method):
+    """Features 0 and 1 do the same, up to the order in which it is added up."""
+    rng = np.random.default_rng(4)
+
+    def pair(levels: int) -> tuple[Tree, Tree]:
+        if levels == 0:
+            return (rng.normal(),) * 2
+        feature, threshold = int(rng.integers(3)), rng.normal()
+        (left, left_mirrored), (right, right_mirrored) = pair(levels - 1), pair(levels - 1)
+        mirrored = Split((1, 0, 2)[feature], threshold, left_mirrored, right_mirrored)
+        return Split(feature, threshold, left, right), mirrored
+
+    trees = [tree for _ in range(4) for tree in pair(5)]
+    explainer = Explainer(ensemble_of(trees, 3), Normal(0.5), _strategy="pairs")
+    X = rng.normal(size=(20, 2))[:, [0, 0, 1]]
+    bounded = explainer.rank(X, method, estimator="bounded")
+    np.testing.assert_array_equal(bounded.order, explainer.rank(X, method, estimator="exact").order)
+    adjacent = np.abs(bounded.ranks[:, 0] - bounded.ranks[:, 1]) == 1
+    assert adjacent.any()
+    assert (bounded.ranks[adjacent, 0] < bounded.ranks[adjacent, 1]).all()
 
 
 # ---- promises ------------------------------------------------------------------------------------
@@ -370,6 +396,7 @@ BAD = {
     "too few samples": ({"estimator": "qmc", "n_samples": 3}, "n_samples is 3, expected at least 32"),
     "half a sample": ({"estimator": "qmc", "n_samples": 64.5}, "n_samples is 64.5, expected a whole number"),
     "no tolerance": ({"estimator": "qmc", "rtol": -1.0}, "rtol is -1.0, expected a positive number"),
+    "no seed": ({"estimator": "qmc", "seed": -1}, "seed is -1, expected a whole number"),
     "too many": ({"estimator": "qmc", "n_samples": 1 << 40}, "n_samples is 1099511627776, expected at most"),
 }
 

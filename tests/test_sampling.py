@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.stats import norm
 
 from predgap import Explainer, Marginal, Normal, PredgapError, SubsetError
 from predgap.sampling import _sequence
@@ -50,6 +51,16 @@ def test_looking_in_between_changes_nothing(case, name):
     with_looks = ask(explainer, X, subset, name, n_samples=8192, rtol=1e-12)  # never reached
     assert with_looks.n_samples.tolist() == [8192] * 40
     np.testing.assert_allclose(with_looks.value, at_once.value, rtol=1e-13)
+
+
+@each_method
+def test_points_that_come_in_parts_change_nothing(case, name, monkeypatch):
+    explainer, X, subset = case
+    at_once = ask(explainer, X, subset, name, n_samples=np.int64(2048))
+    monkeypatch.setattr("predgap.sampling._POINT_DOUBLES", 100 * 16 * len(subset))  # no power of 2
+    np.testing.assert_allclose(
+        ask(explainer, X, subset, name, n_samples=2048).value, at_once.value, rtol=1e-13
+    )
 
 
 @pytest.mark.parametrize("name", ["sobol", "halton"])
@@ -178,6 +189,7 @@ BAD = {
     "sequence": ({"method": "qmc", "sequence": "faure"}, "'faure' is unknown; expected 'sobol'"),
     "too few samples": ({"method": "mc", "n_samples": 3}, "n_samples is 3, expected at least"),
     "half a sample": ({"method": "mc", "n_samples": 64.5}, "n_samples is 64.5, expected a whole number"),
+    "half a seed": ({"method": "mc", "seed": 0.5}, "seed is 0.5, expected a whole number"),
     "no tolerance": ({"method": "mc", "rtol": 0.0}, "rtol is 0.0, expected a positive number"),
 }
 
@@ -189,7 +201,37 @@ def test_a_bad_request_is_refused(case, options, message):
         explainer.estimate(X, subset, **options)
 
 
+def test_an_unknown_method_is_refused_for_no_features_too(case):
+    explainer, X, _ = case
+    with pytest.raises(PredgapError, match="unknown"):
+        explainer.estimate(X, [], "magic")
+
+
 def test_one_subset_for_all_rows_is_needed(case):
     explainer, X, _ = case
     with pytest.raises(SubsetError, match="one subset for all rows"):
         explainer.estimate(X, np.ones((40, 6), dtype=bool))
+
+
+@pytest.mark.parametrize("ask", ["estimate qmc", "estimate mc", "curve"])
+def test_what_was_not_seen_to_move_is_not_sure(ask):
+    """A move that one sample in thousands makes: a tolerance must not be met by 0 ± 0."""
+    rare = ensemble_of([Split(0, 1.2, 0.0, 100.0)], 2)
+    explainer = Explainer(rare, Normal(0.3))
+    x, options = np.zeros((1, 2)), {"rtol": 0.01, "n_samples": 4096}
+    for seed in range(4):
+        if ask == "curve":
+            found = explainer.curve(x, [0, 1], estimator="qmc", seed=seed, **options)
+        else:
+            found = explainer.estimate(x, [0], ask.split()[1], seed=seed, **options)
+        assert (found.n_samples[found.value == 0] == 4096).all()
+        assert (found.standard_error[found.value > 0] > 0).all()
+
+
+def test_replicates_that_agree_are_not_certain():
+    """A quarter of all points, all but 1e-5 of them: every replicate counts the same."""
+    quarter = ensemble_of([Split(0, float(norm.ppf(0.75 - 1e-5)), 0.0, 1.0)], 1)
+    found = Explainer(quarter, Normal(1.0)).estimate([[0.0]], [0], "qmc", n_samples=1024)
+    assert found.value[0] == 0.25
+    assert 0 < found.standard_error[0] < 1e-3
+    assert abs(found.value[0] - (0.25 + 1e-5)) <= 3 * found.standard_error[0]

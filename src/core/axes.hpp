@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "ensemble.hpp"
-#include "pairs.hpp"
+#include "reached.hpp"
 
 namespace predgap {
 
@@ -32,11 +32,6 @@ public:
         auto cell = bucket_[static_cast<int>(u * n_buckets_)];
         while (below_[cell] <= u) ++cell;
         return cell;
-    }
-
-    // Is all mass in one cell?
-    bool is_certain(std::int32_t cell) const {
-        return (cell == 0 || below_[cell - 1] <= 0.0) && below_[cell] >= 1.0;
     }
 
 private:

@@ -74,7 +74,7 @@ int n_threads(const Request& r, double worker_bytes) {
 }  // namespace
 
 template <class Task>
-bool Engine::run(const Request& r, Purpose purpose, Task task) const {
+bool Engine::run(const Request& r, Purpose purpose, double pairs_bytes, Task task) const {
     const auto make = [&] { return std::make_unique<Worker>(plan_view_, r, purpose); };
     const auto piece = [&](std::unique_ptr<Worker>& worker, int64_t block, const std::atomic<bool>& stop) {
         worker->load(block * kLanes, stop);
@@ -83,7 +83,21 @@ bool Engine::run(const Request& r, Purpose purpose, Task task) const {
     const auto poll = [&](int64_t n_done) { return r.poll(std::min(n_done * kLanes, r.n_rows)); };
     if (r.n_threads == 1 && purpose != Purpose::tables && pieces_are_short())
         return run_here(n_blocks(r), make, piece, poll);
-    return run_pieces(n_blocks(r), n_threads(r, Worker::bytes(plan_view_, purpose)), make, piece, poll);
+    const double bytes = Worker::bytes(plan_view_, purpose) + pairs_bytes;
+    return run_pieces(n_blocks(r), n_threads(r, bytes), make, piece, poll);
+}
+
+// What a row takes by pairs, at most, if any of these features may move in it.
+double Engine::pairs_bytes(const Request& r, PerRow<uint8_t> subset) const {
+    std::vector<uint8_t> any(static_cast<std::size_t>(view_.n_features), 0);
+    for (int64_t row = 0; row < (subset.shared ? 1 : r.n_rows); ++row)
+        for (int32_t q = 0; q < view_.n_features; ++q) any[q] |= subset.row(row, view_.n_features)[q];
+    return std::min(pairs_.work(any.data()).bytes, Counts::kMostBytes);
+}
+
+double Engine::pairs_bytes(const Request& r) const {
+    const std::vector<uint8_t> all(static_cast<std::size_t>(view_.n_features), 1);
+    return pairs_bytes(r, {all.data(), true});
 }
 
 // Is a block of rows done long before someone who pressed Ctrl-C gets impatient, whatever is asked by terms?
@@ -96,7 +110,9 @@ bool Engine::pieces_are_short() const {
 template <class ByPairs>
 bool Engine::each_row(const Request& r, Strategy s, PerRow<uint8_t> subset, RowKernel by_terms,
                       ByPairs by_pairs, double* out) const {
-    return run(r, s == Strategy::terms ? Purpose::gap : Purpose::tables, [&](Worker& w) {
+    const bool terms = s == Strategy::terms;
+    const auto purpose = terms ? Purpose::gap : Purpose::tables;
+    return run(r, purpose, terms ? 0.0 : pairs_bytes(r, subset), [&](Worker& w) {
         w.restrict_to(subset);
         w.fill_tables();
         double found[kLanes] = {};
@@ -125,7 +141,7 @@ bool Engine::mean_change(const Request& r, Strategy s, PerRow<uint8_t> subset, d
 }
 
 bool Engine::bounded(const Request& r, PerRow<uint8_t> subset, double rtol, Pairs::Bounded* out) const {
-    return run(r, Purpose::tables, [&](Worker& w) {
+    return run(r, Purpose::tables, pairs_bytes(r, subset), [&](Worker& w) {
         w.restrict_to(subset);
         w.fill_tables();
         LaneSubset lane_subset(w);
@@ -139,7 +155,7 @@ bool Engine::sample(const Request& r, const uint8_t* subset, const Points& point
     for (int32_t q = 0, next = 0; q < view_.n_features; ++q)
         if (subset[q]) column[q] = next++;
     const auto n_stretches = static_cast<int64_t>(points.stretch_end.size());
-    return run(r, Purpose::tables, [&](Worker& w) {
+    return run(r, Purpose::tables, 0.0, [&](Worker& w) {
         w.restrict_to({subset, true});
         w.fill_tables();
         LaneSubset lane_subset(w);
@@ -158,7 +174,9 @@ bool Engine::sample(const Request& r, const uint8_t* subset, const Points& point
 
 bool Engine::curve(const Request& r, Strategy s, PerRow<int32_t> order, double* out) const {
     const auto d = view_.n_features;
-    return run(r, s == Strategy::terms ? Purpose::nested : Purpose::tables, [&](Worker& w) {
+    const bool terms = s == Strategy::terms;
+    const auto purpose = terms ? Purpose::nested : Purpose::tables;
+    return run(r, purpose, terms ? 0.0 : pairs_bytes(r), [&](Worker& w) {
         w.fill_tables();
         auto& b = w.block();
         double gaps[kLanes] = {};
@@ -191,7 +209,10 @@ bool Engine::rank(std::span<const Asked> outputs, Order how, Strategy s, int32_t
     const auto purpose = s == Strategy::terms ? Purpose::ranking : Purpose::tables;
     const auto& r = outputs[0].request;
     double bytes = 0.0;
-    for (const auto& asked : outputs) bytes += Worker::bytes(asked.engine->plan_view_, purpose);
+    for (const auto& [engine, request] : outputs) {
+        bytes += Worker::bytes(engine->plan_view_, purpose);
+        if (s == Strategy::pairs) bytes += engine->pairs_bytes(request);
+    }
     const auto make = [&] {
         std::vector<std::unique_ptr<Worker>> workers;
         for (const auto& asked : outputs)

@@ -102,7 +102,9 @@ public:
 
 private:
     template <class Task>
-    bool run(const Request& r, Purpose purpose, Task task) const;
+    bool run(const Request& r, Purpose purpose, double pairs_bytes, Task task) const;
+    double pairs_bytes(const Request& r, PerRow<std::uint8_t> subset) const;
+    double pairs_bytes(const Request& r) const;
     bool pieces_are_short() const;
     using RowKernel = void (*)(const PlanView&, Block&, double* out);
     template <class ByPairs>

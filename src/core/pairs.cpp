@@ -196,12 +196,12 @@ Pairs::Result Pairs::gap(Scratch& s, const RowTables& row, const std::uint8_t* p
 
 Pairs::Bounded Pairs::bounded(Scratch& s, const RowTables& row, const std::uint8_t* perturbed,
                               double rtol) const {
-    constexpr double kMostNodes = 4e6, kMostVisits = 4e9;
+    constexpr double kMostBytes = 1 << 29, kMostVisits = 4e9;
     auto& r = s.reached;
     Bounded best{0.0, kInfinity};
     double limit = kInfinity, n_visits = 0.0;
     while (!*s.stop) {
-        if (!r.find(e_, atoms_, values_, row, perturbed, limit, kMostNodes)) return best;
+        if (!r.find(e_, atoms_, values_, row, perturbed, limit, kMostBytes)) return best;
         PairSum sum(e_, row, r, limit);
         if (!sum.run(*s.stop, kMostVisits - n_visits)) return best;
         n_visits += sum.n_visits();
@@ -209,7 +209,7 @@ Pairs::Bounded Pairs::bounded(Scratch& s, const RowTables& row, const std::uint8
         const double wanted = rtol * best.gap;
         if (best.error <= wanted) return best;
         // The error shrinks a little slower than the limit.
-        limit = std::isinf(limit) ? rtol * r.largest * r.largest
+        limit = std::isinf(limit) ? std::min(rtol, 1.0) * r.largest * r.largest
                                   : limit * std::clamp(0.5 * wanted / best.error, 1e-6, 0.1);
         if (limit < std::numeric_limits<double>::min()) limit = 0.0;
     }

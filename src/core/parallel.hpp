@@ -22,18 +22,21 @@ bool run_here(std::int64_t n_pieces, Make make, Run run, Poll poll) {
     std::atomic<bool> stop{false};
     auto state = make();
     auto polled = std::chrono::steady_clock::now();
+    bool told = false;
     for (std::int64_t i = 0; i < n_pieces; ++i) {
         run(state, i, stop);
         if (const auto now = std::chrono::steady_clock::now(); now - polled > kPollInterval) {
             if (!poll(i + 1)) return false;
             polled = now;
+            told = true;
         }
     }
-    return true;
+    return !told || poll(n_pieces);
 }
 
 // make() builds a worker's own state; run(state, piece, stop) does one piece. poll(done) is called on the
-// calling thread now and then, and stops everything by returning false. True if all pieces were done.
+// calling thread now and then, and if so also at the end, and stops everything by returning false. True if
+// all pieces were done.
 template <class Make, class Run, class Poll>
 bool run_pieces(std::int64_t n_pieces, int n_threads, Make make, Run run, Poll poll) {
     std::atomic<std::int64_t> next{0}, done{0};
@@ -41,6 +44,7 @@ bool run_pieces(std::int64_t n_pieces, int n_threads, Make make, Run run, Poll p
     std::mutex mutex;
     std::condition_variable finished;
     std::exception_ptr failure;
+    bool told = false;
     int n_working = static_cast<int>(std::clamp<std::int64_t>(n_pieces, 1, std::max(1, n_threads)));
 
     const auto work = [&] {
@@ -74,12 +78,13 @@ bool run_pieces(std::int64_t n_pieces, int n_threads, Make make, Run run, Poll p
         while (!finished.wait_for(lock, kPollInterval, [&] { return n_working == 0; })) {
             lock.unlock();
             if (!stop && !poll(done.load())) stop = true;  // not again: its exception is set
+            told = true;
             lock.lock();
         }
     }
     for (auto& thread : threads) thread.join();
     if (failure) std::rethrow_exception(failure);
-    return !stop;
+    return !stop && (!told || poll(n_pieces));
 }
 
 }  // namespace predgap

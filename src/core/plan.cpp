@@ -127,7 +127,8 @@ Leaves::Leaves(const EnsembleView& e, const Atoms& atoms, SetAtoms& sets, const 
         for (auto i = begin; i < end; ++i) entries *= 1 + literal[i].n_atoms();
         n_entries += entries;
         n_groups += std::exp2(end - begin);
-        return n_entries <= kMostEntries && n_groups <= kMostGroups;
+        const double most = std::max(kManyEntries, kMostPerLeaf * static_cast<double>(leaf.size()));
+        return n_entries <= std::min(most, kMostEntries) && n_groups <= kMostGroups;
     };
     for (std::size_t tree = 0; tree < e.root.size() && affordable; ++tree)
         affordable = box.walk(e.root[tree], [&](int32_t node) { return visit(index_of(tree), node); });

@@ -50,11 +50,12 @@ struct Leaves {
     bool affordable = true;  // if not, collecting ended early and the rest is void
 
     // Budgets that keep loading within memory.
-    static constexpr double kMostEntries = 2.4e7;       // signed terms that multiplying out all boxes gives
-    static constexpr double kMostGroups = 2.4e7;        // masks of literals, over all boxes
-    static constexpr std::ptrdiff_t kWidest = 14;       // literals in one box
-    static constexpr std::int32_t kMostSets = 1 << 16;  // that path literals on categories make
-    static constexpr double kMostSetPairs = 2e7;        // pairs of sets of a feature, over all
+    static constexpr double kMostEntries = 2.4e7;  // signed terms that multiplying out all boxes gives
+    static constexpr double kManyEntries = 3e6, kMostPerLeaf = 256;  // where pairs are better on any subset
+    static constexpr double kMostGroups = 2.4e7;                     // masks of literals, over all boxes
+    static constexpr std::ptrdiff_t kWidest = 14;                    // literals in one box
+    static constexpr std::int32_t kMostSets = 1 << 16;               // that path literals on categories make
+    static constexpr double kMostSetPairs = 2e7;                     // pairs of sets of a feature, over all
 
     Leaves(const EnsembleView& e, const Atoms& atoms, SetAtoms& sets, const Stop& stop);
 };

@@ -68,16 +68,25 @@ double Race::mean(int32_t q) const {
     return n_points_ ? sum / static_cast<double>(n_points_ * cube_.n_replicates) : 0.0;
 }
 
-// The t statistic of how far q is ahead. A tie is certain only where neither feature can do anything.
+// The t statistic of how far q is ahead of a rival whose mean is not larger. A tie is certain only where
+// neither feature can do anything.
 double Race::ahead(int32_t q, int32_t rival) const {
     const auto difference = [&](int r) { return sum_[r * d_ + q] - sum_[r * d_ + rival]; };
     const double n = cube_.n_replicates;
-    double mean = 0.0, square = 0.0;
-    for (int r = 0; r < cube_.n_replicates; ++r) mean += difference(r) / n;
-    for (int r = 0; r < cube_.n_replicates; ++r) square += std::pow(difference(r) - mean, 2);
+    double mean = 0.0, square = 0.0, size = 0.0;
+    for (int r = 0; r < cube_.n_replicates; ++r) {
+        mean += difference(r) / n;
+        size += (std::abs(sum_[r * d_ + q]) + std::abs(sum_[r * d_ + rival])) / n;
+    }
+    for (int r = 0; r < cube_.n_replicates; ++r) {
+        const double off = difference(r) - mean;
+        square += off * off;
+    }
     if (mean == 0.0 && square == 0.0)
         return any(&Walker::can_cross, q) || any(&Walker::can_cross, rival) ? 0.0 : kInfinity;
-    return mean / std::sqrt(square / (n * (n - 1.0)));
+    // Points are so even that all replicates may agree, and be off by a share of one point.
+    const double least = size / (static_cast<double>(n_points_) * (n + 1.0));
+    return std::max(mean / std::max(std::sqrt(square / (n * (n - 1.0))), least), 0.0);
 }
 
 bool Race::is_settled(int32_t q, int32_t rival, double lead) const {

@@ -42,12 +42,12 @@ public:
         start();
     }
 
-    bool run(double most_nodes) {
+    bool run(double most_bytes) {
         for (const auto root : e_.root) r_.largest += values_.from(value_at(root), root);
         for (const auto root : e_.root) {
             const auto first = r_.node.size();
             r_.root.push_back(static_cast<int32_t>(first));
-            if (!descend(root, value_at(root), most_nodes)) return false;
+            if (!descend(root, value_at(root), most_bytes)) return false;
             sum_up(first);
             r_.leaf_begin.push_back(static_cast<int64_t>(r_.leaf.size()));
         }
@@ -85,15 +85,9 @@ private:
         }
     }
 
-    int32_t followed(int32_t node) const {
-        return e_.goes_left(node, row_.value(e_.feature[node])) ? e_.left[node] : e_.right[node];
-    }
-    double value_at(int32_t node) const {
-        while (e_.feature[node] != kLeaf) node = followed(node);
-        return e_.value[node];
-    }
+    double value_at(int32_t root) const { return e_.value[row_.leaf(e_, root)]; }
 
-    bool descend(int32_t root, double base, double most_nodes) {
+    bool descend(int32_t root, double base, double most_bytes) {
         base_ = base;
         r_.stack_.assign(1, {root, kLeaf, -1, -1, 1.0, 1.0, 1.0, 0, 0, 0, 0, false});
         while (!r_.stack_.empty()) {
@@ -101,12 +95,12 @@ private:
             r_.stack_.pop_back();
             if (step.feature != kLeaf) narrow(step);
             if (step.undo) continue;
-            if (static_cast<double>(r_.node.size()) > most_nodes) return false;
+            if (r_.bytes() > most_bytes) return false;
             r_.walked_.resize(step.sets_end);
             auto node = step.node, last = node;
             while (node != kFork && e_.feature[node] != kLeaf) {
                 last = node;
-                node = perturbed_[e_.feature[node]] ? branch(step, node) : followed(node);
+                node = perturbed_[e_.feature[node]] ? branch(step, node) : row_.child(e_, node);
             }
             r_.node[step.parent].child[step.side] = static_cast<int32_t>(r_.node.size());
             if (node == kFork)
@@ -269,8 +263,8 @@ private:
 };
 
 bool Reached::find(const EnsembleView& e, const Atoms& atoms, const ValueRange& values, const RowTables& row,
-                   const std::uint8_t* perturbed, double limit, double most_nodes) {
-    return Walk(*this, e, atoms, values, row, perturbed, limit).run(most_nodes);
+                   const std::uint8_t* perturbed, double limit, double most_bytes) {
+    return Walk(*this, e, atoms, values, row, perturbed, limit).run(most_bytes);
 }
 
 }  // namespace predgap

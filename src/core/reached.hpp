@@ -21,6 +21,15 @@ struct RowTables {
     double S(std::int64_t atom) const { return above[atom * stride]; }
     // P(x' in the cells): what arrives there, or, where x is in one of them, all but what arrives elsewhere.
     double mass(std::int32_t q, const std::uint64_t* cells) const;
+
+    // Where the row goes from a split, and in the end.
+    std::int32_t child(const EnsembleView& e, std::int32_t node) const {
+        return e.goes_left(node, value(e.feature[node])) ? e.left[node] : e.right[node];
+    }
+    std::int32_t leaf(const EnsembleView& e, std::int32_t node) const {
+        while (e.feature[node] != kLeaf) node = child(e, node);
+        return node;
+    }
 };
 
 // The values of the leaves below each node.
@@ -59,12 +68,17 @@ public:
     double dropped = 0;        // the gap without the branches left out is off by this, at most
 
     // perturbed[q]: the feature is in the subset, is a finite number, and the noise moves it. A branch is
-    // left out if that changes the gap by `limit` at most; by 0, none is. False if there are more than
-    // most_nodes.
+    // left out if that changes the gap by `limit` at most; by 0, none is. False if the rest takes more than
+    // most_bytes.
     bool find(const EnsembleView& e, const Atoms& atoms, const ValueRange& values, const RowTables& row,
-              const std::uint8_t* perturbed, double limit, double most_nodes);
+              const std::uint8_t* perturbed, double limit, double most_bytes);
 
 private:
+    double bytes() const {
+        return static_cast<double>(node.size() * sizeof(MetNode) + leaf.size() * sizeof(Leaf) +
+                                   interval.size() * sizeof(Interval) + sets.size() * sizeof(sets[0]));
+    }
+
     struct Step {
         std::int32_t node, feature;  // or kLeaf at a root
         std::int64_t lo, hi;         // of the feature from here on

@@ -16,10 +16,7 @@ int32_t Sampler::copy(int32_t root, const RowTables& row, const std::uint8_t* pe
         int32_t node, parent, side, depth;
     };
     const auto resolve = [&](int32_t node) {
-        while (e_.feature[node] != kLeaf && !perturbed[e_.feature[node]]) {
-            const bool left = e_.goes_left(node, row.value(e_.feature[node]));
-            node = left ? e_.left[node] : e_.right[node];
-        }
+        while (e_.feature[node] != kLeaf && !perturbed[e_.feature[node]]) node = row.child(e_, node);
         return node;
     };
     const auto first = static_cast<int32_t>(node_.size());
@@ -67,13 +64,8 @@ void Sampler::reduce(const RowTables& row, const std::uint8_t* perturbed, const 
     tree_.clear();
     has_sets_ = false;
     for (const auto root : e_.root) {
-        auto leaf = root;
-        while (e_.feature[leaf] != kLeaf) {
-            const bool left = e_.goes_left(leaf, row.value(e_.feature[leaf]));
-            leaf = left ? e_.left[leaf] : e_.right[leaf];
-        }
         int32_t depth = 0;
-        const auto first = copy(root, row, perturbed, column, e_.value[leaf], depth);
+        const auto first = copy(root, row, perturbed, column, e_.value[row.leaf(e_, root)], depth);
         if (depth > 0) tree_.push_back({first, depth});
     }
 }

@@ -6,7 +6,6 @@
 
 #include "axes.hpp"
 #include "ensemble.hpp"
-#include "pairs.hpp"
 
 namespace predgap {
 

@@ -63,6 +63,20 @@ int32_t Walker::own_cell(const RowTables& row, int32_t q) const {
     return static_cast<int32_t>(std::upper_bound(first, last, x) - first);
 }
 
+// Has any other cell mass? Asked of the tail on the cell's own far side: 1 - F has lost what S still knows.
+bool Walker::leaves_cell(const RowTables& row, int32_t q) const {
+    const auto& cells = *forest_.e.cells;
+    if (cells.categorical(q)) {
+        const double* arriving = row.categories->mass.data() + cells.begin[q];
+        for (int32_t cell = 0; cell < cells.count(q); ++cell)
+            if (cell != own_[q] && arriving[cell] > 0) return true;
+        return false;
+    }
+    const auto& begin = forest_.atoms.begin;
+    const auto above = begin[q] + own_[q];  // the threshold at the cell's upper end, if it has one
+    return (above > begin[q] && row.F(above - 1) > 0) || (above < begin[q + 1] && row.S(above) > 0);
+}
+
 void Walker::load(const RowTables& row, const uint8_t* moving) {
     const auto& e = forest_.e;
     is_plain_ = !forest_.has_sets;
@@ -73,15 +87,10 @@ void Walker::load(const RowTables& row, const uint8_t* moving) {
         const auto c = cube_.column[q];
         if (!moving[q] || c < 0) continue;
         axis_[q].fill(row, e, forest_.atoms, q);
-        can_cross_[q] = !axis_[q].is_certain(own_[q]);
+        can_cross_[q] = leaves_cell(row, q);
         crosses_[q] = axis_[q].cell(cube_.lowest[c]) != own_[q] || axis_[q].cell(cube_.highest[c]) != own_[q];
     }
-    for (std::size_t t = 0; t < leaf_.size(); ++t) {
-        auto at = e.root[t];
-        while (e.feature[at] != kLeaf)
-            at = e.goes_left(at, row.value(e.feature[at])) ? e.left[at] : e.right[at];
-        leaf_[t] = at;
-    }
+    for (std::size_t t = 0; t < leaf_.size(); ++t) leaf_[t] = row.leaf(e, e.root[t]);
 }
 
 // No feature has joined yet.

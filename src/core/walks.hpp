@@ -81,6 +81,7 @@ private:
     };
 
     std::int32_t own_cell(const RowTables& row, std::int32_t q) const;
+    bool leaves_cell(const RowTables& row, std::int32_t q) const;
     void locate(std::int64_t first, std::int64_t n);
     template <bool kPlain>
     bool goes_right(std::int32_t at, std::int32_t cell) const;

@@ -229,18 +229,33 @@ def info(model: str) -> None:
     console.print(table)
 
 
+_estimator = click.option(
+    "--estimator",
+    type=click.Choice(get_args(Estimator)),
+    default="auto",
+    show_default=True,
+    help="How gaps are obtained: auto is exact, or sampled (qmc) where that takes too long; bounded has "
+    "guaranteed bounds.",
+)
+
+
 @app.command()
 @_explaining
 @click.option("--features", multiple=True, required=True, metavar="NAMES", help="Features that move.")
-def gap(features: tuple[str, ...], target: Path | None, **asked: Any) -> None:
+@_estimator
+def gap(features: tuple[str, ...], estimator: Estimator, target: Path | None, **asked: Any) -> None:
     """The gap of each row of TABLE when some features move.
 
-    Prints row and gap as CSV. --features and --drop take names separated by commas, and can be repeated;
-    a name with a comma in it goes alone.
+    Prints row and gap as CSV, and of gaps that are not exact how they were obtained and how far they may be
+    off. --features and --drop take names separated by commas, and can be repeated; a name with a comma in it
+    goes alone.
     """
     with _explainer(_Request(**asked), "gaps") as (explainer, rows):
-        gaps = explainer.gap(rows, _names(features, explainer.ensemble.names))
-    _emit(to_native({"row": np.arange(len(gaps)), "gap": gaps}, "pyarrow"), target)
+        found = explainer.estimate(rows, _names(features, explainer.ensemble.names), estimator)
+    columns: dict[str, Any] = {"row": np.arange(len(found.value)), "gap": found.value}
+    if (found.method != "exact").any():
+        columns |= {name: getattr(found, name) for name in ("standard_error", "error_bound", "method")}
+    _emit(to_native(columns, "pyarrow"), target)
 
 
 @app.command()
@@ -252,14 +267,7 @@ def gap(features: tuple[str, ...], target: Path | None, **asked: Any) -> None:
     show_default=True,
     help="greedy: each place to the feature that raises the gap most; single: by the gap of each alone.",
 )
-@click.option(
-    "--estimator",
-    type=click.Choice(get_args(Estimator)),
-    default="auto",
-    show_default=True,
-    help="How gaps are obtained: auto is exact, or sampled (qmc) where that takes too long; bounded has "
-    "guaranteed bounds.",
-)
+@_estimator
 def rank(
     method: Literal["greedy", "single"], estimator: Estimator, target: Path | None, **asked: Any
 ) -> None:

@@ -13,6 +13,7 @@ FloatArray = NDArray[np.float64]
 Bounded = tuple[FloatArray, FloatArray]  # values, and how far they may be off
 
 RTOL: Final = 1e-6  # of a gap, unless another is asked for
+_ROUNDING: Final = 1e-12  # of a gap: bounds are those of what was left out, not of the arithmetic
 
 
 def bounded_gap(engines: Engines, rows: FloatArray, mask: NDArray[np.bool_], rtol: float) -> Bounded:
@@ -45,9 +46,8 @@ def _greedy(engines: Engines, rows: FloatArray) -> tuple[NDArray[np.intp], Float
     taken, reached = np.zeros((n, d), dtype=np.bool_), np.zeros(n)
     for place in range(d):
         value, bound = _candidates(engines, rows, taken)
-        best = np.argmax(value, axis=1)
+        order[:, place] = best = _best(value, bound)
         sureness[:, place] = _proven(value, bound, best)
-        order[:, place] = best
         scores[every, best] = value[every, best] - reached
         reached = value[every, best]
         taken[every, best] = True
@@ -57,11 +57,12 @@ def _greedy(engines: Engines, rows: FloatArray) -> tuple[NDArray[np.intp], Float
 def _single(engines: Engines, rows: FloatArray) -> tuple[NDArray[np.intp], FloatArray, FloatArray]:
     n, d = rows.shape
     scores, bound = _candidates(engines, rows, np.zeros((n, d), dtype=np.bool_))
-    order = np.argsort(-scores, axis=1, kind="stable")
+    order, every = np.empty((n, d), dtype=np.intp), np.arange(n)
     value, sureness = scores.copy(), np.empty((n, d))
     for place in range(d):
-        sureness[:, place] = _proven(value, bound, order[:, place])
-        np.put_along_axis(value, order[:, place, None], -np.inf, axis=1)
+        order[:, place] = best = _best(value, bound)
+        sureness[:, place] = _proven(value, bound, best)
+        value[every, best] = -np.inf
     return order, scores, sureness
 
 
@@ -77,9 +78,25 @@ def _candidates(engines: Engines, rows: FloatArray, taken: NDArray[np.bool_]) ->
     return value, bound
 
 
+def _best(value: FloatArray, bound: FloatArray) -> NDArray[np.intp]:
+    """Where the largest of (n, d) is, (n,): the first, of those that their bounds do not tell apart.
+
+    A bound that missed `RTOL` ties nothing: the larger value is the better guess.
+    """
+    off = _off(value, np.minimum(bound, RTOL * np.maximum(value, 0.0)))
+    best: NDArray[np.intp] = np.argmax(value + off >= (value - off).max(axis=1, keepdims=True), axis=1)
+    return best
+
+
 def _proven(value: FloatArray, bound: FloatArray, best: NDArray[np.intp]) -> FloatArray:
     """1 where the gap of `best` (n,) is the largest of (n, d) whatever they are within bounds; else 0.5."""
-    lowest = np.take_along_axis(value - bound, best[:, None], axis=1)
-    highest = value + bound
+    off = _off(value, bound)
+    lowest = np.take_along_axis(value - off, best[:, None], axis=1)
+    highest = value + off
     np.put_along_axis(highest, best[:, None], -np.inf, axis=1)
     return np.where((lowest >= highest).all(axis=1), 1.0, 0.5)
+
+
+def _off(value: FloatArray, bound: FloatArray) -> FloatArray:
+    """How far values are off at most, by what was left out and by rounding."""
+    return bound + _ROUNDING * np.maximum(value, 0.0)

@@ -70,9 +70,7 @@ class Engine:
         """Gaps (n,) of cast rows (n, d); mask (d,) or (n, d)."""
         if mask.ndim == 1:
             return self._gap(rows, mask[None], self._choose_gap(mask))
-        distinct, which = np.unique(mask, axis=0, return_inverse=True)
-        strategies = np.array([self._choose_gap(subset) for subset in distinct], dtype=object)
-        chosen = strategies[which.reshape(-1)]
+        chosen = _each_distinct(mask, self._choose_gap)
         out = np.empty(len(rows))
         for strategy in set(chosen):  # a row's answer must not depend on its neighbours' subsets
             mine = chosen == strategy
@@ -93,15 +91,23 @@ class Engine:
     ) -> tuple[FloatArray, FloatArray]:
         """Gaps (n,) without the branches that provably change them by less than `rtol`, and how far they may
         be off; mask (d,) or (n, d). Where that takes too long, they may be off by more."""
-        if self.forced is None and self.terms_are_cheap():
-            return self.gap(rows, mask), np.zeros(len(rows))
-        masks = np.atleast_2d(mask)
+        masks = np.broadcast_to(mask, rows.shape)
+        by_terms = _each_distinct(masks, self._prefers_terms).astype(np.bool_)
+        out = np.zeros((len(rows), 2))
+        out[by_terms, 0] = self._gap(rows[by_terms], masks[by_terms], "terms")
+        out[~by_terms] = self._bounded(rows[~by_terms], masks[~by_terms], rtol)
+        return out[:, 0], out[:, 1]
+
+    def _bounded(self, rows: FloatArray, masks: NDArray[np.bool_], rtol: float) -> FloatArray:
         subsets = np.ascontiguousarray(masks).view(np.uint8)
         out = np.empty((len(rows), 2))
         for part, x, noise, progress in self.chunks(rows, self.rows_at_once(), np.any(masks, axis=0)):
-            subset = subsets if len(subsets) == 1 else subsets[part]
-            out[part] = self.kernels.bounded(x, noise, subset, rtol, self.n_threads, progress)
-        return out[:, 0], out[:, 1]
+            out[part] = self.kernels.bounded(x, noise, subsets[part], rtol, self.n_threads, progress)
+        return out
+
+    def _prefers_terms(self, subset: NDArray[np.bool_]) -> bool:
+        terms, pairs, _, _ = self.kernels.cost(subset.view(np.uint8))
+        return self._costs(terms, pairs)[0] == "terms"
 
     def mean_change(self, rows: FloatArray, mask: NDArray[np.bool_]) -> FloatArray:
         """E[f(x')] - f(x), (n,), for one mask (d,)."""
@@ -147,14 +153,16 @@ class Engine:
         if self.forced is None and self.terms_are_cheap():
             return "terms"
         key = subset.tobytes()
-        if key not in self.choices:
+        chosen = self.choices.get(key)
+        if chosen is None:
             terms, pairs, nanoseconds, memory = self.kernels.cost(subset.view(np.uint8))
-            takes = f"about {nanoseconds * 1e-6:,.0f} ms and {memory / 1e6:,.0f} MB per row"
-            chosen = self.choose(terms, pairs, f"{int(subset.sum())} features moved", takes)
+            takes = f"about {nanoseconds * 1e-6:,.0f} ms and {memory / 1e6:,.0f} MB"
+            advice = "Move fewer features, use estimate(), which samples, or estimate(method='bounded')"
+            chosen = self.choose(terms, pairs, f"{int(subset.sum())} features moved", takes, advice)
             if len(self.choices) == _MOST_CHOICES:
                 self.choices.clear()
             self.choices[key] = chosen
-        return self.choices[key]
+        return chosen  # not looked up again: another thread may have cleared them
 
     def nested_costs(self, what: Nested) -> tuple[float, float]:
         """Nanoseconds of a row's curve or ranking by terms and by pairs, as if it took features by index."""
@@ -180,16 +188,14 @@ class Engine:
         chosen: Strategy = self.forced or ("terms" if terms <= pairs else "pairs")
         return chosen, (terms if chosen == "terms" else pairs) * 1e-9
 
-    def choose(self, terms: float, pairs: float, what: str, takes: str | None = None) -> Strategy:
-        """The cheaper strategy; CostError if it is beyond the budget, which tells what it `takes`."""
+    def choose(self, terms: float, pairs: float, what: str, takes: str, advice: str) -> Strategy:
+        """The cheaper strategy; CostError if it is beyond the budget."""
         chosen, seconds = self._costs(terms, pairs)
         if seconds > _SECONDS_PER_ROW:
-            unknown = "more memory than is sensible"
-            cost = takes or (f"about {seconds * 1e3:,.0f} ms per row" if np.isfinite(seconds) else unknown)
             raise CostError(
-                f"an exact answer ({what}) may take {cost}: {self.ensemble.n_trees} trees, "
-                f"{self.ensemble.n_nodes} nodes; the limits are {_SECONDS_PER_ROW:.0f} s and 1 GiB. "
-                "Move fewer features, prune the model, or have it sampled: estimate(), or estimator='auto'"
+                f"an exact answer ({what}) may take {takes} per row: {self.ensemble.n_trees:,} trees, "
+                f"{self.ensemble.n_nodes:,} nodes; the limits are {_SECONDS_PER_ROW * 1e3:,.0f} ms and "
+                f"1,074 MB. {advice}, or prune the model"
             )
         return chosen
 
@@ -284,6 +290,12 @@ class Engine:
         return None if tell is None else lambda n_done: tell(start + n_done, n_rows)
 
 
+def _each_distinct(masks: NDArray[np.bool_], ask: Callable[[NDArray[np.bool_]], object]) -> NDArray[Any]:
+    """The answers (n,) for masks (n, d), each distinct one asked once."""
+    distinct, which = np.unique(masks, axis=0, return_inverse=True)
+    return np.array([ask(subset) for subset in distinct], dtype=object)[which.reshape(-1)]
+
+
 def rank(
     engines: Sequence[Engine], rows: FloatArray, method: Literal["greedy", "single"]
 ) -> tuple[NDArray[np.intp], FloatArray]:
@@ -310,7 +322,10 @@ def _choose(engines: Sequence[Engine], what: Nested) -> Strategy:
     """One strategy for all outputs, the cheaper one."""
     if all(engine.forced is None and engine.terms_are_cheap() for engine in engines):
         return "terms"
-    return engines[0].choose(*_summed_costs(engines, what), what)
+    costs = _summed_costs(engines, what)
+    seconds = engines[0]._costs(*costs)[1]
+    takes = f"about {seconds * 1e3:,.0f} ms" if np.isfinite(seconds) else "more memory than there may be"
+    return engines[0].choose(*costs, what, takes, "Use estimator='auto', which samples, or 'bounded'")
 
 
 def _summed_costs(engines: Sequence[Engine], what: Nested) -> tuple[float, float]:

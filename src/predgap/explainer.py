@@ -204,6 +204,12 @@ class Explainer:
         >>> float(found.value[0]), str(found.method[0])
         (1.0, 'qmc')
         """
+        if method not in ("auto", "exact", "bounded", "mc", "qmc"):
+            raise PredgapError(
+                f"method={method!r} is unknown; expected 'auto', 'exact', 'bounded', 'mc' or 'qmc'"
+            )
+        if sequence not in ("sobol", "halton"):
+            raise PredgapError(f"sequence={sequence!r} is unknown; expected 'sobol' or 'halton'")
         rows, _ = self._read(X)
         mask = self._one_mask(rows, subset)
         if method == "auto":
@@ -217,12 +223,6 @@ class Explainer:
             return exact_estimate(np.zeros(len(rows)))
         if method == "mc":
             return estimate_mc(self._engines, rows, mask, budget, seed)
-        if method != "qmc":
-            raise PredgapError(
-                f"method={method!r} is unknown; expected 'auto', 'exact', 'bounded', 'mc' or 'qmc'"
-            )
-        if sequence not in ("sobol", "halton"):
-            raise PredgapError(f"sequence={sequence!r} is unknown; expected 'sobol' or 'halton'")
         return estimate_qmc(self._engines, rows, mask, budget, seed, sequence)
 
     @overload

@@ -118,6 +118,10 @@ class Ranking:
     def __len__(self) -> int:
         return len(self.order)
 
+    def __repr__(self) -> str:
+        n, d = self.order.shape
+        return f"Ranking of {d} features for {n} rows" + (f" ({self.estimator})" if self.estimator else "")
+
     def __getitem__(self, rows: Any) -> Ranking:
         """The ranking of some rows: a slice, indices, a mask, or one index (a ranking of one row)."""
         kept = np.atleast_1d(np.arange(len(self))[rows])

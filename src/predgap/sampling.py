@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,8 +34,10 @@ class GapEstimate:
     """Gaps, how sure they are, and how they were obtained.
 
     All arrays have the shape of the answer: (n,) for a gap, PGI² or PGU² of each row, (n, d) for curves. An
-    exact gap has no standard error and an error bound of 0 (up to rounding). A bounded one lies within
-    `value` ± `error_bound`. A sampled one has a standard error, and an infinite bound: nothing is guaranteed.
+    exact gap has no standard error and an error bound of 0. A bounded one lies within `value` ±
+    `error_bound`. Both are meant up to rounding. A sampled one has a standard error, and an infinite bound:
+    nothing is guaranteed. What happens less often than there are samples may not be seen at all: 0 ± 0 says
+    that no sample changed the prediction, and a gap of rare, large changes has too small a standard error.
     """
 
     value: FloatArray
@@ -91,7 +93,7 @@ def estimate_mc(
 
     With several engines, one for each output, the standard error is an upper bound.
     """
-    k = int(subset.sum())
+    k, seed = int(subset.sum()), _checked_seed(seed)
     streams = [np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(r,))) for r in range(len(rows))]
 
     def add(open_rows: NDArray[np.intp], n: int) -> FloatArray:
@@ -178,9 +180,9 @@ class Replicates:
     """Points of a quasi-random sequence in k dimensions; each replicate is randomised by its own seed."""
 
     def __init__(self, sequence: Sequence, k: int, seed: int) -> None:
-        seeds = np.random.SeedSequence(seed).spawn(REPLICATES)
+        seeds = np.random.SeedSequence(_checked_seed(seed)).spawn(REPLICATES)
         self._draws = [_sequence(sequence, k, own) for own in seeds]
-        self._at_once = max(1, _POINT_DOUBLES // (REPLICATES * k))
+        self._at_once = _power_of_two(max(1, _POINT_DOUBLES // (REPLICATES * k)))
 
     def draw(self, m: int) -> FloatArray:
         """The next m points of each, (REPLICATES, m, k)."""
@@ -190,6 +192,12 @@ class Replicates:
         """The next m points of each, in parts that fit into memory."""
         for start in range(0, m, self._at_once):
             yield self.draw(min(self._at_once, m - start))
+
+
+def _checked_seed(seed: Any) -> int:
+    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
+        raise PredgapError(f"seed is {seed!r}, expected a whole number that is not negative")
+    return int(seed)
 
 
 def common_points(engines: Engines, seed: int) -> tuple[NDArray[np.int32], Replicates]:
@@ -209,13 +217,21 @@ def common_points(engines: Engines, seed: int) -> tuple[NDArray[np.int32], Repli
 
 def balanced(n: int) -> int:
     """The largest number of Sobol points up to n that is balanced: a power of 2 in each replicate."""
-    return REPLICATES << ((n // REPLICATES).bit_length() - 1)
+    return REPLICATES * _power_of_two(n // REPLICATES)
+
+
+def _power_of_two(n: int) -> int:
+    """The largest one up to n."""
+    return 1 << (int(n).bit_length() - 1)
 
 
 def _judge_replicates(sums: FloatArray, n: int) -> tuple[FloatArray, FloatArray]:
     """Mean and standard error from sums (n_rows, REPLICATES, ...) over n points in all."""
-    means = sums / (n // REPLICATES)
-    return means.mean(axis=1), means.std(axis=1, ddof=1) / np.sqrt(REPLICATES)
+    points = n // REPLICATES
+    means = sums / points
+    mean, error = means.mean(axis=1), means.std(axis=1, ddof=1) / np.sqrt(REPLICATES)
+    # Points are so even that all replicates may agree, and be off by a share of one point.
+    return mean, np.maximum(error, mean / (points * (REPLICATES + 1)))
 
 
 def _run(
@@ -238,7 +254,8 @@ def _run(
         value[open_rows], error[open_rows] = judge(sums[open_rows], n)
         spent[open_rows] = n
         if budget.rtol is not None:
-            unsure = error[open_rows] > budget.rtol * value[open_rows]
+            sure = error[open_rows] <= budget.rtol * value[open_rows]
+            unsure = ~sure | (value[open_rows] == 0)  # of what was not seen to move, nothing is known
             open_rows = open_rows[unsure.reshape(len(open_rows), -1).any(axis=1)]
         if len(open_rows) == 0:
             break
