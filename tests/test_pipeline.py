@@ -363,7 +363,7 @@ def test_rankings_are_of_the_transformed_features() -> None:
     explainer = Explainer(pipeline, NOISE)
     ranking = explainer.rank(FRAME)
     assert ranking[3].space == ranking[:5].space == "after ColumnTransformer"
-    assert "space='after ColumnTransformer'" in repr(ranking)
+    assert repr(ranking) == "Ranking of 5 features for 120 rows (exact, after ColumnTransformer)"
     assert Ranking([[0, 1]]).space is None
     assert pickle.loads(pickle.dumps(ranking)).space == ranking.space
     assert (explainer.pgi2(FRAME, ranking) >= explainer.pgu2(FRAME, ranking)).all()

@@ -120,7 +120,8 @@ class Ranking:
 
     def __repr__(self) -> str:
         n, d = self.order.shape
-        return f"Ranking of {d} features for {n} rows" + (f" ({self.estimator})" if self.estimator else "")
+        notes = ", ".join(note for note in (self.estimator, self.space) if note)
+        return f"Ranking of {d} features for {n} rows" + (f" ({notes})" if notes else "")
 
     def __getitem__(self, rows: Any) -> Ranking:
         """The ranking of some rows: a slice, indices, a mask, or one index (a ranking of one row)."""
