@@ -182,8 +182,8 @@ class Explainer:
         method : "auto", "exact", "bounded", "mc" or "qmc"
             "bounded" gives numbers with a guaranteed error bound. "mc" draws independent samples, a stream
             per row. "qmc" draws randomised quasi-random points, the same for all rows, in 16 replicates whose
-            spread gives the standard error. "auto" is exact if that is affordable, else "qmc". Of several
-            outputs, the standard error of "mc" is an upper bound.
+            spread gives the standard error. "auto" is exact if that takes up to about 5 s a row, else "qmc".
+            Of several outputs, the standard error of "mc" is an upper bound.
         rtol : float, or None
             Stop sampling a row once its standard error is this share of its value; for "bounded", the error
             bound's share to aim at, 1e-6 by default.
@@ -252,7 +252,7 @@ class Explainer:
         estimator : "exact", "auto", "bounded" or "qmc"
             "exact" gives an array. The others give a `GapEstimate`, which says how its numbers were obtained:
             "bounded" with a guaranteed error bound; "qmc" from samples, all prefixes at the same points, with
-            a standard error; "auto" exactly if that is affordable, else by "qmc".
+            a standard error; "auto" exactly if that takes up to about 5 s a row, else by "qmc".
         rtol : float, or None
             Stop sampling a row once its standard errors are this share of its values; for "bounded", the
             error bound's share to aim at, 1e-6 by default.
@@ -348,7 +348,7 @@ class Explainer:
         estimator : "auto", "exact", "bounded" or "qmc"
             "bounded" ranks by gaps with a guaranteed error bound. "qmc" samples all candidates for a place at
             the same points, as many as it takes to tell them apart, and the ranking's `sureness` says how
-            sure each place is. "auto" is exact if that is affordable, else "qmc".
+            sure each place is. "auto" is exact if that takes up to about 5 s a row, else "qmc".
         n_samples : int
             Samples per row and place, at most; rounded down to 16 times a power of 2.
         seed : int
