@@ -245,6 +245,9 @@ def test_a_long_chain_over_many_features_stays_within_memory():
         explainer.gap(x, range(d))
     with pytest.raises(CostError, match="greedy"):
         explainer.rank(x, estimator="exact")
+    bounded = explainer.estimate(x, range(d), "bounded", rtol=1e-2)
+    assert set(bounded.method) == {"bounded"}
+    assert 0 < bounded.error_bound[0] <= 1e-2 * bounded.value[0]
 
 
 def test_an_explainer_can_be_pickled(slow):

@@ -107,7 +107,7 @@ class Engine:
 
     def _prefers_terms(self, subset: NDArray[np.bool_]) -> bool:
         terms, pairs, _, _ = self.kernels.cost(subset.view(np.uint8))
-        return self._costs(terms, pairs)[0] == "terms"
+        return self.kernels.has_terms and self._costs(terms, pairs)[0] == "terms"
 
     def mean_change(self, rows: FloatArray, mask: NDArray[np.bool_]) -> FloatArray:
         """E[f(x')] - f(x), (n,), for one mask (d,)."""
