@@ -5,13 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import pytest
+import onnx
+import onnxruntime as ort
+from onnx import TensorProto, helper, numpy_helper
 
 from predgap.ensemble import Ensemble
-
-onnx = pytest.importorskip("onnx")
-ort = pytest.importorskip("onnxruntime")
-from onnx import TensorProto, helper, numpy_helper  # noqa: E402
 
 ML = "ai.onnx.ml"
 TYPES = {np.float32: TensorProto.FLOAT, np.float64: TensorProto.DOUBLE}

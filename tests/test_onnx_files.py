@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from onnx import TensorProto, helper
 
 from loading import memory_below
 from onnx_models import CAST_DOWN, classifier, general, graph, stump, tensor
@@ -20,9 +22,6 @@ from predgap.errors import LoaderError, UnsupportedModelError
 from predgap.loaders import load, protobuf
 from predgap.loaders import onnx as loader
 from predgap.loaders.onnx_trees import _MAX_DEPTH
-
-onnx = pytest.importorskip("onnx")
-from onnx import TensorProto, helper  # noqa: E402
 
 # ---- models of other kinds ----
 

@@ -8,8 +8,13 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+import lightgbm as lgb
 import numpy as np
+import onnx
+import onnxruntime as ort
 import pytest
+import xgboost as xgb
+from onnx import TensorProto, helper
 from sklearn.ensemble import (
     ExtraTreesRegressor,
     GradientBoostingClassifier,
@@ -26,12 +31,6 @@ from predgap.ensemble import ALL_OUTPUTS
 from predgap.errors import LoaderError, TableError, UnsupportedModelError
 from predgap.loaders import load
 from predgap.loaders import onnx as loader
-
-onnx = pytest.importorskip("onnx")
-ort = pytest.importorskip("onnxruntime")
-import lightgbm as lgb  # noqa: E402
-import xgboost as xgb  # noqa: E402
-from onnx import TensorProto, helper  # noqa: E402
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")

@@ -5,8 +5,11 @@ from __future__ import annotations
 import time
 from typing import Any
 
+import lightgbm as lgb
 import numpy as np
 import pytest
+import treelite
+import xgboost as xgb
 from sklearn.ensemble import (
     GradientBoostingClassifier,
     HistGradientBoostingClassifier,
@@ -15,6 +18,8 @@ from sklearn.ensemble import (
     RandomForestClassifier,
     RandomForestRegressor,
 )
+from treelite import gtil
+from treelite.model_builder import Metadata, ModelBuilder, PostProcessorFunc, TreeAnnotation
 
 from loading import levels_of, rows_for
 from predgap import Explainer, Normal
@@ -23,12 +28,6 @@ from predgap.errors import LoaderError, TableError, UnsupportedModelError
 from predgap.loaders import load
 from predgap.loaders import treelite as loader
 from predgap.loaders.splits import above
-
-treelite = pytest.importorskip("treelite")
-import lightgbm as lgb  # noqa: E402
-import xgboost as xgb  # noqa: E402
-from treelite import gtil  # noqa: E402
-from treelite.model_builder import Metadata, ModelBuilder, PostProcessorFunc, TreeAnnotation  # noqa: E402
 
 # ---- data and models ----
 

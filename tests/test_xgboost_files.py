@@ -82,7 +82,7 @@ def test_the_papers_models(shared_data: Path) -> None:
     for path in sorted((shared_data / "models").glob("*.json")):
         booster = xgb.Booster(model_file=str(path))
         ensemble = load(path)
-        assert ensemble.feature_names is not None
+        assert ensemble.feature_names == tuple(booster.feature_names)
         assert_booster_agrees(booster, ensemble, 2.0)
         np.testing.assert_array_equal(load(booster).value, ensemble.value)
 

@@ -1,4 +1,5 @@
-// What the vector kernels see: plain pointers only, so that one source compiles for every instruction set.
+// What the vector kernels see: plain pointers, so that one source compiles for every instruction set; and for
+// sets of categories an interface, for what is behind it allocates.
 //
 // A block is eight rows (lanes). All per-block arrays hold kLanes doubles per item.
 #pragma once

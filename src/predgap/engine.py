@@ -107,7 +107,7 @@ class Engine:
 
     def _prefers_terms(self, subset: NDArray[np.bool_]) -> bool:
         terms, pairs, _, _ = self.kernels.cost(subset.view(np.uint8))
-        return self.kernels.has_terms and self._costs(terms, pairs)[0] == "terms"
+        return self.kernels.has_terms and self._cheaper(terms, pairs)[0] == "terms"
 
     def mean_change(self, rows: FloatArray, mask: NDArray[np.bool_]) -> FloatArray:
         """E[f(x')] - f(x), (n,), for one mask (d,)."""
@@ -137,7 +137,7 @@ class Engine:
     def affordable(self, mask: NDArray[np.bool_]) -> bool:
         """Is an exact gap so quick that nobody would rather have an estimate?"""
         terms, pairs, _, _ = self.kernels.cost(mask.view(np.uint8))
-        return self._costs(terms, pairs)[1] <= _SECONDS_UNASKED
+        return self._cheaper(terms, pairs)[1] <= _SECONDS_UNASKED
 
     def curve(self, rows: FloatArray, order: NDArray[np.intp]) -> FloatArray:
         """Gaps (n, d) of the prefixes of order (n, d)."""
@@ -183,14 +183,14 @@ class Engine:
         """Is planning not worth its time?"""
         return self.kernels.has_terms and self.full_cost < _CHEAP_NANOSECONDS
 
-    def _costs(self, terms: float, pairs: float) -> tuple[Strategy, float]:
+    def _cheaper(self, terms: float, pairs: float) -> tuple[Strategy, float]:
         """The cheaper strategy, and its seconds; costs are nanoseconds."""
         chosen: Strategy = self.forced or ("terms" if terms <= pairs else "pairs")
         return chosen, (terms if chosen == "terms" else pairs) * 1e-9
 
     def choose(self, terms: float, pairs: float, what: str, takes: str, advice: str) -> Strategy:
         """The cheaper strategy; CostError if it is beyond the budget."""
-        chosen, seconds = self._costs(terms, pairs)
+        chosen, seconds = self._cheaper(terms, pairs)
         if seconds > _SECONDS_PER_ROW:
             raise CostError(
                 f"an exact answer ({what}) may take {takes} per row: {self.ensemble.n_trees:,} trees, "
@@ -315,7 +315,7 @@ def rank(
 
 def affordable(engines: Sequence[Engine], what: Nested) -> bool:
     """Is an exact curve or ranking so quick that nobody would rather have an estimate?"""
-    return engines[0]._costs(*_summed_costs(engines, what))[1] <= _SECONDS_UNASKED
+    return engines[0]._cheaper(*_summed_costs(engines, what))[1] <= _SECONDS_UNASKED
 
 
 def _choose(engines: Sequence[Engine], what: Nested) -> Strategy:
@@ -323,7 +323,7 @@ def _choose(engines: Sequence[Engine], what: Nested) -> Strategy:
     if all(engine.forced is None and engine.terms_are_cheap() for engine in engines):
         return "terms"
     costs = _summed_costs(engines, what)
-    seconds = engines[0]._costs(*costs)[1]
+    seconds = engines[0]._cheaper(*costs)[1]
     takes = f"about {seconds * 1e3:,.0f} ms" if np.isfinite(seconds) else "more memory than there may be"
     return engines[0].choose(*costs, what, takes, "Use estimator='auto', which samples, or 'bounded'")
 

@@ -204,12 +204,8 @@ class Explainer:
         >>> float(found.value[0]), str(found.method[0])
         (1.0, 'qmc')
         """
-        if method not in ("auto", "exact", "bounded", "mc", "qmc"):
-            raise PredgapError(
-                f"method={method!r} is unknown; expected 'auto', 'exact', 'bounded', 'mc' or 'qmc'"
-            )
-        if sequence not in ("sobol", "halton"):
-            raise PredgapError(f"sequence={sequence!r} is unknown; expected 'sobol' or 'halton'")
+        _check_choice("method", method, ("auto", "exact", "bounded", "mc", "qmc"))
+        _check_choice("sequence", sequence, ("sobol", "halton"))
         rows, _ = self._read(X)
         mask = self._one_mask(rows, subset)
         if method == "auto":
@@ -367,7 +363,7 @@ class Explainer:
         """
         if not isinstance(method, str) or method not in ("greedy", "single"):
             raise RankingError(f"method={method!r} is unknown; expected 'greedy' or 'single'")
-        _check_estimator(estimator)
+        _check_choice("estimator", estimator, get_args(Estimator))
         rows, table = self._read(X)
         how, order, scores, sureness = self._rank(rows, method, estimator, Budget(n_samples), seed)
         space = None if self._preparation is None else self._preparation.space
@@ -404,7 +400,7 @@ class Explainer:
         average: bool,
     ) -> FloatArray | GapEstimate:
         """Gaps of the prefixes, (n, d), or their average, (n,)."""
-        _check_estimator(estimator)
+        _check_choice("estimator", estimator, get_args(Estimator))
         over_places: Callable[[FloatArray], FloatArray] = _mean_of_curve if average else np.asarray
         curve = self._exactly("curve", estimator, lambda: self._sum(lambda engine: engine.curve(rows, order)))
         if curve is not None:
@@ -477,8 +473,7 @@ def _mean_of_curve(curve: FloatArray) -> FloatArray:
     return curve.mean(axis=1) if curve.shape[1] else np.zeros(len(curve))
 
 
-def _check_estimator(estimator: Any) -> None:
-    if estimator not in get_args(Estimator):
-        raise PredgapError(
-            f"estimator={estimator!r} is unknown; expected 'auto', 'exact', 'bounded' or 'qmc'"
-        )
+def _check_choice(name: str, given: Any, choices: tuple[str, ...]) -> None:
+    if given not in choices:
+        expected = " or ".join([", ".join(map(repr, choices[:-1])), repr(choices[-1])])
+        raise PredgapError(f"{name}={given!r} is unknown; expected {expected}")
