@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -27,7 +28,7 @@ from predgap.ensemble import LEAF, NUMERIC, Ensemble
 
 Number = Any  # float, Fraction or an mpmath number
 Tails = Any
-"""(feature, x, thresholds) -> P(x' < t), P(x' >= t) for each threshold; its `arrivals` for categories."""
+"""(feature, x, thresholds) -> P(x' < t), P(x' >= t) for each threshold; see `NoiseTails` for categories."""
 
 HIGH = mpmath.mp.clone()
 HIGH.dps = 60
@@ -77,20 +78,18 @@ class Axis:
 
 @dataclass(frozen=True)
 class LevelAxis:
-    """A perturbed categorical feature of one row: the code it has, and how likely x' becomes each other."""
+    """A perturbed categorical feature of one row: the code it has, and how likely x' has each."""
 
     x: float
-    arrival: dict[float, Number]  # code -> P(x' = code), if that is not x
+    probability: dict[float, Number]  # code -> P(x' = code), that of x among them; they sum to 1
 
     @property
     def everywhere(self) -> frozenset[float]:
-        return frozenset({self.x, *self.arrival})
+        return frozenset(self.probability)
 
     def mass(self, region: frozenset[float]) -> Number:
-        """P(x' in the region); x keeps what goes nowhere else."""
-        if self.x in region:
-            return 1 - self.mass(self.everywhere - region)
-        return sum((self.arrival[code] for code in region), 0 * next(iter(self.arrival.values()), 0))
+        """P(x' in the region)."""
+        return sum((self.probability[code] for code in region), 0 * self.probability[self.x])
 
     def reach(self, region: frozenset[float]) -> Number:
         return 1 if self.x in region else self.mass(region)
@@ -99,19 +98,27 @@ class LevelAxis:
         return [frozenset({code}) for code in sorted(self.everywhere)]
 
 
+def level_axis(x: float, probability: dict[float, float], number: Number) -> LevelAxis:
+    """Probabilities are doubles, whose sum may miss 1 by their rounding: here it does not."""
+    exact = {code: number(p) for code, p in probability.items()}
+    total = sum(exact.values())
+    return LevelAxis(x, {code: p / total for code, p in exact.items()})
+
+
 def perturbed(
     ensemble: Ensemble, x: Any, subset: Iterable[int], tails: Tails, number: Number
 ) -> dict[int, Axis | LevelAxis]:
-    """The features of the subset that move: a missing value stays missing, an infinite one stays put."""
+    """The features of the subset that move: a missing value stays missing; noise that is added moves no
+    infinite one, noise that replaces x does."""
     axes: dict[int, Axis | LevelAxis] = {}
     for j in sorted(set(subset)):
         if j in ensemble.categorical() and not math.isnan(x[j]):
-            axes[j] = LevelAxis(float(x[j]), {c: number(p) for c, p in tails.arrivals(j).items()})
-        elif math.isfinite(x[j]):
+            axes[j] = level_axis(float(x[j]), tails.categories(j, float(x[j])), number)
+        elif math.isfinite(x[j]) or (math.isinf(x[j]) and replaces(tails, j)):
             thresholds = thresholds_of(ensemble, j)
             below, above = tails(j, float(x[j]), thresholds)
             axes[j] = Axis(
-                float(x[j]),
+                min(float(x[j]), sys.float_info.max),  # infinity is in no half-open interval
                 {-math.inf: number(0)} | dict(zip(thresholds, map(number, below), strict=True)),
                 dict(zip(thresholds, map(number, above), strict=True)) | {math.inf: number(0)},
             )
@@ -128,11 +135,14 @@ def thresholds_of(ensemble: Ensemble, feature: int) -> list[float]:
 
 
 class NoiseTails:
-    """The tails and arrivals that a noise gives, in double precision, as the engine sees them."""
+    """The probabilities that a noise gives, in double precision, as the engine sees them."""
 
     def __init__(self, noise: Any, ensemble: Ensemble) -> None:
-        self._laws = noise.laws(ensemble.n_features, ensemble.names)
         self._levels = ensemble.categorical()
+        self._laws = [
+            law if j in self._levels else law.rounded(ensemble.row_dtype)
+            for j, law in enumerate(noise.laws(ensemble.n_features, ensemble.names))
+        ]
 
     def __call__(
         self, feature: int, x: float, thresholds: Sequence[float]
@@ -140,10 +150,21 @@ class NoiseTails:
         below, above = self._laws[feature].tails(np.array([x]), np.array(thresholds, dtype=np.float64))
         return [float(p) for p in below[0]], [float(p) for p in above[0]]
 
-    def arrivals(self, feature: int) -> dict[float, float]:
-        levels = self._levels[feature]
-        masses = self._laws[feature].arrivals(levels)
-        return dict(zip(levels.codes.astype(float).tolist(), masses.tolist(), strict=True))
+    def replaces(self, feature: int) -> bool:
+        """Is x' a new value, rather than x plus something?"""
+        return bool(self._laws[feature].replaces)
+
+    def categories(self, feature: int, x: float) -> dict[float, float]:
+        """code -> P(x' = code), for a row whose code is x."""
+        levels, law = self._levels[feature], self._laws[feature]
+        codes = levels.codes.astype(float).tolist()
+        found = dict(zip(codes, law.category_probabilities(levels).tolist(), strict=True))
+        stays = dict(zip(codes, law.staying_probabilities(levels).tolist(), strict=True))
+        return found | {x: stays[x] if x in stays else 0.0 if law.replaces else 1.0 - sum(found.values())}
+
+
+def replaces(tails: Tails, feature: int) -> bool:
+    return isinstance(tails, NoiseTails) and tails.replaces(feature)
 
 
 def tails_of(noise: Any, ensemble: Ensemble) -> Tails:

@@ -97,6 +97,26 @@ def random_ensemble(
     return ensemble_of([grow(depth) for _ in range(n_trees)], n_features)
 
 
+def full_trees(rng: np.random.Generator, *, n_trees: int, depth: int, n_features: int) -> Ensemble:
+    """As `random_ensemble`, for trees with many leaves; the children of node k are 2k + 1 and 2k + 2."""
+    size = 2 ** (depth + 1) - 1
+    node = np.arange(n_trees * size)
+    inner = node % size < size // 2
+    left = np.where(inner, node + node % size + 1, LEAF)
+    return Ensemble(
+        root=np.arange(n_trees) * size,
+        feature=np.where(inner, rng.integers(n_features, size=len(node)), LEAF),
+        threshold=np.where(inner, rng.normal(size=len(node)), 0.0),
+        left=left,
+        right=np.where(inner, left + 1, LEAF),
+        default_left=rng.integers(2, size=len(node)) == 1,
+        value=rng.normal(size=(len(node), 1)),
+        target=np.zeros(n_trees),
+        bias=[0.0],
+        n_features=n_features,
+    )
+
+
 def chain(rng: np.random.Generator, features: Sequence[int]) -> Tree:
     """A tree as deep as the list is long: every split has a leaf on one side."""
     tree: Tree = rng.normal()
@@ -201,9 +221,24 @@ def mask_of(subset: Sequence[int], d: int) -> np.ndarray:
 
 # --- noises ---------------------------------------------------------------------------------------------
 
+VALUES = (-7.0, -1.0, 0.0, 0.1, 0.25, 3.0)  # some are thresholds of GRID, or differ from them by rounding
 SCALES = (1e-3, 0.03, 0.3, 1.0, 7.0, 1e3)
 SKEWED = (stats.expon(), stats.gamma(2.5, loc=-2.0), stats.expon(loc=-1.0, scale=0.2), stats.gumbel_r())
 COUNTED = (stats.poisson(1.5), stats.geom(0.4, loc=-2), stats.randint(-2, 3), stats.bernoulli(0.25))
+
+
+REPLACING = st.one_of(
+    st.sets(st.sampled_from(VALUES), min_size=1).map(lambda some: noises_of.Discrete(sorted(some))),
+    st.sets(st.sampled_from(VALUES), min_size=2).map(
+        lambda some: noises_of.Discrete(sorted(some), rare(some))
+    ),
+)
+
+
+def rare(values: Any) -> list[float]:
+    """Probabilities of which the first is tiny."""
+    rest = [1.0 / (len(values) - 1)] * (len(values) - 1)
+    return [1e-12, *rest[1:], rest[0] - 1e-12]
 
 
 def noises(ensemble: Ensemble) -> st.SearchStrategy[Any]:
@@ -211,6 +246,7 @@ def noises(ensemble: Ensemble) -> st.SearchStrategy[Any]:
     d, names = ensemble.n_features, ensemble.names
     scale = st.sampled_from(SCALES)
     one = st.one_of(
+        REPLACING,
         scale.map(noises_of.Normal),
         scale.map(noises_of.Uniform),
         st.sampled_from(SKEWED).map(noises_of.FromScipy),
@@ -218,8 +254,11 @@ def noises(ensemble: Ensemble) -> st.SearchStrategy[Any]:
     )
     if d > 8:
         return one
+    row = st.lists(st.sampled_from((*VALUES, math.nan)), min_size=d, max_size=d)
+    table = st.lists(row, min_size=1, max_size=4).map(lambda rows: [[0.25] * d, *rows])  # no column is empty
     return st.one_of(
         one,
+        table.map(noises_of.Marginal),
         st.lists(scale, min_size=d, max_size=d).map(lambda scales: noises_of.Normal(np.array(scales))),
         st.lists(one, min_size=d, max_size=d).map(
             lambda laws: noises_of.PerFeature(dict(zip(names, laws, strict=True)))

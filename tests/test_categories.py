@@ -13,15 +13,16 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import reference
-from predgap import Discrete, Explainer, Flip, FromScipy, Marginal, Normal, PerFeature, Uniform
+from predgap import Discrete, Explainer, Flip, FromScipy, Marginal, Noise, Normal, PerFeature, Uniform, _core
 from predgap.categories import Categories, of_labels
 from predgap.ensemble import Ensemble
 from predgap.errors import EnsembleError, NoiseError, TableError
+from predgap.laws import DiscreteLaw, FlipLaw, Law, StillLaw
 from reference import gap_by_definition, gap_by_pairs, gap_in_longdouble, tails_of
 from strategies import WIDE, Split, Tree, ensemble_of, mask_of, mixed_problems
-from twins import assert_gaps, explainer_of, row_of, rows_of
+from twins import STRATEGIES, assert_gaps, exactly, explainer_of, row_of, rows_of
 
-every_strategy = pytest.mark.parametrize("strategy", ["terms", "pairs"])
+every_strategy = pytest.mark.parametrize("strategy", STRATEGIES)
 
 
 # --- the engine -----------------------------------------------------------------------------------------
@@ -69,7 +70,7 @@ def test_rankings_equal_the_definition(strategy, problem):
 
 @every_strategy
 @given(problem=mixed_problems(max_rows=1))
-def test_mean_equals_the_definition(strategy, problem):
+def test_expected_prediction_equals_the_definition(strategy, problem):
     ensemble, x = problem.ensemble, problem.X[0]
     axes = reference.perturbed(
         ensemble, ensemble.cast(x[None])[0], problem.subset, tails_of(problem.noise, ensemble), float
@@ -78,7 +79,7 @@ def test_mean_equals_the_definition(strategy, problem):
     for residual, box in reference.reachable(ensemble, ensemble.cast(x[None])[0], axes, float):
         mass = np.prod([float(axes[j].mass(region)) for j, region in box.items()])
         change, size = change + residual * mass, size + abs(residual)
-    found = explainer_of(problem, strategy).mean(problem.X, problem.mask)[0]
+    found = explainer_of(problem, strategy).expected_prediction(problem.X, problem.mask)[0]
     assert abs(found - ensemble.predict(problem.X)[0] - change) <= 1e-13 * (size + np.abs(found) + 1)
 
 
@@ -102,7 +103,7 @@ def test_gap_of_larger_ensembles(strategy):
     rng = np.random.default_rng(4)
     ensemble, noise = cities(rng, n_trees=20, n_levels=200, depth=4)
     X = np.column_stack([[3, 199, 1000], [0, 4, np.nan], rng.normal(size=(3, 2))])
-    explainer = Explainer(ensemble, noise, _strategy=strategy)
+    explainer = exactly(ensemble, noise, strategy)
     for subset in ([0], [1], [0, 1], [0, 2], [0, 1, 2, 3]):
         found = explainer.gap(X, mask_of(subset, 4))
         for x, gap in zip(X, found, strict=True):
@@ -123,10 +124,107 @@ def test_rare_categories_keep_their_digits(strategy):
     )
     noise = PerFeature({0: Discrete(["x", "y", "z"], [1.0, 1e-30, 1e-25]), 1: Normal(1.0)})
     X = np.array([[0.0, 0.0]])
-    explainer = Explainer(ensemble, noise, _strategy=strategy)
+    explainer = exactly(ensemble, noise, strategy)
     for subset in ([0], [0, 1]):
         exact = gap_by_pairs(ensemble, X[0], subset, tails_of(noise, ensemble))
         assert explainer.gap(X, subset)[0] == pytest.approx(float(exact), rel=1e-12, abs=0)
+
+
+STAYS = {  # how likely a category stays what it is, and what is left of it beside noise
+    "replaced, 1e-9": (Discrete(["x", "y", "z"], [1e-9, 0.5, 0.5 - 1e-9]), 1e-9),
+    "replaced, 1e-17": (Discrete(["x", "y"], [1e-17, 1.0]), 1e-17),
+    "replaced, 1e-100": (Discrete(["x", "y", "z"], [1e-100, 0.25, 0.75]), 1e-100),
+    "flipped": (Flip(1.0 - 2.0**-40), 2.0**-40),
+    "flipped for sure": (Flip(1.0), 0.0),
+}
+
+
+@every_strategy
+@pytest.mark.parametrize("kind", STAYS)
+def test_a_category_that_hardly_ever_stays(strategy, kind):
+    """The prediction changes only if the category stays and the number crosses its threshold."""
+    noise, stays = STAYS[kind]
+    tree = Split(0, 0.0, Split(1, 0.5, 0.0, 5.0), 0.0, categories=(0,))
+    ensemble, X = ensemble_of([tree], 2, categories=[of_labels("xyz"), None]), np.zeros((1, 2))
+    noise = PerFeature({0: noise, 1: Normal(1.0)})
+    explainer = exactly(ensemble, noise, strategy)
+    for gap in (explainer.gap(X, [0, 1])[0], explainer.curve(X, [1, 0])[0, 1]):
+        row_of(ensemble, noise, X[0]).assert_gap(gap, [0, 1])
+        if strategy == "pairs":  # terms add up what happens if it stays and if it does not, and lose digits
+            assert gap == pytest.approx(25 * stays * stats.norm.sf(0.5), rel=1e-12, abs=0)
+
+
+@pytest.mark.parametrize("kind", STAYS)
+def test_kernels_are_told_directly_how_likely_a_category_stays(kind, monkeypatch):
+    """Not as 1 minus the rest, which leaves nothing of 1e-17."""
+    noise, stays = STAYS[kind]
+    told = []
+    make = _core.Noise
+    monkeypatch.setattr(_core, "Noise", lambda *given: told.append(given) or make(*given))
+    engine = Explainer(stump(of_labels("xyz"), left=(0,)), noise)._engine
+    ((kernels, _, _, mass, stay),) = told
+    own = kernels.cell_of_level[0]
+    assert stay[own] == stays
+    assert engine.kernels is kernels
+    if isinstance(noise, Discrete):
+        assert mass.tolist() == stay.tolist()
+
+
+@every_strategy
+def test_levels_that_no_split_tells_apart_share_a_cell(strategy):
+    """Flip: to stay in the cell is to stay, or to flip to another level of it."""
+    levels = of_labels("abcdefg")
+    ensemble = ensemble_of([Split(0, 0.0, 1.0, 3.0, categories=(0, 1, 2))], 1, categories=[levels])
+    explainer = exactly(ensemble, Flip(0.6), strategy)
+    assert explainer.gap([[0.0]], [0])[0] == pytest.approx(4 * 0.6 * 4 / 6, rel=1e-14)
+    assert explainer.gap([[6.0]], [0])[0] == pytest.approx(4 * 0.6 * 3 / 6, rel=1e-14)
+
+
+@pytest.mark.parametrize(
+    ("law", "levels", "reached", "stays"),
+    [
+        (FlipLaw(0.6), of_labels("abcd"), [0.6 / 3] * 4, [1 - 0.6] * 4),
+        (FlipLaw(1.0), of_labels("a"), [0.0], [1.0]),
+        (StillLaw(), of_labels("ab"), [0.0] * 2, [1.0] * 2),
+        (DiscreteLaw(("b", "a"), np.array([1e-20, 1.0])), of_labels("abc"), [1.0, 1e-20, 0], [1.0, 1e-20, 0]),
+    ],
+    ids=["flip", "flip alone", "still", "discrete"],
+)
+def test_what_laws_say_of_categories(law, levels, reached, stays):
+    assert law.category_probabilities(levels).tolist() == reached
+    assert law.staying_probabilities(levels).tolist() == stays
+
+
+class Drifting(Law):
+    """A law that a user wrote; without saying how likely a category stays, it keeps the rest."""
+
+    def __init__(self, reached: list[float]) -> None:
+        self.reached = np.array(reached)
+
+    def tails(self, x, thresholds):
+        raise NotImplementedError
+
+    def category_probabilities(self, levels):
+        return self.reached
+
+
+class Drift(Noise):
+    def __init__(self, reached: list[float]) -> None:
+        self.law = Drifting(reached)
+
+    def laws_of(self, features, n_features, feature_names):
+        return (self.law,) * len(features)
+
+
+def test_a_law_of_the_users_own_keeps_the_rest():
+    explainer = Explainer(stump(), Drift([0.1, 0.2, 0.3, 0.0]))
+    assert explainer.gap([[0], [1], [9]], [0]) == pytest.approx([4 * 0.2, 4 * 0.4, 4 * 0.2], rel=1e-14)
+
+
+@pytest.mark.parametrize("reached", [[0.5, 0.6, 0.1, 0.0], [-0.1, 0.1, 0, 0], [0.5, 0.5], [np.nan] * 4])
+def test_what_is_not_a_law_of_categories_is_refused(reached):
+    with pytest.raises(NoiseError, match="are not 4 probabilities whose sum, with that of staying, is 1"):
+        Explainer(stump(), Drift(reached))
 
 
 @pytest.mark.parametrize("method", ["mc", "qmc"])
@@ -251,7 +349,8 @@ def test_flip_refuses_a_row_with_an_unknown_category():
         ((["a", "a"],), "more than once"),
         (([],), "at least one value"),
         (("ab",), "expected a list"),
-        ((["a", None],), "missing"),
+        ((["a", None],), "must not contain None or NaN"),
+        (([1.0, float("nan")],), "must not contain None or NaN"),
         ((["a", "b"], [0.5]), "one for each of the 2 values"),
         ((["a", "b"], [0.5, 0.6]), "with the sum 1"),
         ((["a", "b"], [-0.5, 1.5]), "none negative"),
@@ -299,6 +398,8 @@ def test_an_unknown_category_matters_only_where_it_moves():
     assert explainer.gap([[9.0, 0.0]], [1])[0] == pytest.approx(0.5, rel=1e-12)
     with pytest.raises(NoiseError, match="does not know"):
         explainer.gap([[9.0, 0.0]], [0])
+    masks = np.array([[False, True], [True, False]])  # the row that has it does not move it
+    assert explainer.gap([[9.0, 0.0], [1.0, 0.0]], masks)[0] == pytest.approx(0.5, rel=1e-12)
 
 
 def test_a_categorical_feature_that_is_never_split():

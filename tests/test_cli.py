@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import io
 import json
 import os
@@ -129,31 +130,67 @@ def test_rank_to_stdout_equals_the_file(run, tmp_path):
     printed = run("rank", "model.json", "features.csv")
     run("rank", "model.json", "features.csv", "-o", tmp_path / "out.csv")
     assert printed.stdout_bytes == (tmp_path / "out.csv").read_bytes()
-    assert printed.stdout.splitlines()[0] == "row,place,feature,score"
+    assert printed.stdout.splitlines()[0] == "row,place,feature,score,confidence"
 
 
 def test_a_sampled_ranking_says_so(run, frame, folder):
     explainer = Explainer(folder / "model.json", Normal.relative(frame, 0.3))
-    sureness = explainer.rank(frame, estimator="qmc").sureness
+    confidence = explainer.approximate(method="qmc").rank(frame).confidence
     done = run("rank", "model.json", "features.csv", "--estimator", "qmc")
     assert (done.exit_code, done.stderr) == (
         0,
-        f"predgap: ranked by samples; the least sure place has a sureness of {sureness.min():.3f}\n",
+        f"predgap: ranked by samples; the lowest confidence in a place is {confidence.min():.3f}\n",
     )
-    assert [float(row["sureness"]) for row in records(done.stdout)] == sureness.ravel().tolist()
+    assert [float(row["confidence"]) for row in records(done.stdout)] == confidence.ravel().tolist()
 
 
-@pytest.mark.parametrize("estimator", ["bounded", "qmc"])
-def test_gaps_that_are_not_exact_say_so(run, frame, folder, estimator):
+@pytest.mark.parametrize("estimator", ["auto", "exact", "bounded"])
+def test_a_guaranteed_ranking_of_a_small_model_is_exact(run, frame, folder, estimator):
+    expected = Explainer(folder / "model.json", Normal.relative(frame, 0.3)).rank(frame)
+    done = run("rank", "model.json", "features.csv", "--estimator", estimator)
+    assert (done.exit_code, done.stderr) == (0, "")
+    rows = records(done.stdout)
+    assert [row["feature"] for row in rows] == expected.top(len(NAMES)).ravel().tolist()
+    assert {float(row["confidence"]) for row in rows} == {1.0}
+
+
+def test_a_ranking_by_bounds_counts_the_places_that_are_not_proven(run, folder, monkeypatch):
+    exact = Explainer.rank
+
+    def bounded(self, *asked, **options):
+        ranking = exact(self, *asked, **options)
+        confidence = ranking.confidence.copy()
+        confidence[0, 0] = np.nan
+        return dataclasses.replace(ranking, estimator="bounded", confidence=confidence)
+
+    monkeypatch.setattr(Explainer, "rank", bounded)
+    done = run("rank", "model.json", "features.csv", "--estimator", "bounded")
+    assert (done.exit_code, done.stderr) == (0, "predgap: ranked by bounds; 1 of 60 places are not proven\n")
+    assert np.isnan(float(records(done.stdout)[0]["confidence"]))
+
+
+def test_a_ranking_that_costs_too_much_is_approximate_unless_a_guarantee_is_asked_for(run, monkeypatch):
+    def refuse(self, *asked, **options):
+        raise predgap.CostError("too much")
+
+    monkeypatch.setattr(Explainer, "rank", refuse)
+    done = run("rank", "model.json", "features.csv")
+    assert (done.exit_code, len(records(done.stdout))) == (0, 60)
+    done = run("rank", "model.json", "features.csv", "--estimator", "bounded")
+    assert (done.exit_code, done.stderr) == (1, "predgap: too much\n")
+
+
+def test_gaps_that_are_not_exact_say_so(run, frame, folder):
     asked = ("gap", "model.json", "features.csv", "--features", "age,body mass")
-    exact, done = run(*asked), run(*asked, "--estimator", estimator)
+    exact, done = run(*asked), run(*asked, "--estimator", "qmc")
     assert exact.stdout.splitlines()[0] == "row,gap"
+    assert exact.stdout == run(*asked, "--estimator", "bounded").stdout  # exact, as that is cheap
     assert done.stdout.splitlines()[0] == "row,gap,standard_error,error_bound,method"
     explainer = Explainer(folder / "model.json", Normal.relative(frame, 0.3))
-    expected = explainer.estimate(frame, ["age", "body mass"], estimator)
+    expected = explainer.estimate(frame, ["age", "body mass"], "qmc")
     for name, column in (("gap", expected.value), ("standard_error", expected.standard_error)):
         assert [float(row[name]) for row in records(done.stdout)] == column.tolist()
-    assert {row["method"] for row in records(done.stdout)} == {estimator}
+    assert {row["method"] for row in records(done.stdout)} == {"qmc"}
 
 
 def test_output_chooses_among_several(run, folder, frame):

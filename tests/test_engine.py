@@ -1,4 +1,4 @@
-"""The engine against its slow twins: both strategies, and whatever the planner picks."""
+"""The engine against its slow twins: every strategy, and whatever the planner picks."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from scipy import stats
 
 import reference
-from predgap import Explainer, Normal, Uniform
+from predgap import Discrete, Explainer, FromScipy, Marginal, Normal, Ranking, Uniform
 from predgap.ensemble import LEAF, Ensemble
 from reference import SummedRow, gap_by_definition, gap_by_pairs, gap_in_longdouble, tails_of
 from strategies import (
@@ -29,13 +30,10 @@ from strategies import (
     problems,
     random_ensemble,
 )
-from twins import assert_gaps, explainer_of, row_of, rows_of
+from twins import STRATEGIES, assert_gaps, exactly, explainer_of, row_of, rows_of
 
-STRATEGIES = ("terms", "pairs", None)
 every_strategy = pytest.mark.parametrize("strategy", STRATEGIES)
 any_strategy = st.sampled_from(STRATEGIES)
-
-LANES = 8  # rows that the kernels take together
 
 
 def same_bits(a: np.ndarray, b: np.ndarray) -> bool:
@@ -115,7 +113,7 @@ def test_gap_of_larger_ensembles(strategy, shape):
     used = np.unique(ensemble.feature[ensemble.feature != LEAF])
     X = rng.normal(size=(2, d))
     for noise in (Normal(0.3), Uniform(1.5)):
-        explainer = Explainer(ensemble, noise, _strategy=strategy)
+        explainer = exactly(ensemble, noise, strategy)
         for size in {1, 2, len(used) // 2, len(used)}:
             subset = [int(j) for j in rng.choice(used, min(size, len(used)), replace=False)]
             found = explainer.gap(X, mask_of(subset, d))
@@ -125,17 +123,18 @@ def test_gap_of_larger_ensembles(strategy, shape):
 
 @pytest.mark.parametrize("n_levels", [7, 8, 9, 63, 64, 65, 80])
 def test_two_features_with_any_number_of_levels(n_levels):
-    """Long lists on two features are swept by levels, in tiers of eight."""
+    """Long lists of terms on two features, with as many thresholds each."""
     rng = np.random.default_rng(n_levels)
     cuts = np.linspace(-1.0, 1.0, n_levels)
     grid = [(a, b) for a in cuts for b in cuts]
     pairs = grid if n_levels < 10 else list(zip(cuts, rng.permutation(cuts), strict=True))
     trees = [Split(0, a, rng.normal(), Split(1, b, rng.normal(), rng.normal())) for a, b in pairs]
     ensemble, X, noise = ensemble_of(trees, 2), rng.normal(scale=0.7, size=(3, 2)), Normal(0.6)
-    terms, by_pairs = (Explainer(ensemble, noise, _strategy=s) for s in ("terms", "pairs"))
-    np.testing.assert_allclose(terms.gap(X, [0, 1]), by_pairs.gap(X, [0, 1]), rtol=1e-12)
-    for ask in (lambda e: e.curve(X, [1, 0]), lambda e: e.rank(X).scores):
-        np.testing.assert_allclose(ask(terms), ask(by_pairs), rtol=1e-11)
+    by_pairs = exactly(ensemble, noise, "pairs")
+    for terms in (exactly(ensemble, noise, "plan"), exactly(ensemble, noise, "compiled")):
+        np.testing.assert_allclose(terms.gap(X, [0, 1]), by_pairs.gap(X, [0, 1]), rtol=1e-12)
+        for ask in (lambda e: e.curve(X, [1, 0]), lambda e: e.rank(X).scores):
+            np.testing.assert_allclose(ask(terms), ask(by_pairs), rtol=1e-11)
 
 
 def test_outputs_of_very_different_size_are_ranked_together():
@@ -143,7 +142,7 @@ def test_outputs_of_very_different_size_are_ranked_together():
     trees = [Split(0, 0.0, 1.0, 2.0), chain(rng, rng.permutation(d).tolist())]
     several = ensemble_of(trees, d, targets=[0, 1], n_outputs=2)
     X = rng.normal(size=(1, d))
-    order = Explainer(several, Normal(0.5)).rank(X).order
+    order = exactly(several, Normal(0.5)).rank(X).order
     SummedRow(several, tails_of(Normal(0.5), several), X[0]).assert_greedy(order[0, :3])
 
 
@@ -158,7 +157,7 @@ def test_gap_of_deep_narrow_trees(strategy, n_features):
     ensemble = ensemble_of([chain(rng, [k % n_features for k in range(30)]) for _ in range(3)], n_features)
     X = rng.normal(size=(3, n_features))
     noise = Normal(0.7)
-    explainer = Explainer(ensemble, noise, _strategy=strategy)
+    explainer = exactly(ensemble, noise, strategy)
     for subset in ([0], [0, 1], list(range(n_features))):
         for x, gap in zip(X, explainer.gap(X, mask_of(subset, n_features)), strict=True):
             row_of(ensemble, noise, x).assert_gap(gap, subset)
@@ -171,7 +170,7 @@ def test_paths_of_thirty_features_do_not_explode(strategy):
     ensemble = ensemble_of([chain(rng, rng.permutation(d).tolist()) for _ in range(3)], d)
     X = rng.normal(size=(2, d))
     noise = Normal(0.7)
-    explainer = Explainer(ensemble, noise, _strategy=strategy)
+    explainer = exactly(ensemble, noise, strategy)
     for size in (1, 10, d):
         subset = [int(j) for j in rng.choice(d, size, replace=False)]
         for x, gap in zip(X, explainer.gap(X, mask_of(subset, d)), strict=True):
@@ -195,7 +194,7 @@ def test_tails_keep_their_digits(strategy, distance):
     x, noise = np.array([[0.0, 0.0]]), Normal(1.0)
     for subset in ([0], [1], [0, 1]):
         exact = gap_in_longdouble(corner, x[0], subset, reference.normal_tails(1.0))
-        found = Explainer(corner, noise, _strategy=strategy).gap(x, mask_of(subset, 2))[0]
+        found = exactly(corner, noise, strategy).gap(x, mask_of(subset, 2))[0]
         assert exact > 0
         assert abs(found - exact) <= 1e-12 * exact
 
@@ -206,7 +205,7 @@ def test_a_product_of_two_tails_keeps_its_digits(strategy):
     x = np.zeros((1, 2))
     exact = gap_in_longdouble(far, x[0], [0, 1], reference.normal_tails(1.0))
     assert 1e-96 < exact < 1e-93
-    found = Explainer(far, Normal(1.0), _strategy=strategy).gap(x, [0, 1])[0]
+    found = exactly(far, Normal(1.0), strategy).gap(x, [0, 1])[0]
     assert abs(found - exact) <= 1e-12 * exact
 
 
@@ -214,7 +213,7 @@ def test_a_product_of_two_tails_keeps_its_digits(strategy):
 def test_a_small_tree_beside_a_large_one_keeps_its_digits(strategy):
     trees = [Split(0, 0.5, 1e8, -3e8), Split(1, 0.5, 1e-8, 4e-8)]
     ensemble, x, noise = ensemble_of(trees, 2), np.zeros((1, 2)), Normal(1.0)
-    explainer = Explainer(ensemble, noise, _strategy=strategy)
+    explainer = exactly(ensemble, noise, strategy)
     for subset in ([0], [1], [0, 1]):
         row_of(ensemble, noise, x[0]).assert_gap(explainer.gap(x, subset)[0], subset)
 
@@ -230,7 +229,7 @@ def test_narrow_boxes_keep_their_digits(strategy, width, n_features):
         tree = Split(j, start, 0.0, Split(j, start + width, tree, 0.0))
     ensemble, x, noise = ensemble_of([tree], n_features), np.zeros((1, n_features)), Normal(1.0)
     subset = range(n_features)
-    found = Explainer(ensemble, noise, _strategy=strategy).gap(x, mask_of(subset, n_features))[0]
+    found = exactly(ensemble, noise, strategy).gap(x, mask_of(subset, n_features))[0]
     row_of(ensemble, noise, x[0]).assert_gap(found, subset)
 
 
@@ -256,8 +255,10 @@ def test_unused_features_change_nothing(strategy, problem):
 
 @every_strategy
 @given(problem=problems())
-def test_missing_and_infinite_values_stay_put(strategy, problem):
-    moving = np.isfinite(problem.ensemble.cast(problem.X)) & problem.mask
+def test_missing_values_stay_put_and_infinite_ones_unless_they_are_replaced(strategy, problem):
+    rows, d = problem.ensemble.cast(problem.X), problem.ensemble.n_features
+    replaced = np.array([law.replaces for law in problem.noise.laws(d, problem.ensemble.names)])
+    moving = (np.isfinite(rows) | (np.isinf(rows) & replaced)) & problem.mask
     explainer = explainer_of(problem, strategy)
     asked = explainer.gap(problem.X, np.broadcast_to(problem.mask, problem.X.shape).copy())
     assert same_bits(asked, explainer.gap(problem.X, moving))
@@ -269,7 +270,7 @@ def test_the_order_of_trees_does_not_matter(strategy, problem, seed):
     ensemble = problem.ensemble
     order = np.random.default_rng(seed).permutation(ensemble.n_trees)
     shuffled = replace(ensemble, root=ensemble.root[order])
-    assert_gaps(problem, Explainer(shuffled, problem.noise, _strategy=strategy))
+    assert_gaps(problem, exactly(shuffled, problem.noise, strategy))
 
 
 @every_strategy
@@ -294,7 +295,7 @@ def test_constants_do_not_matter(strategy, problem, constant):
             },
         )  # fmt: skip
         before = explainer_of(problem, strategy).gap(problem.X, problem.mask)
-        after = Explainer(grown, problem.noise, _strategy=strategy).gap(problem.X, problem.mask)
+        after = exactly(grown, problem.noise, strategy).gap(problem.X, problem.mask)
         assert same_bits(before, after)
 
 
@@ -303,7 +304,7 @@ def test_constants_do_not_matter(strategy, problem, constant):
 def test_scaling_the_leaves_scales_the_gap_by_the_square(strategy, problem, factor):
     scaled = replace(problem.ensemble, value=problem.ensemble.value * factor)
     before = explainer_of(problem, strategy).gap(problem.X, problem.mask)
-    after = Explainer(scaled, problem.noise, _strategy=strategy).gap(problem.X, problem.mask)
+    after = exactly(scaled, problem.noise, strategy).gap(problem.X, problem.mask)
     assert (after == before * factor**2).all()
 
 
@@ -344,7 +345,7 @@ def test_one_output_of_several(strategy, leaves):
     X = rng.normal(size=(3, d))
     noise = Normal(0.8)
     for output in range(N_OUTPUTS):
-        found = Explainer(several, noise, output=output, _strategy=strategy).gap(X, [0, 2, 3])
+        found = exactly(several, noise, strategy, output=output).gap(X, [0, 2, 3])
         one = ensemble_of([component(tree, output) for tree, target in trees if target in (-1, output)], d)
         for x, gap in zip(X, found, strict=True):
             row_of(one, noise, x).assert_gap(gap, [0, 2, 3])
@@ -356,7 +357,7 @@ def test_all_outputs_together_are_the_sum_of_their_gaps(strategy, leaves):
     rng, d = np.random.default_rng(6), 4
     several, _ = several_outputs(leaves, rng, d)
     X, noise, order = rng.normal(size=(20, d)), Normal(0.8), [2, 0, 3, 1]
-    explainer = Explainer(several, noise, _strategy=strategy)
+    explainer = exactly(several, noise, strategy)
     gaps, curves = explainer.gap(X, [0, 2, 3]), explainer.curve(X, order)
     greedy, single = explainer.rank(X), explainer.rank(X, "single")
     for r, x in enumerate(X):
@@ -378,12 +379,14 @@ def test_all_outputs_together_by_sampling(method):
     several, _ = several_outputs("scalar", rng, d)
     X, subset = rng.normal(size=(6, d)), [0, 1, 3]
     explainer = Explainer(several, Normal(0.8))
-    exact, found = explainer.gap(X, subset), explainer.estimate(X, subset, method)
-    assert (np.abs(found.value - exact) <= 5 * found.standard_error).all()
-    assert (found.standard_error <= 0.05 * exact).all()
-    mean = explainer.mean(X, subset)
-    each = [Explainer(several, Normal(0.8), output=k).mean(X, subset) for k in range(N_OUTPUTS)]
-    assert same_bits(mean, np.stack(each, axis=1))
+    gap, found = explainer.gap(X, subset), explainer.estimate(X, subset, method)
+    assert (np.abs(found.value - gap) <= 5 * found.standard_error).all()
+    assert (found.standard_error <= 0.05 * gap).all()
+    mean = explainer.expected_prediction(X, subset)
+    each = [
+        Explainer(several, Normal(0.8), output=k).expected_prediction(X, subset) for k in range(N_OUTPUTS)
+    ]
+    np.testing.assert_allclose(mean, np.stack(each, axis=1), rtol=1e-13)
 
 
 @every_strategy
@@ -391,7 +394,7 @@ def test_several_outputs_give_the_same_bits_for_any_number_of_threads(strategy):
     rng, d = np.random.default_rng(8), 5
     several, _ = several_outputs("vector", rng, d)
     X = rng.normal(size=(40, d))
-    alone, threaded = (Explainer(several, Normal(0.8), n_jobs=n, _strategy=strategy).rank(X) for n in (1, 4))
+    alone, threaded = (exactly(several, Normal(0.8), strategy, n_jobs=n).rank(X) for n in (1, 4))
     assert same_bits(alone.order, threaded.order)
     assert same_bits(alone.scores, threaded.scores)
 
@@ -420,6 +423,22 @@ def test_a_curve_holds_the_gaps_of_the_prefixes(strategy, problem, data):
             row.assert_gap(gap, order[:k])
     np.testing.assert_allclose(explainer.pgi2(problem.X, ranking), curves.mean(axis=1), rtol=1e-14, atol=0)
     assert same_bits(explainer.pgu2(problem.X, ranking), explainer.pgi2(problem.X, ranking[:, ::-1]))
+
+
+@every_strategy
+@given(problem=problems(), data=st.data())
+def test_a_partial_curve_is_the_beginning_of_the_whole_one(strategy, problem, data):
+    d = problem.ensemble.n_features
+    k = data.draw(st.integers(1, d))
+    ranking = np.array([data.draw(st.permutations(range(d)))[:k] for _ in problem.X])
+    explainer = explainer_of(problem, strategy)
+    curves = explainer.curve(problem.X, Ranking(ranking, n_features=d))
+    assert curves.shape == (len(problem.X), k)
+    for row, order, found in zip(rows_of(problem), ranking, curves, strict=True):
+        for place, gap in enumerate(found, start=1):
+            row.assert_gap(gap, order[:place])
+    scores = explainer.pgi2(problem.X, Ranking(ranking, n_features=d))
+    np.testing.assert_allclose(scores, curves.mean(axis=1), rtol=1e-14, atol=0)
 
 
 @every_strategy
@@ -468,6 +487,25 @@ def test_single_sorts_by_own_gap(strategy, problem):
 
 
 @every_strategy
+@pytest.mark.parametrize("method", ["greedy", "single"])
+@given(problem=problems(), data=st.data())
+def test_the_first_places_are_those_of_the_full_ranking(strategy, method, problem, data):
+    k = data.draw(st.integers(1, problem.ensemble.n_features))
+    explainer = explainer_of(problem, strategy)
+    whole, first = explainer.rank(problem.X, method), explainer.rank(problem.X, method, top=k)
+    assert (whole.confidence == 1).all()
+    assert (first.confidence == 1).all()
+    assert first.order.shape == (len(problem.X), k)
+    np.testing.assert_array_equal(first.order, whole.order[:, :k])
+    for row, order, scores in zip(rows_of(problem), first.order, first.scores, strict=True):
+        assert set(np.flatnonzero(~np.isnan(scores))) == set(order.tolist())
+        for place, feature in enumerate(order if method == "greedy" else []):
+            before, after = order[:place], order[: place + 1]
+            error = abs(scores[feature] - float(row.gap(after) - row.gap(before)))
+            assert error <= row.bound(before) + row.bound(after)
+
+
+@every_strategy
 @given(problem=dyadic_problems())
 def test_rankings_of_dyadic_numbers_equal_their_twins(strategy, problem):
     d = problem.ensemble.n_features
@@ -501,7 +539,7 @@ def test_near_ties_go_to_the_lower_index(strategy, method, shifts):
     gaps = [row.gap([j]) for j in range(d)]
     assert len(set(gaps)) > 1  # they do differ,
     assert max(gaps) - min(gaps) < row.bound([0]) / 16  # but by rounding only
-    ranking = Explainer(ensemble, Normal(1.1), _strategy=strategy).rank(X, method=method)
+    ranking = exactly(ensemble, Normal(1.1), strategy).rank(X, method=method)
     assert ranking.order[0].tolist() == list(range(d))
 
 
@@ -510,7 +548,7 @@ def test_near_ties_go_to_the_lower_index(strategy, method, shifts):
 @pytest.mark.parametrize(("excess", "order"), [(1e-14, [0, 1]), (1e-10, [1, 0])])
 def test_a_tie_ends_where_the_bound_ends(strategy, method, excess, order):
     two = ensemble_of([Split(0, 0.5, 0.0, 1.0), Split(1, 0.5, 0.0, 1.0 + excess)], 2)
-    ranking = Explainer(two, Normal(1.0), _strategy=strategy).rank(np.zeros((1, 2)), method=method)
+    ranking = exactly(two, Normal(1.0), strategy).rank(np.zeros((1, 2)), method=method)
     assert ranking.order[0].tolist() == order
 
 
@@ -519,9 +557,7 @@ def test_a_tie_ends_where_the_bound_ends(strategy, method, excess, order):
 def test_a_crossing_that_changes_nothing_makes_no_tie(strategy, method):
     """Half the noise crosses the first threshold, to an equal leaf; only the second one matters."""
     tree = Split(1, 0.0, 1.0, Split(1, 1.0, 1.0, 2.0))
-    ranking = Explainer(ensemble_of([tree], 2), Normal(0.1), _strategy=strategy).rank(
-        [[0.0, 0.0]], method=method
-    )
+    ranking = exactly(ensemble_of([tree], 2), Normal(0.1), strategy).rank([[0.0, 0.0]], method=method)
     assert 0 < ranking.scores[0, 1] < 1e-20
     assert ranking.order[0].tolist() == [1, 0]
 
@@ -531,11 +567,11 @@ def test_a_crossing_that_changes_nothing_makes_no_tie(strategy, method):
 def test_features_in_the_far_tail_are_ranked_all_the_same(strategy, method, order):
     """Gaps of 1e-100, 1e-60 and 0 are no ties; 1e-60 + 1e-100 and 1e-60 are."""
     trees = [Split(1, 21.0, 0.0, 1.0), Split(2, 16.0, 0.0, 1.0)]
-    explainer = Explainer(ensemble_of(trees, 3), Normal(1.0), _strategy=strategy)
+    explainer = exactly(ensemble_of(trees, 3), Normal(1.0), strategy)
     assert explainer.rank(np.zeros((1, 3)), method=method).order[0].tolist() == order
 
 
-# --- rows, lanes and threads ----------------------------------------------------------------------------
+# --- rows and threads ----------------------------------------------------------------------------------
 
 
 BATCHES = {
@@ -575,15 +611,19 @@ def answers(explainer: Explainer, X: np.ndarray, masks: np.ndarray) -> list[np.n
         ranking.scores,
         explainer.rank(X, method="single").order,
         explainer.rank(X, method="single").scores,
+        explainer.curve(X, ranking.order[:, :2]),
+        explainer.rank(X, top=2).order,
+        explainer.rank(X, top=2).scores,
+        explainer.expected_prediction(X, masks),
     ]
 
 
 @every_strategy
 @either_batch
-@pytest.mark.parametrize("n_rows", [1, LANES - 1, LANES, LANES + 1, 3 * LANES + 5])
+@pytest.mark.parametrize("n_rows", [1, 7, 8, 9, 29])
 def test_a_row_does_not_depend_on_its_neighbours(strategy, shape, n_rows):
     ensemble, X, masks = batch(shape, n_rows)
-    explainer = Explainer(ensemble, Normal(0.6), _strategy=strategy)
+    explainer = exactly(ensemble, Normal(0.6), strategy)
     together = answers(explainer, X, masks)
     for r in range(n_rows):
         for whole, alone in zip(together, answers(explainer, X[r : r + 1], masks[r : r + 1]), strict=True):
@@ -593,8 +633,8 @@ def test_a_row_does_not_depend_on_its_neighbours(strategy, shape, n_rows):
 @every_strategy
 @either_batch
 def test_a_row_does_not_depend_on_its_place(strategy, shape):
-    ensemble, X, masks = batch(shape, 2 * LANES + 3)
-    explainer = Explainer(ensemble, Normal(0.6), _strategy=strategy)
+    ensemble, X, masks = batch(shape, 19)
+    explainer = exactly(ensemble, Normal(0.6), strategy)
     shuffle = np.random.default_rng(0).permutation(len(X))
     for whole, shuffled in zip(
         answers(explainer, X, masks), answers(explainer, X[shuffle], masks[shuffle]), strict=True
@@ -605,8 +645,8 @@ def test_a_row_does_not_depend_on_its_place(strategy, shape):
 @every_strategy
 @either_batch
 def test_one_mask_for_all_rows_or_one_for_each_is_the_same(strategy, shape):
-    ensemble, X, masks = batch(shape, LANES + 3)
-    explainer = Explainer(ensemble, Normal(0.6), _strategy=strategy)
+    ensemble, X, masks = batch(shape, 11)
+    explainer = exactly(ensemble, Normal(0.6), strategy)
     for mask in masks:
         common = explainer.gap(X, mask)
         assert same_bits(common, explainer.gap(X, np.tile(mask, (len(X), 1))))
@@ -618,9 +658,9 @@ def test_one_mask_for_all_rows_or_one_for_each_is_the_same(strategy, shape):
 @either_batch
 @pytest.mark.parametrize("n_jobs", [2, 3, 5])
 def test_any_number_of_threads_gives_the_same_bits(strategy, shape, n_jobs):
-    ensemble, X, masks = batch(shape, 5 * LANES + 1)
-    serial = answers(Explainer(ensemble, Normal(0.6), _strategy=strategy), X, masks)
-    threaded = answers(Explainer(ensemble, Normal(0.6), n_jobs=n_jobs, _strategy=strategy), X, masks)
+    ensemble, X, masks = batch(shape, 41)
+    serial = answers(exactly(ensemble, Normal(0.6), strategy), X, masks)
+    threaded = answers(exactly(ensemble, Normal(0.6), strategy, n_jobs=n_jobs), X, masks)
     assert all(same_bits(a, b) for a, b in zip(serial, threaded, strict=True))
 
 
@@ -628,15 +668,18 @@ def test_any_number_of_threads_gives_the_same_bits(strategy, shape, n_jobs):
 @either_batch
 def test_no_rows_give_empty_answers(strategy, shape):
     ensemble, X, masks = batch(shape, 1)
-    found = answers(Explainer(ensemble, Normal(0.6), _strategy=strategy), X[:0], masks[:0])
+    found = answers(exactly(ensemble, Normal(0.6), strategy), X[:0], masks[:0])
     d = ensemble.n_features
-    assert [a.shape for a in found] == [(0,), (0,), (0,), (0, d), (0,), (0,), (0, d), (0, d), (0, d), (0, d)]
+    whole, first = (0, d), (0, 2)
+    assert [a.shape for a in found] == [
+        (0,), (0,), (0,), whole, (0,), (0,), whole, whole, whole, whole, first, first, whole, (0,)
+    ]  # fmt: skip
 
 
 @every_strategy
 @pytest.mark.parametrize("trees", [[], [3.5], [3.5, Split(1, 0.0, 2.0, 2.0)]])
 def test_models_that_never_change_have_gap_zero(strategy, trees):
-    explainer = Explainer(ensemble_of(trees, 3), Normal(1.0), _strategy=strategy)
+    explainer = exactly(ensemble_of(trees, 3), Normal(1.0), strategy)
     X = np.zeros((2, 3))
     assert (explainer.gap(X, [0, 1, 2]) == 0).all()
     assert (explainer.curve(X, np.arange(3)) == 0).all()
@@ -644,6 +687,61 @@ def test_models_that_never_change_have_gap_zero(strategy, trees):
         ranking = explainer.rank(X, method=method)
         assert (ranking.order == np.arange(3)).all()
         assert (ranking.scores == 0).all()
+
+
+@every_strategy
+def test_trees_that_cancel_have_gap_zero(strategy):
+    """Two trees, one the negative of the other: nothing ever changes."""
+    rng = np.random.default_rng(1)
+    tree = chain(rng, [0, 1, 2, 0, 1])
+    explainer = exactly(ensemble_of([tree, negated(tree)], 3), Normal(0.7), strategy)
+    X = rng.normal(size=(20, 3))
+    assert (explainer.gap(X, range(3)) == 0).all()
+    assert (explainer.curve(X, range(3)) == 0).all()
+    assert (explainer.rank(X).scores == 0).all()
+
+
+def negated(tree: Any) -> Any:
+    if not isinstance(tree, Split):
+        return -tree
+    return replace(tree, left=negated(tree.left), right=negated(tree.right))
+
+
+@given(problem=problems())
+def test_what_is_cheap_is_exact_without_being_asked_to(problem):
+    """The default tolerance is not used up where exact answers take no longer than a moment."""
+    default = Explainer(problem.ensemble, problem.noise)
+    assert_gaps(problem, default)
+    assert default.rank(problem.X).estimator == "exact"
+    found = default.estimate(problem.X, problem.mask, "bounded", rtol=0.1)
+    assert set(found.method) == {"exact"}
+    assert (found.error_bound == 0).all()
+
+
+INFINITE = {  # gaps of 1e308, inf and -inf on a stump at 0.5 with the leaves 1 and 3, by hand
+    "discrete": (Discrete([0.0]), [4.0, 4.0, 0.0]),
+    "discrete, two": (Discrete([0.0, 9.0], [0.25, 0.75]), [1.0, 1.0, 3.0]),
+    "marginal": (Marginal([[0.0], [0.0], [0.0], [7.0]]), [3.0, 3.0, 1.0]),
+    "normal": (Normal(1.0), [0.0, 0.0, 0.0]),
+    "uniform": (Uniform(1.0), [0.0, 0.0, 0.0]),
+    "scipy": (FromScipy(stats.laplace()), [0.0, 0.0, 0.0]),
+}
+
+
+@every_strategy
+@pytest.mark.parametrize("kind", INFINITE)
+def test_infinite_values_move_only_if_they_are_replaced(strategy, kind):
+    noise, gaps = INFINITE[kind]
+    explainer = exactly(ensemble_of([Split(0, 0.5, 1.0, 3.0)], 1), noise, strategy)
+    X = np.array([[1e308], [np.inf], [-np.inf]])
+    assert explainer.gap(X, [0]) == pytest.approx(gaps, rel=1e-15)
+    assert explainer.curve(X, [0])[:, 0] == pytest.approx(gaps, rel=1e-15)
+    assert explainer.rank(X).scores[:, 0] == pytest.approx(gaps, rel=1e-15)
+    change = np.array([-0.5, -0.5, 0.5]) * np.array(gaps)
+    expected = explainer.ensemble.predict(X) + change
+    assert explainer.expected_prediction(X, [0]) == pytest.approx(expected, rel=1e-15)
+    sampled = explainer.estimate(X, [0], "qmc", n_samples=4096)
+    assert sampled.value == pytest.approx(gaps, abs=0.02)
 
 
 @given(problem=problems(), strategy=any_strategy)

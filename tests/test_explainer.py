@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+import time
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,9 +14,24 @@ import pytest
 import xgboost
 
 import predgap
-from predgap import Explainer, Normal, PerFeature, Ranking, Uniform
-from predgap.laws import Law
-from strategies import Split, ensemble_of
+from predgap import (
+    Cost,
+    CostError,
+    Discrete,
+    Ensemble,
+    Explainer,
+    Flip,
+    Marginal,
+    Normal,
+    PerFeature,
+    Ranking,
+    Uniform,
+    _core,
+)
+from predgap.costs import refusing
+from predgap.laws import Law, NormalLaw
+from predgap.progress import reporting
+from strategies import Split, ensemble_of, full_trees
 
 NAMES = ["age", "bmi", "bp"]
 
@@ -58,14 +75,15 @@ def test_every_kind_of_subset_gives_the_same_gaps(explainer, table):
 
 def test_rows_may_have_subsets_of_their_own(explainer, table):
     masks = np.random.default_rng(1).random((60, 3)) < 0.5
-    found = explainer.gap(table, masks)
-    for r in range(60):
-        assert found[r] == explainer.gap(table.iloc[[r]], masks[r])[0]
+    for ask in (explainer.gap, explainer.expected_prediction):
+        found = ask(table, masks)
+        for r in range(60):
+            assert found[r] == ask(table.iloc[[r]], masks[r])[0]
 
 
 def test_the_index_and_the_kind_of_frame_survive(explainer, table):
     frame = explainer.rank(table).to_frame()
-    assert list(frame.columns) == ["row", "place", "feature", "score"]
+    assert list(frame.columns) == ["row", "place", "feature", "score", "confidence"]
     assert frame["row"].tolist() == np.repeat(table.index, 3).tolist()
     assert isinstance(explainer.rank(pl.DataFrame(table)).to_frame(), pl.DataFrame)
     assert isinstance(explainer.rank(pa.Table.from_pandas(table, preserve_index=False)).to_frame(), pa.Table)
@@ -73,6 +91,54 @@ def test_the_index_and_the_kind_of_frame_survive(explainer, table):
 
 def test_calling_is_ranking(explainer, table):
     assert (explainer(table).order == explainer.rank(table).order).all()
+
+
+def test_a_ranking_says_how_it_was_made(explainer, table):
+    for method in ("greedy", "single"):
+        ranking = explainer.rank(table, method)
+        assert (ranking.method, ranking.estimator) == (method, "exact")
+        assert (ranking.confidence == 1).all()
+        assert ranking.scores.shape == (60, 3)
+    assert explainer.ensemble.feature_names == ranking.feature_names == tuple(NAMES)
+
+
+def test_the_first_places_are_enough(explainer, table):
+    whole = explainer.rank(table)
+    for top in (1, 2, np.int64(3)):
+        first = explainer.rank(table, top=top)
+        assert first.order.tolist() == whole.order[:, :top].tolist()
+        curve = explainer.curve(table, first)
+        assert curve.tobytes() == explainer.curve(table, first.order).tobytes()
+        np.testing.assert_allclose(curve, explainer.curve(table, whole)[:, :top], rtol=1e-12)
+        np.testing.assert_allclose(explainer.pgi2(table, first), curve.mean(axis=1), rtol=1e-15)
+    assert explainer.curve(table, ["bmi"]).shape == (60, 1)
+    assert explainer.pgi2(table, ["bmi"]) == pytest.approx(explainer.gap(table, ["bmi"]), rel=1e-12)
+    assert explainer.pgu2(table, first).shape == (60,)  # all three places
+    with pytest.raises(
+        predgap.RankingError, match="PGU² needs all 3 places of a ranking, and this one has the"
+    ):
+        explainer.pgu2(table, explainer.rank(table, top=2))
+
+
+@pytest.mark.parametrize("top", [0, -1, 4, 1.0, True, "1"])
+def test_a_number_of_places_is_checked(explainer, table, top):
+    for ask in (explainer, explainer.approximate(method="qmc")):
+        with pytest.raises(predgap.RankingError, match=r"top is .*, expected a whole number from 1 to 3"):
+            ask.rank(table, top=top)
+
+
+@pytest.mark.parametrize("rtol", ["a", None, True, np.nan, np.inf, -1e-6, [1e-6], 1j])
+def test_a_tolerance_is_checked(explainer, rtol):
+    with pytest.raises(
+        predgap.PredgapError, match=r"rtol is .*, expected a finite number that is not negative"
+    ):
+        Explainer(explainer.ensemble, Normal(1.0), rtol=rtol)
+
+
+@pytest.mark.parametrize("rtol", [0, 0.0, np.float32(1e-3), 1, 1e-300])
+def test_a_tolerance_may_be_any_number(explainer, table, rtol):
+    found = Explainer(explainer.ensemble, explainer.noise, rtol=rtol).gap(table, NAMES)
+    assert found.tobytes() == explainer.gap(table, NAMES).tobytes()  # exact, as it is cheap
 
 
 @pytest.mark.filterwarnings("ignore::PendingDeprecationWarning")  # shap meets matplotlib
@@ -206,8 +272,8 @@ BAD_REQUESTS = {
     "attributions": (lambda e, t: e.pgi2(t, t.to_numpy()), predgap.RankingError, "from_attributions"),
     "an unknown method": (
         lambda e, t: e.rank(t, method="shap"),
-        predgap.RankingError,
-        "'greedy' or 'single'",
+        predgap.PredgapError,
+        "method='shap' is unknown; expected 'greedy' or 'single'",
     ),
     "no noise": (lambda e, t: Explainer(e.ensemble, 0.3), predgap.NoiseError, r"Normal\(0.3\)"),
     "a scale of 0": (lambda e, t: Explainer(e.ensemble, Normal(0)), predgap.NoiseError, "0"),
@@ -232,7 +298,7 @@ BAD_REQUESTS = {
         predgap.OutputError,
         "output=True is not a number",
     ),
-    "a column as method": (lambda e, t: e.rank(t, t["age"]), predgap.RankingError, "'greedy' or 'single'"),
+    "a column as method": (lambda e, t: e.rank(t, t["age"]), predgap.PredgapError, "'greedy' or 'single'"),
     "names as one text": (
         lambda e, t: Explainer(e.ensemble, Normal(1), feature_names="abc"),
         predgap.EnsembleError,
@@ -241,7 +307,7 @@ BAD_REQUESTS = {
     "progress that is no function": (
         lambda e, t: Explainer(e.ensemble, Normal(1), progress=3),
         predgap.PredgapError,
-        "progress is 3",
+        "progress is 3, expected a function .*, or True for a bar",
     ),
     "no model": (lambda e, t: Explainer(object(), Normal(1)), predgap.LoaderError, "object"),
 }
@@ -295,6 +361,31 @@ def test_tails_must_be_probabilities(table, tail):
         Explainer(stump, noise).gap([[0.0]], [0])
 
 
+@pytest.mark.parametrize(("below", "total"), [(0.6, "1.1"), (0.5 - 1e-6, "0.999999")])
+def test_tails_must_sum_to_1(below, total):
+    stump = ensemble_of([Split(0, 0.5, 1.0, 3.0)], 1)
+    noise = Custom(np.array([[below]]), np.array([[0.5]]), n_laws=1)
+    message = rf"sum to {total} at x = 2 and t = 0.5; expected P\(x' < t\) \+ P\(x' >= t\) = 1"
+    with pytest.raises(predgap.NoiseError, match=message):
+        Explainer(stump, noise).gap([[2.0]], [0])
+    almost = Custom(np.array([[0.5 + 1e-12]]), np.array([[0.5]]), n_laws=1)
+    assert Explainer(stump, almost).gap([[0.0]], [0])[0] == pytest.approx(2.0, rel=1e-9)
+
+
+def test_only_rows_that_move_a_feature_are_asked_of_its_law():
+    """Flip refuses 2, but the row that has it does not move that feature."""
+    trees = [Split(0, 0.5, 1.0, 3.0), Split(1, 0.5, 1.0, 2.0)]
+    explainer = Explainer(ensemble_of(trees, 2), PerFeature({0: Flip(0.25)}, default=Normal(1.0)))
+    X, masks = np.array([[0.0, 0.5], [2.0, 0.5]]), np.array([[True, False], [False, True]])
+    assert explainer.gap(X, masks) == pytest.approx([1.0, 0.5], rel=1e-15)
+    with pytest.raises(predgap.NoiseError, match="between 0 and 1, but a row has 2"):
+        explainer.gap(X, [0])
+    with pytest.raises(predgap.NoiseError, match="between 0 and 1, but a row has inf"):
+        explainer.gap([[np.inf, 0.5]], [0])
+    with pytest.raises(predgap.NoiseError, match="between 0 and 1, but a row has -inf"):
+        explainer.rank([[-np.inf, 0.5]])
+
+
 def test_predict_matches_columns_by_name(model, table):
     ensemble = predgap.load(model)
     expected = model.predict(table, output_margin=True)
@@ -308,6 +399,206 @@ def test_uniform_noise_of_any_width(explainer):
     """Far wider than the thresholds: each side has half of the mass."""
     stump = ensemble_of([Split(0, 0.5, 1.0, 3.0)], 1)
     assert Explainer(stump, Uniform(1e308)).gap([[0.0]], [0])[0] == 2.0
+
+
+# ---- cost ----------------------------------------------------------------------------------------
+
+
+def test_the_cost_of_each_question(explainer, table):
+    ranking = explainer.rank(table)
+    masks = np.random.default_rng(0).random((60, 3)) < 0.5
+    for question in (
+        "rank",
+        ranking,
+        explainer.rank(table, top=1),
+        ["age"],
+        [0, 1],
+        "bmi",
+        np.array([True] * 3),
+    ):
+        for X in (None, table, table[:1] if not isinstance(question, Ranking) else None):
+            cost = explainer.cost(question, X)
+            assert isinstance(cost, Cost)
+            assert cost.method == "exact"
+            assert 0 < cost.milliseconds < 50
+            assert 0 <= cost.megabytes < 100
+    assert explainer.cost(masks, table).milliseconds > 0
+    assert explainer.cost("rank").milliseconds >= explainer.cost(["age"]).milliseconds
+
+
+def test_a_cost_needs_no_rows_that_noise_cannot_move():
+    """Rows that are made up hold levels of categories, and 0 or 1 where a number flips."""
+    tree = Split(0, 0.0, Split(1, 7.0, 1.0, 2.0), Split(2, 0.0, 3.0, 4.0), categories=(1,))
+    ensemble = ensemble_of([tree], 3, categories=[predgap.Categories([0, 1, 2]), None, None])
+    for noise in (Flip(0.1), Discrete([2]), Marginal([[0, 1, 1], [1, 0, 0]])):
+        explainer = Explainer(ensemble, PerFeature({2: Normal(1.0)}, default=noise))
+        assert explainer.cost("rank").milliseconds > 0
+        assert explainer.cost(range(3)).milliseconds > 0
+
+
+BAD_COSTS = {
+    "no rows": (lambda e, t: e.cost("rank", t[:0]), predgap.TableError, "X has no rows"),
+    "no rows of a ranking": (lambda e, t: e.cost(e.rank(t[:0])), predgap.RankingError, "has no rows"),
+    "another table": (lambda e, t: e.cost(e.rank(t), t[:3]), predgap.RankingError, "60 rows, X has 3"),
+    "masks without rows": (
+        lambda e, t: e.cost(np.ones((60, 3), dtype=bool)), predgap.SubsetError, "pass these rows as X",
+    ),
+    "an unknown name": (lambda e, t: e.cost("ranking"), predgap.SubsetError, "no feature 'ranking'"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("ask", "error", "message"), BAD_COSTS.values(), ids=BAD_COSTS)
+def test_a_cost_that_cannot_be_told_is_refused(explainer, table, ask, error, message):
+    with pytest.raises(error, match=message):
+        ask(explainer, table)
+
+
+@pytest.fixture(scope="module")
+def forest() -> tuple[Explainer, np.ndarray]:
+    """Far too deep for exact answers about all features: a million leaves, all within reach."""
+    rng = np.random.default_rng(0)
+    ensemble = full_trees(rng, n_trees=60, depth=14, n_features=20)
+    return Explainer(ensemble, Normal(1.0), rtol=0), rng.normal(size=(2, 20))
+
+
+TOO_COSTLY = {
+    "gap": lambda e, X: e.gap(X, range(20)),
+    "curve": lambda e, X: e.curve(X, range(20)),
+    "pgi2": lambda e, X: e.pgi2(X, range(20)),
+    "pgu2": lambda e, X: e.pgu2(X, range(20)),
+    "rank": lambda e, X: e.rank(X),
+    "rank, some": lambda e, X: e.rank(X, top=18),
+    "estimate": lambda e, X: e.estimate(X, range(20), "exact"),
+}
+
+
+@pytest.mark.parametrize("asked", TOO_COSTLY)
+def test_what_costs_too_much_is_refused_with_a_call_that_works(forest, asked):
+    explainer, X = forest
+    start = time.perf_counter()
+    with pytest.raises(CostError) as refused:
+        TOO_COSTLY[asked](explainer, X)
+    assert time.perf_counter() - start < 20  # seconds; two on an idle machine
+    message = str(refused.value)
+    assert f"the limits per row are {1e3 * _core.MOST_SECONDS:,.0f} ms and" in message
+    assert message.startswith(asked.split(",")[0] + "(X")
+    call = message.rpartition("This works: ")[2]
+    assert call.startswith("explainer.")
+    found = eval(call, {"explainer": explainer, "X": X[:1], "subset": range(20), "ranking": range(20)})
+    if isinstance(found, Ranking):
+        assert found.estimator in ("bounded", "pruned", "qmc")
+    else:
+        assert set(found.method.ravel()) <= {"bounded", "pruned", "qmc"}
+
+
+def test_a_refusal_names_the_row_and_what_it_would_take():
+    with pytest.raises(CostError) as refused, refusing("rank(X)", "explainer.approximate(rtol=1e-2).rank(X)"):
+        raise _core.TooCostly(3, 5e6, 2048.0)
+    assert str(refused.value).startswith(
+        "rank(X): row 3 would take about 5,000,000 ms and 2,048 MB; the limits"
+    )
+
+
+def test_the_row_that_is_refused_is_counted_from_the_first(monkeypatch, explainer, table):
+    """Rows come in parts when tables of tails would not fit into memory."""
+    monkeypatch.setattr("predgap.kernelnoise._TABLE_BYTES", 1)
+    tabulated = Explainer(explainer.ensemble, Marginal(table))
+    calls = []
+
+    def refuse(*_):
+        calls.append(1)
+        if len(calls) == 6:
+            raise _core.TooCostly(0, 5e6, 1.0)
+        return np.zeros(1), np.zeros(1), np.zeros(1, dtype=np.uint8)
+
+    monkeypatch.setattr(_core, "gap", refuse)
+    with pytest.raises(CostError, match="row 5 would take"):
+        tabulated.gap(table, ["age"])
+
+
+def test_a_feature_that_no_split_uses_costs_nothing():
+    """A small file may declare ten million of them."""
+    d = 10_000_000
+    wide = Ensemble(
+        root=[0], feature=[d - 1, -1, -1], threshold=[0.5, 0, 0], left=[1, -1, -1], right=[2, -1, -1],
+        default_left=[True, False, False], value=[[0.0], [1.0], [3.0]], target=[0], bias=[0.0], n_features=d,
+    )  # fmt: skip
+    start = time.perf_counter()
+    explainer = Explainer(wide, PerFeature({d - 1: Uniform(1.0)}))
+    assert list(explainer._engine.laws) == [d - 1]
+    x = np.zeros((1, d))
+    assert explainer.gap(x, [d - 1]).tolist() == [1.0]
+    assert explainer.gap(x, [0]).tolist() == [0.0]
+    assert explainer.estimate(x, [0, d - 1], "qmc", n_samples=1024).value.tolist() == [1.0]
+    assert time.perf_counter() - start < 20  # seconds; one on an idle machine, 50 if all features have laws
+
+
+def test_noise_is_needed_for_features_that_splits_use_only():
+    explainer = Explainer(ensemble_of([Split(1, 0.5, 1.0, 3.0)], 3), PerFeature({1: Normal(0.5)}))
+    assert explainer._engine.laws == {1: NormalLaw(0.5)}
+    assert explainer.rank(np.zeros((1, 3))).order.tolist() == [[1, 0, 2]]
+    with pytest.raises(predgap.NoiseError, match="no noise for 1 feature: 'f2'"):
+        Explainer(ensemble_of([Split(2, 0.5, 1.0, 3.0)], 3), PerFeature({1: Normal(0.5)}))
+
+
+# ---- progress ------------------------------------------------------------------------------------
+
+
+def test_progress_never_runs_backwards():
+    told = []
+    with reporting(lambda done, total: told.append((done, total)), 9) as tell:
+        for done in (0, 3, 2, 7, 1, 9):
+            tell(done)
+    assert told == [(0, 9), (3, 9), (3, 9), (7, 9), (7, 9), (9, 9)]
+    for nobody in (None, False):
+        with reporting(nobody, 9) as tell:
+            assert tell is None
+
+
+def test_a_bar_is_shown_on_a_terminal_only(model, table, monkeypatch, capsys):
+    explainer = Explainer(model, Normal(0.5), progress=True)
+    monkeypatch.delenv("FORCE_COLOR", raising=False)
+    expected = explainer.rank(table).order
+    assert capsys.readouterr() == ("", "")
+    monkeypatch.setenv("FORCE_COLOR", "1")  # rich takes any stream for a terminal
+    for ask in (explainer.rank, explainer.approximate(method="qmc", n_samples=1024).rank):
+        assert ask(table).order.shape == expected.shape
+        out, shown = capsys.readouterr()
+        assert out == ""
+        assert "rows" in shown
+        assert "/60" in shown
+
+
+def test_a_bar_needs_rich(model, monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(predgap.DependencyError, match=r"pip install 'predgap\[cli\]'"):
+        Explainer(model, Normal(0.5), progress=True)
+
+
+# ---- pickles -------------------------------------------------------------------------------------
+
+
+def test_an_explainer_can_be_pickled_whatever_its_noise(model, table):
+    frames = table, table.to_numpy(), pl.DataFrame(table), pa.Table.from_pandas(table, preserve_index=False)
+    noises = [*map(Marginal, frames), Discrete([0.0, 1.0]), Flip(0.5), Normal.relative(table, 0.3)]
+    for noise in noises:
+        X = (table > 0).astype(float) if isinstance(noise, Flip) else table
+        for explainer in (Explainer(model, noise), Explainer(model, noise).approximate(method="pruned")):
+            copy = pickle.loads(pickle.dumps(explainer))
+            assert copy.rank(X).scores.tobytes() == explainer.rank(X).scores.tobytes()
+
+
+@pytest.mark.parametrize("kind", ["array", "pandas", "list"])
+def test_a_marginal_does_not_change_with_the_callers_table(kind):
+    values = np.array([[0.0], [1.0]])
+    table = {"array": values, "pandas": pd.DataFrame(values, columns=["a"]), "list": values.tolist()}[kind]
+    noise = Marginal(table)
+    if kind == "pandas":
+        table.loc[:, "a"] = 9.0
+    else:
+        table[0][0] = table[1][0] = 9.0
+    stump = ensemble_of([Split(0, 0.5, 1.0, 3.0)], 1)
+    assert Explainer(stump, noise).gap([[0.0]], [0]).tolist() == [2.0]
 
 
 def test_importing_predgap_is_light():

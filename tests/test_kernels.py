@@ -16,10 +16,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import stats
 
-from predgap import CostError, Ensemble, Explainer, Normal, PredgapError, Uniform, _core
+from predgap import CostError, Ensemble, Explainer, FromScipy, Normal, PredgapError, Uniform, _core
 from predgap.laws import NormalLaw, UniformLaw
-from strategies import Split, ensemble_of, random_ensemble
+from strategies import Split, ensemble_of, full_trees, random_ensemble
 
 INSTRUCTION_SETS = ("baseline", "avx2", "avx512")
 
@@ -66,13 +67,20 @@ ANSWERS = """
     ensemble = random_ensemble(rng, n_trees=12, depth=4, n_features=9)
     X = rng.normal(size=(45, 9)); X[::7, 3] = np.nan
     found = hashlib.sha256()
-    for strategy in ("terms", "pairs"):
-        explainer = Explainer(ensemble, Normal(0.4), _strategy=strategy)
-        ranking = explainer.rank(X)
-        gaps, curves = explainer.gap(X, [0, 2, 5]), explainer.curve(X, ranking)
-        bounded = explainer.estimate(X, range(9), "bounded", rtol=1e-3)
-        for array in (gaps, curves, ranking.order, ranking.scores, bounded.value, bounded.error_bound):
-            found.update(array.tobytes())
+    for strategy in ("plan", "compiled", "pairs", None):
+        for rtol in (0, 1e-3):
+            explainer = Explainer(ensemble, Normal(0.4), rtol=rtol, _strategy=strategy)
+            ranking, first = explainer.rank(X), explainer.rank(X, top=3)
+            gaps, curves = explainer.gap(X, [0, 2, 5]), explainer.curve(X, ranking)
+            bounded = explainer.estimate(X, range(9), "bounded", rtol=1e-3)
+            pruned = explainer.approximate(1e-2, "pruned").pgi2(X, ranking)
+            sampled = explainer.approximate(1e-2, "qmc", n_samples=256).rank(X[:5])
+            for array in (
+                gaps, curves, ranking.order, ranking.scores, first.order, first.scores, bounded.value,
+                bounded.error_bound, pruned.value, sampled.order, sampled.scores,
+                explainer.expected_prediction(X, [0, 1]),
+            ):
+                found.update(array.tobytes())
     print(_core.instruction_set(), found.hexdigest())
 """
 
@@ -143,6 +151,24 @@ def test_progress_is_told_by_rows(slow):
     assert done[-1] == 400
 
 
+def test_progress_does_not_run_backwards_over_parts_of_the_rows(slow, monkeypatch):
+    """Tails that only Python knows come in tables, a few rows at a time."""
+    explainer, X = slow
+    monkeypatch.setattr("predgap.kernelnoise._TABLE_BYTES", 1 << 16)
+    told = []
+    watched = Explainer(
+        explainer.ensemble,
+        FromScipy(stats.laplace(scale=0.5)),
+        n_jobs=2,
+        progress=lambda done, total: told.append((done, total)),
+    )
+    watched.gap(X[:2000], [0, 1, 2])
+    assert [done for done, _ in told] == sorted(done for done, _ in told)
+    assert {total for _, total in told} == {2000}
+    assert told[-1][0] == 2000
+    assert len({done for done, _ in told}) > 2
+
+
 def test_an_error_in_the_progress_callback_stops_the_work(slow):
     explainer, X = slow
 
@@ -172,9 +198,10 @@ def chain_of_terms() -> Ensemble:
     return random_ensemble(np.random.default_rng(0), n_trees=1500, depth=6, n_features=2)
 
 
+@pytest.mark.parametrize("strategy", ["plan", "compiled", "pairs"])
 @pytest.mark.parametrize("ask", [lambda e, X: e.gap(X, [0, 1]), lambda e, X: e.rank(X)], ids=["gap", "rank"])
-def test_ctrl_c_answers_within_a_second_on_long_components(ask):
-    explainer = Explainer(chain_of_terms(), Normal(0.5), _strategy="terms")
+def test_ctrl_c_answers_within_a_second_on_long_components(ask, strategy):
+    explainer = Explainer(chain_of_terms(), Normal(0.5), rtol=0, _strategy=strategy)
     seconds = interrupted(lambda: ask(explainer, np.zeros((50_000, 2))), after=0.3)
     assert seconds < 1.0
 
@@ -203,13 +230,26 @@ def interrupted(work, after: float) -> float:
 
 
 def test_deep_trees_are_refused_with_their_cost():
+    """For what makes them dear only: few features of the same trees are cheap."""
     rng = np.random.default_rng(0)
-    forest = random_ensemble(rng, n_trees=40, depth=12, n_features=30)
-    explainer = Explainer(forest, Normal(0.3))
-    x = rng.normal(size=(1, 30))
+    explainer = Explainer(full_trees(rng, n_trees=60, depth=14, n_features=20), Normal(1.0), rtol=0)
+    x = rng.normal(size=(1, 20))
     assert explainer.gap(x, [0, 1])[0] >= 0
-    with pytest.raises(CostError, match=r"greedy.* ms per row: 40 trees.* Use estimator='auto'"):
-        explainer.rank(x, estimator="exact")
+    assert explainer.rank(x, method="single").estimator == "exact"
+    with pytest.raises(
+        CostError, match=r"rank\(X\) at rtol=0: row 0 would take about [\d,]+ ms and [\d,]+ MB"
+    ):
+        explainer.rank(x)
+    cost = explainer.cost("rank", x)
+    assert cost.milliseconds > 1e3 * _core.MOST_SECONDS or cost.megabytes > _core.MOST_BYTES / 1e6
+
+
+def test_many_rows_are_not_refused():
+    """The limit is that of a row."""
+    explainer = Explainer(
+        random_ensemble(np.random.default_rng(0), n_trees=2, depth=2, n_features=3), Normal(1.0)
+    )
+    assert explainer.gap(np.zeros((1_000_000, 3)), [0, 1]).shape == (1_000_000,)
 
 
 def test_what_is_cheap_is_not_refused():
@@ -236,18 +276,19 @@ def test_a_long_chain_over_many_features_stays_within_memory():
         bias=[0.0],
         n_features=d,
     )
-    explainer = Explainer(chain, Normal(1.0))
+    explainer = Explainer(chain, Normal(1.0), rtol=0)
     x = np.ones((1, d))
     assert explainer.gap(x, [3, 5])[0] > 0
-    with pytest.raises(
-        CostError, match=r"about [\d,]+ ms and [\d,]+ MB per row: .* Move fewer .* estimate\(\)"
-    ):
+    with pytest.raises(CostError, match=r"gap\(X, subset\) at rtol=0: row 0 would take"):
         explainer.gap(x, range(d))
-    with pytest.raises(CostError, match="greedy"):
-        explainer.rank(x, estimator="exact")
+    with pytest.raises(CostError, match=r"rank\(X\) at rtol=0: row 0 would take"):
+        explainer.rank(x)
     bounded = explainer.estimate(x, range(d), "bounded", rtol=1e-2)
     assert set(bounded.method) == {"bounded"}
     assert 0 < bounded.error_bound[0] <= 1e-2 * bounded.value[0]
+    sampled = explainer.approximate(0.05).gap(x, range(d))
+    error = sampled.error_bound[0] if sampled.method[0] == "bounded" else 5 * sampled.standard_error[0]
+    assert abs(sampled.value[0] - bounded.value[0]) <= error + bounded.error_bound[0]
 
 
 def test_an_explainer_can_be_pickled(slow):
@@ -271,6 +312,6 @@ def test_algorithm_1_agrees():
         mask = np.zeros((1, 5), dtype=np.uint8)
         mask[0, rng.permutation(5)[:size]] = 1
         explainer = Explainer(ensemble, Normal(0.3))
-        theirs = explainer._engine.kernels.algorithm1(X, np.full(5, 0.3), mask)
+        theirs = _core.algorithm1(explainer._engine.kernels, X, np.full(5, 0.3), mask)
         scale = np.square(ensemble.predict(X)).max()
         np.testing.assert_allclose(explainer.gap(X, mask[0] == 1), theirs, rtol=1e-12, atol=1e-13 * scale)

@@ -16,16 +16,9 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from predgap.errors import NoiseError
-from predgap.noise import (
-    FromScipy,
-    Normal,
-    NormalLaw,
-    PerFeature,
-    ScipyLaw,
-    StillLaw,
-    Uniform,
-    UniformLaw,
-)
+from predgap.laws import DiscreteLaw, FlipLaw, MarginalLaw, NormalLaw, StillLaw, UniformLaw
+from predgap.noise import Discrete, Flip, FromScipy, Marginal, Normal, PerFeature, Uniform
+from predgap.scipylaws import ScipyLaw
 
 MODERATE = st.floats(-1e6, 1e6, allow_subnormal=False)
 SCALES = st.floats(1e-6, 1e6)
@@ -154,6 +147,23 @@ def test_a_still_feature_is_below_only_strictly():
     below, above = StillLaw().tails(np.array([1.0, 2.0]), np.array([1.0, 1.5]))
     assert below.tolist() == [[0, 1], [0, 0]]
     assert above.tolist() == [[1, 0], [1, 1]]
+
+
+def test_laws_say_whether_they_replace_the_value():
+    replacing = [DiscreteLaw((0.0,), np.ones(1)), MarginalLaw(np.zeros(1)), FlipLaw(0.5)]
+    replacing += Marginal([[1.0]]).laws(1)
+    assert all(law.replaces for law in replacing)
+    assert not any(law.replaces for law in LAWS)
+
+
+def test_laws_that_replace_do_so_for_infinite_values_too():
+    x, thresholds = np.array([-np.inf, 0.0, np.inf]), np.array([0.5])
+    for law in (DiscreteLaw((0.0, 1.0), np.array([0.25, 0.75])), MarginalLaw(np.array([0.0, 1.0, 1.0, 1.0]))):
+        below, above = law.tails(x, thresholds)
+        assert below.ravel().tolist() == [0.25] * 3
+        assert above.ravel().tolist() == [0.75] * 3
+    with pytest.raises(NoiseError, match="between 0 and 1, but a row has -inf"):
+        FlipLaw(0.5).tails(x, thresholds)
 
 
 # ---- SciPy's distributions -----------------------------------------------------------------------
@@ -526,6 +536,9 @@ REPRS = {
         {"a": Normal(0.3), 2: Uniform(1)}, default=Normal(1)
     ),
     "PerFeature({'a': Normal(0.3)})": PerFeature({"a": Normal(0.3)}),
+    "Flip(0.5)": Flip(0.5),
+    "Discrete([0.0, 'a'], [0.5, 0.5])": Discrete([0.0, "a"]),
+    "Marginal(<2 rows>)": Marginal([[1.0], [2.0]]),
 }
 
 

@@ -1,4 +1,4 @@
-"""The paper's models: both strategies against each other, a high-precision reference, and sampling."""
+"""The paper's models: the strategies against each other, a high-precision reference, and sampling."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from predgap import Explainer, Normal
 from predgap.ensemble import LEAF, Ensemble
 from reference import Row, gap_in_longdouble, monte_carlo, normal_tails, thresholds_of
 from strategies import mask_of
+from twins import exactly
 
 SINGLE = ("winequality_red_single", "housing_single", "telemetry_single")
 BIGGER = ("winequality_red", "housing", "telemetry")
@@ -21,7 +22,7 @@ SCALES = (0.1, 0.3, 1.0)
 
 every_model = pytest.mark.parametrize("model", MODELS)
 every_scale = pytest.mark.parametrize("scale", SCALES)
-each_strategy = pytest.mark.parametrize("strategy", ["terms", "pairs"])
+each_strategy = pytest.mark.parametrize("strategy", ["plan", "compiled", "pairs"])
 
 
 @cache
@@ -69,17 +70,20 @@ def subsets_of_all_sizes(rng: np.random.Generator, d: int, sizes: tuple[int, ...
 
 @every_model
 @every_scale
-def test_both_strategies_agree(shared_data, model, scale):
+def test_the_strategies_agree(shared_data, model, scale):
     ensemble, X = load(shared_data, model, 1 if model == "heloc" else 20)
     rng = np.random.default_rng(1)
-    terms = Explainer(ensemble, Normal(scale), _strategy="terms")
-    pairs = Explainer(ensemble, Normal(scale), _strategy="pairs")
+    pairs, *terms = (exactly(ensemble, Normal(scale), how) for how in ("pairs", "plan", "compiled"))
     for share in (0.15, 0.4, 0.7, 1.0):
         masks = rng.random(X.shape) < share
-        np.testing.assert_allclose(terms.gap(X, masks), pairs.gap(X, masks), rtol=1e-12, atol=0)
+        gaps = pairs.gap(X, masks)
+        for other in terms:
+            np.testing.assert_allclose(other.gap(X, masks), gaps, rtol=1e-12, atol=0)
     if model != "heloc":  # where pairs take a quarter of a second each
         order = rng.permuted(np.tile(np.arange(X.shape[1]), (2, 1)), axis=1)
-        np.testing.assert_allclose(terms.curve(X[:2], order), pairs.curve(X[:2], order), rtol=1e-12, atol=0)
+        curves = pairs.curve(X[:2], order)
+        for other in terms:
+            np.testing.assert_allclose(other.curve(X[:2], order), curves, rtol=1e-12, atol=0)
 
 
 @each_strategy
@@ -88,7 +92,7 @@ def test_both_strategies_agree(shared_data, model, scale):
 def test_gaps_match_the_reference(shared_data, strategy, model, scale):
     ensemble, X = load(shared_data, model, 2)
     d = ensemble.n_features
-    explainer = Explainer(ensemble, Normal(scale), _strategy=strategy)
+    explainer = exactly(ensemble, Normal(scale), strategy)
     for subset in subsets_of_all_sizes(np.random.default_rng(2), d, (1, 1, 3, d // 2, d)):
         exact = [gap_in_longdouble(ensemble, x, subset, normal_tails(scale)) for x in X]
         np.testing.assert_allclose(explainer.gap(X, mask_of(subset, d)), exact, rtol=1e-12, atol=0)
@@ -99,7 +103,7 @@ def test_gaps_match_the_reference(shared_data, strategy, model, scale):
 def test_heloc_matches_the_reference(shared_data, strategy, scale):
     ensemble, X = load(shared_data, "heloc", 1)
     d = ensemble.n_features
-    explainer = Explainer(ensemble, Normal(scale), _strategy=strategy)
+    explainer = exactly(ensemble, Normal(scale), strategy)
     for subset in subsets_of_all_sizes(np.random.default_rng(3), d, (1, 2, 4, 8)):
         exact = gap_in_longdouble(ensemble, X[0], subset, normal_tails(scale))
         np.testing.assert_allclose(explainer.gap(X, mask_of(subset, d)), exact, rtol=1e-12, atol=0)
@@ -130,7 +134,7 @@ def test_tails_match_the_reference(shared_data, strategy, model, distance, small
     rng = np.random.default_rng(4)
     for row in X[[0, 10]]:
         x, scales = far_from_thresholds(ensemble, row, distance)
-        explainer = Explainer(ensemble, Normal(scales), _strategy=strategy)
+        explainer = exactly(ensemble, Normal(scales), strategy)
         for subset in ([int(rng.choice(used))], [int(j) for j in rng.choice(used, 3)], range(d)):
             exact = gap_in_longdouble(ensemble, x, subset, normal_tails(scales))
             found = explainer.gap(x[None, :], mask_of(subset, d))[0]
@@ -144,9 +148,9 @@ def test_nothing_that_cannot_change_has_a_gap(shared_data, strategy, model):
     ensemble, X = load(shared_data, model, 5)
     d = ensemble.n_features
     unused = ~np.isin(np.arange(d), ensemble.feature)
-    assert (Explainer(ensemble, Normal(1.0), _strategy=strategy).gap(X, unused) == 0).all()
+    assert (exactly(ensemble, Normal(1.0), strategy).gap(X, unused) == 0).all()
     x, scales = far_from_thresholds(ensemble, X[0], 50.0)  # 1e-545: no double is that small
-    explainer = Explainer(ensemble, Normal(scales), _strategy=strategy)
+    explainer = exactly(ensemble, Normal(scales), strategy)
     assert (explainer.gap(x[None, :], np.ones(d, dtype=bool)) == 0).all()
 
 
@@ -173,7 +177,7 @@ def test_gaps_match_sampling(shared_data, model):
 def test_rankings_follow_the_definition(shared_data, strategy, scale, model):
     n_rows, n_places = (10, None) if model in SINGLE else (1, 3)  # the reference is slow on many trees
     ensemble, X = load(shared_data, model, n_rows)
-    explainer = Explainer(ensemble, Normal(scale), _strategy=strategy)
+    explainer = exactly(ensemble, Normal(scale), strategy)
     greedy, single = explainer.rank(X, method="greedy"), explainer.rank(X, method="single")
     for x, by_gain, by_gap in zip(X, greedy.order, single.order, strict=True):
         row = Row(ensemble, normal_tails(scale), x, gap_in_longdouble)

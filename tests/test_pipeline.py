@@ -111,7 +111,7 @@ def test_the_model_is_explained_after_the_steps(kind: str, output: Any) -> None:
     np.testing.assert_array_equal(explainer.transform(NUMBERS), np.asarray(pipeline[:-1].transform(NUMBERS)))
     assert explainer.ensemble.names == ("age", "bmi")
     ranking = explainer.rank(NUMBERS)
-    assert ranking.space == "after StandardScaler"
+    assert ranking.feature_space == "after StandardScaler"
     assert ranking.names == ("age", "bmi")
     assert repr(explainer).endswith("after StandardScaler, Normal(0.3))")
 
@@ -239,7 +239,7 @@ def test_steps_of_all_kinds(name: str) -> None:
         explainer.ensemble.predict(explainer.transform(NUMBERS)), pipeline.predict(NUMBERS), rtol=1e-12
     )
     ranking = explainer.rank(NUMBERS)
-    assert (ranking.space, ranking.names) == (space, names)
+    assert (ranking.feature_space, ranking.names) == (space, names)
     assert (space or "Normal") in repr(explainer)
 
 
@@ -260,7 +260,7 @@ def test_columns_are_transformed_apart(output: Any) -> None:
     assert_explains(explainer, pipeline, FRAME)
     expected = ("text__colour_blue", "text__colour_green", "text__colour_red", "numbers__bmi")
     assert explainer.ensemble.names == expected
-    assert explainer.rank(FRAME).space == "after ColumnTransformer"
+    assert explainer.rank(FRAME).feature_space == "after ColumnTransformer"
     noise = PerFeature({"numbers__bmi": Normal(0.5)}, default=Normal(0.1))
     assert (Explainer(pipeline, noise).gap(FRAME, ["numbers__bmi"]) > 0).any()
 
@@ -317,7 +317,7 @@ def test_samplers_do_nothing_to_rows_that_are_explained() -> None:
     pipeline.steps.insert(1, ("sampler", Sampler()))
     explainer = Explainer(pipeline, NOISE)
     np.testing.assert_array_equal(explainer.gap(NUMBERS, [0]), before)
-    assert explainer.rank(NUMBERS).space == "after StandardScaler"
+    assert explainer.rank(NUMBERS).feature_space == "after StandardScaler"
 
 
 # ---- tables ----
@@ -362,10 +362,10 @@ def test_rankings_are_of_the_transformed_features() -> None:
     pipeline = make_pipeline(encoder(), MODELS["forest"]()).fit(FRAME, Y)
     explainer = Explainer(pipeline, NOISE)
     ranking = explainer.rank(FRAME)
-    assert ranking[3].space == ranking[:5].space == "after ColumnTransformer"
+    assert ranking[3].feature_space == ranking[:5].feature_space == "after ColumnTransformer"
     assert repr(ranking) == "Ranking of 5 features for 120 rows (exact, after ColumnTransformer)"
-    assert Ranking([[0, 1]]).space is None
-    assert pickle.loads(pickle.dumps(ranking)).space == ranking.space
+    assert Ranking([[0, 1]]).feature_space is None
+    assert pickle.loads(pickle.dumps(ranking)).feature_space == ranking.feature_space
     assert (explainer.pgi2(FRAME, ranking) >= explainer.pgu2(FRAME, ranking)).all()
     with pytest.raises(predgap.SubsetError, match="'colour'"):
         explainer.gap(FRAME, ["colour"])
@@ -382,7 +382,7 @@ def test_transform_of_a_model_alone_is_its_table() -> None:
     model = MODELS["forest"]().fit(NUMBERS, Y)
     explainer = Explainer(model, NOISE)
     np.testing.assert_array_equal(explainer.transform(NUMBERS[["bmi", "age"]]), NUMBERS.to_numpy())
-    assert explainer.rank(NUMBERS).space is None
+    assert explainer.rank(NUMBERS).feature_space is None
 
 
 # ---- load ----

@@ -113,7 +113,7 @@ def test_columns_are_rounded_as_the_model_rounds_rows(tiny):
         below = tiny.training.X[:, j, None] < cuts
         assert (below & (subject.ensemble.cast(tiny.training.X)[:, j, None] == cuts)).any()  # it matters here
         every = [outcomes(subject.ensemble.predict, x, [j], tiny.training.X).mean() for x in subject.X]
-        np.testing.assert_allclose(explainer.mean(subject.X, [j]), every, rtol=1e-13)
+        np.testing.assert_allclose(explainer.expected_prediction(subject.X, [j]), every, rtol=1e-13)
 
 
 def test_moments_of_many_subsets_at_once(tiny):

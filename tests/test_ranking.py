@@ -32,6 +32,17 @@ def orders(min_rows=0):
     return st.integers(1, 6).flatmap(rows)
 
 
+@st.composite
+def partials(draw, min_rows=0):
+    """An order (n, d), and a number of places from 1 to d."""
+    order = draw(orders(min_rows))
+    return order, draw(st.integers(1, order.shape[1]))
+
+
+def names_of(order):
+    return tuple(f"name{j}" for j in range(order.shape[1]))
+
+
 def refused(words, function, *args, **kwargs):
     with pytest.raises(RankingError) as caught:
         function(*args, **kwargs)
@@ -54,14 +65,14 @@ def test_ranks_are_the_places_from_1(order):
 def test_top_names_the_first_k(order, data):
     d = order.shape[1]
     k = data.draw(st.integers(1, d))
-    names = tuple(f"name{j}" for j in range(d))
+    names = names_of(order)
     expected = [[names[j] for j in row[:k]] for row in order]
     assert Ranking(order, feature_names=names).top(k).tolist() == expected
 
 
 def test_a_ranking_is_immutable():
     order, scores = np.array([[1, 0]]), np.array([[1.0, 2.0]])
-    ranking = Ranking(order, scores)
+    ranking = Ranking(order, scores=scores)
     order[0], scores[0] = 0, 0
     assert ranking.order.tolist() == [[1, 0]]
     assert ranking.scores.tolist() == [[1.0, 2.0]]
@@ -73,8 +84,10 @@ def test_a_ranking_is_immutable():
 
 
 def test_a_ranking_pickles():
-    back = pickle.loads(pickle.dumps(Ranking([[1, 0]], feature_names=("a", "b"), index=["p"])))
-    assert (back.order.tolist(), back.feature_names, back.index) == ([[1, 0]], ("a", "b"), ["p"])
+    ranking = Ranking([[1]], feature_names=("a", "b"), index=["p"], method="greedy", confidence=[[0.75]])
+    back = pickle.loads(pickle.dumps(ranking))
+    assert (back.order.tolist(), back.confidence.tolist()) == ([[1]], [[0.75]])
+    assert (back.n_features, back.feature_names, back.index, back.method) == (2, ("a", "b"), ["p"], "greedy")
 
 
 def test_names_to_show():
@@ -84,25 +97,41 @@ def test_names_to_show():
 
 
 @pytest.mark.parametrize(
-    ("args", "words"),
+    ("order", "fields", "words"),
     [
-        (([[0, 0, 2]],), ["row 0", "repeats 0", "lacks 1"]),
-        (([[0, 1], [1, 2]],), ["row 1", "holds 2", "lacks 0"]),
-        (([[0, -1]],), ["row 0", "holds -1", "lacks 1"]),
-        (([0, 1],), ["shape (2,)", "(n, d)"]),
-        (([[0.0, 1.0]],), ["float64", "these look like attributions; use Ranking.from_attributions"]),
-        (([[True, False]],), ["bool", "integers"]),
-        (([["a", "b"]],), ["expected integers"]),
-        (([[0, 1], [0]],), ["differ in length"]),
-        (([[0, 1]], [[1.0]]), ["scores have shape (1, 1)", "(1, 2)"]),
-        (([[0, 1]], None, ("a",)), ["1 feature names", "2 features"]),
-        (([[0, 1]], None, ("a", "a")), ["repeat"]),
-        (([[0, 1]], None, None, ["p", "q"]), ["2 row labels for 1 rows"]),
+        ([[0, 0, 2]], {}, ["row 0", "features 0 ... 2", "it repeats 0"]),
+        ([[0, 1], [1, 2]], {}, ["row 1", "features 0 ... 1", "it holds 2", "pass n_features"]),
+        ([[0, 3]], {"n_features": 3}, ["row 0", "features 0 ... 2", "it holds 3"]),
+        ([[0, -1]], {}, ["row 0", "it holds -1"]),
+        ([[4, 4, 0, 0]], {}, ["it holds 4, repeats 0"]),
+        ([0, 1], {}, ["shape (2,)", "(n, k)"]),
+        ([[0.0, 1.0]], {}, ["float64", "these look like attributions; use Ranking.from_attributions"]),
+        ([[True, False]], {}, ["bool", "integers"]),
+        ([["a", "b"]], {}, ["expected integers"]),
+        ([[0, 1], [0]], {}, ["differ in length"]),
+        ([[0, 1]], {"scores": [[1.0]]}, ["order has 2 places for 1 features"]),
+        ([[0, 1]], {"scores": [1.0, 2.0]}, ["scores is (2,)", "expected (1, 2)"]),
+        ([[0, 1]], {"scores": [[1.0, 2.0, 3.0]], "n_features": 2}, ["scores is (1, 3)", "expected (1, 2)"]),
+        ([[0]], {"scores": [[1.0]], "feature_names": ("a", "b")}, ["scores is (1, 1)", "expected (1, 2)"]),
+        ([[0]], {"confidence": [[1.0, 1.0]], "n_features": 2}, ["confidence is (1, 2)", "expected (1, 1)"]),
+        ([[0, 1]], {"feature_names": ("a",)}, ["order has 2 places for 1 features"]),
+        ([[0]], {"feature_names": ("a",), "n_features": 2}, ["1 feature names ('a') for 2 features"]),
+        ([[0, 1]], {"feature_names": ("a", "a")}, ["repeat"]),
+        ([[0, 1]], {"n_features": 1}, ["order has 2 places for 1 features"]),
+        ([[0, 1]], {"n_features": 2.0}, ["n_features=2.0", "whole number"]),
+        ([[0]], {"n_features": True}, ["n_features=True", "whole number"]),
+        ([[]], {"n_features": 2}, ["order has no places; expected 1 to 2"]),
+        ([[0, 1]], {"index": ["p", "q"]}, ["2 row labels for 1 rows"]),
     ],
     ids=repr,
 )
-def test_what_is_not_a_ranking_is_refused(args, words):
-    refused(words, Ranking, *args)
+def test_what_is_not_a_ranking_is_refused(order, fields, words):
+    refused(words, Ranking, order, **fields)
+
+
+def test_only_the_order_may_go_without_its_name():
+    with pytest.raises(TypeError):
+        Ranking([[0, 1]], [[1.0, 2.0]])
 
 
 @pytest.mark.parametrize("k", [0, 4, -1, 1.0, True, None])
@@ -126,10 +155,16 @@ def test_k_is_a_number_of_features(k):
 def test_rows_of_a_ranking(rows, kept, index):
     order = np.array([[0, 1, 2], [2, 1, 0], [1, 2, 0]])
     scores = np.arange(9.0).reshape(3, 3)
-    part = Ranking(order, scores, NAMES, index, "polars")[rows]
-    assert part.order.tolist() == order[kept].tolist()
+    words = {"feature_space": "after PCA", "method": "greedy", "estimator": "qmc", "backend": "polars"}
+    ranking = Ranking(
+        order[:, :2], scores=scores, n_features=3, index=index, confidence=scores[:, :2] / 9, **words
+    )
+    part = ranking[rows]
+    assert part.order.tolist() == order[kept, :2].tolist()
     assert part.scores.tolist() == scores[kept].tolist()
-    assert (part.feature_names, part.backend, len(part)) == (NAMES, "polars", len(kept))
+    assert part.confidence.tolist() == ranking.confidence[kept].tolist()
+    assert (part.n_features, part.feature_names, len(part)) == (3, None, len(kept))
+    assert {name: getattr(part, name) for name in words} == words
     assert part.index is None if index is None else list(part.index) == ["pqr"[r] for r in kept]
 
 
@@ -139,6 +174,70 @@ def test_rows_outside_and_columns_are_not_indexed():
     with pytest.raises((IndexError, RankingError)):
         Ranking([[0, 1]])[:, 0]
     assert [r.order.tolist() for r in Ranking([[0, 1], [1, 0]])] == [[[0, 1]], [[1, 0]]]
+
+
+# ---- partial rankings ----------------------------------------------------------------------------
+
+
+@given(partials())
+def test_a_partial_ranking_is_the_first_places_of_the_full_one(drawn):
+    order, k = drawn
+    n, d = order.shape
+    scores = np.arange(n * d, dtype=float).reshape(n, d)
+    full = Ranking(order, scores=scores, feature_names=names_of(order), backend="pandas")
+    partial = Ranking(order[:, :k], scores=scores, feature_names=names_of(order), backend="pandas")
+    assert partial.names == full.names
+    assert partial.ranks.tolist() == np.where(full.ranks <= k, full.ranks, 0).tolist()
+    assert partial.top(k).tolist() == full.top(k).tolist()
+    frame = full.to_frame()
+    expected = frame[frame["place"] <= k].reset_index(drop=True)
+    pd.testing.assert_frame_equal(partial.to_frame(), expected)
+    assert len(expected) == n * k
+    refused([f"k={k + 1}", f"from 1 to {k}, the number of places"], partial.top, k + 1)
+
+
+@given(partials(min_rows=1))
+def test_a_frame_tells_the_whole_partial_ranking(drawn):
+    order, k = drawn
+    n, d = order.shape
+    confidence = np.linspace(0.5, 1, n * k).reshape(n, k)
+    ranking = Ranking(order[:, :k], feature_names=names_of(order), confidence=confidence, backend="pandas")
+    frame = ranking.to_frame().sample(frac=1, random_state=0)
+    wide = frame.pivot(index="row", columns="place", values=["feature", "confidence"])
+    assert ranking_order(wide["feature"].to_numpy(), n, d, names_of(order)).tolist() == order[:, :k].tolist()
+    assert wide["confidence"].to_numpy().tolist() == confidence.tolist()
+
+
+@given(partials())
+def test_the_number_of_features_comes_from_what_is_known(drawn):
+    order, k = drawn
+    d = order.shape[1]
+    for known in (
+        {"n_features": d},
+        {"n_features": np.int64(d)},
+        {"feature_names": names_of(order)},
+        {"scores": np.full(order.shape, np.nan)},
+    ):
+        ranking = Ranking(order[:, :k], **known)
+        assert (ranking.n_features, len(ranking.names)) == (d, d)
+        assert ranking.ranks.shape == order.shape
+    assert Ranking(order).n_features == Ranking(order, n_features=None).n_features == d
+
+
+def test_the_repr_counts_places_features_and_rows():
+    order = np.tile(np.arange(5), (10, 1))
+    assert repr(Ranking(order)) == "Ranking of 5 features for 10 rows"
+    assert repr(Ranking(order, n_features=30)) == "Ranking of the first 5 of 30 features for 10 rows"
+    sampled = Ranking(order, n_features=30, method="greedy", estimator="qmc", feature_space="after PCA")
+    assert repr(sampled) == "Ranking of the first 5 of 30 features for 10 rows (qmc, after PCA)"
+
+
+@pytest.mark.parametrize("fields", [{}, {"n_features": 0}, {"feature_names": ()}], ids=repr)
+def test_a_ranking_of_no_features(fields):
+    ranking = Ranking(np.empty((2, 0), dtype=int), **fields)
+    assert ranking.ranks.shape == ranking.order.shape == (2, 0)
+    assert len(ranking.to_frame()) == 0
+    assert ranking_order(ranking, 2, 0).shape == ranking_order([], 2, 0).shape == (2, 0)
 
 
 # ---- frames --------------------------------------------------------------------------------------
@@ -152,9 +251,11 @@ TIDY = {
 
 
 def tidy(backend, index=None):
-    return Ranking(
-        [[2, 0, 1], [0, 1, 2]], [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]], NAMES, index, backend
-    ).to_frame()
+    scores = [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]
+    ranking = Ranking(
+        [[2, 0, 1], [0, 1, 2]], scores=scores, feature_names=NAMES, index=index, backend=backend
+    )
+    return ranking.to_frame()
 
 
 def test_tidy_frames_of_each_library():
@@ -194,6 +295,12 @@ def test_a_frame_without_scores_or_rows():
     assert len(empty) == 0
 
 
+def test_a_frame_has_the_confidence_if_the_ranking_does():
+    frame = Ranking([[1], [0]], n_features=2, confidence=[[1.0], [np.nan]]).to_frame()
+    assert list(frame.columns) == ["row", "place", "feature", "score", "confidence"]
+    np.testing.assert_array_equal(frame["confidence"], [1.0, np.nan])
+
+
 # ---- agreement -----------------------------------------------------------------------------------
 
 
@@ -206,6 +313,27 @@ def test_agreement_is_the_share_of_equal_sets(order, data):
     assert Ranking(order).agreement(Ranking(other), k) == pytest.approx(expected, abs=1e-15)
     assert Ranking(order).agreement(other, k) == pytest.approx(expected, abs=1e-15)
     assert Ranking(order).agreement(Ranking(order), k) == 1.0
+
+
+@given(partials(min_rows=1), st.data())
+def test_agreement_of_partial_rankings_is_that_of_the_full_ones(drawn, data):
+    order, k = drawn
+    n, d = order.shape
+    other = np.array(data.draw(st.lists(st.permutations(range(d)), min_size=n, max_size=n)))
+    longer = data.draw(st.integers(k, d))
+    expected = Ranking(order).agreement(other, k)
+    short, long = Ranking(order[:, :k], n_features=d), Ranking(other[:, :longer], n_features=d)
+    assert short.agreement(long, k) == long.agreement(short, k) == expected
+    assert short.agreement(other[:, :longer], k) == expected
+    words = [f"k={k + 1}", f"from 1 to {k}, the places that both rankings have"]
+    refused(words, short.agreement, long, k + 1)
+    refused(words, long.agreement, short, k + 1)
+
+
+def test_agreement_with_a_ranking_of_fewer_named_features():
+    all_three = Ranking([[2, 0, 1]], feature_names=NAMES)
+    two = Ranking([[0, 1]], feature_names=("bmi", "age"))
+    assert all_three.agreement(two, 2) == two.agreement(all_three, 2) == 1.0
 
 
 def test_agreement_is_by_name():
@@ -222,7 +350,8 @@ def test_agreement_without_rows_is_nan():
 
 def test_agreement_needs_the_same_rows_and_features():
     refused(["2 rows", "1"], Ranking([[0, 1]]).agreement, Ranking([[0, 1], [1, 0]]), 1)
-    refused(["3 places for 2 features"], Ranking([[0, 1]]).agreement, Ranking([[0, 1, 2]]), 1)
+    refused(["of 2 features; the model has 3"], Ranking([[0, 1, 2]]).agreement, Ranking([[0, 1]]), 1)
+    refused(["of 2 features; the model has 3"], Ranking([[0, 1]]).agreement, Ranking([[0, 1, 2]]), 1)
     a, b = Ranking([[0, 1]], feature_names=("a", "b")), Ranking([[0, 1]], feature_names=("a", "c"))
     refused(["'a', 'b'", "'a', 'c'"], a.agreement, b, 1)
 
@@ -236,6 +365,20 @@ def test_attributions_rank_by_size_and_ties_go_to_the_lower_index(values):
     for r, row in enumerate(values):
         assert ranking.order[r].tolist() == sorted(range(len(row)), key=lambda j: (-abs(row[j]), j))
     np.testing.assert_array_equal(ranking.scores, np.abs(values))
+    assert (ranking.method, ranking.estimator, ranking.confidence) == ("attributions", None, None)
+
+
+@given(MATRICES, st.data())
+def test_the_top_of_attributions(values, data):
+    d = values.shape[1]
+    k = data.draw(st.integers(1, d))
+    full, top = Ranking.from_attributions(values), Ranking.from_attributions(values, top=k)
+    assert top.order.tolist() == full.order[:, :k].tolist()
+    assert top.scores.tolist() == full.scores.tolist()
+    assert top.n_features == d
+    for wrong in (0, d + 1, -1, 1.0, True, "1"):
+        words = [f"top={wrong!r}", f"from 1 to {d}, the number of features"]
+        refused(words, Ranking.from_attributions, values, top=wrong)
 
 
 @given(MATRICES)
@@ -339,7 +482,7 @@ def test_output_of_attributions_without_outputs():
 
 def test_bias_cannot_be_recognised_without_names_but_is_explained_later():
     ranking = Ranking.from_attributions([[1.0, 2.0, 9.0]])
-    words = ["3 places for 2 features", "pred_contribs", "bias", "feature_names="]
+    words = ["of 3 features; the model has 2", "pred_contribs", "bias", "feature_names="]
     refused(words, ranking_order, ranking, 1, 2, ("a", "b"))
 
 
@@ -397,14 +540,18 @@ def test_pred_contribs_and_shap_give_the_same_ranking():
 # ---- rankings that are given ---------------------------------------------------------------------
 
 
-@given(orders(min_rows=1))
-def test_all_forms_of_a_ranking_mean_the_same(order):
-    n, d = order.shape
-    names = tuple(f"name{j}" for j in range(d))
+@given(partials(min_rows=1))
+def test_all_forms_of_a_ranking_mean_the_same(drawn):
+    full, k = drawn
+    n, d = full.shape
+    names, order = names_of(full), full[:, :k]
     by_name = np.array(names)[order]
-    forms = [order, order.tolist(), order.astype(np.uint8), Ranking(order), Ranking(order, None, names)]
     for form in [
-        *forms,
+        order,
+        order.tolist(),
+        order.astype(np.uint8),
+        Ranking(order, n_features=d),
+        Ranking(order, feature_names=names),
         by_name,
         by_name.tolist(),
         by_name.astype(object),
@@ -419,23 +566,29 @@ def test_all_forms_of_a_ranking_mean_the_same(order):
         assert ranking_order(form, 4, d, names).tolist() == [order[0].tolist()] * 4
 
 
-@given(orders(min_rows=1), st.data())
-def test_a_ranking_is_aligned_by_name(order, data):
-    n, d = order.shape
-    names = tuple(f"name{j}" for j in range(d))
-    model = tuple(data.draw(st.permutations(names)))
-    found = ranking_order(Ranking(order, None, names), n, d, model)
-    assert np.array(model)[found].tolist() == np.array(names)[order].tolist()
+@given(partials(min_rows=1), st.lists(st.sampled_from("abcd"), unique=True), st.data())
+def test_a_ranking_is_aligned_by_name(drawn, others, data):
+    """The model may have more features than the ranking knows."""
+    order, k = drawn
+    names = names_of(order)
+    model = tuple(data.draw(st.permutations([*names, *others])))
+    ranking = Ranking(order[:, :k], feature_names=names)
+    found = ranking_order(ranking, len(order), len(model), model)
+    assert np.array(model)[found].tolist() == ranking.top(k).tolist()
+    by_name = ranking_order(ranking.top(k), len(order), len(model), model)
+    assert by_name.tolist() == found.tolist()
 
 
 def test_default_names_go_by_position():
-    assert ranking_order(Ranking([[1, 0]], None, ("f0", "f1")), 1, 2, ("a", "b")).tolist() == [[1, 0]]
-    assert ranking_order(Ranking([[1, 0]], None, ("a", "b")), 1, 2).tolist() == [[1, 0]]
+    default, named = (Ranking([[1]], feature_names=names) for names in (("f0", "f1"), ("a", "b")))
+    assert ranking_order(default, 1, 2, ("a", "b")).tolist() == [[1]]
+    assert ranking_order(named, 1, 2).tolist() == [[1]]
     assert ranking_order(["f1", "f0"], 1, 2).tolist() == [[1, 0]]
 
 
 def test_no_rows():
     assert ranking_order([1, 0], 0, 2).shape == (0, 2)
+    assert ranking_order([1], 0, 2).shape == (0, 1)
     assert ranking_order(np.empty((0, 2), dtype=int), 0, 2).shape == (0, 2)
     assert ranking_order(Ranking(np.empty((0, 2), dtype=int)), 0, 2).shape == (0, 2)
 
@@ -449,23 +602,38 @@ LOOK = "these look like attributions; use Ranking.from_attributions"
         ([[0.1, 0.2, 0.3]], [LOOK]),
         ([0.0, 1.0, 2.0], [LOOK, "float64"]),
         (pd.DataFrame({"age": [0.1], "sex": [0.2], "bmi": [0.3]}), [LOOK]),
-        ([0, 0, 2], ["row 0", "repeats 0", "lacks 1"]),
-        ([[0, 1, 2], [1, 2, 3]], ["row 1", "holds 3", "lacks 0"]),
-        ([[0, 1, 2], [-1, 1, 2]], ["row 1", "holds -1", "lacks 0"]),
-        ([1, 2, 3], ["holds 3", "lacks 0"]),
-        ([0, 1], ["2 places for 3 features"]),
+        ([0, 0, 2], ["row 0", "features 0 ... 2", "repeats 0"]),
+        ([1, 1], ["row 0", "features 0 ... 2", "repeats 1"]),
+        ([[0, 1, 2], [1, 2, 3]], ["row 1", "holds 3"]),
+        ([[0, 1, 2], [-1, 1, 2]], ["row 1", "holds -1"]),
+        ([1, 2, 3], ["holds 3"]),
+        ([3], ["holds 3"]),
+        ([], ["no places; expected 1 to 3"]),
+        ([[], []], ["no places; expected 1 to 3"]),
         ([0, 1, 2, 3], ["4 places for 3 features", "pred_contribs"]),
-        ([[0, 1, 2]], ["1 rows, X has 2", "pass it as (d,)"]),
+        ([0, 1, 2, 3, 4], ["5 places for 3 features"]),
+        ([[0.1, 0.2, 0.3, 0.4]], ["4 places for 3 features", "pred_contribs"]),
+        ([[0, 1, 2]], ["1 rows, X has 2", "pass it as (k,)"]),
+        ([[0, 1]], ["1 rows, X has 2", "pass it as (k,)"]),
         ([[0, 1, 2]] * 3, ["3 rows, X has 2"]),
         (Ranking([[0, 1, 2]]), ["1 rows, X has 2", "order[0]"]),
-        (Ranking([[0, 1], [1, 0]]), ["2 places for 3 features"]),
+        (Ranking([[0, 1], [1, 0]]), ["of 2 features; the model has 3", "n_features=3"]),
+        (Ranking([[0, 1], [1, 0]], n_features=4), ["of 4 features; the model has 3"]),
+        (
+            Ranking([[0], [1]], feature_names=("age", "BMI")),
+            ["'age', 'BMI'", "the model has 'age', 'sex', 'bmi'"],
+        ),
+        (
+            Ranking([[0], [1]], feature_names=(*NAMES, "bias")),
+            ["'age', 'sex', 'bmi', 'bias'", "the model has 'age', 'sex', 'bmi'", "pred_contribs"],
+        ),
         (
             Ranking([[0, 1, 2]] * 2, feature_names=("age", "sex", "BMI")),
             ["'age', 'sex', 'BMI'", "the model has 'age', 'sex', 'bmi'"],
         ),
         (["age", "sex", "BMI"], ["no feature 'BMI'", "'age', 'sex', 'bmi'"]),
         (["age", "sex", "bmy"], ["did you mean 'bmi' for 'bmy'?"]),
-        (["age", "sex", "age"], ["repeats 0", "lacks 2"]),
+        (["age", "sex", "age"], ["repeats 0"]),
         (["age", 1, 2], ["object", "expected integers, or names of one kind"]),
         ([True, False, True], ["bool"]),
         ([None, 1, 2], ["object"]),

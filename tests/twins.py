@@ -12,9 +12,17 @@ from predgap.ensemble import Ensemble
 from reference import Row, gap_by_pairs, gap_in_longdouble, tails_of
 from strategies import Problem
 
+STRATEGIES = ("plan", "compiled", "pairs", None)
+"""Terms of a shared plan, terms compiled for the row, pairs of leaves, or whichever the planner picks."""
+
+
+def exactly(ensemble: Ensemble, noise: Any, strategy: str | None = None, **options: Any) -> Explainer:
+    """An explainer that answers exactly, by one of the strategies."""
+    return Explainer(ensemble, noise, rtol=0, _strategy=strategy, **options)
+
 
 def explainer_of(problem: Problem, strategy: str | None, **options: Any) -> Explainer:
-    return Explainer(problem.ensemble, problem.noise, _strategy=strategy, **options)
+    return exactly(problem.ensemble, problem.noise, strategy, **options)
 
 
 def rows_of(problem: Problem) -> list[Row]:

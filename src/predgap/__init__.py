@@ -1,6 +1,7 @@
 """Exact squared prediction gaps for tree ensembles: how faithful is a feature ranking?"""
 
 from predgap.categories import Categories
+from predgap.costs import Cost
 from predgap.ensemble import Ensemble
 from predgap.errors import (
     CostError,
@@ -17,16 +18,17 @@ from predgap.errors import (
     TableError,
     UnsupportedModelError,
 )
+from predgap.estimates import GapEstimate
 from predgap.explainer import Explainer
 from predgap.loaders import load
 from predgap.noise import Discrete, Flip, FromScipy, Marginal, Noise, Normal, PerFeature, Uniform
 from predgap.ranking import Ranking
-from predgap.sampling import GapEstimate
 
 __version__ = "0.1.0"
 
 __all__ = [
     "Categories",
+    "Cost",
     "CostError",
     "DatasetError",
     "DependencyError",

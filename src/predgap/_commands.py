@@ -29,6 +29,8 @@ from rich.text import Text
 
 import predgap
 from predgap import (
+    CostError,
+    Discrete,
     Ensemble,
     Explainer,
     Flip,
@@ -38,18 +40,19 @@ from predgap import (
     OutputError,
     PerFeature,
     PredgapError,
+    Ranking,
     TableError,
     Uniform,
 )
-from predgap.engine import Engine, threads_of
+from predgap.accuracy import RTOL
+from predgap.engine import resolve_n_jobs
 from predgap.ensemble import LEAF
-from predgap.explainer import Estimator
-from predgap.laws import StillLaw
 from predgap.optional import require
 from predgap.tablefiles import SUFFIXES, read_table_file, without, write_csv, write_table
 from predgap.tables import listing, read_table, to_native
 from predgap.text import printable
 
+Estimator = Literal["auto", "exact", "bounded", "qmc"]
 Command = TypeVar("Command", bound=Callable[..., Any])
 NoiseOf = Callable[[pa.Table], Noise]
 Tell = Callable[[int, int], object]
@@ -234,8 +237,8 @@ _estimator = click.option(
     type=click.Choice(get_args(Estimator)),
     default="auto",
     show_default=True,
-    help="How gaps are obtained: auto is exact, or sampled (qmc) where that takes too long; bounded has "
-    "guaranteed bounds.",
+    help="How gaps are obtained: bounded is within a millionth, guaranteed; qmc samples; auto is guaranteed, "
+    "or approximate where that takes too long.",
 )
 
 
@@ -273,14 +276,19 @@ def rank(
 ) -> None:
     """Rank the features for each row of TABLE, most important first.
 
-    Prints row, place, feature and score as CSV, and of rankings that are not exact the sureness of each
-    place. --drop takes names separated by commas, and can be repeated; a name with a comma in it goes alone.
+    Prints row, place, feature and score as CSV, and of rankings that are not exact the confidence in each
+    place: nan where bounds do not prove it. --drop takes names separated by commas, and can be repeated; a
+    name with a comma in it goes alone.
     """
-    with _explainer(_Request(**asked), "rankings") as (explainer, rows):
-        ranking = explainer.rank(rows, method, estimator=estimator)
-    if ranking.sureness is not None and len(ranking):
-        by = "samples" if ranking.estimator == "qmc" else "bounds"
-        _complain(f"ranked by {by}; the least sure place has a sureness of {ranking.sureness.min():.3f}", 0)
+    with _explainer(_Request(**asked), "rankings", exact=estimator == "exact") as (explainer, rows):
+        ranking = _ranked(explainer, rows, method, estimator)
+    confidence = ranking.confidence
+    if ranking.estimator != "exact" and confidence is not None and confidence.size:
+        if ranking.estimator == "qmc":
+            _complain(f"ranked by samples; the lowest confidence in a place is {confidence.min():.3f}", 0)
+        else:
+            unproven = int(np.isnan(confidence).sum())
+            _complain(f"ranked by bounds; {unproven} of {confidence.size} places are not proven", 0)
     _emit(ranking.to_frame(), target)
 
 
@@ -345,7 +353,7 @@ def reproduce(
         data_dir=data,
         quick=quick,
         n_pairs=numbers["pairs"],
-        n_jobs=threads_of(numbers["jobs"]),
+        n_jobs=resolve_n_jobs(numbers["jobs"]),
     )
     out.mkdir(parents=True, exist_ok=True)
     try:
@@ -377,8 +385,21 @@ class _Request:
     jobs: int
 
 
+def _ranked(
+    explainer: Explainer, rows: pa.Table, method: Literal["greedy", "single"], estimator: Estimator
+) -> Ranking:
+    if estimator == "qmc":
+        return explainer.approximate(method="qmc").rank(rows, method)
+    try:
+        return explainer.rank(rows, method)
+    except CostError:
+        if estimator != "auto":
+            raise
+    return explainer.approximate().rank(rows, method)
+
+
 @contextmanager
-def _explainer(request: _Request, what: str) -> Iterator[tuple[Explainer, pa.Table]]:
+def _explainer(request: _Request, what: str, *, exact: bool = False) -> Iterator[tuple[Explainer, pa.Table]]:
     """An explainer and the rows, checked; inside, progress is shown."""
     ensemble = predgap.load(request.model)
     table = read_table_file(request.table)
@@ -387,7 +408,14 @@ def _explainer(request: _Request, what: str) -> Iterator[tuple[Explainer, pa.Tab
     noise = _with_categories(request.noise(table), request.flip, ensemble, table)
     with _progress(what) as tell:
         try:
-            explainer = Explainer(ensemble, noise, output=request.output, n_jobs=request.jobs, progress=tell)
+            explainer = Explainer(
+                ensemble,
+                noise,
+                output=request.output,
+                rtol=0.0 if exact else RTOL,
+                n_jobs=request.jobs,
+                progress=tell,
+            )
         except OutputError as error:
             raise OutputError(f"{error} (option --output)") from None
         yield explainer, table
@@ -478,13 +506,23 @@ def _depth(ensemble: Ensemble) -> int:
 
 
 def _cost(ensemble: Ensemble) -> str:
-    """The planner's estimate when all features move."""
-    one = ensemble.select(0)
-    kernels = Engine(one, (StillLaw(),) * one.n_features).kernels
-    cost = kernels.cost(np.ones(one.n_features, dtype=np.uint8))[:2]
-    nanoseconds, strategy = min(zip(cost, ("terms", "pairs"), strict=True))
-    each = " and output" if ensemble.n_outputs > 1 else ""
-    return f"about {_duration(nanoseconds)} per row{each} if all features move, by {strategy} (estimate)"
+    """What an exact gap takes when all features are perturbed by noise of a third of their spread."""
+    used = np.unique(ensemble.feature[ensemble.feature != LEAF]).tolist()
+    try:
+        explainer = Explainer(ensemble, PerFeature({q: _noise_of(ensemble, q) for q in used}), rtol=0.0)
+        cost = explainer.cost(used)
+    except PredgapError as error:
+        return f"unknown: {error}"
+    takes = _duration(1e6 * cost.milliseconds)
+    return f"about {takes} and {cost.megabytes:,.3g} MB per row if all features move (estimate)"
+
+
+def _noise_of(ensemble: Ensemble, q: int) -> Noise:
+    levels = ensemble.categorical().get(q)
+    if levels is not None:
+        return Discrete(levels.labels or ())
+    spread = float(np.unique(ensemble.threshold[ensemble.feature == q]).std())
+    return Normal(0.3 * spread if 0 < spread < float("inf") else 1.0)
 
 
 def _duration(nanoseconds: float) -> str:

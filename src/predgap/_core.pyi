@@ -1,141 +1,163 @@
+"""The compiled kernels. Private: arguments are checked by the layers above; what is wrong raises ValueError.
+
+Arrays are C-contiguous. n rows, d features, k places of a ranking. `x` holds rows as the model casts them, with
+cells in place of the codes of categories; NaN is missing.
+"""
+
 from collections.abc import Callable
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-_Progress = Callable[[int], object] | None
-_Strategy = Literal["terms", "pairs"]
+_Floats = NDArray[np.float64]
+_Ints = NDArray[np.int32]
+_Bytes = NDArray[np.uint8]
+_Progress = Callable[[int], object] | None  # told the rows done, now and then
+_Strategy = Literal["auto", "plan", "compiled", "pairs"]  # "auto" but in tests and benchmarks
+_Question = Literal["gap", "curve", "greedy", "single"]
+
+LAWS: dict[str, int]  # codes of the kinds of laws: still, normal, uniform, table, category
+METHODS: tuple[str, ...]  # words of the method codes that calls return: exact, bounded, pruned
+MOST_SECONDS: float  # that a row may take
+MOST_BYTES: int  # that a row may take
+
+class TooCostly(Exception):
+    """A row would take more than the limits: args are the row, milliseconds and megabytes."""
 
 def instruction_set() -> str: ...
-def normal_tails(z: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]: ...
-
-class CategoryNoise:
-    def __init__(self, engine: Engine, mass: NDArray[np.float64]) -> None: ...
-
-class NoiseTables:
-    def __init__(
-        self,
-        kinds: NDArray[np.uint8],
-        parameters: NDArray[np.float64],
-        below: NDArray[np.float64] | None,
-        above: NDArray[np.float64] | None,
-        categories: CategoryNoise | None,
-    ) -> None: ...
+def normal_tails(z: _Floats) -> tuple[_Floats, _Floats]: ...
 
 class Engine:
+    """A model, all of its outputs."""
+
     def __init__(
         self,
         n_features: int,
-        root: NDArray[np.int32],
-        feature: NDArray[np.int32],
-        threshold: NDArray[np.float64],
-        left: NDArray[np.int32],
-        right: NDArray[np.int32],
-        default_left: NDArray[np.uint8],
-        value: NDArray[np.float64],
-        category_set: NDArray[np.int32],
-        n_levels: NDArray[np.int32],
-        set_feature: NDArray[np.int32],
-        set_begin: NDArray[np.int32],
-        set_level: NDArray[np.int32],
+        n_outputs: int,
+        root: _Ints,  # (n_trees)
+        target: _Ints,  # (n_trees) the output that a tree adds to; -1 where leaves are vectors
+        feature: _Ints,  # (n_nodes) and so on, as in Ensemble
+        threshold: _Floats,
+        left: _Ints,
+        right: _Ints,
+        default_left: _Bytes,
+        value: _Floats,  # (n_nodes, 1 or n_outputs)
+        category_set: _Ints,
+        n_levels: _Ints,
+        set_feature: _Ints,
+        set_begin: _Ints,
+        set_level: _Ints,
     ) -> None: ...
     @property
-    def thresholds(self) -> NDArray[np.float64]: ...
+    def thresholds(self) -> _Floats: ...
     @property
-    def threshold_begin(self) -> NDArray[np.int32]: ...
+    def threshold_begin(self) -> _Ints: ...
     @property
-    def cell_begin(self) -> NDArray[np.int32]: ...
+    def cell_begin(self) -> _Ints: ...
     @property
-    def cell_of_level(self) -> NDArray[np.int32]: ...
+    def cell_of_level(self) -> _Ints: ...
     @property
-    def has_terms(self) -> bool: ...
-    def counts(self, subset: NDArray[np.uint8]) -> tuple[list[float], list[float]]: ...
-    def cost(self, subset: NDArray[np.uint8]) -> tuple[float, float, float, float]: ...
-    def gap(
+    def has_plan(self) -> bool: ...
+    def typical_rows(self) -> _Floats:
+        """A few rows made of the model's thresholds and cells, (m, d), to foretell costs without data."""
+
+class Noise:
+    """How each feature moves, but for the tails of laws that only Python can evaluate."""
+
+    def __init__(
         self,
-        x: NDArray[np.float64],
-        noise: NoiseTables,
-        subset: NDArray[np.uint8],
-        strategy: _Strategy,
-        n_threads: int,
-        progress: _Progress,
-    ) -> NDArray[np.float64]: ...
-    def mean_change(
+        engine: Engine,
+        kinds: _Bytes,  # (d) codes of LAWS
+        parameters: _Floats,  # (d) scale or half-width
+        mass: _Floats,  # (n_cells) P(x' in the cell) where x is in another
+        stay: _Floats,  # (n_cells) P(x' in the cell) where x is in it
+    ) -> None: ...
+
+class Rows:
+    """Rows with their noise. `below` and `above` (n, n_thresholds) are the tails of table laws."""
+
+    def __init__(
+        self, engine: Engine, noise: Noise, x: _Floats, below: _Floats | None, above: _Floats | None
+    ) -> None: ...
+
+class Accuracy:
+    """What is promised. tolerance: of "bounded", relative to the answer (curves: to their mean; rankings: to
+    the gap of all taken features); of "pruned", relative to the row's scale, without proof; of "exact", none.
+    """
+
+    def __init__(
         self,
-        x: NDArray[np.float64],
-        noise: NoiseTables,
-        subset: NDArray[np.uint8],
-        strategy: _Strategy,
-        n_threads: int,
-        progress: _Progress,
-    ) -> NDArray[np.float64]: ...
-    def bounded(
-        self,
-        x: NDArray[np.float64],
-        noise: NoiseTables,
-        subset: NDArray[np.uint8],
-        rtol: float,
-        n_threads: int,
-        progress: _Progress,
-    ) -> NDArray[np.float64]: ...
-    def sample(
-        self,
-        x: NDArray[np.float64],
-        noise: NoiseTables,
-        subset: NDArray[np.uint8],
-        points: NDArray[np.float64],
-        stretch_end: NDArray[np.int64],
-        n_threads: int,
-        progress: _Progress,
-    ) -> NDArray[np.float64]: ...
-    def curve(
-        self,
-        x: NDArray[np.float64],
-        noise: NoiseTables,
-        order: NDArray[np.int32],
-        strategy: _Strategy,
-        n_threads: int,
-        progress: _Progress,
-    ) -> NDArray[np.float64]: ...
-    def sample_curve(
-        self,
-        x: NDArray[np.float64],
-        noise: NoiseTables,
-        order: NDArray[np.int32],
-        points: NDArray[np.float64],
-        column: NDArray[np.int32],
-        n_replicates: int,
-        n_threads: int,
-        progress: _Progress,
-    ) -> NDArray[np.float64]: ...
-    def algorithm1(
-        self,
-        x: NDArray[np.float64],
-        scale: NDArray[np.float64],
-        subset: NDArray[np.uint8],
-        float32: bool = False,
-    ) -> NDArray[np.float64]: ...
+        kind: Literal["exact", "bounded", "pruned"],
+        tolerance: float = 0.0,
+        strategy: _Strategy = "auto",
+    ) -> None: ...
+
+# Each answer comes with error bounds and method codes, (n,). A bound is absolute: of each gap of a row, be it
+# of one subset, of a prefix, or of all that a ranking took; infinite where nothing is proven.
+_Answer = tuple[_Floats, _Floats, _Bytes]
+
+def gap(rows: Rows, subset: _Bytes, accuracy: Accuracy, n_threads: int, progress: _Progress) -> _Answer:
+    """subset (1 or n, d) -> gaps (n,)."""
+
+def curve(rows: Rows, order: _Ints, accuracy: Accuracy, n_threads: int, progress: _Progress) -> _Answer:
+    """order (1 or n, k) -> gaps of its prefixes (n, k)."""
+
+def mean_change(rows: Rows, subset: _Bytes, n_threads: int, progress: _Progress) -> _Floats:
+    """subset (1 or n, d) -> E[f(x')] - f(x), (n, n_outputs); exact."""
 
 def rank(
-    engines: list[Engine],
-    xs: list[NDArray[np.float64]],
-    noises: list[NoiseTables],
+    rows: Rows,
     method: Literal["greedy", "single"],
-    strategy: _Strategy,
+    top: int,
+    accuracy: Accuracy,
     n_threads: int,
     progress: _Progress,
-) -> tuple[NDArray[np.int32], NDArray[np.float64]]: ...
+) -> tuple[_Ints, _Floats, _Bytes, _Floats, _Bytes]:
+    """Order (n, top), scores (n, d; NaN of features that were not taken), is the place proven? (n, top),
+    bounds, methods."""
+
+def cost(
+    rows: Rows, question: _Question, features: _Bytes, top: int, accuracy: Accuracy
+) -> tuple[_Bytes, _Floats, _Floats]:
+    """Method codes, milliseconds and megabytes, (n,), of a question about the features (1 or n, d)."""
+
+def sample(
+    rows: Rows,
+    output: int,
+    subset: _Bytes,  # (d)
+    points: _Floats,  # (1 or n, m, n features of the subset)
+    stretch_end: NDArray[np.int64],
+    n_threads: int,
+    progress: _Progress,
+) -> _Floats:
+    """Sums of f(x') - f(x), its square and its fourth power over stretches of points, (n, s, 3)."""
+
+def sample_curve(
+    rows: Rows,
+    order: _Ints,  # (1 or n, k)
+    points: _Floats,  # (m, columns), by replicates
+    column: _Ints,  # (d) of each feature, -1 for none
+    n_replicates: int,
+    n_threads: int,
+    progress: _Progress,
+) -> _Floats:
+    """Sums of the squared changes of the prefixes, over the outputs too, (n, n_replicates, k)."""
+
 def race(
-    engines: list[Engine],
-    xs: list[NDArray[np.float64]],
-    noises: list[NoiseTables],
+    rows: Rows,
     method: Literal["greedy", "single"],
-    points: NDArray[np.float64],
-    column: NDArray[np.int32],
+    top: int,
+    points: _Floats,
+    column: _Ints,
     look_end: NDArray[np.int64],
     n_replicates: int,
     clear: float,
     n_threads: int,
     progress: _Progress,
-) -> tuple[NDArray[np.int32], NDArray[np.float64], NDArray[np.float64]]: ...
+) -> tuple[_Ints, _Floats, _Floats]:
+    """Order (n, top), scores (n, d; NaN of features that were not taken) and leads of the places (n, top)."""
+
+def algorithm1(
+    engine: Engine, x: _Floats, scale: _Floats, subset: _Bytes, float32: bool = False
+) -> _Floats: ...

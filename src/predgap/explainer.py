@@ -2,98 +2,83 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, Literal, TypedDict, TypeVar, Unpack, get_args, overload
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from functools import partial
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from predgap.bounding import RTOL, bounded_curve, bounded_gap, bounded_rank
-from predgap.engine import Engine, Nested, Progress, Strategy, affordable, rank, threads_of
+from predgap.accuracy import EXACT, RTOL, checked_rtol, guaranteed
+from predgap.approximate import Approximation, Method
+from predgap.choosing import answer_by, guaranteed_if_affordable, sampler_for
+from predgap.costs import Cost, refusing
+from predgap.engine import Engine, RankingMethod, Strategy, resolve_n_jobs
 from predgap.ensemble import Ensemble
-from predgap.errors import NoiseError, PredgapError, RankingError, SubsetError
-from predgap.laws import Law
+from predgap.errors import NoiseError
+from predgap.estimates import GapEstimate
+from predgap.inputs import Inputs, check_choice, ranking_call
+from predgap.kernelnoise import laws_for_model
 from predgap.loaders import load
 from predgap.loaders.pipelines import preparation
 from predgap.noise import Noise
-from predgap.racing import race
-from predgap.ranking import Ranking, ranking_order
-from predgap.sampling import (
-    Budget,
-    GapEstimate,
-    bounded_estimate,
-    estimate_curve,
-    estimate_mc,
-    estimate_qmc,
-    exact_estimate,
-)
-from predgap.subsets import subset_mask
-from predgap.tables import Table, read_table
+from predgap.points import checked_seed
+from predgap.pricing import cost_of
+from predgap.progress import Progress, checked_progress, reporting
+from predgap.questions import N_SAMPLES, Draws, Gaps, Rankings, mean_of_curve
+from predgap.ranking import Ranking
 
 FloatArray = NDArray[np.float64]
-Estimator = Literal["auto", "exact", "bounded", "qmc"]
-Answer = TypeVar("Answer")
-_Inexact = Literal["auto", "bounded", "qmc"]
-
-
-class _Sampling(TypedDict, total=False):
-    """The options of `curve`, `pgi2` and `pgu2`."""
-
-    rtol: float | None
-    n_samples: int
-    seed: int
+EstimateMethod = Literal["auto", "exact", "bounded", "mc", "qmc"]
 
 
 class Explainer:
-    """Exact squared prediction gaps of a tree ensemble.
+    """Squared prediction gaps of a tree ensemble, and rankings of its features, within a guaranteed error.
 
     The gap of a row x and a subset S of its features is PG²(x, S) = E[(f(x') - f(x))²], where x' is x with
-    independent noise added to the features in S, and f is the model's raw margin. A missing value stays
-    missing. Of several outputs the squared gaps are summed: E[|f(x') - f(x)|²].
+    independent noise on the features in S, and f is the model's raw margin. A missing value stays missing.
+    Of several outputs the squared gaps are summed: E[|f(x') - f(x)|²].
+
+    Every number of `gap`, `curve`, `pgi2`, `pgu2` and `rank` is within `rtol`, proven, and exact up to
+    rounding wherever that takes less than about 50 ms a row. What cannot be guaranteed within two minutes and
+    1 GiB a row raises `CostError`; `approximate` gives answers with an estimated error instead, and `cost`
+    tells beforehand.
 
     Of a scikit-learn Pipeline the model at its end is explained: X is raw and goes through the steps before
     it, and noise, subsets, rankings and names are those of the features after these steps. `transform` shows
-    them, and a `Ranking` says so in its `space`.
+    them, and a `Ranking` says so in its `feature_space`.
 
     Parameters
     ----------
     model : model object, path of a model file, or Ensemble
         Anything that `predgap.load` takes.
     noise : Noise
-        How each feature moves, e.g. `Normal(0.3)` or `Normal.relative(X, 0.3)`.
-    output : int, or None
+        How each feature is perturbed, e.g. `Normal(0.3)` or `Normal.relative(X, 0.3)`. Features that no split
+        uses need none.
+    output : int, or None, default=None
         Which output to explain; None for all of them together.
-    feature_names : sequence of d strings, or None
+    feature_names : sequence of d strings, or None, default=None
         Names to use instead of the model's own.
-    n_jobs : int
+    rtol : float, default=1e-6
+        The largest relative error that an answer may have; that of a curve is relative to its mean. 0 asks
+        for exact answers.
+    n_jobs : int, default=1
         Threads; -1 for all cores. The answers are the same bits for any number.
-    progress : callable, or None
-        Called now and then with the number of rows done and their total.
+    progress : callable, True or None, default=None
+        A function that is called now and then with the number of rows done and their total; True shows a bar
+        on a terminal, which needs rich (`pip install 'predgap[cli]'`).
 
     Examples
     --------
-    >>> from predgap import Ensemble, Explainer, Uniform
-    >>> stump = Ensemble(
-    ...     root=[0], feature=[0, -1, -1], threshold=[0.5, 0, 0], left=[1, -1, -1], right=[2, -1, -1],
-    ...     default_left=[True, False, False], value=[[0.0], [1.0], [3.0]], target=[0], bias=[10.0],
-    ...     n_features=2, feature_names=("age", "bmi"))
-    >>> explainer = Explainer(stump, Uniform(1.0))
-    >>> explainer.gap([[0.0, 7.0]], ["age"])
+    >>> from sklearn.tree import DecisionTreeRegressor
+    >>> from predgap import Explainer, Uniform
+    >>> tree = DecisionTreeRegressor().fit([[0, 7], [1, 7]], [1, 3])  # 1 if the first feature <= 0.5, else 3
+    >>> explainer = Explainer(tree, Uniform(1.0), feature_names=["age", "bmi"])
+    >>> explainer.gap([[0.0, 7.0]], ["age"]).round(6)  # a quarter of [-1, 1] is beyond 0.5: 1 becomes 3
     array([1.])
     >>> explainer.rank([[0.0, 7.0]]).top(2)
     array([['age', 'bmi']], dtype='<U3')
-
-    >>> import numpy as np
-    >>> from predgap import Normal
-    >>> from sklearn.pipeline import make_pipeline
-    >>> from sklearn.preprocessing import StandardScaler
-    >>> from sklearn.tree import DecisionTreeRegressor
-    >>> X = np.random.default_rng(0).normal(size=(50, 2))
-    >>> pipeline = make_pipeline(StandardScaler(), DecisionTreeRegressor(max_depth=1)).fit(X, X[:, 1])
-    >>> explainer = Explainer(pipeline, Normal.relative(pipeline[:-1].transform(X), 0.3))
-    >>> ranking = explainer.rank(X)
-    >>> ranking.names, ranking.space
-    (('x0', 'x1'), 'after StandardScaler')
     """
 
     def __init__(
@@ -103,272 +88,300 @@ class Explainer:
         *,
         output: int | None = None,
         feature_names: Sequence[str] | None = None,
+        rtol: float = RTOL,
         n_jobs: int = 1,
-        progress: Progress | None = None,
-        _strategy: Strategy | None = None,
+        progress: Progress | bool | None = None,
+        _strategy: Strategy | None = None,  # forces an algorithm, in tests
     ) -> None:
         if not isinstance(noise, Noise):
             raise NoiseError(f"noise is {noise!r}, expected a Noise such as Normal(0.3)")
-        if progress is not None and not callable(progress):
-            raise PredgapError(
-                f"progress is {progress!r}, expected a function of the rows done and their number"
-            )
-        self._preparation = preparation(model)
+        self.rtol = checked_rtol(rtol, zero=True)
+        self.progress = checked_progress(progress)
+        n_threads = resolve_n_jobs(n_jobs)
+        steps = preparation(model)
         ensemble = load(model)
         if feature_names is not None:
             ensemble = ensemble.named(feature_names)
         self.ensemble: Ensemble = ensemble if output is None else ensemble.select(output)
-        self.noise = noise
-        self.output = output
-        laws = noise.laws(self.ensemble.n_features, self.ensemble.feature_names)
-        if len(laws) != self.ensemble.n_features:
-            raise NoiseError(f"{noise!r} gives {len(laws)} laws for {self.ensemble.n_features} features")
-        categorical = self.ensemble.categorical()
-        laws = tuple(law if q in categorical else self._met(law) for q, law in enumerate(laws))
-        self._engines = tuple(
-            Engine(self.ensemble.select(k), laws, threads_of(n_jobs), progress, _strategy)
-            for k in range(self.ensemble.n_outputs)
-        )
-        self._affordable: dict[Nested, bool] = {}  # whether "auto" is exact
+        self.noise, self.output = noise, output
+        self._inputs = Inputs(self.ensemble, steps)
+        self._accuracy = guaranteed(self.rtol)
+        self._engine = Engine(self.ensemble, laws_for_model(noise, self.ensemble), n_threads, _strategy)
 
     def transform(self, X: Any) -> FloatArray:
         """X as the model's features, (n, d): after the steps of a pipeline, in the order of the names."""
-        return self._table(X).values
+        return self._inputs.table(X).values
 
     def gap(self, X: Any, subset: Any) -> FloatArray:
-        """The gap of each row when the features of `subset` move, (n,).
+        """The gap of each row when the features of `subset` are perturbed.
 
         Parameters
         ----------
         X : (n, d) array or frame
         subset : names, indices, a boolean mask (d,), or one mask per row (n, d)
             The empty subset gives 0.
-        """
-        rows, _ = self._read(X)
-        mask = self._mask(rows, subset)
-        return self._sum(lambda engine: engine.gap(rows, mask))
 
-    def mean(self, X: Any, subset: Any) -> FloatArray:
-        """E[f(x')], (n,) or (n, n_outputs): the expected margin when the features of `subset` move; exact.
+        Returns
+        -------
+        (n,) array, each within `rtol`
+        """
+        rows = self._inputs.rows(X)
+        masks = self._inputs.masks(len(rows), subset)
+        with self._asking("gap(X, subset)"), reporting(self.progress, len(rows)) as tell:
+            return self._engine.gap(rows, masks, self._accuracy, tell)[0]
+
+    def curve(self, X: Any, ranking: Any) -> FloatArray:
+        """Gaps of the prefixes of a ranking: of its first feature, of its first two, and so on.
 
         Parameters
         ----------
         X : (n, d) array or frame
-        subset : names, indices, or a boolean mask (d,)
-        """
-        rows, _ = self._read(X)
-        mask = self._one_mask(rows, subset)
-        changes = np.stack([engine.mean_change(rows, mask) for engine in self._engines], axis=-1)
-        margin = self._margin(rows)
-        return margin + changes.reshape(margin.shape)
+        ranking : Ranking, or indices or names, (k,) for all rows or (n, k)
+            A ranking of the first k places is enough.
 
-    def estimate(
-        self,
-        X: Any,
-        subset: Any,
-        method: Literal["auto", "exact", "bounded", "mc", "qmc"] = "auto",
-        *,
-        rtol: float | None = None,
-        n_samples: int = 16384,
-        sequence: Literal["sobol", "halton"] = "sobol",
-        seed: int = 0,
-    ) -> GapEstimate:
-        """The gap of each row, with its standard error and the method that gave it.
-
-        Parameters
-        ----------
-        X : (n, d) array or frame
-        subset : names, indices, or a boolean mask (d,)
-        method : "auto", "exact", "bounded", "mc" or "qmc"
-            "bounded" gives numbers with a guaranteed error bound. "mc" draws independent samples, a stream
-            per row. "qmc" draws randomised quasi-random points, the same for all rows, in 16 replicates whose
-            spread gives the standard error. "auto" is exact if that takes up to about 5 s a row, else "qmc".
-            Of several outputs, the standard error of "mc" is an upper bound.
-        rtol : float, or None
-            Stop sampling a row once its standard error is this share of its value; for "bounded", the error
-            bound's share to aim at, 1e-6 by default.
-        n_samples : int
-            Model evaluations per row, at most; Sobol's are rounded down to 16 times a power of 2.
-        sequence : "sobol" or "halton"
-        seed : int
-            The same seed gives the same numbers; more samples repeat the draws of fewer.
+        Returns
+        -------
+        (n, k) array
+            Column j perturbs the j + 1 most important features. The error of each gap is at most `rtol` times
+            the mean of its row.
 
         Examples
         --------
-        >>> from predgap import Ensemble, Explainer, Uniform
-        >>> stump = Ensemble(
-        ...     root=[0], feature=[0, -1, -1], threshold=[0.5, 0, 0], left=[1, -1, -1], right=[2, -1, -1],
-        ...     default_left=[True, False, False], value=[[0.0], [1.0], [3.0]], target=[0], bias=[10.0],
-        ...     n_features=1)
-        >>> found = Explainer(stump, Uniform(1.0)).estimate([[0.0]], [0], "qmc", n_samples=1024)
-        >>> float(found.value[0]), str(found.method[0])
-        (1.0, 'qmc')
+        >>> from sklearn.tree import DecisionTreeRegressor
+        >>> from predgap import Explainer, Uniform
+        >>> tree = DecisionTreeRegressor().fit([[0, 7], [1, 7]], [1, 3])
+        >>> Explainer(tree, Uniform(1.0)).curve([[0.0, 7.0]], [1, 0]).round(6)
+        array([[0., 1.]])
         """
-        _check_choice("method", method, ("auto", "exact", "bounded", "mc", "qmc"))
-        _check_choice("sequence", sequence, ("sobol", "halton"))
-        rows, _ = self._read(X)
-        mask = self._one_mask(rows, subset)
-        if method == "auto":
-            method = "exact" if all(engine.affordable(mask) for engine in self._engines) else "qmc"
-        if method == "exact":
-            return exact_estimate(self._sum(lambda engine: engine.gap(rows, mask)))
-        budget = Budget(n_samples, rtol)
-        if method == "bounded":
-            return bounded_estimate(*bounded_gap(self._engines, rows, mask, rtol or RTOL))
-        if not mask.any():
-            return exact_estimate(np.zeros(len(rows)))
-        if method == "mc":
-            return estimate_mc(self._engines, rows, mask, budget, seed)
-        return estimate_qmc(self._engines, rows, mask, budget, seed, sequence)
+        rows = self._inputs.rows(X)
+        return self._curve(rows, self._inputs.order(len(rows), ranking), "curve(X, ranking)")
 
-    @overload
-    def curve(
-        self, X: Any, ranking: Any, *, estimator: Literal["exact"] = "exact", **options: Unpack[_Sampling]
-    ) -> FloatArray: ...
-    @overload
-    def curve(
-        self, X: Any, ranking: Any, *, estimator: _Inexact, **options: Unpack[_Sampling]
-    ) -> GapEstimate: ...
-    def curve(
-        self,
-        X: Any,
-        ranking: Any,
-        *,
-        estimator: Estimator = "exact",
-        rtol: float | None = None,
-        n_samples: int = 16384,
-        seed: int = 0,
-    ) -> FloatArray | GapEstimate:
-        """Gaps of the prefixes, (n, d): column k - 1 moves the k most important features.
+    def pgi2(self, X: Any, ranking: Any) -> FloatArray:
+        """PGI² of a ranking, the mean of its `curve`: is the ranking faithful to the model?
+
+        PGI²(x, π) = 1/k · Σ_{j=1..k} PG²(x, {π(1), ..., π(j)}), over the k places of the ranking π. Higher is
+        better: the features that change the prediction most when they are perturbed come first. It is in
+        squared units of the model's margin, so compare rankings of the same rows, model and noise. A curve
+        may fall as well as rise: perturbing one more feature can undo part of what the others do.
+
+        Parameters
+        ----------
+        X : (n, d) array or frame
+        ranking : Ranking, or indices or names, (k,) for all rows or (n, k)
+            Of a ranking of the first k places the mean is taken over these k prefixes; compare it with
+            rankings of as many places only.
+
+        Returns
+        -------
+        (n,) array, each within `rtol`
+
+        Examples
+        --------
+        >>> from sklearn.tree import DecisionTreeRegressor
+        >>> from predgap import Explainer, Uniform
+        >>> tree = DecisionTreeRegressor().fit([[0, 7], [1, 7]], [1, 3])
+        >>> explainer = Explainer(tree, Uniform(1.0))
+        >>> [explainer.pgi2([[0.0, 7.0]], order).round(6) for order in ([0, 1], [1, 0])]
+        [array([1.]), array([0.5])]
+        """
+        rows = self._inputs.rows(X)
+        return mean_of_curve(self._curve(rows, self._inputs.order(len(rows), ranking), "pgi2(X, ranking)"))
+
+    def pgu2(self, X: Any, ranking: Any) -> FloatArray:
+        """PGU² of a ranking: PGI² of the reversed one. Lower is better: what comes last changes little.
 
         Parameters
         ----------
         X : (n, d) array or frame
         ranking : Ranking, or indices or names, (d,) for all rows or (n, d)
-        estimator : "exact", "auto", "bounded" or "qmc"
-            "exact" gives an array. The others give a `GapEstimate`, which says how its numbers were obtained:
-            "bounded" with a guaranteed error bound; "qmc" from samples, all prefixes at the same points, with
-            a standard error; "auto" exactly if that takes up to about 5 s a row, else by "qmc".
-        rtol : float, or None
-            Stop sampling a row once its standard errors are this share of its values; for "bounded", the
-            error bound's share to aim at, 1e-6 by default.
-        n_samples : int
-            Samples per row, at most; rounded down to 16 times a power of 2.
-        seed : int
-            The same seed gives the same numbers; more samples repeat the draws of fewer.
+            All d places; `RankingError` for fewer.
 
-        Examples
-        --------
-        >>> from predgap import Ensemble, Explainer, Uniform
-        >>> stump = Ensemble(
-        ...     root=[0], feature=[0, -1, -1], threshold=[0.5, 0, 0], left=[1, -1, -1], right=[2, -1, -1],
-        ...     default_left=[True, False, False], value=[[0.0], [1.0], [3.0]], target=[0], bias=[10.0],
-        ...     n_features=2)
-        >>> explainer = Explainer(stump, Uniform(1.0))
-        >>> explainer.curve([[0.0, 7.0]], [1, 0])
-        array([[0., 1.]])
-        >>> found = explainer.curve([[0.0, 7.0]], [1, 0], estimator="qmc", n_samples=1024)
-        >>> found.value, found.method
-        (array([[0., 1.]]), array([['qmc', 'qmc']], dtype='<U3'))
+        Returns
+        -------
+        (n,) array, each within `rtol`
         """
-        rows, _ = self._read(X)
-        order = self._order(rows, ranking)
-        return self._score(rows, order, estimator, Budget(n_samples, rtol), seed, average=False)
+        rows = self._inputs.rows(X)
+        order = self._inputs.reversed_order(len(rows), ranking)
+        return mean_of_curve(self._curve(rows, order, "pgu2(X, ranking)"))
 
-    @overload
-    def pgi2(
-        self, X: Any, ranking: Any, *, estimator: Literal["exact"] = "exact", **options: Unpack[_Sampling]
-    ) -> FloatArray: ...
-    @overload
-    def pgi2(
-        self, X: Any, ranking: Any, *, estimator: _Inexact, **options: Unpack[_Sampling]
-    ) -> GapEstimate: ...
-    def pgi2(
-        self,
-        X: Any,
-        ranking: Any,
-        *,
-        estimator: Estimator = "exact",
-        rtol: float | None = None,
-        n_samples: int = 16384,
-        seed: int = 0,
-    ) -> FloatArray | GapEstimate:
-        """PGI² of a ranking, (n,): the mean of its `curve`, which takes the same options. Higher means that
-        the ranking names first the features that move the prediction most."""
-        rows, _ = self._read(X)
-        order = self._order(rows, ranking)
-        return self._score(rows, order, estimator, Budget(n_samples, rtol), seed, average=True)
-
-    @overload
-    def pgu2(
-        self, X: Any, ranking: Any, *, estimator: Literal["exact"] = "exact", **options: Unpack[_Sampling]
-    ) -> FloatArray: ...
-    @overload
-    def pgu2(
-        self, X: Any, ranking: Any, *, estimator: _Inexact, **options: Unpack[_Sampling]
-    ) -> GapEstimate: ...
-    def pgu2(
-        self,
-        X: Any,
-        ranking: Any,
-        *,
-        estimator: Estimator = "exact",
-        rtol: float | None = None,
-        n_samples: int = 16384,
-        seed: int = 0,
-    ) -> FloatArray | GapEstimate:
-        """PGU² of a ranking, (n,): PGI² of the reversed one, with the same options. Lower is better."""
-        rows, _ = self._read(X)
-        reverse = self._order(rows, ranking)[:, ::-1]
-        return self._score(rows, reverse, estimator, Budget(n_samples, rtol), seed, average=True)
-
-    def rank(
-        self,
-        X: Any,
-        method: Literal["greedy", "single"] = "greedy",
-        *,
-        estimator: Estimator = "auto",
-        n_samples: int = 4096,
-        seed: int = 0,
-    ) -> Ranking:
-        """A ranking of the features for each row; its `estimator` says how the gaps were obtained.
+    def rank(self, X: Any, method: RankingMethod = "greedy", *, top: int | None = None) -> Ranking:
+        """A ranking of the features for each row.
 
         Parameters
         ----------
         X : (n, d) array or frame
-        method : "greedy" or "single"
+        method : {"greedy", "single"}, default="greedy"
             "greedy" takes at each step the feature that makes the gap of all taken so far largest; its
             scores are the marginal gains, which may be negative. "single" orders by the gap of each feature
-            alone, its score. Gaps that differ by less than their error bound are ties, and go to the
-            feature with the lower index.
-        estimator : "auto", "exact", "bounded" or "qmc"
-            "bounded" ranks by gaps with a guaranteed error bound. "qmc" samples all candidates for a place at
-            the same points, as many as it takes to tell them apart, and the ranking's `sureness` says how
-            sure each place is. "auto" is exact if that takes up to about 5 s a row, else "qmc".
-        n_samples : int
-            Samples per row and place, at most; rounded down to 16 times a power of 2.
-        seed : int
-            The same seed gives the same ranking, whatever other rows there are.
+            alone, its score. Gaps that differ by rounding only are ties, which go to the lower index.
+        top : int, or None, default=None
+            How many places; None for all. Few places of many cost much less.
+
+        Returns
+        -------
+        Ranking
+            Its `scores` (n, d) are within `rtol` times the gap that all taken features make, and NaN for
+            features that were not taken. Its `confidence` (n, top) is 1 where a place is proven, NaN where
+            `rtol` is too coarse for that. Its `estimator` is "exact", or "bounded" if some row's is.
 
         Examples
         --------
-        >>> from predgap import Ensemble, Explainer, Uniform
-        >>> stump = Ensemble(
-        ...     root=[0], feature=[1, -1, -1], threshold=[0.5, 0, 0], left=[1, -1, -1], right=[2, -1, -1],
-        ...     default_left=[True, False, False], value=[[0.0], [1.0], [3.0]], target=[0], bias=[10.0],
-        ...     n_features=2)
-        >>> ranking = Explainer(stump, Uniform(1.0)).rank([[7.0, 0.0]], estimator="qmc")
-        >>> ranking.order, ranking.sureness, ranking.estimator
-        (array([[1, 0]]), array([[1., 1.]]), 'qmc')
+        >>> from sklearn.tree import DecisionTreeRegressor
+        >>> from predgap import Explainer, Uniform
+        >>> tree = DecisionTreeRegressor().fit([[7, 0], [7, 1]], [1, 3])
+        >>> ranking = Explainer(tree, Uniform(1.0)).rank([[7.0, 0.0]])
+        >>> ranking.order, ranking.scores.round(6), ranking.estimator
+        (array([[1, 0]]), array([[0., 1.]]), 'exact')
         """
-        if not isinstance(method, str) or method not in ("greedy", "single"):
-            raise RankingError(f"method={method!r} is unknown; expected 'greedy' or 'single'")
-        _check_choice("estimator", estimator, get_args(Estimator))
-        rows, table = self._read(X)
-        how, order, scores, sureness = self._rank(rows, method, estimator, Budget(n_samples), seed)
-        space = None if self._preparation is None else self._preparation.space
-        names = self.ensemble.names
-        return Ranking(order, scores, names, table.index, table.backend, space, how, sureness)
+        check_choice("method", method, get_args(RankingMethod))
+        places = self._inputs.places(top)
+        table = self._inputs.table(X)
+        rows = self.ensemble.cast(table.values)
+        with self._asking(ranking_call(method, top)), reporting(self.progress, len(rows)) as tell:
+            ranked = Rankings(self._engine, rows, method, places).answer(self._accuracy, tell)
+        return self._inputs.ranking(ranked, method, table)
+
+    def expected_prediction(self, X: Any, subset: Any) -> FloatArray:
+        """E[f(x')]: the expected margin when the features of `subset` are perturbed; exact.
+
+        Parameters
+        ----------
+        X : (n, d) array or frame
+        subset : names, indices, a boolean mask (d,), or one mask per row (n, d)
+
+        Returns
+        -------
+        (n,) array, or (n, n_outputs) for several outputs
+
+        Examples
+        --------
+        >>> from sklearn.tree import DecisionTreeRegressor
+        >>> from predgap import Explainer, Uniform
+        >>> tree = DecisionTreeRegressor().fit([[0], [1]], [1, 3])
+        >>> Explainer(tree, Uniform(1.0)).expected_prediction([[0.0]], [0]).round(6)
+        array([1.5])
+        """
+        rows = self._inputs.rows(X)
+        masks = self._inputs.masks(len(rows), subset)
+        with reporting(self.progress, len(rows)) as tell:
+            change = self._engine.mean_change(rows, masks, tell)
+        margin = self.ensemble.predict(np.where(np.isnan(rows), self.ensemble.missing, rows))
+        expected: FloatArray = margin + change.reshape(margin.shape)
+        return expected
+
+    def estimate(
+        self,
+        X: Any,
+        subset: Any,
+        method: EstimateMethod = "auto",
+        *,
+        rtol: float | None = None,
+        n_samples: int = N_SAMPLES,
+        sequence: Literal["sobol", "halton"] = "sobol",
+        seed: int = 0,
+    ) -> GapEstimate:
+        """The gap of each row by a method of choice, with its error.
+
+        Parameters
+        ----------
+        X : (n, d) array or frame
+        subset : names, indices, or a boolean mask (d,)
+        method : {"auto", "exact", "bounded", "mc", "qmc"}, default="auto"
+            "exact" is right up to rounding. "bounded" leaves out terms whose total effect is provably below
+            `rtol`, and returns the bound. "mc" draws independent samples; of several outputs its standard
+            error is an upper bound. "qmc" draws randomised quasi-random points, the same for all rows, in 16
+            replicates whose spread gives the standard error. "auto" decides for each row: "exact" if that
+            takes up to about 5 s, else "bounded" if that does, else "qmc".
+        rtol : float, or None, default=None
+            Stop sampling a row once its standard error is this share of its value; None draws all samples.
+            For "bounded", the largest error bound's share of the value; None is 1e-6.
+        n_samples : int, default=16384
+            Samples per row, at most; Sobol's are rounded down to 16 times a power of 2.
+        sequence : {"sobol", "halton"}, default="sobol"
+            The quasi-random sequence of "qmc".
+        seed : int, default=0
+            The same seed gives the same numbers; more samples repeat the draws of fewer.
+
+        Returns
+        -------
+        GapEstimate of shape (n,)
+
+        Examples
+        --------
+        >>> from sklearn.tree import DecisionTreeRegressor
+        >>> from predgap import Explainer, Uniform
+        >>> tree = DecisionTreeRegressor().fit([[0], [1]], [1, 3])
+        >>> found = Explainer(tree, Uniform(1.0)).estimate([[0.0]], [0], "qmc", n_samples=1024)
+        >>> float(found.value[0]), str(found.method[0])
+        (1.0, 'qmc')
+        """
+        check_choice("method", method, get_args(EstimateMethod))
+        check_choice("sequence", sequence, ("sobol", "halton"))
+        rows = self._inputs.rows(X)
+        mask = self._inputs.one_mask(len(rows), subset)
+        sampler = method if method in ("mc", "qmc") else sampler_for((mask & self._engine.used).sum())
+        draws = Draws(sampler, n_samples, rtol, checked_seed(seed), sequence)
+        accuracies = {"exact": EXACT, "bounded": guaranteed(draws.budget.rtol or RTOL)}
+        choose = partial(guaranteed_if_affordable, bounded=accuracies["bounded"], sampler=sampler)
+        question = Gaps(self._engine, rows, mask[None])
+        asked, works = (f"estimate(X, subset, method={how!r})" for how in (method, "auto"))
+        with refusing(asked, f"explainer.{works}"), reporting(self.progress, len(rows)) as tell:
+            return answer_by(method, question, accuracies, draws, choose, tell)
+
+    def approximate(
+        self, rtol: float = 1e-2, method: Method = "auto", *, n_samples: int | None = None, seed: int = 0
+    ) -> Approximation:
+        """The same questions, answered faster and with a stated error instead of a guaranteed one.
+
+        Parameters
+        ----------
+        rtol : float, default=1e-2
+            The relative error to aim at; that of a curve is relative to its mean. Rankings by samples do not
+            use it: they draw as many samples as it takes to tell features apart.
+        method : {"auto", "pruned", "qmc", "mc"}, default="auto"
+            "pruned" leaves out terms that are small, without proof that their sum is; its standard error, a
+            third of `rtol`, was calibrated on many models. "qmc" and "mc" sample at quasi-random and random
+            points; those of curves and rankings are the same for all rows. "auto" decides for each row: a
+            guaranteed answer where that is cheap (about 50 ms) or no dearer than a pruned one, else "pruned",
+            and "qmc" where even that exceeds the limits. The result says which it was.
+        n_samples : int, or None, default=None
+            Samples per row, at most, and per place of rankings; rounded down to 16 times a power of 2. None
+            is 16384 for gaps and curves, 4096 for rankings.
+        seed : int, default=0
+            The same seed gives the same numbers, whatever other rows there are.
+
+        Returns
+        -------
+        Approximation
+            Its `gap`, `curve`, `pgi2` and `pgu2` return `GapEstimate`, its `rank` a `Ranking` with the
+            confidence in each place. It has an example.
+        """
+        return Approximation(self._inputs, self._engine, self.progress, rtol, method, n_samples, seed)
+
+    def cost(self, question: Any, X: Any = None) -> Cost:
+        """What an answer would take per row, before it is asked for.
+
+        Parameters
+        ----------
+        question : "rank", a Ranking, or a subset
+            "rank" asks about a greedy ranking of all features, a `Ranking` about its curve or PGI², anything
+            else about the gap of a subset: names, indices or a mask. A feature called rank is `["rank"]`.
+        X : (n, d) array or frame, or None, default=None
+            Rows to look at, at most 20 of them; None makes some up from the model's thresholds.
+
+        Returns
+        -------
+        Cost : method, milliseconds and megabytes, the mean over the rows; on one thread
+
+        Examples
+        --------
+        >>> from sklearn.tree import DecisionTreeRegressor
+        >>> from predgap import Explainer, Uniform
+        >>> tree = DecisionTreeRegressor().fit([[0], [1]], [1, 3])
+        >>> Explainer(tree, Uniform(1.0)).cost("rank").method
+        'exact'
+        """
+        return cost_of(self._engine, self._inputs, question, X, self._accuracy)
 
     def __call__(self, X: Any) -> Ranking:
         """`rank(X)`."""
@@ -377,103 +390,10 @@ class Explainer:
     def __repr__(self) -> str:
         return f"Explainer({self.ensemble.source}, {self.noise!r})"
 
-    @property
-    def _engine(self) -> Engine:
-        """The engine of the only output."""
-        (engine,) = self._engines
-        return engine
+    def _curve(self, rows: FloatArray, order: NDArray[np.int32], call: str) -> FloatArray:
+        with self._asking(call), reporting(self.progress, len(rows)) as tell:
+            return self._engine.curve(rows, order, self._accuracy, tell)[0]
 
-    def _met(self, law: Law) -> Law:
-        """The law of a numeric feature as the model sees it."""
-        kind, missing = self.ensemble.row_dtype, self.ensemble.missing
-        law = law.rounded(kind)
-        return law if np.isnan(missing) else law.avoiding(float(kind.type(missing)))
-
-    def _score(
-        self,
-        rows: FloatArray,
-        order: NDArray[np.intp],
-        estimator: Estimator,
-        budget: Budget,
-        seed: int,
-        *,
-        average: bool,
-    ) -> FloatArray | GapEstimate:
-        """Gaps of the prefixes, (n, d), or their average, (n,)."""
-        _check_choice("estimator", estimator, get_args(Estimator))
-        over_places: Callable[[FloatArray], FloatArray] = _mean_of_curve if average else np.asarray
-        curve = self._exactly("curve", estimator, lambda: self._sum(lambda engine: engine.curve(rows, order)))
-        if curve is not None:
-            value = over_places(curve)
-            return value if estimator == "exact" else exact_estimate(value)
-        if estimator == "bounded":
-            bounded = bounded_curve(self._engines, rows, order, budget.rtol or RTOL)
-            return bounded_estimate(*map(over_places, bounded))
-        return estimate_curve(self._engines, rows, order, budget, seed, average=average)
-
-    def _rank(
-        self,
-        rows: FloatArray,
-        method: Literal["greedy", "single"],
-        estimator: Estimator,
-        budget: Budget,
-        seed: int,
-    ) -> tuple[str, NDArray[np.intp], FloatArray, FloatArray | None]:
-        """How it was ranked, order, scores and sureness."""
-        exact = self._exactly(method, estimator, lambda: rank(self._engines, rows, method))
-        if exact is not None:
-            return "exact", *exact, None
-        if estimator == "bounded":
-            return "bounded", *bounded_rank(self._engines, rows, method)
-        return "qmc", *race(self._engines, rows, method, budget.n_samples, seed)
-
-    def _exactly(self, what: Nested, estimator: Estimator, answer: Callable[[], Answer]) -> Answer | None:
-        """The exact answer, if it is asked for, or affordable where that is left to us."""
-        if estimator == "auto" and what not in self._affordable:
-            self._affordable[what] = affordable(self._engines, what)  # to find out takes seconds
-        asked = self._affordable[what] if estimator == "auto" else estimator == "exact"
-        return answer() if asked else None
-
-    def _sum(self, asked: Callable[[Engine], FloatArray]) -> FloatArray:
-        """The sum over the outputs, in their order."""
-        total = asked(self._engines[0])
-        for engine in self._engines[1:]:
-            total = total + asked(engine)
-        return total
-
-    def _read(self, X: Any) -> tuple[FloatArray, Table]:
-        table = self._table(X)
-        return self.ensemble.cast(table.values), table
-
-    def _table(self, X: Any) -> Table:
-        if self._preparation is not None:
-            return self._preparation.table(X, self.ensemble)
-        return read_table(X, self.ensemble.n_features, self.ensemble.feature_names, self.ensemble.categories)
-
-    def _order(self, rows: FloatArray, ranking: Any) -> NDArray[np.intp]:
-        n, d = rows.shape
-        return ranking_order(ranking, n, d, self.ensemble.feature_names)
-
-    def _mask(self, rows: FloatArray, subset: Any) -> NDArray[np.bool_]:
-        n, d = rows.shape
-        return subset_mask(subset, n, d, self.ensemble.feature_names)
-
-    def _one_mask(self, rows: FloatArray, subset: Any) -> NDArray[np.bool_]:
-        mask = self._mask(rows, subset)
-        if mask.ndim == 2:
-            raise SubsetError("one subset for all rows is expected here, not one mask per row")
-        return mask
-
-    def _margin(self, rows: FloatArray) -> FloatArray:
-        """f(x) of rows that are cast already."""
-        return self.ensemble.predict(np.where(np.isnan(rows), self.ensemble.missing, rows))
-
-
-def _mean_of_curve(curve: FloatArray) -> FloatArray:
-    return curve.mean(axis=1) if curve.shape[1] else np.zeros(len(curve))
-
-
-def _check_choice(name: str, given: Any, choices: tuple[str, ...]) -> None:
-    if given not in choices:
-        expected = " or ".join([", ".join(map(repr, choices[:-1])), repr(choices[-1])])
-        raise PredgapError(f"{name}={given!r} is unknown; expected {expected}")
+    def _asking(self, call: str) -> AbstractContextManager[None]:
+        """For the time of one call: a refusal says what was asked, and what works instead."""
+        return refusing(f"{call} at rtol={self.rtol:g}", f"explainer.approximate(rtol=1e-2).{call}")

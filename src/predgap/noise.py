@@ -7,41 +7,29 @@ becomes one `Law` per feature, and a law says with which probability x' = x + δ
 from __future__ import annotations
 
 import reprlib
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Mapping, Sequence, Set
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from predgap.categories import is_missing
-from predgap.errors import NoiseError, TableError
-from predgap.laws import (
-    ColumnLaw,
-    DiscreteLaw,
-    FlipLaw,
-    Law,
-    NormalLaw,
-    ScipyLaw,
-    StillLaw,
-    UniformLaw,
-    positive,
-    show_frozen,
-)
-from predgap.tables import Columns, by_name, count, listing, names_or_default, open_columns
+from predgap.errors import NoiseError
+from predgap.laws import ColumnLaw, DiscreteLaw, FlipLaw, Law, NormalLaw, StillLaw, UniformLaw, positive
+from predgap.scales import ColumnLabels, Names, Numbers, measure, open_table, read_numbers, shortened
+from predgap.scipylaws import ScipyLaw, show_frozen
+from predgap.tables import Columns, count, listing, names_or_default
 
 FloatArray = NDArray[np.float64]
-Names = tuple[str, ...] | None
-
-# ---- noise: all features -------------------------------------------------------------------------
 
 
 class Noise(ABC):
     """How a model's features are perturbed, independently of each other; immutable.
 
-    A subclass says in `laws_of` which law each feature gets.
+    A subclass says in `laws_of` which law each feature gets. An `Explainer` asks for the laws of those
+    features that some split of the model uses: the others change nothing, and need no noise.
     """
 
     def laws(self, n_features: int, feature_names: Sequence[str] | None = None) -> tuple[Law, ...]:
@@ -58,7 +46,7 @@ class Noise(ABC):
 class _Scaled(Noise):
     """Laws of one family, which differ by a positive number; a feature whose number is 0 stays."""
 
-    _numbers: _Numbers
+    _numbers: Numbers
 
     def laws_of(self, features: Sequence[int], n_features: int, feature_names: Names) -> tuple[Law, ...]:
         values = self._numbers.of(features, n_features, feature_names)
@@ -91,7 +79,7 @@ class Normal(_Scaled):
     """
 
     def __init__(self, scale: Any) -> None:
-        object.__setattr__(self, "_numbers", _read_numbers(scale, "scale"))
+        object.__setattr__(self, "_numbers", read_numbers(scale, "scale"))
 
     @classmethod
     def relative(cls, X: Any, factor: float) -> Normal:
@@ -113,7 +101,7 @@ class Normal(_Scaled):
         (NormalLaw(scale=0.5), NormalLaw(scale=5.0))
         """
         made = cls.__new__(cls)
-        object.__setattr__(made, "_numbers", _measure(X, positive(factor, "factor")))
+        object.__setattr__(made, "_numbers", measure(X, positive(factor, "factor")))
         return made
 
     @staticmethod
@@ -136,7 +124,7 @@ class Uniform(_Scaled):
     """
 
     def __init__(self, half_width: Any) -> None:
-        object.__setattr__(self, "_numbers", _read_numbers(half_width, "half_width"))
+        object.__setattr__(self, "_numbers", read_numbers(half_width, "half_width"))
 
     @staticmethod
     def _law(value: float) -> Law:
@@ -174,7 +162,8 @@ class Marginal(Noise):
     """Each feature is replaced by a value drawn from its own column of X; x itself does not matter.
 
     Missing values of X are left out, and the others rounded as the model rounds its rows; of a categorical
-    feature they are its labels, or in an array its codes. Columns are matched as in `Normal.relative`.
+    feature they are its labels, or in an array its codes. Columns are matched as in `Normal.relative`. X is
+    copied: changing it later changes nothing.
 
     Parameters
     ----------
@@ -188,12 +177,12 @@ class Marginal(Noise):
     """
 
     def __init__(self, X: Any) -> None:
-        columns = _opened(X, "no marginal of X")
+        columns = open_table(X, "no marginal of X").copied()
         object.__setattr__(self, "_table", columns)
-        object.__setattr__(self, "_labels", _Labels.of(columns, "Marginal()"))
+        object.__setattr__(self, "_labels", ColumnLabels.of(columns, "Marginal()"))
 
     _table: Columns
-    _labels: _Labels
+    _labels: ColumnLabels
 
     def laws_of(self, features: Sequence[int], n_features: int, feature_names: Names) -> tuple[Law, ...]:
         places = self._labels.places(features, n_features, feature_names)
@@ -234,7 +223,10 @@ class Discrete(Noise):
         if not all(isinstance(value, Hashable) for value in given):
             raise NoiseError(f"values is {reprlib.repr(values)}, expected labels or numbers")
         if any(is_missing(value) for value in given):
-            raise NoiseError("values holds a missing one; a value does not become missing")
+            raise NoiseError(
+                f"values is {reprlib.repr(values)}: they must not contain None or NaN, for a value does not "
+                "become missing"
+            )
         if len(set(given)) < len(given):
             raise NoiseError(f"values holds one more than once: {listing(given)}")
         object.__setattr__(self, "values", given)
@@ -244,8 +236,8 @@ class Discrete(Noise):
         return (DiscreteLaw(self.values, self.probabilities),) * len(features)
 
     def __repr__(self) -> str:
-        shares = _shortened(list(map(repr, self.probabilities.tolist())))
-        return f"Discrete([{_shortened(list(map(repr, self.values)))}], [{shares}])"
+        shares = shortened(list(map(repr, self.probabilities.tolist())))
+        return f"Discrete([{shortened(list(map(repr, self.values)))}], [{shares}])"
 
 
 def _shares(probabilities: Sequence[float] | None, n: int) -> FloatArray:
@@ -302,7 +294,7 @@ class PerFeature(Noise):
     ----------
     noises : mapping from feature name or index to Noise
     default : Noise, or None
-        For all other features; without it, every feature must be given.
+        For all other features; without it, every feature that the model uses must be given.
 
     Examples
     --------
@@ -340,20 +332,29 @@ class PerFeature(Noise):
 
     def _placed(self, n_features: int, feature_names: Names) -> dict[int, Noise]:
         """The given noises by feature index."""
-        names = names_or_default(n_features, feature_names)
-        place: dict[str | int, int] = {name: j for j, name in enumerate(names)}
-        place |= {j: j for j in range(n_features)}
+        place = self._places(n_features, feature_names)
         unknown = [key for key, _ in self.noises if key not in place]
         if unknown:
             raise NoiseError(
-                f"the model has no feature {listing(unknown)}; its {n_features} features are {listing(names)}"
+                f"the model has no feature {listing(unknown)}; its {n_features} features are "
+                f"{listing(names_or_default(n_features, feature_names))}"
             )
         placed: dict[int, Noise] = {}
         for key, noise in self.noises:
             if place[key] in placed:
-                raise NoiseError(f"feature {names[place[key]]!r} is given twice, by name and by index")
+                name = names_or_default(n_features, feature_names)[place[key]]
+                raise NoiseError(f"feature {name!r} is given twice, by name and by index")
             placed[place[key]] = noise
         return placed
+
+    def _places(self, n_features: int, feature_names: Names) -> dict[str | int, int]:
+        """The feature that each of the keys means, if there is one."""
+        place: dict[str | int, int] = {
+            key: key for key, _ in self.noises if isinstance(key, int) and 0 <= key < n_features
+        }
+        if any(isinstance(key, str) for key, _ in self.noises):
+            place |= {name: j for j, name in enumerate(names_or_default(n_features, feature_names))}
+        return place
 
     def __repr__(self) -> str:
         shown = ", ".join(f"{key!r}: {noise!r}" for key, noise in self.noises)
@@ -373,209 +374,3 @@ def _feature_key(key: Any) -> str | int:
     if isinstance(key, bool | np.bool_) or not isinstance(key, int | np.integer):
         raise NoiseError(f"PerFeature has the key {key!r}, expected feature names or indices")
     return int(key)
-
-
-# ---- one number for all features, or one for each ------------------------------------------------
-
-
-class _Numbers(ABC):
-    """A positive number for each feature, 0 for one that stays."""
-
-    @abstractmethod
-    def of(self, features: Sequence[int], n_features: int, feature_names: Names) -> list[float]: ...
-
-    @abstractmethod
-    def show(self) -> str:
-        """For `repr`: arguments of the class, or a call that begins with a dot."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Same(_Numbers):
-    value: float
-
-    def of(self, features: Sequence[int], n_features: int, feature_names: Names) -> list[float]:
-        return [self.value] * len(features)
-
-    def show(self) -> str:
-        return repr(self.value)
-
-
-@dataclass(frozen=True, slots=True)
-class _ByPlace(_Numbers):
-    values: tuple[float, ...]
-    what: str
-
-    def of(self, features: Sequence[int], n_features: int, feature_names: Names) -> list[float]:
-        if len(self.values) != n_features:
-            raise NoiseError(
-                f"{self.what} has {count(len(self.values), 'value')}, the model has "
-                f"{count(n_features, 'feature')}; give one for all, or one per feature"
-            )
-        return [self.values[j] for j in features]
-
-    def show(self) -> str:
-        return f"[{_shortened(list(map(repr, self.values)))}]"
-
-
-@dataclass(frozen=True, slots=True)
-class _ByName(_Numbers):
-    names: tuple[str, ...]
-    values: tuple[float, ...]
-    what: str
-
-    def of(self, features: Sequence[int], n_features: int, feature_names: Names) -> list[float]:
-        names = names_or_default(n_features, feature_names)
-        value = dict(zip(self.names, self.values, strict=True))
-        missing = [names[j] for j in features if names[j] not in value]
-        unknown = [name for name in self.names if name not in set(names)]
-        if missing or unknown:
-            lacks = f"lacks the model's features {listing(missing)}" if missing else ""
-            has = f"names {listing(unknown)}, which the model does not have" if unknown else ""
-            raise NoiseError(
-                f"{self.what} {' and '.join(filter(None, (lacks, has)))}; "
-                f"the model's {n_features} features are {listing(names)}"
-            )
-        return [value[names[j]] for j in features]
-
-    def show(self) -> str:
-        pairs = zip(self.names, self.values, strict=True)
-        return f"{{{_shortened([f'{name!r}: {value!r}' for name, value in pairs])}}}"
-
-
-@dataclass(frozen=True, slots=True)
-class _Labels:
-    """The columns of a table that was given to a noise; they may be more than the model's features."""
-
-    names: Names
-    numbered: bool  # names are only 0, 1, 2, ...
-    n_columns: int
-    given_to: str
-
-    @classmethod
-    def of(cls, columns: Columns, given_to: str) -> _Labels:
-        return cls(columns.names, columns.numbered, columns.n_columns, given_to)
-
-    def places(self, features: Sequence[int], n_features: int, feature_names: Names) -> list[int]:
-        """The column of each feature: by name where both sides have names, else by position."""
-        own = self.names
-        if own is not None and feature_names is not None and by_name(own, self.numbered, feature_names):
-            place = {name: j for j, name in enumerate(own)}
-            missing = [feature_names[j] for j in features if feature_names[j] not in place]
-            if missing:
-                raise NoiseError(
-                    f"the table given to {self.given_to} lacks {count(len(missing), 'feature')} of the "
-                    f"model: {listing(missing)}; it has {listing(own)}"
-                )
-            return [place[feature_names[j]] for j in features]
-        if self.n_columns != n_features:
-            raise NoiseError(
-                f"the table given to {self.given_to} has {count(self.n_columns, 'column')}, the model "
-                f"has {count(n_features, 'feature')}, and without names on both sides they go by position"
-            )
-        return list(features)
-
-
-@dataclass(frozen=True, slots=True)
-class _Measured(_Numbers):
-    """Numbers found from the columns of a table."""
-
-    columns: _Labels
-    values: tuple[float, ...]
-    refused: tuple[str, ...]  # why a column has no number, else ""; an error only if the model needs it
-    factor: float
-
-    def of(self, features: Sequence[int], n_features: int, feature_names: Names) -> list[float]:
-        place = self.columns.places(features, n_features, feature_names)
-        for j in place:
-            if self.refused[j]:
-                raise NoiseError(f"no scale relative to X: {self.refused[j]}")
-        return [self.values[j] for j in place]
-
-    def show(self) -> str:
-        return f".relative(<{count(len(self.values), 'column')}>, {self.factor!r})"
-
-
-_SHOWN: Final = 6
-
-
-def _shortened(items: list[str]) -> str:
-    return ", ".join(items if len(items) <= _SHOWN else [*items[:_SHOWN], "..."])
-
-
-def _read_numbers(value: Any, what: str) -> _Numbers:
-    labels: Any = getattr(value, "index", None)  # a method on lists, text labels on a pandas Series
-    if isinstance(value, Mapping) or (hasattr(labels, "dtype") and all(isinstance(v, str) for v in labels)):
-        return _read_named(list(value.items()), what)
-    try:
-        dimensions = np.ndim(value)
-    except ValueError:  # a ragged list
-        dimensions = 2
-    if dimensions > 1 or isinstance(value, str | bytes | Set):
-        raise NoiseError(f"{what} is {reprlib.repr(value)}, expected a positive number, or one per feature")
-    if dimensions == 1:
-        return _ByPlace(tuple(positive(v, f"{what}[{j}]") for j, v in enumerate(value)), what)
-    return _Same(positive(value, what))
-
-
-def _read_named(pairs: list[tuple[Any, Any]], what: str) -> _ByName:
-    strange = [name for name, _ in pairs if not isinstance(name, str)]
-    if strange:
-        raise NoiseError(f"{what} has the key {strange[0]!r}, expected feature names")
-    names = tuple(name for name, _ in pairs)
-    if len(set(names)) < len(names):
-        raise NoiseError(f"{what} names a feature more than once: {listing(names)}")
-    return _ByName(names, tuple(positive(v, f"{what}[{name!r}]") for name, v in pairs), what)
-
-
-# ---- scales relative to a table ------------------------------------------------------------------
-
-
-def _opened(X: Any, what_fails: str) -> Columns:
-    try:
-        columns = open_columns(X)
-    except TableError as error:
-        raise NoiseError(f"{what_fails}: {error}") from None
-    if columns.n_rows == 0:
-        raise NoiseError(f"{what_fails}: it has no rows")
-    return columns
-
-
-def _measure(X: Any, factor: float) -> _Measured:
-    columns = _opened(X, "no scale relative to X")
-    labels = [repr(name) for name in columns.names or range(columns.n_columns)]
-    found = [_scale(columns, j, factor, f"column {labels[j]}") for j in range(columns.n_columns)]
-    still = [labels[j] for j, (scale, _) in enumerate(found) if scale == 0]
-    if still:
-        more = f", ... ({len(still)} in all)" if len(still) > _SHOWN else ""
-        warnings.warn(
-            f"{count(len(still), 'column')} of X, constant or without values, will not be moved: "
-            f"{', '.join(still[:_SHOWN])}{more}",
-            UserWarning,
-            stacklevel=3,  # where the user called relative()
-        )
-    scales, refused = tuple(scale for scale, _ in found), tuple(reason for _, reason in found)
-    return _Measured(_Labels.of(columns, "relative()"), scales, refused, factor)
-
-
-def _scale(columns: Columns, j: int, factor: float, label: str) -> tuple[float, str]:
-    """factor times the standard deviation, 0 if there is none, and why there cannot be a number."""
-    try:
-        values = columns.column(j)
-    except TableError as error:
-        return float("nan"), str(error)
-    values = values[~np.isnan(values)]
-    if np.isinf(values).any():
-        return float("nan"), f"{label} holds an infinite value; mark it missing (NaN) or clip it"
-    if len(values) == 0 or values.min() == values.max():  # the computed deviation might not be 0
-        return 0.0, ""
-    scale = factor * _deviation(values)
-    if not 0 < scale < float("inf"):
-        return float("nan"), f"{label} has the scale {scale}, beyond the range of float64"
-    return scale, ""
-
-
-def _deviation(values: FloatArray) -> float:
-    """Population standard deviation; dividing by a power of 2 is exact and keeps squares in range."""
-    _, exponent = np.frexp(np.abs(values).max())
-    scaled = np.ldexp(values, -int(exponent))
-    return float(np.ldexp(scaled.std(), int(exponent)))

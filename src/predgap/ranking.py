@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import KW_ONLY, dataclass, replace
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,26 +22,34 @@ _ATTRIBUTIONS = "these look like attributions; use Ranking.from_attributions"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Ranking:
-    """One ranking of the d features for each of n rows.
+    """The k most important of d features for each of n rows, most important first.
+
+    A full ranking has k = d places. A partial one has fewer: it says nothing about the other features.
 
     Parameters
     ----------
-    order : (n, d) integers
-        `order[r, p]` is the feature at place p of row r, most important first.
+    order : (n, k) integers
+        `order[r, p]` is the feature at place p of row r; the features are numbered 0 ... d - 1, and each
+        occurs at most once in a row.
     scores : (n, d) floats, or None
-        `scores[r, j]` belongs to feature j, not to a place.
+        `scores[r, j]` is the score of feature j, whatever its place. NaN if it has none.
     feature_names : d strings, or None
+    n_features : int, or None
+        d. None takes it from `feature_names`, else from `scores`; without them d is k, a full ranking.
     index : n row labels, or None for 0, 1, ...
     backend : "pandas", "polars", "pyarrow" or None
         What `to_frame` returns; None takes the first that is installed.
-    space : str, or None
+    feature_space : str, or None
         Where the features live, if not in the columns of X: "after StandardScaler" in a pipeline.
-    estimator : "exact", "bounded", "qmc", or None
-        How the gaps behind the ranking were obtained; None for rankings from elsewhere.
-    sureness : (n, d) floats, or None
-        `sureness[r, p]`: how sure place p of row r is, given the places before it. For "qmc" it is the
-        confidence that the feature's gap is larger than that of its closest rival; for "bounded" it is 1
-        where bounds prove the place, else 0.5. None if there is nothing to doubt ("exact"), or nothing known.
+    method : "greedy", "single", "attributions", another str, or None
+        How the ranking was built; None if unknown.
+    estimator : "exact", "bounded", "pruned", "qmc", "mc", or None
+        How the gaps behind the ranking were obtained; None if it was not built from gaps.
+    confidence : (n, k) floats, or None
+        `confidence[r, p]` tells how certain place p of row r is, given the places before it: 1 where an error
+        bound proves it, or where exactly equal gaps went to the lower index; NaN where the bound does
+        not prove it; the estimated probability that it is right where samples decided. None if nothing is
+        known about it.
 
     Examples
     --------
@@ -49,37 +58,62 @@ class Ranking:
     array([[2, 3, 1]])
     >>> ranking.top(2)
     array([['bmi', 'age']], dtype='<U3')
+
+    Only the first two places:
+
+    >>> ranking = Ranking([[2, 0]], feature_names=("age", "sex", "bmi"))
+    >>> ranking
+    Ranking of the first 2 of 3 features for 1 rows
+    >>> ranking.ranks
+    array([[2, 0, 1]])
     """
 
     order: IndexArray
+    _: KW_ONLY
     scores: FloatArray | None = None
     feature_names: tuple[str, ...] | None = None
+    n_features: int = cast(int, None)  # None may be passed; it is never found in a Ranking
     index: Any = None
     backend: str | None = None
-    space: str | None = None
+    feature_space: str | None = None
+    method: str | None = None
     estimator: str | None = None
-    sureness: FloatArray | None = None
+    confidence: FloatArray | None = None
 
     def __post_init__(self) -> None:
         order = _integers(self.order, "order")
         if order.ndim != 2:
-            raise RankingError(f"order has shape {order.shape}, expected (n, d)")
-        check_permutations(order, order.shape[1])
-        object.__setattr__(self, "order", _read_only(order))
-        for name in ("scores", "sureness"):
-            if getattr(self, name) is not None:
-                array = _like_order(getattr(self, name), order.shape, name)
-                object.__setattr__(self, name, _read_only(array))
-        if self.feature_names is not None:
-            object.__setattr__(self, "feature_names", _names(self.feature_names, order.shape[1]))
+            raise RankingError(f"order has shape {order.shape}, expected (n, k)")
+        scores, confidence = (
+            None if of is None else np.array(of, dtype=np.float64) for of in (self.scores, self.confidence)
+        )
+        names = None if self.feature_names is None else _names(self.feature_names)
+        d = _known_n_features(self.n_features, names, scores)
+        more = "; if there are more features than places, pass n_features" if d is None else ""
+        d = order.shape[1] if d is None else d
+        _check_places(order.shape[1], d, "order")
+        _check_features(order, d, more)
+        if names is not None and len(names) != d:
+            raise RankingError(f"{len(names)} feature names ({listing(names)}) for {d} features")
+        _check_shape("scores", scores, (len(order), d))
+        _check_shape("confidence", confidence, order.shape)
         if self.index is not None and len(self.index) != len(order):
             raise RankingError(f"{len(self.index)} row labels for {len(order)} rows")
+        for name, array in (("order", order), ("scores", scores), ("confidence", confidence)):
+            object.__setattr__(self, name, None if array is None else _read_only(array))
+        object.__setattr__(self, "feature_names", names)
+        object.__setattr__(self, "n_features", d)
 
     @classmethod
     def from_attributions(
-        cls, values: Any, output: int | None = None, *, feature_names: Sequence[str] | None = None
+        cls,
+        values: Any,
+        output: int | None = None,
+        *,
+        feature_names: Sequence[str] | None = None,
+        top: int | None = None,
     ) -> Ranking:
-        """The ranking by |value|; ties go to the lower index. `scores` are the |values|.
+        """The ranking by |value|; ties go to the lower index. `scores` are the |values| of all features.
 
         Parameters
         ----------
@@ -91,37 +125,52 @@ class Ranking:
         feature_names : d strings, or None
             With them d is known, so that d + 1 columns are recognised as XGBoost's `pred_contribs`, whose
             last column is the bias, and (n, k, d + 1), or LightGBM's (n, k (d + 1)), as that of k outputs.
+        top : int, or None
+            How many places to keep, from 1 to d; None for all.
 
         Examples
         --------
         >>> Ranking.from_attributions([[0.5, -2.0, 0.5]]).order
         array([[1, 0, 2]])
+        >>> Ranking.from_attributions([[0.5, -2.0, 0.5]], top=1).order
+        array([[1]])
         """
         read = _read_attributions(values, output, feature_names)
         size = np.abs(read.values)
         order = np.argsort(-size, axis=1, kind="stable")
-        return cls(order, size, read.names, read.index, read.backend)
+        if top is not None:
+            order = order[:, : _places("top", top, size.shape[1], "the number of features")]
+        return cls(
+            order,
+            scores=size,
+            feature_names=read.names,
+            index=read.index,
+            backend=read.backend,
+            method="attributions",
+        )
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Feature names to show: those given, or f0, f1, ..."""
-        return names_or_default(self.order.shape[1], self.feature_names)
+        """(d,) feature names to show: those given, or f0, f1, ..."""
+        return names_or_default(self.n_features, self.feature_names)
 
     @property
     def ranks(self) -> IndexArray:
-        """(n, d) `ranks[r, j]` is the place of feature j in row r; 1 is the most important."""
-        out = np.empty_like(self.order)
+        """(n, d) `ranks[r, j]` is the place of feature j in row r: 1 is the most important, and 0 means
+        that a partial ranking does not rank the feature."""
+        ranks = np.zeros((len(self), self.n_features), dtype=np.intp)
         places = np.arange(1, self.order.shape[1] + 1)
-        np.put_along_axis(out, self.order, np.broadcast_to(places, out.shape), axis=1)
-        return out
+        np.put_along_axis(ranks, self.order, np.broadcast_to(places, self.order.shape), axis=1)
+        return ranks
 
     def __len__(self) -> int:
         return len(self.order)
 
     def __repr__(self) -> str:
-        n, d = self.order.shape
-        notes = ", ".join(note for note in (self.estimator, self.space) if note)
-        return f"Ranking of {d} features for {n} rows" + (f" ({notes})" if notes else "")
+        n, k = self.order.shape
+        features = f"{k}" if k == self.n_features else f"the first {k} of {self.n_features}"
+        notes = ", ".join(note for note in (self.estimator, self.feature_space) if note)
+        return f"Ranking of {features} features for {n} rows" + (f" ({notes})" if notes else "")
 
     def __getitem__(self, rows: Any) -> Ranking:
         """The ranking of some rows: a slice, indices, a mask, or one index (a ranking of one row)."""
@@ -131,43 +180,51 @@ class Ranking:
         index = self.index
         if index is not None:
             index = index[kept] if hasattr(index, "dtype") else [index[r] for r in kept]
-        scores, sureness = (None if of is None else of[kept] for of in (self.scores, self.sureness))
-        return replace(self, order=self.order[kept], scores=scores, index=index, sureness=sureness)
+        scores, confidence = (None if of is None else of[kept] for of in (self.scores, self.confidence))
+        return replace(self, order=self.order[kept], scores=scores, index=index, confidence=confidence)
 
     def top(self, k: int) -> NDArray[np.str_]:
-        """(n, k) names of the k most important features, most important first."""
+        """(n, k) names of the k most important features, most important first.
+
+        A partial ranking has no more than its own places.
+        """
         names = np.array(self.names, dtype=np.str_)
-        return names[self.order[:, : _places(k, self.order.shape[1])]]
+        return names[self.order[:, : _places("k", k, self.order.shape[1], "the number of places")]]
 
     def to_frame(self) -> Any:
-        """A tidy frame of n * d rows: `row` (its label), `place` (from 1), `feature`, `score`; if known,
-        `sureness`."""
-        n, d = self.order.shape
-        scores = np.full((n, d), np.nan) if self.scores is None else self.scores
+        """A frame of n * k rows, one for each row and place.
+
+        Its columns are `row` (the row's label), `place` (from 1), `feature` (its name), `score` (that of the
+        feature; NaN if there is none) and, if the ranking has it, `confidence`.
+        """
+        n, k = self.order.shape
+        scores = np.full((n, self.n_features), np.nan) if self.scores is None else self.scores
         columns = {
-            "row": _repeated(range(n) if self.index is None else self.index, d, self.backend),
-            "place": np.tile(np.arange(1, d + 1), n),
+            "row": _repeated(range(n) if self.index is None else self.index, k, self.backend),
+            "place": np.tile(np.arange(1, k + 1), n),
             "feature": np.array(self.names, dtype=np.str_)[self.order].ravel(),
             "score": np.take_along_axis(scores, self.order, axis=1).ravel(),
         }
-        if self.sureness is not None:
-            columns["sureness"] = self.sureness.ravel()
+        if self.confidence is not None:
+            columns["confidence"] = self.confidence.ravel()
         return to_native(columns, self.backend)
 
     def agreement(self, other: Any, k: int) -> float:
         """Share of rows whose k most important features are the same set; NaN without rows.
 
-        `other` is a Ranking or anything else that `ranking_order` accepts.
+        `other` is a Ranking or anything else that `ranking_order` accepts. Both need k places or more.
 
         Examples
         --------
         >>> Ranking([[0, 1, 2], [0, 1, 2]]).agreement(Ranking([[1, 0, 2], [0, 2, 1]]), k=2)
         0.5
         """
-        n, d = self.order.shape
-        places = _places(k, d)
-        theirs = ranking_order(other, n, d, self.feature_names)
-        if n == 0:
+        if isinstance(other, Ranking) and other.n_features > self.n_features:
+            return other.agreement(self, k)  # names are looked up among the features of the larger one
+        theirs = ranking_order(other, len(self), self.n_features, self.feature_names)
+        most = min(self.order.shape[1], theirs.shape[1])
+        places = _places("k", k, most, "the places that both rankings have")
+        if len(self) == 0:
             return float("nan")
         mine, yours = np.sort(self.order[:, :places], axis=1), np.sort(theirs[:, :places], axis=1)
         return float(np.mean((mine == yours).all(axis=1)))
@@ -176,89 +233,127 @@ class Ranking:
 def ranking_order(
     ranking: Any, n_rows: int, n_features: int, feature_names: Sequence[str] | None = None
 ) -> IndexArray:
-    """The ranking as features of the model, (n, d), most important first.
+    """The ranking as features of the model, (n, k), most important first.
+
+    It has from 1 to d places, with d = `n_features`; fewer than d make a partial ranking.
 
     Parameters
     ----------
     ranking : one of
-        - a Ranking of n rows. Its names are matched to the model's in any order; if either side has no
-          names, or the ranking has the defaults f0, f1, ..., it goes by position. A Ranking of one row is
+        - a Ranking of n rows. Its names are looked up among the model's, in any order; features of the model
+          that it does not know are not ranked. If either side has no names, or the ranking has the
+          defaults f0, f1, ..., it goes by position, and both must have d features. A Ranking of one row is
           not repeated: pass `ranking.order[0]` to use it for all rows
-        - integers, (d,) for all rows or (n, d)
-        - names, (d,) for all rows or (n, d)
+        - integers, (k,) for all rows or (n, k)
+        - names, (k,) for all rows or (n, k)
+    n_rows, n_features : int
+    feature_names : d strings, or None
+        Names of the model's features. Without them, f0, f1, ... are accepted.
 
     Examples
     --------
     >>> ranking_order(["bmi", "age"], 2, 2, ("age", "bmi"))
     array([[1, 0],
            [1, 0]])
+    >>> ranking_order([[2], [0]], 2, 3)
+    array([[2],
+           [0]])
     """
     if isinstance(ranking, Ranking):
         order = _aligned(ranking, n_features, feature_names)
     else:
         order = _given_order(ranking, n_features, names_or_default(n_features, feature_names))
-        check_permutations(np.atleast_2d(order), n_features)
         if order.ndim == 1:
-            return np.ascontiguousarray(np.broadcast_to(order, (n_rows, n_features)))
+            return np.ascontiguousarray(np.broadcast_to(order, (n_rows, len(order))))
     if len(order) != n_rows:
-        once = "; to use one ranking for all rows pass it as (d,), e.g. order[0]" if len(order) == 1 else ""
+        once = "; to use one ranking for all rows pass it as (k,), e.g. order[0]" if len(order) == 1 else ""
         raise RankingError(f"the ranking has {len(order)} rows, X has {n_rows}{once}")
     return np.ascontiguousarray(order)
-
-
-def check_permutations(order: IndexArray, n_features: int) -> None:
-    """RankingError unless each row of `order` (n, n_features) holds 0 ... n_features - 1 once."""
-    wrong = (np.sort(order, axis=1) != np.arange(n_features)).any(axis=1)
-    if not wrong.any():
-        return
-    row = int(np.flatnonzero(wrong)[0])
-    found = order[row].tolist()
-    outside = sorted({j for j in found if not 0 <= j < n_features})
-    repeated = sorted({j for j in found if found.count(j) > 1} - set(outside))
-    missing = sorted(set(range(n_features)) - set(found))
-    parts = [
-        f"{verb} {listing(which)}"
-        for verb, which in (("holds", outside), ("repeats", repeated), ("lacks", missing))
-        if which
-    ]
-    raise RankingError(
-        f"row {row} is not a permutation of the features 0 ... {n_features - 1}: it {', '.join(parts)}"
-    )
 
 
 # ---- rankings that are given ---------------------------------------------------------------------
 
 
 def _aligned(ranking: Ranking, n_features: int, feature_names: Sequence[str] | None) -> IndexArray:
-    d = ranking.order.shape[1]
-    if d != n_features:
-        raise RankingError(_wrong_width(d, n_features))
     mine = ranking.feature_names
-    if mine is None or feature_names is None or mine == tuple(feature_names):
-        return ranking.order
-    if sorted(mine) == sorted(feature_names):
+    if mine is None or feature_names is None:
+        return _by_position(ranking, n_features)
+    if set(mine) <= set(feature_names):
         place = {name: j for j, name in enumerate(feature_names)}
         return np.array([place[name] for name in mine], dtype=np.intp)[ranking.order]
-    if mine == names_or_default(d, None):
-        return ranking.order
+    if mine == names_or_default(len(mine), None):
+        return _by_position(ranking, n_features)
     raise RankingError(
         f"the ranking is of the features {listing(mine)}; the model has {listing(feature_names)}"
+        + _bias_hint(len(mine), n_features)
     )
 
 
+def _by_position(ranking: Ranking, n_features: int) -> IndexArray:
+    d = ranking.n_features
+    if d == n_features:
+        return ranking.order
+    few = f"; if it ranks some of {n_features}, pass Ranking(order, n_features={n_features})"
+    hint = few if d < n_features else _bias_hint(d, n_features)
+    raise RankingError(f"the ranking is of {d} features; the model has {n_features}{hint}")
+
+
 def _given_order(ranking: Any, n_features: int, names: Sequence[str]) -> IndexArray:
+    """The features of a ranking that is not a Ranking, (k,) or (n, k)."""
     if hasattr(ranking, "base_values"):
         raise RankingError(f"the ranking is a {type(ranking).__name__}: {_ATTRIBUTIONS}")
     array = _plain_array(ranking)
     if array.ndim not in (1, 2):
         raise RankingError(
-            f"the ranking has shape {array.shape}; expected ({n_features},) for all rows or (n, {n_features})"
+            f"the ranking has shape {array.shape}; expected (k,) for all rows or (n, k), "
+            f"with k from 1 to {n_features}"
         )
-    if array.shape[-1] != n_features:
-        raise RankingError(_wrong_width(array.shape[-1], n_features))
+    _check_places(array.shape[-1], n_features, "the ranking")
     if array.size and all(isinstance(name, str) for name in array.ravel().tolist()):
-        return _from_names(array, names)
-    return _integers(array, "the ranking")
+        order = _from_names(array, names)
+    else:
+        order = _integers(array, "the ranking")
+    _check_features(np.atleast_2d(order), n_features)
+    return order
+
+
+def _check_features(order: IndexArray, n_features: int, more: str = "") -> None:
+    """RankingError unless each row of `order` (n, k) holds k different ones of 0 ... n_features - 1.
+
+    `more` is added to the message about a feature outside.
+    """
+    strange = (order < 0) | (order >= n_features)
+    wrong = strange.any(axis=1) | (np.diff(np.sort(order, axis=1), axis=1) == 0).any(axis=1)
+    if not wrong.any():
+        return
+    row = int(np.flatnonzero(wrong)[0])
+    outside = sorted(set(order[row, strange[row]].tolist()))
+    repeated = sorted(
+        j for j, times in Counter(order[row].tolist()).items() if times > 1 and j not in outside
+    )
+    found = ", ".join(
+        f"{verb} {listing(which)}" for verb, which in (("holds", outside), ("repeats", repeated)) if which
+    )
+    raise RankingError(
+        f"row {row} does not rank features 0 ... {n_features - 1}, each at most once: it {found}"
+        + (more if outside else "")
+    )
+
+
+def _check_places(k: int, n_features: int, what: str) -> None:
+    if k > n_features:
+        raise RankingError(f"{what} has {k} places for {n_features} features{_bias_hint(k, n_features)}")
+    if k == 0 and n_features > 0:
+        raise RankingError(f"{what} has no places; expected 1 to {n_features}, the number of features")
+
+
+def _bias_hint(found: int, n_features: int) -> str:
+    if found != n_features + 1:
+        return ""
+    return (
+        "; one too many looks like pred_contribs with its bias column: pass "
+        "Ranking.from_attributions(values, feature_names=...)"
+    )
 
 
 def _plain_array(ranking: Any) -> NDArray[Any]:
@@ -267,7 +362,7 @@ def _plain_array(ranking: Any) -> NDArray[Any]:
         if array.dtype.kind in "UST" and not isinstance(ranking, np.ndarray):
             array = np.asarray(ranking, dtype=object)  # integers beside names must stay integers
     except ValueError:
-        raise RankingError("the rows of the ranking differ in length; expected (n, d)") from None
+        raise RankingError("the rows of the ranking differ in length; expected (n, k)") from None
     return array
 
 
@@ -286,16 +381,6 @@ def _integers(values: Any, what: str) -> IndexArray:
     if array.dtype.kind not in "iu" and array.size:
         raise RankingError(f"{what} has dtype {array.dtype}; expected integers, or names of one kind")
     return array.astype(np.intp)
-
-
-def _wrong_width(found: int, n_features: int) -> str:
-    message = f"the ranking has {found} places for {n_features} features"
-    if found == n_features + 1:
-        message += (
-            "; one too many looks like pred_contribs with its bias column: pass "
-            "Ranking.from_attributions(values, feature_names=...)"
-        )
-    return message
 
 
 # ---- attributions --------------------------------------------------------------------------------
@@ -443,26 +528,36 @@ def _check_finite(array: FloatArray, names: Sequence[str]) -> None:
 # ---- small pieces --------------------------------------------------------------------------------
 
 
-def _like_order(values: Any, shape: tuple[int, ...], what: str) -> FloatArray:
-    array = np.array(values, dtype=np.float64)
-    if array.shape != shape:
-        raise RankingError(f"{what} have shape {array.shape}, order has {shape}")
-    return array
+def _known_n_features(
+    given: int | None, names: tuple[str, ...] | None, scores: FloatArray | None
+) -> int | None:
+    """d, from the first of these that tells it."""
+    if given is not None:
+        if isinstance(given, bool) or not isinstance(given, int | np.integer) or given < 0:
+            raise RankingError(f"n_features={given!r}, expected a whole number from 0")
+        return int(given)
+    if names is not None:
+        return len(names)
+    return scores.shape[1] if scores is not None and scores.ndim == 2 else None
 
 
-def _names(names: Sequence[str], d: int) -> tuple[str, ...]:
+def _names(names: Sequence[str]) -> tuple[str, ...]:
     given = (names,) if isinstance(names, str) else tuple(map(str, names))
-    if len(given) != d:
-        raise RankingError(f"{len(given)} feature names ({listing(given)}) for {d} features")
-    if len(set(given)) < d:
+    if len(set(given)) < len(given):
         raise RankingError(f"feature names repeat: {listing(given)}")
     return given
 
 
-def _places(k: int, d: int) -> int:
-    if isinstance(k, bool) or not isinstance(k, int | np.integer) or not 1 <= k <= d:
-        raise RankingError(f"k={k!r}, expected an integer from 1 to {d}, the number of features")
-    return int(k)
+def _check_shape(what: str, array: FloatArray | None, expected: tuple[int, ...]) -> None:
+    if array is not None and array.shape != expected:
+        raise RankingError(f"the shape of {what} is {array.shape}, expected {expected}")
+
+
+def _places(name: str, value: Any, most: int, meaning: str) -> int:
+    """A number of places that the caller asked for; `meaning` tells what `most` is."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or not 1 <= value <= most:
+        raise RankingError(f"{name}={value!r}, expected an integer from 1 to {most}, {meaning}")
+    return int(value)
 
 
 def _read_only(array: NDArray[Any]) -> NDArray[Any]:

@@ -1,50 +1,35 @@
 """Gaps by sampling, with their standard errors: plain Monte Carlo and randomised quasi-Monte Carlo.
 
-Both draw points of the unit cube, one coordinate per perturbed feature, and the kernels turn them into
-perturbed rows by the inverse transform. More samples repeat the draws of fewer, and add to them. Many subsets
-of a row are evaluated at common points, so that their gaps can be compared.
+Both draw points of the unit cube, one coordinate per perturbed feature that the model uses, and the kernels
+turn them into perturbed rows by the inverse transform. More samples repeat the draws of fewer, and add to
+them. Many subsets of a row are evaluated at common points, so that their gaps can be compared. Rows come in
+chunks, so that the sums of all rows are never held at once; a row's numbers do not depend on its neighbours.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import hashlib
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from predgap.accuracy import checked_rtol
 from predgap.engine import Engine
-from predgap.ensemble import LEAF
 from predgap.errors import PredgapError
+from predgap.estimates import GapEstimate, exact_estimate
+from predgap.points import REPLICATES, Replicates, Sequence, balanced, checked_seed, common_points
+from predgap.progress import Tell, after, share_of
 
 FloatArray = NDArray[np.float64]
-Engines = tuple[Engine, ...]  # one for each output; gaps are summed
-Sequence = Literal["sobol", "halton"]
+IndexArray = NDArray[np.intp]
 
-REPLICATES: Final = 16  # independent randomisations of a quasi-random sequence; their spread is the error
-
-_SOBOL_DIMENSIONS: Final = 21201  # scipy.stats.qmc.Sobol.MAXDIM, which is slow to import
 _FIRST: Final = 1024  # samples before a tolerance is first looked at
-_POINT_DOUBLES: Final = 8 << 20  # coordinates held at once
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class GapEstimate:
-    """Gaps, how sure they are, and how they were obtained.
-
-    All arrays have the shape of the answer: (n,) for a gap, PGI² or PGU² of each row, (n, d) for curves. An
-    exact gap has no standard error and an error bound of 0. A bounded one lies within `value` ±
-    `error_bound`. Both are meant up to rounding. A sampled one has a standard error, and an infinite bound:
-    nothing is guaranteed. What happens less often than there are samples may not be seen at all: 0 ± 0 says
-    that no sample changed the prediction, and a gap of rare, large changes has too small a standard error.
-    """
-
-    value: FloatArray
-    standard_error: FloatArray
-    error_bound: FloatArray
-    method: NDArray[np.str_]  # "exact", "bounded", "mc" or "qmc"
-    n_samples: NDArray[np.int64]  # perturbed rows that the model was asked about
+_POINT_DOUBLES: Final = 8 << 20  # coordinates of the samples of single rows, held at once
+_SUM_DOUBLES: Final = 4 << 20  # sums over samples, held at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +44,8 @@ class Budget:
             raise PredgapError(f"n_samples is {self.n_samples!r}, expected a whole number")
         if self.n_samples < 2 * REPLICATES:
             raise PredgapError(f"n_samples is {self.n_samples}, expected at least {2 * REPLICATES}")
-        if self.rtol is not None and not 0 < self.rtol < float("inf"):
-            raise PredgapError(f"rtol is {self.rtol!r}, expected a positive number, e.g. 0.01")
+        if self.rtol is not None:
+            checked_rtol(self.rtol, zero=False)
 
     def steps(self) -> Iterator[int]:
         """Numbers of samples at which to look: the last one only, or doubling towards it."""
@@ -71,213 +56,181 @@ class Budget:
         yield self.n_samples
 
 
-def exact_estimate(value: FloatArray) -> GapEstimate:
-    """Exact gaps, in the form of an estimate."""
-    return _unsampled(value, np.zeros(value.shape), "exact")
-
-
-def bounded_estimate(value: FloatArray, error_bound: FloatArray) -> GapEstimate:
-    """Gaps that are known up to a bound, in the form of an estimate."""
-    return _unsampled(value, error_bound, "bounded")
-
-
-def _unsampled(value: FloatArray, error_bound: FloatArray, method: str) -> GapEstimate:
-    n_samples = np.zeros(value.shape, dtype=np.int64)
-    return GapEstimate(value, np.zeros(value.shape), error_bound, np.full(value.shape, method), n_samples)
-
-
 def estimate_mc(
-    engines: Engines, rows: FloatArray, subset: NDArray[np.bool_], budget: Budget, seed: int
+    engine: Engine,
+    rows: FloatArray,
+    mask: NDArray[np.bool_],
+    budget: Budget,
+    seed: int,
+    tell: Tell = None,
 ) -> GapEstimate:
-    """Independent samples; row r draws from its own stream, `SeedSequence(seed, spawn_key=(r,))`.
+    """Gaps (n,) of a mask (d,) from independent samples; each row draws from a stream of its own.
 
-    With several engines, one for each output, the standard error is an upper bound.
+    Of several outputs, the standard error is an upper bound.
     """
-    k, seed = int(subset.sum()), _checked_seed(seed)
-    streams = [np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(r,))) for r in range(len(rows))]
-
-    def add(open_rows: NDArray[np.intp], n: int) -> FloatArray:
-        def sums_of(some: NDArray[np.intp]) -> FloatArray:
-            return _summed(engines, rows[some], subset, lambda m: _drawn(streams, some, m, k), n)
-
-        return np.concatenate([sums_of(some) for some in _parts(open_rows, _POINT_DOUBLES // (n * k) + 1)])
-
-    def judge(sums: FloatArray, n: int) -> tuple[FloatArray, FloatArray]:
-        mean = sums[:, 1] / n
-        return mean, np.sqrt(np.maximum(sums[:, 2] / n - mean**2, 0.0) / (n - 1))
-
-    return _run("mc", (len(rows),), budget, lambda n: n, np.zeros((len(rows), 3)), add, judge)
+    asked, seed = mask & engine.used, checked_seed(seed)
+    if not asked.any():
+        return exact_estimate(np.zeros(len(rows)))
+    return _Independent(engine, rows, asked, budget, seed).run("mc", tell)
 
 
 def estimate_qmc(
-    engines: Engines,
+    engine: Engine,
     rows: FloatArray,
-    subset: NDArray[np.bool_],
+    mask: NDArray[np.bool_],
     budget: Budget,
     seed: int,
-    sequence: Sequence,
+    sequence: Sequence = "sobol",
+    tell: Tell = None,
 ) -> GapEstimate:
-    """Randomised quasi-random points, the same for all rows."""
-    replicates = Replicates(sequence, int(subset.sum()), seed)
-
-    def add(open_rows: NDArray[np.intp], n: int) -> FloatArray:
-        some, total = rows[open_rows], np.zeros((len(open_rows), REPLICATES))
-        for drawn in replicates.parts(n // REPLICATES):
-            ends = drawn.shape[1] * np.arange(1, REPLICATES + 1)
-            points = drawn.reshape(1, -1, drawn.shape[2])
-            for engine in engines:
-                total += engine.sample(some, subset, points, ends)[:, :, 1]
-        return total
-
-    def usable(n: int) -> int:
-        return balanced(n) if sequence == "sobol" else n // REPLICATES * REPLICATES
-
-    sums = np.zeros((len(rows), REPLICATES))
-    return _run("qmc", (len(rows),), budget, usable, sums, add, _judge_replicates)
+    """Gaps (n,) of a mask (d,) from randomised quasi-random points, the same for all rows."""
+    asked, seed = mask & engine.used, checked_seed(seed)
+    if not asked.any():
+        return exact_estimate(np.zeros(len(rows)))
+    return _Shared(engine, rows, asked, budget, seed, sequence).run("qmc", tell)
 
 
 def estimate_curve(
-    engines: Engines, rows: FloatArray, order: NDArray[np.intp], budget: Budget, seed: int, *, average: bool
+    engine: Engine,
+    rows: FloatArray,
+    order: NDArray[np.int32],
+    budget: Budget,
+    seed: int,
+    method: Literal["mc", "qmc"],
+    *,
+    average: bool,
+    tell: Tell = None,
 ) -> GapEstimate:
-    """Gaps (n, d) of the prefixes of order (n, d), at common points; or their average over the prefixes (n,).
+    """Gaps (n, k) of the prefixes of order (1 or n, k), at common points; or their average, (n,).
 
     The error of the average comes from its own replicates: the gaps of a curve err together.
     """
-    n_rows, d = rows.shape
-    column, replicates = common_points(engines, seed)
-    orders = np.ascontiguousarray(order, dtype=np.int32)
-
-    def add(open_rows: NDArray[np.intp], n: int) -> FloatArray:
-        total = np.zeros((len(open_rows), REPLICATES, d))
-        for drawn in replicates.parts(n // REPLICATES):
-            for engine in engines:
-                total += _curve_sums(engine, rows[open_rows], orders[open_rows], column, drawn)
-        return total.sum(axis=2) / max(1, d) if average else total
-
-    shape = (n_rows,) if average else (n_rows, d)
-    sums = np.zeros((n_rows, REPLICATES, *shape[1:]))
-    return _run("qmc", shape, budget, balanced, sums, add, _judge_replicates)
+    sequence: Sequence = "random" if method == "mc" else "sobol"
+    return _Prefixes(engine, rows, order, budget, checked_seed(seed), sequence, average=average).run(
+        method, tell
+    )
 
 
-def _curve_sums(
-    engine: Engine,
-    rows: FloatArray,
-    orders: NDArray[np.int32],
-    column: NDArray[np.int32],
-    drawn: FloatArray,
-) -> FloatArray:
-    """Sums (n, REPLICATES, d) of the squared changes of the prefixes over points (REPLICATES, m, k)."""
-    points = drawn.reshape(-1, drawn.shape[2])
-    out = np.empty((len(rows), REPLICATES, rows.shape[1]))
-    for part, x, noise, progress in engine.chunks(rows, engine.rows_at_once()):
-        out[part] = engine.kernels.sample_curve(
-            x, noise, orders[part], points, column, REPLICATES, engine.n_threads, progress
-        )
-    return out
+def row_stream(seed: int, row: FloatArray) -> np.random.Generator:
+    """The random numbers of a cast row (d,): they depend on the seed and on its values, not on its place."""
+    values = row + 0.0  # -0.0 is 0.0
+    values[np.isnan(values)] = np.nan  # there are many NaNs
+    content = int.from_bytes(hashlib.blake2b(values.tobytes(), digest_size=16).digest(), "little")
+    return np.random.default_rng(np.random.SeedSequence([seed, content]))
 
 
-class Replicates:
-    """Points of a quasi-random sequence in k dimensions; each replicate is randomised by its own seed."""
+class _Sampler(ABC):
+    """Sums over samples of rows, and what they tell about the answer."""
 
-    def __init__(self, sequence: Sequence, k: int, seed: int) -> None:
-        seeds = np.random.SeedSequence(_checked_seed(seed)).spawn(REPLICATES)
-        self._draws = [_sequence(sequence, k, own) for own in seeds]
-        self._at_once = _power_of_two(max(1, _POINT_DOUBLES // (REPLICATES * k)))
+    rows_at_once: int
+    width: tuple[int, ...] = ()  # shape of one row's answer
+    sums: tuple[int, ...]  # shape of one row's sums
 
-    def draw(self, m: int) -> FloatArray:
-        """The next m points of each, (REPLICATES, m, k)."""
-        return np.concatenate([draw(m) for draw in self._draws])
+    def __init__(self, engine: Engine, rows: FloatArray, budget: Budget) -> None:
+        self.engine, self.rows, self.budget = engine, rows, budget
 
-    def parts(self, m: int) -> Iterator[FloatArray]:
-        """The next m points of each, in parts that fit into memory."""
-        for start in range(0, m, self._at_once):
-            yield self.draw(min(self._at_once, m - start))
+    @abstractmethod
+    def usable(self, n: int) -> int:
+        """The largest number of samples up to n that may be drawn."""
 
+    def begin(self, chunk: slice) -> None:  # noqa: B027 (most have nothing to prepare)
+        """Prepare for the samples of these rows, from the first on."""
 
-def _checked_seed(seed: Any) -> int:
-    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
-        raise PredgapError(f"seed is {seed!r}, expected a whole number that is not negative")
-    return int(seed)
+    @abstractmethod
+    def add(self, which: IndexArray, drawn: int, n: int, tell: Tell) -> FloatArray:
+        """Sums of rows `which` over their samples drawn, drawn + 1, ..., n - 1."""
 
+    @abstractmethod
+    def judge(self, sums: FloatArray, n: int) -> tuple[FloatArray, FloatArray]:
+        """Values and standard errors, from sums over n samples."""
 
-def common_points(engines: Engines, seed: int) -> tuple[NDArray[np.int32], Replicates]:
-    """Sobol points for all subsets: the coordinate of each feature, (d,), -1 if the model does not use it."""
-    used = np.zeros(engines[0].ensemble.n_features, dtype=np.bool_)
-    for engine in engines:
-        used[engine.ensemble.feature[engine.ensemble.feature != LEAF]] = True
-    k = int(used.sum())
-    if k > _SOBOL_DIMENSIONS:
-        raise PredgapError(
-            f"the model uses {k:,} features, and Sobol's points have at most {_SOBOL_DIMENSIONS:,} "
-            "coordinates; estimate(sequence='halton') takes any number"
-        )
-    column = np.where(used, np.cumsum(used) - 1, -1).astype(np.int32)
-    return column, Replicates("sobol", max(1, k), seed)
+    def run(self, method: str, tell: Tell) -> GapEstimate:
+        """The estimates of all rows, chunk by chunk."""
+        n_rows = len(self.rows)
+        shape = (n_rows, *self.width)
+        value, error, spent = np.zeros(shape), np.full(shape, np.inf), np.zeros(shape, dtype=np.int64)
+        for first in range(0, n_rows, self.rows_at_once):
+            chunk = slice(first, min(first + self.rows_at_once, n_rows))
+            value[chunk], error[chunk], spent[chunk] = self._run(chunk, after(tell, first))
+            if tell is not None:
+                tell(chunk.stop)
+        return GapEstimate(value, error, np.full(shape, np.inf), np.full(shape, method), spent)
 
-
-def balanced(n: int) -> int:
-    """The largest number of Sobol points up to n that is balanced: a power of 2 in each replicate."""
-    return REPLICATES * _power_of_two(n // REPLICATES)
-
-
-def _power_of_two(n: int) -> int:
-    """The largest one up to n."""
-    return 1 << (int(n).bit_length() - 1)
-
-
-def _judge_replicates(sums: FloatArray, n: int) -> tuple[FloatArray, FloatArray]:
-    """Mean and standard error from sums (n_rows, REPLICATES, ...) over n points in all."""
-    points = n // REPLICATES
-    means = sums / points
-    mean, error = means.mean(axis=1), means.std(axis=1, ddof=1) / np.sqrt(REPLICATES)
-    # Points are so even that all replicates may agree, and be off by a share of one point.
-    return mean, np.maximum(error, mean / (points * (REPLICATES + 1)))
-
-
-def _run(
-    method: str,
-    shape: tuple[int, ...],
-    budget: Budget,
-    usable: Callable[[int], int],
-    sums: FloatArray,
-    add: Callable[[NDArray[np.intp], int], FloatArray],
-    judge: Callable[[FloatArray, int], tuple[FloatArray, FloatArray]],
-) -> GapEstimate:
-    """Adds samples to the rows that are not sure enough, until all are or the budget is spent."""
-    value, error = np.zeros(shape), np.full(shape, np.inf)
-    spent = np.zeros(shape, dtype=np.int64)
-    open_rows, drawn = np.arange(shape[0]), 0
-    for n in map(usable, budget.steps()):
-        if n > drawn:
-            sums[open_rows] += add(open_rows, n - drawn)
-            drawn = n
-        value[open_rows], error[open_rows] = judge(sums[open_rows], n)
-        spent[open_rows] = n
-        if budget.rtol is not None:
-            sure = error[open_rows] <= budget.rtol * value[open_rows]
-            unsure = ~sure | (value[open_rows] == 0)  # of what was not seen to move, nothing is known
-            open_rows = open_rows[unsure.reshape(len(open_rows), -1).any(axis=1)]
-        if len(open_rows) == 0:
-            break
-    return GapEstimate(value, error, np.full(shape, np.inf), np.full(shape, method), spent)
+    def _run(self, chunk: slice, tell: Tell) -> tuple[FloatArray, FloatArray, NDArray[np.int64]]:
+        """Adds samples to the rows that are not sure enough, until all are or the budget is spent."""
+        n_rows, most = chunk.stop - chunk.start, self.usable(self.budget.n_samples)
+        shape = (n_rows, *self.width)
+        value, error, spent = np.zeros(shape), np.full(shape, np.inf), np.zeros(shape, dtype=np.int64)
+        sums, open_rows, drawn = np.zeros((n_rows, *self.sums)), np.arange(n_rows), 0
+        self.begin(chunk)
+        for n in map(self.usable, self.budget.steps()):
+            if n > drawn:
+                part = share_of(tell, drawn / most, n / most, len(open_rows), n_rows)
+                sums[open_rows] += self.add(chunk.start + open_rows, drawn, n, part)
+                drawn = n
+            value[open_rows], error[open_rows] = self.judge(sums[open_rows], n)
+            spent[open_rows] = n
+            if self.budget.rtol is not None:
+                open_rows = open_rows[_unsure(value[open_rows], error[open_rows], self.budget.rtol)]
+            if len(open_rows) == 0:
+                break
+        return value, error, spent
 
 
-def _summed(
-    engines: Engines, rows: FloatArray, subset: NDArray[np.bool_], draw: Callable[[int], FloatArray], n: int
-) -> FloatArray:
-    """Sums (n_rows, 3) of f(x') - f(x), its square and its fourth power over n points.
+def _unsure(value: FloatArray, error: FloatArray, rtol: float) -> NDArray[np.bool_]:
+    """Which rows need more samples, (n,). The errors of a curve are set beside its mean."""
+    scale, largest = value, error
+    if value.ndim > 1:
+        scale, largest = value.mean(axis=1), error.max(axis=1, initial=0.0)
+    # 0 ± 0 means that no sample changed the prediction: keep sampling.
+    unsure: NDArray[np.bool_] = (largest > rtol * scale) | (scale == 0)
+    return unsure
 
-    `draw(m)` gives the next m points, (1, m, k) for all rows or (n_rows, m, k); all outputs get the same.
-    """
-    step = max(1, _POINT_DOUBLES // max(1, int(subset.sum())))
-    total = np.zeros((len(rows), 3))
-    for start in range(0, n, step):
-        m = min(step, n - start)
-        points = draw(m)
-        total += _over_outputs(
-            [engine.sample(rows, subset, points, np.array([m]))[:, 0] for engine in engines]
-        )
-    return total
+
+class _Independent(_Sampler):
+    """Gaps of one subset; each row draws its own points."""
+
+    sums = (3,)  # of f(x') - f(x), its square and its fourth power
+
+    def __init__(
+        self, engine: Engine, rows: FloatArray, mask: NDArray[np.bool_], budget: Budget, seed: int
+    ) -> None:
+        super().__init__(engine, rows, budget)
+        self._mask, self._k, self._seed = mask, int(mask.sum()), seed
+        self.rows_at_once = max(1, _POINT_DOUBLES // (budget.n_samples * self._k))
+        self._streams: dict[int, np.random.Generator] = {}
+
+    def usable(self, n: int) -> int:
+        return n
+
+    def begin(self, chunk: slice) -> None:
+        self._streams = {r: row_stream(self._seed, self.rows[r]) for r in range(chunk.start, chunk.stop)}
+
+    def add(self, which: IndexArray, drawn: int, n: int, tell: Tell) -> FloatArray:
+        rows, n_outputs = self.rows[which], self.engine.ensemble.n_outputs
+        step = max(1, _POINT_DOUBLES // (len(which) * self._k))
+        total = np.zeros((len(which), 3))
+        for begin in range(drawn, n, step):
+            end = min(begin + step, n)
+            points = np.stack([self._streams[r].random((end - begin, self._k)) for r in which.tolist()])
+            share = (begin - drawn) / (n - drawn), (end - drawn) / (n - drawn)
+            moments = [
+                self.engine.sample(
+                    rows,
+                    self._mask,
+                    points,
+                    np.array([end - begin]),
+                    output,
+                    _of_output(tell, share, output, n_outputs, len(which)),
+                )[:, 0]
+                for output in range(n_outputs)
+            ]
+            total += _over_outputs(moments)
+        return total
+
+    def judge(self, sums: FloatArray, n: int) -> tuple[FloatArray, FloatArray]:
+        mean = sums[:, 1] / n
+        return mean, np.sqrt(np.maximum(sums[:, 2] / n - mean**2, 0.0) / (n - 1))
 
 
 def _over_outputs(moments: list[FloatArray]) -> FloatArray:
@@ -289,22 +242,94 @@ def _over_outputs(moments: list[FloatArray]) -> FloatArray:
     return np.stack([first, second, fourth], axis=1)
 
 
-def _parts(items: NDArray[np.intp], size: int) -> list[NDArray[np.intp]]:
-    return [items[start : start + size] for start in range(0, len(items), size)]
+def _of_output(tell: Tell, share: tuple[float, float], output: int, n_outputs: int, n_rows: int) -> Tell:
+    """For one output's part of a share of the work on some rows."""
+    begin, width = share[0], (share[1] - share[0]) / n_outputs
+    return share_of(tell, begin + output * width, begin + (output + 1) * width, n_rows, n_rows)
 
 
-def _drawn(streams: list[np.random.Generator], rows: NDArray[np.intp], m: int, k: int) -> FloatArray:
-    return np.stack([streams[r].random((m, k)) for r in rows])
+class _Replicated(_Sampler):
+    """Answers at points that all rows share; the spread of the replicates is their error."""
+
+    replicates: Replicates
+
+    def usable(self, n: int) -> int:
+        return balanced(n) if self.replicates.sequence == "sobol" else n // REPLICATES * REPLICATES
+
+    def judge(self, sums: FloatArray, n: int) -> tuple[FloatArray, FloatArray]:
+        points = n // REPLICATES
+        means = sums / points
+        mean, error = means.mean(axis=1), means.std(axis=1, ddof=1) / np.sqrt(REPLICATES)
+        # Points are so even that all replicates may agree, and be off by a share of one point.
+        return mean, np.maximum(error, mean / (points * (REPLICATES + 1)))
+
+    def blocks(self, drawn: int, n: int) -> Iterator[tuple[FloatArray, tuple[float, float]]]:
+        """The points of each replicate for samples drawn ... n - 1 in all, and the share that they are."""
+        first, last = drawn // REPLICATES, n // REPLICATES
+        for begin, end in self.replicates.blocks(first, last):
+            share = (begin - first) / (last - first), (end - first) / (last - first)
+            yield self.replicates.points(begin, end), share
 
 
-def _sequence(name: Sequence, k: int, seed: np.random.SeedSequence) -> Callable[[int], FloatArray]:
-    from scipy.stats import qmc  # slow to import
+class _Shared(_Replicated):
+    """Gaps of one subset."""
 
-    kind = qmc.Sobol if name == "sobol" else qmc.Halton
-    points = kind(k, scramble=True, rng=np.random.default_rng(seed))
+    sums = (REPLICATES,)
 
-    def draw(n: int) -> FloatArray:
-        drawn = points.random(n)[None]
-        return np.minimum(np.ascontiguousarray(drawn), np.nextafter(1.0, 0.0))
+    def __init__(
+        self,
+        engine: Engine,
+        rows: FloatArray,
+        mask: NDArray[np.bool_],
+        budget: Budget,
+        seed: int,
+        sequence: Sequence,
+    ) -> None:
+        super().__init__(engine, rows, budget)
+        self._mask = mask
+        self.replicates = Replicates(sequence, int(mask.sum()), seed)
+        self.rows_at_once = max(1, _SUM_DOUBLES // (3 * REPLICATES))
 
-    return draw
+    def add(self, which: IndexArray, drawn: int, n: int, tell: Tell) -> FloatArray:
+        rows, total = self.rows[which], np.zeros((len(which), REPLICATES))
+        n_outputs = self.engine.ensemble.n_outputs
+        for points, share in self.blocks(drawn, n):
+            ends = points.shape[1] * np.arange(1, REPLICATES + 1)
+            cube = points.reshape(1, -1, points.shape[2])
+            for output in range(n_outputs):
+                part = _of_output(tell, share, output, n_outputs, len(which))
+                total += self.engine.sample(rows, self._mask, cube, ends, output, part)[:, :, 1]
+        return total
+
+
+class _Prefixes(_Replicated):
+    """Gaps of the prefixes of an order, or their average."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        rows: FloatArray,
+        order: NDArray[np.int32],
+        budget: Budget,
+        seed: int,
+        sequence: Sequence,
+        *,
+        average: bool,
+    ) -> None:
+        super().__init__(engine, rows, budget)
+        k = order.shape[1]
+        self._order, self._average = order, average
+        self._column, self.replicates = common_points(engine.used, seed, sequence)
+        self.width = () if average else (k,)
+        self.sums = (REPLICATES, *self.width)
+        self.rows_at_once = max(1, _SUM_DOUBLES // (REPLICATES * max(1, k)))
+
+    def add(self, which: IndexArray, drawn: int, n: int, tell: Tell) -> FloatArray:
+        rows, k = self.rows[which], self._order.shape[1]
+        order = self._order if len(self._order) == 1 else self._order[which]
+        total = np.zeros((len(which), REPLICATES, k))
+        for points, share in self.blocks(drawn, n):
+            cube = points.reshape(-1, points.shape[2])
+            part = share_of(tell, *share, len(which), len(which))
+            total += self.engine.sample_curve(rows, order, cube, self._column, REPLICATES, part)
+        return total.sum(axis=2) / max(1, k) if self._average else total

@@ -5,13 +5,13 @@ from __future__ import annotations
 import difflib
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from predgap.errors import SubsetError
-from predgap.tables import listing, names_or_default
+from predgap.tables import listing
 
 BoolArray = NDArray[np.bool_]
 
@@ -43,7 +43,7 @@ def subset_mask(
     >>> subset_mask([], 10, 3)
     array([False, False, False])
     """
-    names = names_or_default(n_features, feature_names)
+    names = _DefaultNames(n_features) if feature_names is None else feature_names
     if hasattr(subset, "columns"):
         raise SubsetError(
             f"the subset is a {type(subset).__name__}, whose column order may not be the model's; pass "
@@ -55,6 +55,24 @@ def subset_mask(
     if isinstance(items, np.ndarray):
         return _checked_mask(items, n_rows, n_features)
     return _mask_of(_positions(items, names), names)
+
+
+class _DefaultNames(Sequence[str]):
+    """f0, f1, ..., made when they are looked at: a model may have millions of features, and no names."""
+
+    def __init__(self, n: int) -> None:
+        self._numbers = range(n)
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    @overload
+    def __getitem__(self, j: int) -> str: ...
+    @overload
+    def __getitem__(self, j: slice) -> list[str]: ...
+    def __getitem__(self, j: int | slice) -> str | list[str]:
+        chosen = self._numbers[j]
+        return [f"f{number}" for number in chosen] if isinstance(chosen, range) else f"f{chosen}"
 
 
 def _items(subset: Any) -> BoolArray | list[Any]:

@@ -9,10 +9,10 @@ from __future__ import annotations
 import itertools
 import numbers
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from decimal import Decimal
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import narwhals.stable.v2 as nw
 import numpy as np
@@ -41,6 +41,19 @@ class Table:
     backend: str | None = None  # library of X, for frames that are returned; None for arrays
 
 
+class _Source(Protocol):
+    """Where the columns of a table come from; it can be pickled."""
+
+    def column(self, j: int) -> FloatArray:
+        """(n_rows,) numbers, or TableError."""
+
+    def codes(self, j: int, levels: Categories) -> FloatArray:
+        """(n_rows,) codes of its levels, or TableError."""
+
+    def copied(self) -> _Source:
+        """One that does not change with the caller's table."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Columns:
     """A table that has not met a model yet; a column is converted, or refused, when it is asked for."""
@@ -49,17 +62,27 @@ class Columns:
     n_columns: int
     names: tuple[str, ...] | None  # None for arrays and lists
     numbered: bool  # names are only pandas' default 0, 1, 2, ...
-    column: Callable[[int], FloatArray]  # j -> (n_rows,), or TableError
-    codes: Callable[[int, Categories], FloatArray]  # j -> (n_rows,) codes of its levels, or TableError
-    whole: FloatArray | None = None  # (n_rows, n_columns) when X was numeric already
+    source: _Source
     index: Any = None
     backend: str | None = None
 
+    def column(self, j: int) -> FloatArray:
+        """Column j as numbers, (n_rows,); TableError if it holds anything else."""
+        return self.source.column(j)
+
+    def codes(self, j: int, levels: Categories) -> FloatArray:
+        """Column j as codes of its levels, (n_rows,); TableError if it cannot be."""
+        return self.source.codes(j, levels)
+
+    def copied(self) -> Columns:
+        """The same columns, which do not change when the caller's table does."""
+        return replace(self, source=self.source.copied())
+
     def values(self, order: Sequence[int], categories: ByFeature = None) -> FloatArray:
         """The columns `order` as one array (n_rows, len(order))."""
-        if self.whole is not None:
-            in_place = list(order) == list(range(self.n_columns))
-            return self.whole if in_place else self.whole[:, list(order)]
+        if isinstance(self.source, _Numbers):
+            whole = self.source.whole
+            return whole if order == range(self.n_columns) else whole[:, list(order)]
         out = np.empty((self.n_rows, len(order)))
         for place, j in enumerate(order):
             levels = None if categories is None else categories[place]
@@ -91,12 +114,14 @@ def read_table(
     array([[1. , nan],
            [1. , 2.5]])
     """
+    if type(X) is np.ndarray and X.dtype == np.float64 and X.ndim == 2 and X.shape[1] == n_features:
+        return Table(X)  # what every path below would end in, at a tenth of the time
     columns = open_columns(X)
     names = columns.names
     if names is not None and feature_names is not None and by_name(names, columns.numbered, feature_names):
-        order = _order_by_name(names, feature_names)
+        order: Sequence[int] = _order_by_name(names, feature_names)
     elif columns.n_columns == n_features:
-        order = list(range(n_features))
+        order = range(n_features)
     else:
         raise ShapeError(_wrong_count(columns, n_features, feature_names))
     return Table(columns.values(order, categories), columns.index, columns.backend)
@@ -240,11 +265,27 @@ def _open_frame(frame: nw.DataFrame[Any]) -> Columns:
         n_columns=len(names),
         names=names,
         numbered=all(isinstance(label, int) for label in labels) and labels == list(range(len(labels))),
-        column=lambda j: _series_values(frame[:, j], f"column {names[j]!r}"),
-        codes=lambda j, levels: _codes_of_labels(frame[:, j].to_list(), levels, f"column {names[j]!r}"),
+        source=_Frame(frame, names),
         index=nw.maybe_get_index(frame),
         backend=str(frame.implementation),
     )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Frame:
+    """Columns of a frame; of categorical features they hold labels."""
+
+    frame: nw.DataFrame[Any]
+    names: tuple[str, ...]
+
+    def column(self, j: int) -> FloatArray:
+        return _series_values(self.frame[:, j], f"column {self.names[j]!r}")
+
+    def codes(self, j: int, levels: Categories) -> FloatArray:
+        return _codes_of_labels(self.frame[:, j].to_list(), levels, f"column {self.names[j]!r}")
+
+    def copied(self) -> _Frame:
+        return _Frame(self.frame.clone(), self.names)
 
 
 def _series_values(series: nw.Series[Any], what: str) -> FloatArray:
@@ -296,26 +337,47 @@ def _open_array(X: Any) -> Columns:
     if array.ndim != 2:
         raise ShapeError(_wrong_ndim(X, array))
     if array.dtype.kind in "biuf":
-        whole = np.asarray(array, dtype=np.float64)
-        return _unnamed(whole, lambda j: whole[:, j], lambda j, _: whole[:, j], whole)
+        return _unnamed(array, _Numbers(np.asarray(array, dtype=np.float64)))
     if array.dtype.kind not in "OUST":
         raise TableError(f"X has dtype {array.dtype}; expected numbers: convert it, or pass a DataFrame")
-    objects = array.astype(object)
-    return _unnamed(
-        objects,
-        lambda j: _from_objects(objects[:, j].tolist(), f"column {j}"),
-        lambda j, levels: _codes_of_objects(objects[:, j].tolist(), levels, f"column {j}"),
-    )
+    return _unnamed(array, _Objects(array.astype(object)))
 
 
-def _unnamed(
-    array: NDArray[Any],
-    column: Callable[[int], FloatArray],
-    codes: Callable[[int, Categories], FloatArray],
-    whole: FloatArray | None = None,
-) -> Columns:
+@dataclass(frozen=True, slots=True, eq=False)
+class _Numbers:
+    """Columns of an array of numbers; of categorical features they hold codes."""
+
+    whole: FloatArray  # (n_rows, n_columns); may share memory with X
+
+    def column(self, j: int) -> FloatArray:
+        return self.whole[:, j]
+
+    def codes(self, j: int, levels: Categories) -> FloatArray:
+        return self.whole[:, j]
+
+    def copied(self) -> _Numbers:
+        return _Numbers(self.whole.copy())
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Objects:
+    """Columns of an array of anything; text is always a label."""
+
+    objects: NDArray[Any]  # (n_rows, n_columns), a copy of X
+
+    def column(self, j: int) -> FloatArray:
+        return _from_objects(self.objects[:, j].tolist(), f"column {j}")
+
+    def codes(self, j: int, levels: Categories) -> FloatArray:
+        return _codes_of_objects(self.objects[:, j].tolist(), levels, f"column {j}")
+
+    def copied(self) -> _Objects:
+        return self
+
+
+def _unnamed(array: NDArray[Any], source: _Source) -> Columns:
     n, d = array.shape
-    return Columns(n_rows=n, n_columns=d, names=None, numbered=False, column=column, codes=codes, whole=whole)
+    return Columns(n_rows=n, n_columns=d, names=None, numbered=False, source=source)
 
 
 def _as_array(X: Any) -> NDArray[Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from predgap import _core
 from predgap.errors import PredgapError
 from predgap.explainer import Explainer
 from predgap.laws import NormalLaw
@@ -25,13 +26,12 @@ def algorithm1_gap(
     float32 : bool
     """
     engine = explainer._engine
-    scales = [law.scale for law in engine.laws if isinstance(law, NormalLaw)]
-    if len(scales) < explainer.ensemble.n_features:
+    scale = {q: law.scale for q, law in engine.laws.items() if isinstance(law, NormalLaw)}
+    if len(scale) < len(engine.laws):
         raise PredgapError(
-            f"{explainer.ensemble.n_features - len(scales)} of {explainer.ensemble.n_features} features have "
-            "noise that is not normal; expected Normal noise, the only one that Algorithm 1 knows"
+            f"{len(engine.laws) - len(scale)} of {len(engine.laws)} features have noise that is not normal; "
+            "expected Normal noise, the only one that Algorithm 1 knows"
         )
-    rows = explainer.ensemble.cast(X)
-    return engine.kernels.algorithm1(
-        rows, np.array(scales), np.ascontiguousarray(masks).view(np.uint8), float32
-    )
+    scales = np.array([scale.get(q, 1.0) for q in range(explainer.ensemble.n_features)])
+    rows, subsets = explainer.ensemble.cast(X), np.ascontiguousarray(masks).view(np.uint8)
+    return _core.algorithm1(engine.kernels, rows, scales, subsets, float32)

@@ -3,9 +3,9 @@
 The paper scores a ranking π by the RMSE, over the test rows x with labels y, of ξ(x) = E[f(X)]: X is x with
 the features π(x)[1..k] drawn anew, independently, from the values of their columns. The larger the error, the
 more important were these features. The paper approximates ξ by the average of N draws; here it is exact
-(`Explainer.mean` with `Marginal` noise), and so is what sampling adds to the error. With the residual
-r = ξ(x) - y and Var f(X) = PG²(x, S) - (ξ(x) - f(x))², N draws give the squared error r² + Var f(X) / N on
-average. Two protocols stand side by side:
+(`Explainer.expected_prediction` with `Marginal` noise), and so is what sampling adds to the error. With the
+residual r = ξ(x) - y and Var f(X) = PG²(x, S) - (ξ(x) - f(x))², N draws give the squared error
+r² + Var f(X) / N on average. Two protocols stand side by side:
 
 - **as described**: test rows, columns of the test set, N = 100; with bootstrap intervals over rows, and the
   advantage over SHAP with an interval of its own;
@@ -199,12 +199,7 @@ def marginal(subject: Subject, pool: FloatArray) -> Marginal:
 
 def moments(explainer: Explainer, X: FloatArray, masks: BoolArray) -> tuple[FloatArray, FloatArray]:
     """Mean and variance of f(x') for each row of X (n, d), with its own subset in masks (n, d); exact."""
-    mean = np.empty(len(X))
-    subsets, group = np.unique(masks, axis=0, return_inverse=True)
-    group = group.reshape(-1)  # NumPy 2.0 keeps a second dimension
-    for number, subset in enumerate(subsets):
-        rows = group == number
-        mean[rows] = explainer.mean(X[rows], subset)
+    mean = explainer.expected_prediction(X, masks)
     change = mean - explainer.ensemble.predict(X)
     return mean, np.maximum(explainer.gap(X, masks) - change**2, 0.0)  # a variance of 0 may round below
 

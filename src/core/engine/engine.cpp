@@ -1,0 +1,276 @@
+#include "engine/engine.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "engine/parallel.hpp"
+#include "sampling/racing.hpp"
+
+namespace predgap {
+
+using std::int32_t;
+using std::int64_t;
+using std::uint8_t;
+
+NoiseOfModel::NoiseOfModel(const Engine& engine, std::vector<Law> laws, std::vector<double> parameters,
+                           std::vector<double> mass, std::vector<double> stay,
+                           const std::function<void()>& check)
+    : engine_(engine), law_(std::move(laws)), parameter_(std::move(parameters)) {
+    const auto& model = engine.model();
+    if (!mass.empty())
+        categories_ = std::make_unique<CategoryNoise>(model.cells, model.set_atoms, std::move(mass),
+                                                      std::move(stay), check);
+}
+
+std::unique_ptr<RowSolver> NoiseOfModel::take_solver() const {
+    {
+        const std::lock_guard lock(mutex_);
+        if (!waiting_.empty()) {
+            auto solver = std::move(waiting_.back());
+            waiting_.pop_back();
+            return solver;
+        }
+    }
+    return std::make_unique<RowSolver>(engine_.routes(), laws());
+}
+
+void NoiseOfModel::give_back(std::unique_ptr<RowSolver> solver) const {
+    const std::lock_guard lock(mutex_);
+    if (waiting_.size() < kMostWaiting) waiting_.push_back(std::move(solver));
+}
+
+Engine::Engine(NodeArrays arrays, const LevelSets& sets, const std::function<void()>& check)
+    : model_(std::move(arrays), sets, check), routes_{model_, {}, {}} {
+    for (const auto& output : model_.output) routes_.pairs.emplace_back(output, model_.atoms);
+    for (const auto& group : model_.group) {
+        auto plan = Plan::make(model_, group, check);
+        if (!plan) {
+            routes_.plan.clear();
+            break;
+        }
+        routes_.plan.push_back(std::move(plan));
+    }
+    constexpr double kShort = 20e6;  // nanoseconds: Ctrl-C is looked for between rows
+    const std::vector<uint8_t> all(static_cast<std::size_t>(model_.n_features()), 1);
+    double longest = 0.0;
+    for (const auto& plan : routes_.plan)
+        longest += plan_cost(*plan, model_, {Question::greedy, all.data(), model_.n_features()}).nanoseconds;
+    rows_are_short_ = has_plan() && longest < kShort;
+}
+
+namespace {
+
+// A thread's solver, given back in the end.
+class Borrowed {
+public:
+    explicit Borrowed(const NoiseOfModel& noise) : noise_(&noise), solver_(noise.take_solver()) {}
+    Borrowed(Borrowed&&) = default;
+    ~Borrowed() {
+        if (solver_) noise_->give_back(std::move(solver_));
+    }
+    RowSolver& operator*() const { return *solver_; }
+
+private:
+    const NoiseOfModel* noise_;
+    std::unique_ptr<RowSolver> solver_;
+};
+
+RawRow raw_row(const Request& r, const Model& model, int64_t row) {
+    const int64_t n = model.n_thresholds();
+    return {r.x + row * model.n_features(), r.below ? r.below + row * n : nullptr,
+            r.above ? r.above + row * n : nullptr};
+}
+
+}  // namespace
+
+template <class Task>
+bool Engine::each_row(const Request& r, Task task) const {
+    const auto make = [&] { return Borrowed(r.noise); };
+    const auto piece = [&](Borrowed& solver, int64_t row, const std::atomic<bool>& stop) {
+        (*solver).load(raw_row(r, model_, row), stop);
+        try {
+            task(*solver, row);
+        } catch (TooCostly& refused) {
+            refused.row = row;
+            throw;
+        }
+    };
+    if (r.n_threads == 1 && rows_are_short()) return run_here(r.n_rows, make, piece, r.poll);
+    return run_pieces(r.n_rows, r.n_threads, make, piece, r.poll);
+}
+
+bool Engine::gap(const Request& r, PerRow<uint8_t> subset, const Accuracy& accuracy, double* value,
+                 const Answers& answers) const {
+    return each_row(r, [&](RowSolver& solver, int64_t row) {
+        answers.set(row, solver.gap(subset.row(row, model_.n_features()), accuracy, value[row]));
+    });
+}
+
+bool Engine::curve(const Request& r, PerRow<int32_t> order, int32_t n_places, const Accuracy& accuracy,
+                   double* value, const Answers& answers) const {
+    return each_row(r, [&](RowSolver& solver, int64_t row) {
+        answers.set(row, solver.curve(order.row(row, n_places), n_places, accuracy, value + row * n_places));
+    });
+}
+
+bool Engine::mean_change(const Request& r, PerRow<uint8_t> subset, double* change) const {
+    return each_row(r, [&](RowSolver& solver, int64_t row) {
+        solver.mean_change(subset.row(row, model_.n_features()), change + row * model_.n_outputs());
+    });
+}
+
+bool Engine::rank(const Request& r, bool greedy, int32_t n_places, const Accuracy& accuracy, int32_t* order,
+                  double* score, uint8_t* proven, const Answers& answers) const {
+    return each_row(r, [&](RowSolver& solver, int64_t row) {
+        auto* own = order + row * n_places;
+        auto* scores = score + row * model_.n_features();
+        auto* is_proven = proven + row * n_places;
+        if (greedy) {
+            answers.set(row, solver.greedy(n_places, accuracy, own, scores, is_proven));
+        } else {
+            solver.single(n_places, own, scores);
+            std::fill_n(is_proven, n_places, uint8_t{1});
+            answers.set(row, {});
+        }
+    });
+}
+
+bool Engine::cost(const Request& r, Question question, PerRow<uint8_t> features, int32_t n_places,
+                  const Accuracy& accuracy, Cost* costs) const {
+    return each_row(r, [&](RowSolver& solver, int64_t row) {
+        try {
+            costs[row] = solver.cost({question, features.row(row, model_.n_features()), n_places}, accuracy);
+        } catch (const TooCostly& refused) {
+            costs[row] = {Route::compiled, accuracy.kind, refused.nanoseconds, refused.bytes, 0.0};
+        }
+    });
+}
+
+// ---- samples ---------------------------------------------------------------------------------------------
+
+bool Engine::sample(const Request& r, int32_t output, const uint8_t* subset, const Points& points,
+                    Moments* out) const {
+    std::vector<int32_t> column(static_cast<std::size_t>(model_.n_features()), -1);
+    for (int32_t q = 0, next = 0; q < model_.n_features(); ++q)
+        if (subset[q]) column[static_cast<std::size_t>(q)] = next++;
+    const auto n_stretches = static_cast<int64_t>(points.stretch_end.size());
+    const auto sample_row = [&](RowSolver& solver, int64_t row) {
+        auto& tables = solver.tables();
+        tables.open(subset);
+        Sampler sampler(model_.output[static_cast<std::size_t>(output)], model_.atoms);
+        sampler.reduce(tables, column.data(), points.n_columns);
+        const auto set = points.shared ? 0 : row;
+        const auto* first = points.data + set * points.n_points * points.n_columns;
+        int64_t begin = 0;
+        for (int64_t i = 0; i < n_stretches; begin = points.stretch_end[static_cast<std::size_t>(i++)])
+            out[row * n_stretches + i] =
+                sampler.evaluate(first + begin * points.n_columns,
+                                 points.stretch_end[static_cast<std::size_t>(i)] - begin);
+    };
+    return each_row(r, sample_row);
+}
+
+// task(walkers of all outputs, row, stop), with the row in place.
+template <class Task>
+bool Engine::each_sampled_row(const Request& r, const SharedPoints& points, Task task) const {
+    std::vector<Forest> forests;
+    for (const auto& output : model_.output) forests.emplace_back(output, model_.atoms);
+    struct Walks {
+        Borrowed solver;
+        std::vector<Walker> walkers;
+    };
+    const auto make = [&] {
+        Walks walks{Borrowed(r.noise), {}};
+        for (const auto& forest : forests) walks.walkers.emplace_back(forest, points);
+        return walks;
+    };
+    const std::vector<uint8_t> all(static_cast<std::size_t>(model_.n_features()), 1);
+    const auto piece = [&](Walks& walks, int64_t row, const std::atomic<bool>& stop) {
+        auto& solver = *walks.solver;
+        solver.load(raw_row(r, model_, row), stop);
+        solver.tables().open(all.data());
+        for (auto& walker : walks.walkers) walker.load(solver.tables());
+        task(walks.walkers, row, stop);
+    };
+    return run_pieces(r.n_rows, r.n_threads, make, piece, r.poll);
+}
+
+bool Engine::sample_curve(const Request& r, PerRow<int32_t> order, int32_t n_places,
+                          const SharedPoints& points, double* out) const {
+    const auto n_points = points.look_end.back();
+    const auto batch = Walker::batch(n_places);
+    return each_sampled_row(r, points, [&](std::vector<Walker>& walkers, int64_t row,
+                                           const std::atomic<bool>& stop) {
+        std::vector<double> more(static_cast<std::size_t>(batch * n_places));
+        for (auto& walker : walkers)
+            for (int64_t first = 0; first < n_points && !stop; first += batch) {
+                const auto n = std::min(batch, n_points - first);
+                walker.prefixes(first, n, order.row(row, n_places), n_places, more.data());
+                for (int64_t p = 0; p < n; ++p) {
+                    const auto replicate = (first + p) * points.n_replicates / n_points;
+                    double *sum = out + (row * points.n_replicates + replicate) * n_places, change = 0.0;
+                    for (int64_t k = 0; k < n_places; ++k) {
+                        change += more[static_cast<std::size_t>(p * n_places + k)];
+                        sum[k] += change * change;
+                    }
+                }
+            }
+    });
+}
+
+bool Engine::race(const Request& r, bool greedy, int32_t n_places, const SharedPoints& points, double clear,
+                  int32_t* order, double* score, double* lead) const {
+    return each_sampled_row(r, points, [&](std::vector<Walker>& walkers, int64_t row,
+                                           const std::atomic<bool>& stop) {
+        Race race(walkers, points, model_.n_features(), clear, stop);
+        const auto run = greedy ? &Race::greedy : &Race::single;
+        (race.*run)(n_places, order + row * n_places, score + row * model_.n_features(),
+                    lead + row * n_places);
+    });
+}
+
+// ---- costs without rows ----------------------------------------------------------------------------------
+
+// Trees split where the data are, so thresholds are like values of the data. Which ones is fixed, not random.
+std::vector<double> Engine::typical_rows(int32_t n) const {
+    std::vector<double> rows(static_cast<std::size_t>(n) * static_cast<std::size_t>(model_.n_features()), 0.0);
+    std::vector<std::vector<double>> used(static_cast<std::size_t>(model_.n_features()));
+    for (const auto root : model_.all_trees.root) {
+        std::vector<int32_t> stack{root};
+        for (int depth = 0; depth < 4 && !stack.empty(); ++depth) {  // splits near the root cut the data in half
+            std::vector<int32_t> next;
+            for (const auto node : stack) {
+                const auto q = model_.all_trees.feature[static_cast<std::size_t>(node)];
+                if (q == kLeaf) continue;
+                if (model_.atoms.of_node[static_cast<std::size_t>(node)] >= 0)
+                    used[static_cast<std::size_t>(q)].push_back(
+                        model_.all_trees.threshold[static_cast<std::size_t>(node)]);
+                next.push_back(model_.all_trees.left[static_cast<std::size_t>(node)]);
+                next.push_back(model_.all_trees.right[static_cast<std::size_t>(node)]);
+            }
+            stack = std::move(next);
+        }
+    }
+    std::uint64_t state = 0x9e3779b97f4a7c15;
+    for (int32_t i = 0; i < n; ++i)
+        for (const auto q : model_.features) {
+            state = state * 6364136223846793005u + 1442695040888963407u;
+            const auto draw = state >> 33;
+            auto& thresholds = used[static_cast<std::size_t>(q)];
+            const auto first = model_.atoms.begin[q], last = model_.atoms.begin[q + 1];
+            double value = 0.0;
+            if (model_.cells.categorical(q))
+                value = static_cast<double>(draw % static_cast<std::uint64_t>(model_.cells.count(q)));
+            else if (!thresholds.empty())
+                value = thresholds[draw % thresholds.size()];
+            else if (first < last)
+                value = model_.atoms.threshold[static_cast<std::size_t>(first) +
+                                               draw % static_cast<std::uint64_t>(last - first)];
+            rows[static_cast<std::size_t>(i) * static_cast<std::size_t>(model_.n_features()) +
+                 static_cast<std::size_t>(q)] = value;
+        }
+    return rows;
+}
+
+}  // namespace predgap

@@ -1,0 +1,131 @@
+// Answers about many rows, on several threads.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <vector>
+
+#include "engine/row_solver.hpp"
+#include "sampling/many_subsets.hpp"
+#include "sampling/sampling.hpp"
+
+namespace predgap {
+
+class Engine;
+
+// A noise, with solvers that wait for the next call: their memory is not asked for again.
+class NoiseOfModel {
+public:
+    NoiseOfModel(const Engine& engine, std::vector<Law> laws, std::vector<double> parameters,
+                 std::vector<double> mass, std::vector<double> stay, const std::function<void()>& check);
+
+    const Engine& engine() const { return engine_; }
+    NoiseLaws laws() const { return {law_.data(), parameter_.data(), categories_.get()}; }
+    Law law(std::size_t q) const { return law_[q]; }
+
+    std::unique_ptr<RowSolver> take_solver() const;
+    void give_back(std::unique_ptr<RowSolver> solver) const;
+
+private:
+    static constexpr std::size_t kMostWaiting = 2;
+
+    const Engine& engine_;
+    std::vector<Law> law_;
+    std::vector<double> parameter_;
+    std::unique_ptr<CategoryNoise> categories_;
+    mutable std::mutex mutex_;
+    mutable std::vector<std::unique_ptr<RowSolver>> waiting_;
+};
+
+// Rows to ask about. All arrays are row-major and outlive the call.
+struct Request {
+    const NoiseOfModel& noise;
+    std::int64_t n_rows;
+    const double* x;             // (n_rows, n_features) cast as the model casts them, or cells; NaN is missing
+    const double *below, *above;  // (n_rows, n_thresholds) tails of features with Law::table, else null
+    int n_threads;
+    std::function<bool(std::int64_t)> poll;  // told the rows done; false stops
+};
+
+// One array per row, or one for all.
+template <class T>
+struct PerRow {
+    const T* data;
+    bool shared;
+    const T* row(std::int64_t r, std::int64_t width) const { return shared ? data : data + r * width; }
+};
+
+// Error bounds and methods of answers, (n_rows) each.
+struct Answers {
+    double* bound;
+    std::uint8_t* method;
+    void set(std::int64_t row, const Answer& answer) const {
+        bound[row] = answer.bound;
+        method[row] = static_cast<std::uint8_t>(answer.method);
+    }
+};
+
+// Points of the unit cube, one coordinate per feature of the subset, ascending.
+struct Points {
+    const double* data;  // (n_sets, n_points, n_columns): one set for all rows, or one per row
+    bool shared;
+    std::int64_t n_points;
+    std::int32_t n_columns;
+    std::span<const std::int64_t> stretch_end;  // ascending; the last is n_points
+};
+
+class Engine {
+public:
+    Engine(NodeArrays arrays, const LevelSets& sets, const std::function<void()>& check);
+    Engine(const Engine&) = delete;
+    Engine& operator=(const Engine&) = delete;
+
+    const Model& model() const { return model_; }
+    const Routes& routes() const { return routes_; }
+    bool has_plan() const { return !routes_.plan.empty(); }
+
+    // All return false if stopped, and throw TooCostly. value: (n_rows).
+    bool gap(const Request& r, PerRow<std::uint8_t> subset, const Accuracy& accuracy, double* value,
+             const Answers& answers) const;
+    // order, value: (n_rows, n_places).
+    bool curve(const Request& r, PerRow<std::int32_t> order, std::int32_t n_places, const Accuracy& accuracy,
+               double* value, const Answers& answers) const;
+    // change: (n_rows, n_outputs).
+    bool mean_change(const Request& r, PerRow<std::uint8_t> subset, double* change) const;
+    // order, proven: (n_rows, n_places); score: (n_rows, n_features).
+    bool rank(const Request& r, bool greedy, std::int32_t n_places, const Accuracy& accuracy,
+              std::int32_t* order, double* score, std::uint8_t* proven, const Answers& answers) const;
+    // costs: (n_rows); a row that is refused has what it would take.
+    bool cost(const Request& r, Question question, PerRow<std::uint8_t> features, std::int32_t n_places,
+              const Accuracy& accuracy, Cost* costs) const;
+
+    // Sums over stretches of sampled points; see Points. out: (n_rows, n_stretches).
+    bool sample(const Request& r, std::int32_t output, const std::uint8_t* subset, const Points& points,
+                Moments* out) const;
+    // Sums of the squared changes of the prefixes of each row's order, over all outputs. out: (n_rows,
+    // n_replicates, n_places).
+    bool sample_curve(const Request& r, PerRow<std::int32_t> order, std::int32_t n_places,
+                      const SharedPoints& points, double* out) const;
+    // Rankings from samples; lead: (n_rows, n_places), see Race.
+    bool race(const Request& r, bool greedy, std::int32_t n_places, const SharedPoints& points, double clear,
+              std::int32_t* order, double* score, double* lead) const;
+
+    // A few rows made of thresholds and cells, (n, n_features).
+    std::vector<double> typical_rows(std::int32_t n) const;
+
+private:
+    template <class Task>
+    bool each_row(const Request& r, Task task) const;
+    template <class Task>
+    bool each_sampled_row(const Request& r, const SharedPoints& points, Task task) const;
+    bool rows_are_short() const { return rows_are_short_; }
+
+    Model model_;
+    Routes routes_;
+    bool rows_are_short_ = false;
+};
+
+}  // namespace predgap

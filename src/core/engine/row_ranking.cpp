@@ -1,0 +1,241 @@
+// Rankings of one row, and the rule for near-ties that all of them share.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "engine/row_solver.hpp"
+#include "simd/kernels.hpp"
+
+namespace predgap {
+
+using std::int32_t;
+using std::int64_t;
+using std::uint8_t;
+
+// The features that may take the next place: what each would add to the gap, and the scale of its rounding
+// error.
+struct RowSolver::Candidates {
+    double base = 0.0;        // the gap so far
+    double base_error = 0.0;  // its error scale
+    std::vector<double> gain, error_scale;
+    std::vector<uint8_t> taken;
+
+    explicit Candidates(std::size_t d) : gain(d, 0.0), error_scale(d, 0.0), taken(d, 0) {}
+
+    int32_t largest() const {
+        std::size_t top = gain.size();
+        for (std::size_t q = 0; q < gain.size(); ++q)
+            if (!taken[q] && (top == gain.size() || gain[q] > gain[top])) top = q;
+        return static_cast<int32_t>(top);
+    }
+
+    // The first candidate whose gap is as good as the largest, up to errors of this scale.
+    template <class Scale>
+    int32_t first_as_good(Scale scale) const {
+        constexpr double kRelative = 1e-12;
+        constexpr double kUlps = 8 * std::numeric_limits<double>::epsilon();
+        const auto top = static_cast<std::size_t>(largest());
+        for (std::size_t q = 0; q < top; ++q) {
+            const double bound = kRelative * (base + gain[top]) + kUlps * scale(q, top);
+            if (!taken[q] && gain[top] - gain[q] <= bound) return static_cast<int32_t>(q);
+        }
+        return static_cast<int32_t>(top);
+    }
+
+    // Gaps that differ by less than their error bound are ties, and ties go to the lower index.
+    int32_t best() const {
+        return first_as_good([this](std::size_t q, std::size_t top) {
+            return base_error + std::max(error_scale[q], error_scale[top]);
+        });
+    }
+
+    // Could errors, whose scale is at most this, decide?
+    bool in_doubt(double most) const {
+        return first_as_good([most](std::size_t, std::size_t) { return most; }) != largest();
+    }
+
+    // Is the gap with q the largest, wherever the gaps are within the bound?
+    bool proves(int32_t q, double bound) const {
+        for (std::size_t other = 0; other < gain.size(); ++other)
+            if (!taken[other] && static_cast<int32_t>(other) != q &&
+                gain[static_cast<std::size_t>(q)] - gain[other] < 2.0 * bound)
+                return false;
+        return true;
+    }
+
+    void take(int32_t q) {
+        const auto at = static_cast<std::size_t>(q);
+        taken[at] = 1;
+        base += gain[at];
+        base_error += error_scale[at];
+    }
+};
+
+// No error scale is larger than the trees times the square of the largest change.
+double RowSolver::largest_error() const {
+    double sum = 0.0;
+    for (std::size_t g = 0; g < states_.size(); ++g) {
+        const double change = uses_plan_ ? routes_.plan[g]->largest_change(on_plan_[g].scratch)
+                                         : compilation_.largest_change(g);
+        sum += static_cast<double>(routes_.model.group[g].root.size()) * change * change;
+    }
+    return sum;
+}
+
+// Error scales of the subset so far, and of what each candidate would add.
+void RowSolver::read_errors(Candidates& c) {
+    std::fill(c.error_scale.begin(), c.error_scale.end(), 0.0);
+    c.base_error = 0.0;
+    Buffer<double> scale;
+    for (std::size_t g = 0; g < states_.size(); ++g) {
+        const auto& state = states_[g];
+        const auto& terms = *state.terms;
+        if (uses_plan_)
+            routes_.plan[g]->error_scales(tables_, on_plan_[g].scratch, scale);
+        else
+            compilation_.error_scales(g, scale);
+        for (int64_t i = 1; i < scale.size(); ++i) {
+            const auto at = uses_plan_ ? on_plan_[g].compaction.component_place[i] : static_cast<int32_t>(i);
+            if (at < 0) continue;
+            const auto n_outside = state.component[at].n_outside;
+            if (n_outside == 0) c.base_error += scale[i];
+            if (n_outside != 1) continue;
+            const auto* feature = terms.feature.data() + terms.component[at].features;
+            while (state.in_subset[*feature]) ++feature;
+            c.error_scale[static_cast<std::size_t>(*feature)] += scale[i];
+        }
+    }
+}
+
+// Returns the gap of all features that were taken.
+double RowSolver::greedy_by_terms(const Places& places, double bound) {
+    Candidates c(n_features());
+    const double most_error = largest_error();
+    for (auto& state : states_) kernels().begin(state);
+    for (int32_t place = 0; place < places.n && !stopped(); ++place) {
+        std::fill(c.gain.begin(), c.gain.end(), 0.0);
+        for (auto& state : states_) {
+            kernels().gains(state);
+            for (const auto q : routes_.model.features) c.gain[static_cast<std::size_t>(q)] += state.gain[q];
+        }
+        auto best = c.largest();
+        if (c.in_doubt(most_error)) {
+            read_errors(c);
+            best = c.best();
+        }
+        places.order[place] = best;
+        places.score[best] = c.gain[static_cast<std::size_t>(best)];
+        places.proven[place] = bound == 0.0 || c.proves(best, bound);
+        c.take(best);
+        if (place + 1 < places.n)
+            for (auto& state : states_) kernels().add_feature(state, best);
+    }
+    return c.base;
+}
+
+double RowSolver::greedy_by_pairs(const Places& places) {
+    Candidates c(n_features());
+    std::fill(subset_.begin(), subset_.end(), 0);
+    for (int32_t place = 0; place < places.n && !stopped(); ++place) {
+        for (std::size_t q = 0; q < n_features() && !stopped(); ++q) {
+            if (c.taken[q]) continue;
+            subset_[q] = 1;
+            tables_.open(subset_.data());
+            double gap = 0.0, error = 0.0;
+            for (const auto& pairs : routes_.pairs) {
+                const auto result = pairs.gap(pairs_, tables_);
+                gap += result.gap;
+                error += result.error_scale;
+            }
+            subset_[q] = 0;
+            c.gain[q] = gap - c.base;
+            c.error_scale[q] = error - c.base_error;
+        }
+        const auto best = c.best();
+        places.order[place] = best;
+        places.score[best] = c.gain[static_cast<std::size_t>(best)];
+        places.proven[place] = 1;
+        subset_[static_cast<std::size_t>(best)] = 1;
+        c.take(best);
+    }
+    return c.base;
+}
+
+// For a few places, terms with at most one feature outside the likely ones suffice: those of a coarse ranking,
+// and two more. False if all features are likely, or the row is too large for a guess.
+bool RowSolver::guess_first_places(const Places& places) {
+    constexpr double kCoarse = 1e-5, kMostEntries = 4e6;
+    constexpr int32_t kMore = 2;
+    const auto n_used = static_cast<int32_t>(routes_.model.features.size());
+    if (places.n + kMore >= n_used || places.n == 0) return false;
+    load_compilation();
+    likely_ = nullptr;
+    if (!compilation_.count(kCoarse, kMostEntries, nullptr).complete) return false;
+    const auto n = places.n + kMore;
+    std::vector<int32_t> order(static_cast<std::size_t>(n));
+    std::vector<double> score(n_features());
+    std::vector<uint8_t> proven(static_cast<std::size_t>(n));
+    prepare({Route::compiled, Method::pruned, 0.0, 0.0, kCoarse}, true);
+    greedy_by_terms({n, order.data(), score.data(), proven.data()}, 0.0);
+    likely_features_.assign(n_features(), 0);
+    for (const auto q : order) likely_features_[static_cast<std::size_t>(q)] = 1;
+    likely_ = likely_features_.data();
+    return true;
+}
+
+Answer RowSolver::greedy(int32_t n_places, const Accuracy& accuracy, int32_t* order, double* score,
+                         uint8_t* proven) {
+    const std::vector<uint8_t> all(n_features(), 1);
+    const Places places{n_places, order, score, proven};
+    auto half = accuracy;
+    if (accuracy.kind == Method::bounded) half.tolerance *= 0.5;  // a score is the difference of two gaps
+    const Job job{Question::greedy, all.data(), n_places};
+    tables_.open(all.data());
+    is_compilation_loaded_ = false;
+    likely_ = nullptr;
+    const bool may_plan = !routes_.plan.empty() && !(accuracy.is_forced && accuracy.route != Route::plan);
+    const bool by_pairs = accuracy.is_forced && accuracy.route == Route::pairs;
+    bool is_guess = !may_plan && !by_pairs && guess_first_places(places);
+    for (;;) {
+        const auto found = answer(job, half, [&](const Cost& cost, double& bound) {
+            if (cost.route == Route::pairs) return greedy_by_pairs(places);
+            bound = prepare(cost, true);
+            if (!std::isfinite(bound)) return 0.0;
+            const double value = greedy_by_terms(places, bound);
+            if (cost.method == Method::pruned) std::fill_n(proven, n_places, uint8_t{0});
+            return value;
+        });
+        // The candidates for a place are complete only while those before it are likely.
+        bool is_right = true;
+        for (int32_t place = 0; is_guess && place + 1 < n_places; ++place) {
+            auto& likely = likely_features_[static_cast<std::size_t>(order[place])];
+            is_right = is_right && likely;
+            likely = 1;
+        }
+        if (is_right || stopped()) {
+            likely_ = nullptr;
+            return found;
+        }
+    }
+}
+
+void RowSolver::single(int32_t n_places, int32_t* order, double* score) {
+    const std::vector<uint8_t> all(n_features(), 1);
+    tables_.open(all.data());
+    is_compilation_loaded_ = false;
+    load_compilation();
+    Candidates c(n_features());
+    Buffer<double> error;
+    compilation_.main_error_scales(error);
+    for (const auto q : routes_.model.features) {
+        c.gain[static_cast<std::size_t>(q)] = compilation_.main_effects()[q];
+        c.error_scale[static_cast<std::size_t>(q)] = error[q];
+    }
+    for (int32_t place = 0; place < n_places; ++place) {
+        order[place] = c.best();
+        score[order[place]] = c.gain[static_cast<std::size_t>(order[place])];
+        c.taken[static_cast<std::size_t>(order[place])] = 1;
+    }
+}
+
+}  // namespace predgap

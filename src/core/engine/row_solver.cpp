@@ -1,0 +1,284 @@
+#include "engine/row_solver.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "simd/kernels.hpp"
+
+namespace predgap {
+
+using std::int32_t;
+using std::uint8_t;
+
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+// Entries of a compilation that fit into the memory of a row.
+constexpr double kMostEntries = 2e7;
+
+Cost cheaper(const Cost& a, const Cost& b) {
+    const auto fits = [](const Cost& c) { return c.bytes <= kMostBytes; };
+    if (fits(a) != fits(b)) return fits(a) ? a : b;
+    return a.nanoseconds <= b.nanoseconds ? a : b;
+}
+
+// What cannot be counted to its end takes at least the limits.
+void refuse_too_costly(const Cost& cost) {
+    if (cost.nanoseconds <= kMostNanoseconds && cost.bytes <= kMostBytes) return;
+    const auto known = [](double found, double limit) { return std::isfinite(found) ? found : limit; };
+    throw TooCostly{known(cost.nanoseconds, kMostNanoseconds), known(cost.bytes, kMostBytes)};
+}
+
+constexpr int kTries = 4;  // to meet a tolerance by leaving out less; then the answer is exact
+
+}  // namespace
+
+RowSolver::RowSolver(const Routes& routes, const NoiseLaws& laws)
+    : routes_(routes),
+      tables_(routes.model, laws),
+      compilation_(routes.model),
+      on_plan_(routes.plan.size()),
+      states_(routes.model.group.size()),
+      subset_(n_features()) {}
+
+void RowSolver::load(const RawRow& row, const std::atomic<bool>& stop) {
+    tables_.load(row);
+    stop_ = pairs_.stop = &stop;
+    is_compilation_loaded_ = false;
+}
+
+// ---- which way -------------------------------------------------------------------------------------------
+
+void RowSolver::load_compilation() {
+    if (!is_compilation_loaded_) compilation_.load(tables_, *stop_);
+    is_compilation_loaded_ = true;
+}
+
+Cost RowSolver::cost_by_plan(const Job& job) const {
+    Cost sum{Route::plan};
+    for (const auto& plan : routes_.plan) {
+        const auto own = plan_cost(*plan, routes_.model, job);
+        sum.nanoseconds += own.nanoseconds;
+        sum.bytes += own.bytes;
+    }
+    return sum;
+}
+
+Cost RowSolver::cost_by_pairs(const Job& job) const {
+    Cost sum{Route::pairs};
+    for (const auto& pairs : routes_.pairs) {
+        const auto own = pairs_cost(pairs, job, routes_.model.n_features());
+        sum.nanoseconds += own.nanoseconds;
+        sum.bytes = std::max(sum.bytes, own.bytes);
+    }
+    return sum;
+}
+
+Cost RowSolver::cost_of(const RowCompilation::Totals& totals, const Job& job, double limit,
+                        Method method) const {
+    auto cost = compiled_cost(totals.n_entries, totals.n_nodes, routes_.model, job);
+    if (!totals.complete) cost.nanoseconds = cost.bytes = kInfinity;
+    cost.limit = limit;
+    cost.method = method;
+    return cost;
+}
+
+// The bound to aim at: the tolerance of what the answer will be, as far as main effects tell.
+double RowSolver::first_target(const Job& job, const Accuracy& accuracy) {
+    load_compilation();
+    double sum = 0.0;
+    for (const auto q : routes_.model.features)
+        if (likely_ ? likely_[q] : job.features[q]) sum += compilation_.main_effects()[q];
+    return accuracy.tolerance * (job.question == Question::curve ? 0.6 : 0.75) * sum;
+}
+
+Cost RowSolver::decide_exact(const Job& job, const Accuracy& accuracy) {
+    load_compilation();
+    const auto most = accuracy.is_forced ? kMostEntries : std::min(kMostEntries, entries_within(kMostNanoseconds, job));
+    const auto compiled = cost_of(compilation_.count(0.0, most, likely_), job, 0.0, Method::exact);
+    if (accuracy.is_forced || compiled.nanoseconds <= kCheapNanoseconds) return compiled;
+    return cheaper(compiled, cost_by_pairs(job));
+}
+
+// Is an exact compilation cheap?
+bool RowSolver::is_exact_cheap(const Job& job, Cost& cost) {
+    load_compilation();
+    cost = cost_of(compilation_.count(0.0, kMostEntries, likely_), job, 0.0, Method::exact);
+    return cost.nanoseconds <= kCheapNanoseconds;
+}
+
+// Exact where that is cheap; else with as much left out as the tolerance allows.
+Cost RowSolver::decide_bounded(const Job& job, const Accuracy& accuracy) {
+    Cost cost;
+    if (!accuracy.is_forced && is_exact_cheap(job, cost)) return cost;
+    RowCompilation::Totals totals;
+    double limit = accuracy.tolerance;
+    if (accuracy.kind == Method::bounded)
+        limit = compilation_.find_limit(first_target(job, accuracy), kMostEntries, likely_, totals);
+    else
+        totals = compilation_.count(limit, kMostEntries, likely_);
+    const auto pruned = cost_of(totals, job, limit, accuracy.kind);
+    if (accuracy.is_forced || pruned.nanoseconds <= kCheapNanoseconds) return pruned;
+    return cheaper(pruned, cost_by_pairs(job));
+}
+
+Cost RowSolver::decide(const Job& job, const Accuracy& accuracy) {
+    Cost cost;
+    if (accuracy.is_forced && accuracy.route == Route::pairs) {
+        cost = cost_by_pairs(job);
+    } else {
+        const bool may_plan = !routes_.plan.empty() && (!accuracy.is_forced || accuracy.route == Route::plan);
+        if (may_plan) cost = cost_by_plan(job);
+        if (!may_plan || (!accuracy.is_forced && cost.nanoseconds > kCheapNanoseconds)) {
+            const auto other =
+                accuracy.kind == Method::exact ? decide_exact(job, accuracy) : decide_bounded(job, accuracy);
+            cost = may_plan ? cheaper(cost, other) : other;
+        }
+    }
+    refuse_too_costly(cost);
+    return cost;
+}
+
+Cost RowSolver::cost(const Job& job, const Accuracy& accuracy) {
+    tables_.open(job.features);
+    is_compilation_loaded_ = false;
+    return decide(job, accuracy);
+}
+
+// ---- terms in place --------------------------------------------------------------------------------------
+
+// Returns the bound of what is left out; infinite if even so there is too much.
+double RowSolver::prepare(const Cost& cost, bool for_gains) {
+    uses_plan_ = cost.route == Route::plan;
+    if (uses_plan_) {
+        prepare_plan(for_gains);
+        return 0.0;
+    }
+    load_compilation();
+    const auto totals = compilation_.compile(cost.limit, kMostEntries, states_, likely_);
+    if (!totals.complete) return kInfinity;
+    for (std::size_t g = 0; g < states_.size(); ++g)
+        states_[g].prepare(compilation_.terms(g), tables_, *stop_, for_gains);
+    return cost.method == Method::exact ? 0.0 : totals.bound;
+}
+
+void RowSolver::prepare_plan(bool for_gains) {
+    for (std::size_t g = 0; g < states_.size(); ++g) {
+        const auto& plan = *routes_.plan[g];
+        auto& own = on_plan_[g];
+        auto& state = states_[g];
+        plan.spread(tables_, own.scratch, for_gains ? own.weight : state.weight);
+        if (!for_gains) {
+            state.prepare(plan.terms(), tables_, *stop_, false);
+            continue;
+        }
+        own.weight.swap(state.weight);  // main effects are gains of the first step
+        state.prepare(plan.terms(), tables_, *stop_, true);
+        kernels().begin(state);
+        kernels().gains(state);
+        own.weight.swap(state.weight);
+        const double negligible =
+            Pruning::kNegligible / std::max(2.0 * plan.largest_change(own.scratch), 1e-300);
+        own.compaction.run(plan.terms(), own.weight, tables_, state.gain.data(), negligible, own.terms,
+                           state.weight);
+        state.prepare(own.terms, tables_, *stop_, true);
+    }
+}
+
+// The first way to try: like decide(), but a limit is guessed where decide() counts.
+Cost RowSolver::first_try(const Job& job, const Accuracy& accuracy) {
+    const bool may_plan = !routes_.plan.empty() && (!accuracy.is_forced || accuracy.route == Route::plan);
+    if (accuracy.kind != Method::bounded || may_plan || (accuracy.is_forced && accuracy.route == Route::pairs))
+        return decide(job, accuracy);
+    Cost cost;
+    if (is_exact_cheap(job, cost) && !accuracy.is_forced) return cost;
+    if (cost.bytes > kMostBytes) return decide(job, accuracy);  // however much is left out, it may not fit
+    return {Route::compiled, Method::bounded, 0.0, 0.0, compilation_.guess_limit(first_target(job, accuracy))};
+}
+
+Answer RowSolver::answer(const Job& job, const Accuracy& accuracy, const Evaluate& evaluate) {
+    auto cost = first_try(job, accuracy);
+    for (int n_tries = 1;; ++n_tries) {
+        double bound = 0.0;
+        const double value = evaluate(cost, bound);
+        if (cost.method == Method::pruned) return {kInfinity, cost.method};
+        if (cost.method == Method::exact || bound <= accuracy.tolerance * value || stopped())
+            return {cost.method == Method::exact ? 0.0 : bound, cost.method};
+        const double share = bound / (accuracy.tolerance * value);
+        if (n_tries == kTries || !(value > 0.0) || !std::isfinite(share)) {
+            cost = std::isfinite(bound) ? decide_exact(job, accuracy) : cheaper(decide_exact(job, accuracy), cost_by_pairs(job));
+            refuse_too_costly(cost);
+        } else {
+            cost.limit *= std::clamp(0.7 * std::pow(share, -1.1), 1e-6, 0.7);
+        }
+    }
+}
+
+// ---- gaps and curves -------------------------------------------------------------------------------------
+
+double RowSolver::gap_by_terms() {
+    double sum = 0.0;
+    for (auto& state : states_) sum += kernels().gap(state);
+    return std::max(sum, 0.0);
+}
+
+double RowSolver::gap_by_pairs(const uint8_t* subset) {
+    tables_.open(subset);
+    double sum = 0.0;
+    for (const auto& pairs : routes_.pairs) sum += pairs.gap(pairs_, tables_).gap;
+    return sum;
+}
+
+Answer RowSolver::gap(const uint8_t* subset, const Accuracy& accuracy, double& value) {
+    tables_.open(subset);
+    is_compilation_loaded_ = false;
+    return answer({Question::gap, subset, 0}, accuracy, [&](const Cost& cost, double& bound) {
+        if (cost.route == Route::pairs) return value = gap_by_pairs(subset);
+        bound = prepare(cost, false);
+        return value = std::isfinite(bound) ? gap_by_terms() : 0.0;
+    });
+}
+
+double RowSolver::curve_by_terms(const int32_t* order, int32_t n_places, double* gaps) {
+    double total = 0.0;
+    for (auto& state : states_) kernels().begin(state);
+    for (int32_t i = 0; i < n_places && !stopped(); ++i) {
+        double sum = 0.0;
+        for (auto& state : states_) sum += kernels().add_feature_and_gap(state, order[i]);
+        gaps[i] = std::max(sum, 0.0);
+        total += gaps[i];
+    }
+    return total / std::max(n_places, 1);
+}
+
+double RowSolver::curve_by_pairs(const int32_t* order, int32_t n_places, double* gaps) {
+    double total = 0.0;
+    std::fill(subset_.begin(), subset_.end(), 0);
+    for (int32_t i = 0; i < n_places && !stopped(); ++i) {
+        subset_[static_cast<std::size_t>(order[i])] = 1;
+        total += gaps[i] = gap_by_pairs(subset_.data());
+    }
+    return total / std::max(n_places, 1);
+}
+
+Answer RowSolver::curve(const int32_t* order, int32_t n_places, const Accuracy& accuracy, double* gaps) {
+    std::vector<uint8_t> features(n_features(), 0);
+    for (int32_t i = 0; i < n_places; ++i) features[static_cast<std::size_t>(order[i])] = 1;
+    tables_.open(features.data());
+    is_compilation_loaded_ = false;
+    return answer({Question::curve, features.data(), n_places}, accuracy, [&](const Cost& cost, double& bound) {
+        if (cost.route == Route::pairs) return curve_by_pairs(order, n_places, gaps);
+        bound = prepare(cost, false);
+        return std::isfinite(bound) ? curve_by_terms(order, n_places, gaps) : 0.0;
+    });
+}
+
+void RowSolver::mean_change(const uint8_t* subset, double* change) {
+    tables_.open(subset);
+    for (std::size_t k = 0; k < routes_.pairs.size(); ++k)
+        change[k] = routes_.pairs[k].mean_change(pairs_, tables_);
+}
+
+}  // namespace predgap

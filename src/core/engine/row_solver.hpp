@@ -1,0 +1,115 @@
+// One thread's answers: for one row after the other, by the route that the planner takes.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "noise/row_tables.hpp"
+#include "pairs/pairs.hpp"
+#include "planner/cost.hpp"
+#include "terms/compaction.hpp"
+#include "terms/plan.hpp"
+#include "terms/row_compilation.hpp"
+#include "terms/term_state.hpp"
+
+namespace predgap {
+
+// What a model fixes.
+struct Routes {
+    const Model& model;
+    std::vector<std::unique_ptr<Plan>> plan;  // one per group of trees, or none at all
+    std::vector<Pairs> pairs;                 // one per output
+};
+
+struct Answer {
+    double bound = 0.0;  // every gap of the answer is within it; infinite if nothing is proven
+    Method method = Method::exact;
+};
+
+class RowSolver {
+public:
+    RowSolver(const Routes& routes, const NoiseLaws& laws);
+
+    void load(const RawRow& row, const std::atomic<bool>& stop);
+
+    Answer gap(const std::uint8_t* subset, const Accuracy& accuracy, double& value);
+    // order, gaps: (n_places).
+    Answer curve(const std::int32_t* order, std::int32_t n_places, const Accuracy& accuracy, double* gaps);
+    // order, proven: (n_places); score: (n_features), written for the features that are ranked.
+    Answer greedy(std::int32_t n_places, const Accuracy& accuracy, std::int32_t* order, double* score,
+                  std::uint8_t* proven);
+    // Exact, whatever the model.
+    void single(std::int32_t n_places, std::int32_t* order, double* score);
+    // E[f(x')] - f(x) of each output.
+    void mean_change(const std::uint8_t* subset, double* change);
+    // What an answer would take; throws TooCostly where it would.
+    Cost cost(const Job& job, const Accuracy& accuracy);
+
+    RowTables& tables() { return tables_; }
+
+private:
+    Cost decide(const Job& job, const Accuracy& accuracy);
+    Cost decide_exact(const Job& job, const Accuracy& accuracy);
+    Cost decide_bounded(const Job& job, const Accuracy& accuracy);
+    bool is_exact_cheap(const Job& job, Cost& cost);
+    Cost first_try(const Job& job, const Accuracy& accuracy);
+    Cost cost_of(const RowCompilation::Totals& totals, const Job& job, double limit, Method method) const;
+    Cost cost_by_pairs(const Job& job) const;
+    Cost cost_by_plan(const Job& job) const;
+    void load_compilation();
+    double first_target(const Job& job, const Accuracy& accuracy);
+
+    double prepare(const Cost& cost, bool for_gains);
+    void prepare_plan(bool for_gains);
+    // Evaluates by terms until the bound is within the tolerance: evaluate(cost, bound) sets the bound and gives
+    // the value that the tolerance is relative to.
+    using Evaluate = std::function<double(const Cost& cost, double& bound)>;
+    Answer answer(const Job& job, const Accuracy& accuracy, const Evaluate& evaluate);
+
+    double gap_by_terms();
+    double gap_by_pairs(const std::uint8_t* subset);
+    double curve_by_terms(const std::int32_t* order, std::int32_t n_places, double* gaps);
+    double curve_by_pairs(const std::int32_t* order, std::int32_t n_places, double* gaps);
+    // Rankings; see row_ranking.cpp.
+    struct Candidates;
+    struct Places {
+        std::int32_t n;
+        std::int32_t* order;   // (n)
+        double* score;         // (n_features)
+        std::uint8_t* proven;  // (n)
+    };
+    double greedy_by_terms(const Places& places, double bound);
+    double greedy_by_pairs(const Places& places);
+    void read_errors(Candidates& candidates);
+    double largest_error() const;
+    bool guess_first_places(const Places& places);
+    bool stopped() const { return stop_->load(std::memory_order_relaxed); }
+    std::size_t n_features() const { return static_cast<std::size_t>(routes_.model.n_features()); }
+
+    // A group of trees on the plan.
+    struct OnPlan {
+        Plan::Scratch scratch;
+        Compaction compaction;
+        RowTerms terms;          // those of the plan that matter
+        Buffer<double> weight;   // on the plan
+        Buffer<double> error_scale;
+    };
+
+    const Routes& routes_;
+    RowTables tables_;
+    const std::atomic<bool>* stop_ = nullptr;
+    RowCompilation compilation_;
+    bool is_compilation_loaded_ = false;
+    std::vector<OnPlan> on_plan_;
+    std::vector<TermState> states_;  // one per group of trees
+    bool uses_plan_ = false;
+    Pairs::Scratch pairs_;
+    const std::uint8_t* likely_ = nullptr;  // see Pruning
+    std::vector<std::uint8_t> likely_features_;
+    std::vector<std::uint8_t> subset_;  // (n_features) of scratch
+};
+
+}  // namespace predgap

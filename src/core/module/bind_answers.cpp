@@ -1,0 +1,174 @@
+// Gaps, curves, rankings and costs.
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+
+#include <cmath>
+#include <limits>
+#include <string>
+#include <tuple>
+
+#include "module/arrays.hpp"
+
+using namespace nanobind::literals;
+
+namespace predgap {
+
+PerRow<std::int32_t> orders_of(const Rows& rows, const Array<std::int32_t, 2>& order) {
+    const auto n_places = order.shape(1);
+    const auto d = rows.engine.model().n_features();
+    const auto orders = per_row(order, rows.size(), n_places);
+    std::vector<std::size_t> seen(static_cast<std::size_t>(d), order.shape(0));
+    for (std::size_t r = 0; r < order.shape(0); ++r)
+        for (std::size_t k = 0; k < n_places; ++k) {
+            const auto q = order(r, k);
+            require(q >= 0 && q < d && seen[static_cast<std::size_t>(q)] != r,
+                    "an order ranks features of the model, each at most once");
+            seen[static_cast<std::size_t>(q)] = r;
+        }
+    return orders;
+}
+
+namespace {
+
+template <class Enum, std::size_t N>
+Enum named(const std::string& name, const std::array<const char*, N>& names, const char* expected) {
+    const auto at = std::find(names.begin(), names.end(), name);
+    require(at != names.end(), expected);
+    return static_cast<Enum>(at - names.begin());
+}
+
+constexpr std::array<const char*, 3> kRouteNames{"plan", "compiled", "pairs"};
+constexpr std::array<const char*, 4> kQuestionNames{"gap", "curve", "greedy", "single"};
+
+void make_accuracy(Accuracy* self, const std::string& kind, double tolerance, const std::string& strategy) {
+    Accuracy a;
+    a.kind = named<Method>(kind, kMethodNames, "kind must be 'exact', 'bounded' or 'pruned'");
+    a.tolerance = a.kind == Method::exact ? 0.0 : tolerance;
+    require(a.kind == Method::exact || (tolerance > 0.0 && std::isfinite(tolerance)),
+            "a tolerance must be a positive number");
+    a.is_forced = strategy != "auto";
+    if (a.is_forced)
+        a.route = named<Route>(strategy, kRouteNames, "strategy must be 'auto', 'plan', 'compiled' or 'pairs'");
+    new (self) Accuracy(a);
+}
+
+void require_route(const Rows& rows, const Accuracy& accuracy) {
+    require(!accuracy.is_forced || accuracy.route != Route::plan || rows.engine.has_plan(),
+            "the terms of this model are too many for a plan");
+}
+
+// Bounds and methods of an answer, as Python gets them.
+struct NewAnswers {
+    NewArray<double, 1> bound;
+    NewArray<std::uint8_t, 1> method;
+    explicit NewAnswers(std::size_t n) : bound(make_array<double, 1>({n})), method(make_array<std::uint8_t, 1>({n})) {}
+    Answers view() const { return {bound.data(), method.data()}; }
+};
+
+std::tuple<NewArray<double, 1>, NewArray<double, 1>, NewArray<std::uint8_t, 1>> gap(
+    const Rows& rows, const Array<std::uint8_t, 2>& subset, const Accuracy& accuracy, int n_threads,
+    const nb::object& progress) {
+    require_route(rows, accuracy);
+    const auto subsets = per_row(subset, rows.size(), static_cast<std::size_t>(rows.engine.model().n_features()));
+    auto value = make_array<double, 1>({rows.size()});
+    const NewAnswers answers(rows.size());
+    const auto request = rows.request(n_threads, progress);
+    run_released([&] { return rows.engine.gap(request, subsets, accuracy, value.data(), answers.view()); });
+    return {value, answers.bound, answers.method};
+}
+
+std::tuple<NewArray<double, 2>, NewArray<double, 1>, NewArray<std::uint8_t, 1>> curve(
+    const Rows& rows, const Array<std::int32_t, 2>& order, const Accuracy& accuracy, int n_threads,
+    const nb::object& progress) {
+    require_route(rows, accuracy);
+    const auto orders = orders_of(rows, order);
+    auto value = make_array<double, 2>({rows.size(), order.shape(1)});
+    const NewAnswers answers(rows.size());
+    const auto request = rows.request(n_threads, progress);
+    run_released([&] {
+        return rows.engine.curve(request, orders, static_cast<std::int32_t>(order.shape(1)), accuracy,
+                                 value.data(), answers.view());
+    });
+    return {value, answers.bound, answers.method};
+}
+
+NewArray<double, 2> mean_change(const Rows& rows, const Array<std::uint8_t, 2>& subset, int n_threads,
+                                const nb::object& progress) {
+    const auto& model = rows.engine.model();
+    const auto subsets = per_row(subset, rows.size(), static_cast<std::size_t>(model.n_features()));
+    auto change = make_array<double, 2>({rows.size(), static_cast<std::size_t>(model.n_outputs())});
+    const auto request = rows.request(n_threads, progress);
+    run_released([&] { return rows.engine.mean_change(request, subsets, change.data()); });
+    return change;
+}
+
+std::tuple<NewArray<std::int32_t, 2>, NewArray<double, 2>, NewArray<std::uint8_t, 2>, NewArray<double, 1>,
+           NewArray<std::uint8_t, 1>>
+rank(const Rows& rows, const std::string& method, std::int32_t top, const Accuracy& accuracy, int n_threads,
+     const nb::object& progress) {
+    const auto d = rows.engine.model().n_features();
+    require(method == "greedy" || method == "single", "method must be 'greedy' or 'single'");
+    require(top >= 0 && top <= d, "top must be at most the number of features");
+    require_route(rows, accuracy);
+    const auto k = static_cast<std::size_t>(top);
+    auto order = make_array<std::int32_t, 2>({rows.size(), k});
+    auto score = make_array<double, 2>({rows.size(), static_cast<std::size_t>(d)});
+    auto proven = make_array<std::uint8_t, 2>({rows.size(), k});
+    std::fill_n(score.data(), score.size(), std::numeric_limits<double>::quiet_NaN());
+    const NewAnswers answers(rows.size());
+    const auto request = rows.request(n_threads, progress);
+    run_released([&] {
+        return rows.engine.rank(request, method == "greedy", top, accuracy, order.data(), score.data(),
+                                proven.data(), answers.view());
+    });
+    return {order, score, proven, answers.bound, answers.method};
+}
+
+std::tuple<NewArray<std::uint8_t, 1>, NewArray<double, 1>, NewArray<double, 1>> cost(
+    const Rows& rows, const std::string& question, const Array<std::uint8_t, 2>& features, std::int32_t top,
+    const Accuracy& accuracy) {
+    require_route(rows, accuracy);
+    const auto asked = named<Question>(question, kQuestionNames, "an unknown question");
+    const auto subsets = per_row(features, rows.size(), static_cast<std::size_t>(rows.engine.model().n_features()));
+    std::vector<Cost> costs(rows.size());
+    const nb::object no_progress = nb::none();
+    const auto request = rows.request(1, no_progress);
+    run_released([&] { return rows.engine.cost(request, asked, subsets, top, accuracy, costs.data()); });
+    auto method = make_array<std::uint8_t, 1>({rows.size()});
+    auto milliseconds = make_array<double, 1>({rows.size()}), megabytes = make_array<double, 1>({rows.size()});
+    for (std::size_t r = 0; r < costs.size(); ++r) {
+        method.data()[r] = static_cast<std::uint8_t>(costs[r].method);
+        milliseconds.data()[r] = costs[r].nanoseconds * 1e-6;
+        megabytes.data()[r] = costs[r].bytes * 1e-6;
+    }
+    return {method, milliseconds, megabytes};
+}
+
+}  // namespace
+
+void bind_answers(nb::module_& m) {
+    nb::list methods;
+    for (const auto* name : kMethodNames) methods.append(name);
+    m.attr("METHODS") = nb::tuple(methods);
+    m.attr("MOST_SECONDS") = kMostNanoseconds * 1e-9;
+    m.attr("MOST_BYTES") = static_cast<std::int64_t>(kMostBytes);
+    static nb::object too_costly = nb::steal(PyErr_NewException("predgap._core.TooCostly", nullptr, nullptr));
+    m.attr("TooCostly") = too_costly;
+    nb::register_exception_translator([](const std::exception_ptr& p, void*) {
+        try {
+            std::rethrow_exception(p);
+        } catch (const TooCostly& e) {
+            const auto args = nb::make_tuple(e.row, e.nanoseconds * 1e-6, e.bytes * 1e-6);
+            PyErr_SetObject(too_costly.ptr(), args.ptr());
+        }
+    });
+    nb::class_<Accuracy>(m, "Accuracy")
+        .def("__init__", &make_accuracy, "kind"_a, "tolerance"_a = 0.0, "strategy"_a = "auto");
+    m.def("gap", &gap, "rows"_a, "subset"_a, "accuracy"_a, "n_threads"_a, "progress"_a.none());
+    m.def("curve", &curve, "rows"_a, "order"_a, "accuracy"_a, "n_threads"_a, "progress"_a.none());
+    m.def("mean_change", &mean_change, "rows"_a, "subset"_a, "n_threads"_a, "progress"_a.none());
+    m.def("rank", &rank, "rows"_a, "method"_a, "top"_a, "accuracy"_a, "n_threads"_a, "progress"_a.none());
+    m.def("cost", &cost, "rows"_a, "question"_a, "features"_a, "top"_a, "accuracy"_a);
+}
+
+}  // namespace predgap

@@ -1,0 +1,43 @@
+// Tables of the thresholds of one feature: tails, and what follows from them.
+#pragma once
+
+#include "noise/tails.hpp"
+#include "simd/kernels.hpp"
+
+namespace predgap::PREDGAP_ISA {
+namespace {
+
+void normal_tails_of_four(const double* z, double* below, double* above) {
+    normal_tails(*fours(z), *fours(below), *fours(above));
+}
+
+PREDGAP_INLINE void fill_tails(const TableRequest& r) {
+    const Four x = four(r.x);
+    for (std::int32_t first = 0; first < r.n; first += 4) {
+        Four c, below, above;
+        for (int i = 0; i < 4; ++i) c[i] = r.threshold[first + i < r.n ? first + i : r.n - 1];
+        if (r.law == Law::normal)
+            normal_tails(standardised(c, x, r.parameter), below, above);
+        else
+            uniform_tails(c, x, r.parameter, below, above);
+        for (int i = 0; i < 4 && first + i < r.n; ++i) {
+            r.tail[2 * (first + i)] = below[i];
+            r.tail[2 * (first + i) + 1] = above[i];
+        }
+    }
+}
+
+void fill_tables(const TableRequest& r) {
+    if (r.law != Law::table) fill_tails(r);
+    for (std::int32_t i = 0; i < r.n; ++i) {
+        const double below = r.tail[2 * i], above = r.tail[2 * i + 1];
+        const bool is_below = r.x < r.threshold[i];
+        r.event[i] = is_below;
+        r.crossing[2 * i] = is_below ? 0.0 : below;
+        r.crossing[2 * i + 1] = is_below ? above : 0.0;
+        r.shift[i] = is_below ? -above : below;
+    }
+}
+
+}  // namespace
+}  // namespace predgap::PREDGAP_ISA

@@ -1,0 +1,118 @@
+#include "noise/row_tables.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "simd/kernels.hpp"
+
+namespace predgap {
+
+using std::int32_t;
+using std::uint64_t;
+
+RowTables::RowTables(const Model& model, const NoiseLaws& laws) : model_(model), laws_(laws) {
+    const auto d = model.n_features();
+    x.reset(d, 0.0);
+    first_above.reset(d, 0);
+    for (auto* flags : {&missing, &moves, &is_open}) flags->reset(d, 0);
+    tail.reset(2 * model.n_thresholds(), 0.0);
+    crossing.reset(2 * model.n_thresholds(), 0.0);
+    shift.reset(model.n_atoms(), 0.0);
+    event.reset(model.n_atoms(), 0);
+}
+
+void RowTables::load(const RawRow& row) {
+    const auto& atoms = model_.atoms;
+    for (const auto q : model_.features) {
+        const double value = row.x[q];
+        const auto law = laws_.law[q];
+        x[q] = value;
+        missing[q] = std::isnan(value);
+        is_open[q] = 0;
+        moves[q] = !missing[q] && law != Law::still &&
+                   (std::isfinite(value) || law == Law::table || law == Law::category);
+        const auto *first = atoms.threshold.data() + atoms.begin[q],
+                   *last = atoms.threshold.data() + atoms.begin[q + 1];
+        first_above[q] = static_cast<int32_t>(std::upper_bound(first, last, value) - atoms.threshold.data());
+        if (law != Law::table || !moves[q]) continue;
+        for (auto a = atoms.begin[q]; a < atoms.begin[q + 1]; ++a) {
+            tail[2 * a] = row.below[a];
+            tail[2 * a + 1] = row.above[a];
+        }
+    }
+}
+
+void RowTables::open(const std::uint8_t* subset) {
+    const auto& atoms = model_.atoms;
+    for (const auto q : model_.features) {
+        is_open[q] = subset[q] && moves[q];
+        if (!is_open[q]) continue;
+        const auto first = atoms.begin[q];
+        if (model_.cells.categorical(q))
+            open_sets(q);
+        else if (first < atoms.begin[q + 1])
+            kernels().fill_tables({.law = laws_.law[q],
+                                   .parameter = laws_.parameter[q],
+                                   .x = x[q],
+                                   .threshold = atoms.threshold.data() + first,
+                                   .n = atoms.begin[q + 1] - first,
+                                   .tail = tail.data() + 2 * first,
+                                   .crossing = crossing.data() + 2 * first,
+                                   .shift = shift.data() + first,
+                                   .event = event.data() + first});
+    }
+}
+
+void RowTables::open_sets(int32_t q) {
+    const auto& sets = model_.set_atoms;
+    const auto cell = static_cast<int32_t>(x[q]);
+    for (auto a = sets.begin[q]; a < sets.begin[q + 1]; ++a) {
+        const auto s = a - model_.n_thresholds();
+        event[a] = holds(sets.bits(s), cell);
+        shift[a] = event[a] ? -laws_.categories->outside[s] : laws_.categories->inside[s];
+    }
+}
+
+double RowTables::mass(int32_t q, const uint64_t* set) const {
+    const auto& arriving = laws_.categories->mass_of.at(q);
+    const auto own = static_cast<int32_t>(x[q]);
+    if (!holds(set, own)) return arriving.sum([&](std::size_t w) { return set[w]; });
+    const auto own_word = static_cast<std::size_t>(own / 64);
+    const double others = arriving.sum([&](std::size_t w) {
+        return w == own_word ? set[w] & ~(uint64_t{1} << (own % 64)) : set[w];
+    });
+    return others + laws_.categories->stay[model_.cells.begin[q] + own];
+}
+
+// Masses of regions are sums of what arrives; in the region of x this much more is there.
+double RowTables::stay_beyond_mass(int32_t q) const {
+    const auto cell = model_.cells.begin[q] + static_cast<int32_t>(x[q]);
+    return laws_.categories->stay[cell] - laws_.categories->mass[cell];
+}
+
+namespace {
+
+// Where in a JointMass the region is that is in K or not, and in K' or not.
+int region(bool in_s, bool in_t) { return 2 * !in_s + !in_t; }
+
+}  // namespace
+
+// tau is 1 or -1 on the side A of a set that x is not on, and 0 on the other.
+double RowTables::set_moment(int32_t s, int32_t t) const {
+    const bool in_s = event[s], in_t = event[t];
+    const auto masses = laws_.categories->joint(s - model_.n_thresholds(), t - model_.n_thresholds());
+    const double both = masses[region(!in_s, !in_t)];
+    return in_s == in_t ? both : -both;
+}
+
+// P(A & A') P(neither) - P(A - A') P(A' - A): unlike P(A & A') - P(A) P(A') it does not cancel where A = A'.
+double RowTables::set_covariance(int32_t s, int32_t t) const {
+    const bool in_s = event[s], in_t = event[t];
+    const auto masses = laws_.categories->joint(s - model_.n_thresholds(), t - model_.n_thresholds());
+    const double neither = masses[region(in_s, in_t)] + stay_beyond_mass(model_.feature_of(s));
+    const double covariance = masses[region(!in_s, !in_t)] * neither -
+                              masses[region(!in_s, in_t)] * masses[region(in_s, !in_t)];
+    return in_s == in_t ? covariance : -covariance;
+}
+
+}  // namespace predgap

@@ -1,0 +1,83 @@
+// One row and its noise: where it lies among the atoms, and how likely each of them is crossed.
+#pragma once
+
+#include <cstdint>
+
+#include "model/model.hpp"
+#include "noise/category_noise.hpp"
+#include "noise/law.hpp"
+#include "simd/buffer.hpp"
+
+namespace predgap {
+
+// The noise of every feature, as it is for all rows.
+struct NoiseLaws {
+    const Law* law;                   // (n_features)
+    const double* parameter;          // (n_features) scale or half-width
+    const CategoryNoise* categories;  // null if all features are numeric
+};
+
+// A row as it comes: cast as the model casts it, or cells; NaN is missing.
+struct RawRow {
+    const double* x;              // (n_features)
+    const double *below, *above;  // (n_thresholds) tails of features with Law::table; null if there are none
+};
+
+// For an atom, an event such as {z < c}, let tau = 1[x' in it] - 1[x in it].
+class RowTables {
+public:
+    RowTables(const Model& model, const NoiseLaws& laws);
+
+    // Reads a row; no feature is open.
+    void load(const RawRow& row);
+    // Fills the tables of the features of a subset (n_features) that move in this row, and opens them; the
+    // others are closed.
+    void open(const std::uint8_t* subset);
+
+    const Model& model() const { return model_; }
+    const NoiseLaws& laws() const { return laws_; }
+    double value(std::int32_t q) const { return x[q]; }
+    double F(std::int64_t atom) const { return tail[2 * atom]; }
+    double S(std::int64_t atom) const { return tail[2 * atom + 1]; }
+    double reach(std::int64_t atom) const { return shift[atom] < 0 ? -shift[atom] : shift[atom]; }
+    // P(x' in a set of the feature's cells).
+    double mass(std::int32_t q, const std::uint64_t* cells) const;
+    // E[tau tau'] and the covariance of tau and tau' of two sets of categories of one feature.
+    double set_moment(std::int32_t s, std::int32_t t) const;
+    double set_covariance(std::int32_t s, std::int32_t t) const;
+
+    bool goes_left(const TreeGroup& group, const Node& node) const {
+        const auto q = node.feature;
+        if (missing[q]) return node.default_left;
+        if (node.way != Node::Way::both) return node.way == Node::Way::left;
+        if (node.atom >= 0) return node.atom >= first_above[q];
+        return holds(model_.cells.set(group.split[~node.atom].set), static_cast<std::int32_t>(x[q]));
+    }
+    // Where the row goes from a split, and in the end.
+    std::int32_t child(const EnsembleView& e, std::int32_t node) const {
+        return e.goes_left(node, value(e.feature[node])) ? e.left[node] : e.right[node];
+    }
+    std::int32_t leaf(const EnsembleView& e, std::int32_t node) const {
+        while (e.feature[node] != kLeaf) node = child(e, node);
+        return node;
+    }
+
+    Buffer<double> x;                  // (n_features)
+    Buffer<std::uint8_t> missing;      // (n_features)
+    Buffer<std::uint8_t> moves;        // (n_features) can the noise move it in this row?
+    Buffer<std::uint8_t> is_open;      // (n_features) ... and is it in the subset?
+    Buffer<std::int32_t> first_above;  // (n_features) the first threshold above x
+    Buffer<double> tail;               // (n_thresholds, 2) F = P(x' < c) and S = P(x' >= c)
+    Buffer<double> crossing;           // (n_thresholds, 2) F if c <= x, else 0; S if c > x, else 0
+    Buffer<double> shift;              // (n_atoms) E tau
+    Buffer<std::uint8_t> event;        // (n_atoms) is x in it?
+
+private:
+    void open_sets(std::int32_t q);
+    double stay_beyond_mass(std::int32_t q) const;
+
+    const Model& model_;
+    const NoiseLaws laws_;
+};
+
+}  // namespace predgap

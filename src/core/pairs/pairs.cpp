@@ -1,0 +1,242 @@
+#include "pairs/pairs.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+#include "simd/buffer.hpp"
+#include "simd/kernels.hpp"
+
+namespace predgap {
+
+using std::int32_t;
+using std::int64_t;
+
+namespace {
+
+// The cells that each of eight boxes allows of the categorical features, with those of a walk on top.
+class LaneSets final : public GroupSets {
+public:
+    LaneSets(const EnsembleView& e, const RowTables& row, const ReducedTrees& reached)
+        : e_(e), row_(row), reached_(reached), words_(reached.sets), box_(reached.feature.size()) {}
+
+    void clear() {
+        for (auto& box : box_) box.fill(kAll);
+    }
+    void limit(int32_t slot, int lane, int64_t begin) { box_[slot][lane] = begin; }
+
+    void split(const ReducedNode& node, const double* probability, double* left, double* right) override {
+        const auto q = reached_.feature[node.slot];
+        const auto n_words = e_.cells->n_words(q);
+        const auto* set = e_.cells->set(node.set);
+        parted_.push_back({node.slot, n_words, words_.size(), box_[node.slot]});
+        words_.resize(words_.size() + 2 * kLanes * n_words);
+        for (int lane = 0; lane < kLanes; ++lane) {
+            left[lane] = right[lane] = 0.0;
+            if (!(probability[lane] > 0)) continue;
+            const auto here = box_[node.slot][lane];
+            auto *in = words_.data() + part(lane, 0), *out = words_.data() + part(lane, 1);
+            for (std::size_t w = 0; w < n_words; ++w) {
+                const auto word =
+                    here == kAll ? e_.cells->full_word(q, w) : words_[static_cast<std::size_t>(here) + w];
+                in[w] = word & set[w];
+                out[w] = word & ~set[w];
+            }
+            left[lane] = row_.mass(q, in);
+            right[lane] = row_.mass(q, out);
+        }
+    }
+    void enter(int side) override {
+        for (int lane = 0; lane < kLanes; ++lane)
+            box_[parted_.back().slot][lane] = static_cast<int64_t>(part(lane, side));
+    }
+    void leave() override {
+        const auto& last = parted_.back();
+        box_[last.slot] = last.before;
+        words_.resize(last.begin);
+        parted_.pop_back();
+    }
+
+private:
+    static constexpr int64_t kAll = -1;
+    using Box = std::array<int64_t, kLanes>;  // where the cells of each lane begin
+    struct Parted {
+        int32_t slot;
+        std::size_t n_words, begin;
+        Box before;
+    };
+    std::size_t part(int lane, int side) const {
+        const auto& last = parted_.back();
+        return last.begin + static_cast<std::size_t>(2 * lane + side) * last.n_words;
+    }
+
+    const EnsembleView& e_;
+    const RowTables& row_;
+    const ReducedTrees& reached_;
+    Bits words_;
+    std::vector<Box> box_;  // (n_slots)
+    std::vector<Parted> parted_;
+};
+
+// The sum over pairs of leaves, eight leaves of a tree at a time.
+class PairSum {
+public:
+    PairSum(const EnsembleView& e, const RowTables& row, const ReducedTrees& reached)
+        : row_(row),
+          r_(reached),
+          cells_(*e.cells),
+          sets_(e, row, reached),
+          memory_((n_slots() * LeafGroup::kEnds + kOthers + r_.deepest * LeafGroup::kFrame) * kLanes) {
+        double* at = memory_.data();
+        for (auto** array : {&m_.probability, &m_.rest}) {
+            *array = at;
+            at += kLanes;
+        }
+        m_.ends = at;
+        m_.frames = at + n_slots() * LeafGroup::kEnds * kLanes;
+        m_.sets = &sets_;
+    }
+
+    // Ends early if stopped.
+    void run(const std::atomic<bool>& stop) {
+        const auto n_trees = r_.root.size();
+        for (std::size_t tree = 0; tree < n_trees; ++tree)
+            for (auto first = r_.leaf_begin[tree]; first < r_.leaf_begin[tree + 1]; first += kLanes) {
+                const auto n = static_cast<int>(std::min<int64_t>(kLanes, r_.leaf_begin[tree + 1] - first));
+                load(r_.leaf.data() + first, n);
+                std::array<double, kLanes> rest{};
+                for (auto other = tree + 1; other < n_trees; ++other) {
+                    if (stop.load(std::memory_order_relaxed)) return;
+                    kernels().joint_expectation(r_.node.data(), r_.root[other], m_);
+                    for (int lane = 0; lane < kLanes; ++lane) rest[lane] += m_.rest[lane];
+                }
+                for (int lane = 0; lane < n; ++lane) {
+                    const auto& u = r_.leaf[first + lane];
+                    sum_ += u.residual * (u.residual * u.probability + 2.0 * rest[lane]);
+                }
+            }
+    }
+
+    double gap() const { return std::max(sum_, 0.0); }
+
+private:
+    static constexpr int64_t kOthers = 2;
+    int64_t n_slots() const { return static_cast<int64_t>(r_.feature.size()); }
+
+    void load(const ReducedTrees::Leaf* leaf, int n) {
+        constexpr std::array<double, LeafGroup::kEnds> kNoLimit{0.0, 1.0, 1.0, 0.0, 1.0};
+        for (int64_t i = 0; i < n_slots() * LeafGroup::kEnds; ++i)
+            std::fill_n(m_.ends + i * kLanes, kLanes, kNoLimit[i % LeafGroup::kEnds]);
+        sets_.clear();
+        m_.cut_below = m_.cut_above = 0;
+        for (int lane = 0; lane < kLanes; ++lane) {
+            m_.probability[lane] = lane < n ? leaf[lane].probability : 0.0;
+            if (lane < n)
+                for (auto i = leaf[lane].interval_begin; i < leaf[lane].interval_end; ++i)
+                    limit(lane, r_.interval[i]);
+        }
+    }
+
+    void limit(int lane, const ReducedTrees::Interval& box) {
+        const auto slot = r_.slot[box.feature];
+        const auto bit = std::uint64_t{1} << std::min(slot, 63);
+        double* end = m_.ends + slot * LeafGroup::kEnds * kLanes + lane;
+        end[4 * kLanes] = box.mass;
+        if (cells_.categorical(box.feature)) {
+            sets_.limit(slot, lane, box.lo);
+            m_.cut_below |= bit;
+            return;
+        }
+        if (box.lo >= 0) {
+            end[0] = row_.F(box.lo);
+            end[kLanes] = row_.S(box.lo);
+            m_.cut_below |= bit;
+        }
+        if (box.hi >= 0) {
+            end[2 * kLanes] = row_.F(box.hi);
+            end[3 * kLanes] = row_.S(box.hi);
+            m_.cut_above |= bit;
+        }
+    }
+
+    const RowTables& row_;
+    const ReducedTrees& r_;
+    const Cells& cells_;
+    LaneSets sets_;
+    Buffer<double> memory_;
+    LeafGroup m_{};
+    double sum_ = 0.0;
+};
+
+}  // namespace
+
+double Pairs::mean_change(Scratch& s, const RowTables& row) const {
+    auto& trees = s.trees;
+    trees.find(e_, atoms_, row);
+    return std::accumulate(trees.root.begin(), trees.root.end(), 0.0,
+                           [&](double sum, int32_t root) { return sum + trees.node[root].mean; });
+}
+
+Pairs::Result Pairs::gap(Scratch& s, const RowTables& row) const {
+    s.trees.find(e_, atoms_, row);
+    PairSum sum(e_, row, s.trees);
+    sum.run(*s.stop);
+    return {sum.gap(), s.trees.error_scale * static_cast<double>(e_.root.size())};
+}
+
+Pairs::Reach Pairs::reachable(int32_t root, const std::uint8_t* perturbed) const {
+    // Post-order without recursion: a path may be as long as the tree has nodes.
+    std::vector<std::pair<int32_t, bool>> stack{{root, false}};
+    std::vector<Reach> result;
+    while (!stack.empty()) {
+        const auto [node, done] = stack.back();
+        stack.pop_back();
+        if (e_.feature[node] == kLeaf) {
+            result.push_back({1.0, 1.0, 1.0, 0.0});
+        } else if (!done) {
+            stack.insert(stack.end(), {{node, true}, {e_.left[node], false}, {e_.right[node], false}});
+        } else {
+            const auto a = result.back();
+            result.pop_back();
+            auto& b = result.back();
+            const double leaves = a.leaves + b.leaves, depth = std::max(a.depth, b.depth);
+            if (perturbed[e_.feature[node]])
+                b = {leaves, a.typical + b.typical, a.worst + b.worst, depth + 1.0};
+            else
+                b = {leaves, (a.leaves * a.typical + b.leaves * b.typical) / leaves,
+                     std::max(a.worst, b.worst), depth};
+        }
+    }
+    return result.back();
+}
+
+double Pairs::bytes_per_interval() const {
+    std::size_t most_words = 0;
+    for (int32_t q = 0; q < e_.n_features; ++q) most_words = std::max(most_words, e_.cells->n_words(q));
+    return static_cast<double>(sizeof(ReducedTrees::Interval) + most_words * sizeof(std::uint64_t));
+}
+
+Pairs::Work Pairs::work(const std::uint8_t* perturbed) const {
+    constexpr double kMet = 0.86;  // fitted: a box meets this power of a tree's leaves
+    const double n_perturbed = std::accumulate(perturbed, perturbed + e_.n_features, 0.0);
+    double leaves = 0.0, met = 0.0, own = 0.0, worst = 0.0, intervals = 0.0;
+    for (const auto root : e_.root) {
+        const auto reach = reachable(root, perturbed);
+        const double splits = std::min(reach.typical - 1.0, 1.0) * std::pow(reach.typical, kMet);
+        leaves += reach.typical;
+        met += splits;
+        own += reach.typical * splits;
+        worst += reach.worst;
+        intervals += reach.worst * std::min(reach.depth, n_perturbed);
+    }
+    // A set of cells costs by its words.
+    double most_words = 0.0;
+    for (int32_t q = 0; q < e_.n_features; ++q)
+        if (perturbed[q]) most_words = std::max(most_words, static_cast<double>(e_.cells->n_words(q)));
+    return {leaves, 0.5 * (leaves * met - own) / kLanes * (1.0 + 4.0 * most_words),
+            intervals * bytes_per_interval() + worst * (2 * sizeof(ReducedNode) + sizeof(ReducedTrees::Leaf))};
+}
+
+}  // namespace predgap

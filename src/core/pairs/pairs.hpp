@@ -1,0 +1,49 @@
+// The pairs strategy: sums over pairs of reachable leaves. Slower than terms on shallow trees, but its cost
+// does not explode with depth.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "pairs/reduced_trees.hpp"
+
+namespace predgap {
+
+class Pairs {
+public:
+    struct Result {
+        double gap;          // E[(sum of g_t)^2]
+        double error_scale;  // see docs/development.md
+    };
+    Pairs(const EnsembleView& e, const Atoms& atoms) : e_(e), atoms_(atoms) {}
+
+    // A walk's state, reused from subset to subset.
+    struct Scratch {
+        const std::atomic<bool>* stop = nullptr;  // checked now and then; the result is then void
+        ReducedTrees trees;
+    };
+
+    // The features that are open in the row's tables move.
+    Result gap(Scratch& s, const RowTables& row) const;
+    double mean_change(Scratch& s, const RowTables& row) const;
+
+    // Leaves that a row reaches and splits that eight of them meet, typically; and what it takes at most.
+    struct Work {
+        double leaves, splits, bytes;
+    };
+    Work work(const std::uint8_t* perturbed) const;
+
+private:
+    struct Reach {
+        double leaves;        // of the tree
+        double typical;       // that a row reaches, if it is as likely in one leaf as in another
+        double worst, depth;  // at most; depth counts perturbed splits
+    };
+    Reach reachable(std::int32_t root, const std::uint8_t* perturbed) const;
+    double bytes_per_interval() const;
+
+    const EnsembleView& e_;
+    const Atoms& atoms_;
+};
+
+}  // namespace predgap

@@ -1,0 +1,81 @@
+#include "planner/cost.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+namespace predgap {
+
+using std::int32_t;
+
+namespace {
+
+// Nanoseconds, fitted by benchmarks/planner.py.
+constexpr double kRow = 400.0, kThreshold = 4.0, kBox = 9.0, kEntry = 0.7, kPair = 0.35;
+constexpr double kNode = 25.0, kCompiledEntry = 85.0;
+constexpr double kPairsRow = 9000.0, kPairsLeaf = 280.0, kPairsSplit = 24.0;
+constexpr double kEntryBytes = 40.0;  // with its terms, merged by half
+
+// A compiled entry also costs when it is evaluated, and more often in curves and rankings.
+double evaluation(const Job& job) {
+    switch (job.question) {
+        case Question::gap: return 1.2;
+        case Question::curve: return 1.6;
+        case Question::greedy: return 2.2;
+        case Question::single: return 1.0;
+    }
+    return 1.0;
+}
+
+}  // namespace
+
+Cost plan_cost(const Plan& plan, const Model& model, const Job& job) {
+    const double set_up = kRow + kThreshold * model.n_atoms() + kBox * plan.n_boxes() + kEntry * plan.n_entries();
+    const double forms = kPair * plan.n_pairs(job.features);
+    const double d = std::max(job.n_places, 1);
+    const double times = job.question == Question::gap ? 1.0 : job.question == Question::curve ? 4.0 : d;
+    return {Route::plan, Method::exact, set_up + forms * times, plan.bytes(), 0.0};
+}
+
+Cost compiled_cost(double n_entries, double n_nodes, const Model& model, const Job& job) {
+    const auto width = static_cast<double>(model.group[0].width);
+    for (const auto& group : model.group) n_nodes += static_cast<double>(group.node.size());
+    return {Route::compiled, Method::exact,
+            kRow + kThreshold * model.n_atoms() + kNode * n_nodes +
+                kCompiledEntry * evaluation(job) * (1.0 + 0.2 * (width - 1.0)) * n_entries,
+            (kEntryBytes + 12.0 * width) * n_entries, 0.0};
+}
+
+double entries_within(double nanoseconds, const Job& job) {
+    return nanoseconds / (kCompiledEntry * evaluation(job));
+}
+
+Cost pairs_cost(const Pairs& pairs, const Job& job, int32_t n_features) {
+    std::vector<std::uint8_t> subset(job.features, job.features + n_features);
+    Cost cost{Route::pairs, Method::exact, 0.0, 0.0, 0.0};
+    const auto add = [&](double times) {
+        const auto work = pairs.work(subset.data());
+        cost.nanoseconds += times * (kPairsRow + kPairsLeaf * work.leaves + kPairsSplit * work.splits);
+        cost.bytes = std::max(cost.bytes, work.bytes);
+    };
+    if (job.question == Question::gap) {
+        add(1.0);
+        return cost;
+    }
+    // Curves and rankings ask for every prefix: look at a few, as if features came by index.
+    constexpr int kLooks = 6;
+    std::vector<int32_t> moving;
+    for (int32_t q = 0; q < n_features; ++q)
+        if (subset[static_cast<std::size_t>(q)]) moving.push_back(q);
+    const auto n = static_cast<double>(moving.size()), places = std::min<double>(job.n_places, n);
+    for (int look = 0; look < kLooks && places > 0; ++look) {
+        const double size = std::floor(places * (look + 0.5) / kLooks) + 1.0;
+        std::fill(subset.begin(), subset.end(), 0);
+        for (std::size_t i = 0; i < static_cast<std::size_t>(size) && i < moving.size(); ++i)
+            subset[static_cast<std::size_t>(moving[i])] = 1;
+        add(places / kLooks * (job.question == Question::greedy ? n - size + 1.0 : 1.0));
+    }
+    return cost;
+}
+
+}  // namespace predgap

@@ -1,0 +1,59 @@
+// What an answer about one row costs, from counts, and the limits that no row may exceed.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "pairs/pairs.hpp"
+#include "terms/compiler.hpp"
+#include "terms/plan.hpp"
+
+namespace predgap {
+
+enum class Question : std::uint8_t { gap, curve, greedy, single };
+enum class Route : std::uint8_t { plan, compiled, pairs };
+
+// How an answer was obtained, and the words for it; Python reads them from here.
+enum class Method : std::uint8_t { exact, bounded, pruned };
+constexpr std::array<const char*, 3> kMethodNames{"exact", "bounded", "pruned"};
+
+// What is promised of an answer.
+struct Accuracy {
+    Method kind = Method::exact;
+    double tolerance = 0.0;  // bounded: of the answer; pruned: of the row's scale
+    bool is_forced = false;  // to take this route, for tests and benchmarks
+    Route route = Route::plan;
+};
+
+struct Cost {
+    Route route = Route::plan;
+    Method method = Method::exact;
+    double nanoseconds = 0.0, bytes = 0.0;
+    double limit = 0.0;  // of what may be left out; see Pruning
+};
+
+constexpr double kMostNanoseconds = 120e9;    // of a row: past this it is refused
+constexpr double kMostBytes = 1 << 30;        // of a row
+constexpr double kCheapNanoseconds = 50e6;    // of a row: up to this an answer is exact
+
+// A row would cost more than it may.
+struct TooCostly {
+    double nanoseconds, bytes;
+    std::int64_t row = -1;
+};
+
+// What is asked of a row: features (n_features) that move at all, and how many of them are ranked.
+struct Job {
+    Question question;
+    const std::uint8_t* features;
+    std::int32_t n_places;
+};
+
+// The costs of each route, by counts.
+Cost plan_cost(const Plan& plan, const Model& model, const Job& job);
+Cost compiled_cost(double n_entries, double n_nodes, const Model& model, const Job& job);
+Cost pairs_cost(const Pairs& pairs, const Job& job, std::int32_t n_features);
+// Entries of a compilation that take so long, roughly.
+double entries_within(double nanoseconds, const Job& job);
+
+}  // namespace predgap

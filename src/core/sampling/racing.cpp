@@ -1,0 +1,162 @@
+#include "sampling/racing.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+namespace predgap {
+
+using std::int32_t;
+using std::int64_t;
+
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+}  // namespace
+
+Race::Race(std::span<Walker> outputs, const SharedPoints& points, int32_t n_features, double clear,
+           const std::atomic<bool>& stop)
+    : outputs_(outputs),
+      points_(points),
+      clear_(clear),
+      d_(n_features),
+      stop_(stop),
+      taken_(static_cast<std::size_t>(n_features), 0),
+      open_(static_cast<std::size_t>(n_features), 1),
+      sum_(static_cast<std::size_t>(n_features) * static_cast<std::size_t>(points.n_replicates)),
+      batch_(Walker::batch(n_features)),
+      change_(static_cast<std::size_t>(batch_)),
+      more_(static_cast<std::size_t>(batch_ * n_features)) {}
+
+void Race::begin() {
+    n_points_ = 0;
+    std::fill(sum_.begin(), sum_.end(), 0.0);
+    for (int32_t q = 0; q < d_; ++q) open_[q] = !taken_[q];
+}
+
+// False if there is no such look, or no time for it.
+bool Race::add_look(std::size_t look) {
+    if (look >= points_.look_end.size()) return false;
+    const auto begin = look ? points_.look_end[look - 1] : 0, end = points_.look_end[look];
+    const auto per_replicate = (end - begin) / points_.n_replicates;
+    bool crosses = false;
+    for (int32_t q = 0; q < d_; ++q) crosses = crosses || (open_[q] && any(&Walker::crosses, q));
+    for (auto first = begin; crosses && first < end && !stop_; first += batch_)
+        add(first, std::min(batch_, end - first), begin, per_replicate);
+    n_points_ += per_replicate;
+    return !stop_;
+}
+
+void Race::add(int64_t first, int64_t n, int64_t look_begin, int64_t per_replicate) {
+    for (auto& walker : outputs_) {
+        walker.candidates(first, n, taken_.data(), open_.data(), change_.data(), more_.data());
+        for (int64_t p = 0; p < n; ++p) {
+            double* sum = sum_.data() + (first + p - look_begin) / per_replicate * d_;
+            for (int32_t q = 0; q < d_; ++q) {
+                const double more = more_[p * d_ + q];
+                sum[q] += more * (2.0 * change_[p] + more);
+            }
+        }
+    }
+}
+
+double Race::mean(int32_t q) const {
+    double sum = 0.0;
+    for (int r = 0; r < points_.n_replicates; ++r) sum += sum_[r * d_ + q];
+    return n_points_ ? sum / static_cast<double>(n_points_ * points_.n_replicates) : 0.0;
+}
+
+// The t statistic of how far q is ahead of a rival whose mean is not larger. A tie is certain only where
+// neither feature can do anything.
+double Race::ahead(int32_t q, int32_t rival) const {
+    const auto difference = [&](int r) { return sum_[r * d_ + q] - sum_[r * d_ + rival]; };
+    const double n = points_.n_replicates;
+    double mean = 0.0, square = 0.0, size = 0.0;
+    for (int r = 0; r < points_.n_replicates; ++r) {
+        mean += difference(r) / n;
+        size += (std::abs(sum_[r * d_ + q]) + std::abs(sum_[r * d_ + rival])) / n;
+    }
+    for (int r = 0; r < points_.n_replicates; ++r) {
+        const double off = difference(r) - mean;
+        square += off * off;
+    }
+    if (mean == 0.0 && square == 0.0)
+        return any(&Walker::can_cross, q) || any(&Walker::can_cross, rival) ? 0.0 : kInfinity;
+    // Points are so even that all replicates may agree, and be off by a share of one point.
+    const double least = size / (static_cast<double>(n_points_) * (n + 1.0));
+    return std::max(mean / std::max(std::sqrt(square / (n * (n - 1.0))), least), 0.0);
+}
+
+bool Race::is_settled(int32_t q, int32_t rival, double lead) const {
+    return lead > clear_ || !(any(&Walker::crosses, q) || any(&Walker::crosses, rival));
+}
+
+bool Race::any(bool (Walker::*can)(int32_t) const, int32_t q) const {
+    return std::any_of(outputs_.begin(), outputs_.end(),
+                       [&](const auto& walker) { return (walker.*can)(q); });
+}
+
+int32_t Race::leader() const {
+    int32_t best = -1;
+    for (int32_t q = 0; q < d_; ++q)
+        if (open_[q] && (best < 0 || mean(q) > mean(best))) best = q;
+    return best;
+}
+
+// Runs one race among those not taken; returns the winner's lead.
+double Race::step(int32_t& winner) {
+    begin();
+    winner = leader();
+    double dropped = kInfinity, closest = kInfinity;
+    for (std::size_t look = 0; add_look(look); ++look) {
+        winner = leader();
+        closest = kInfinity;
+        bool settled = true;
+        for (int32_t q = 0; q < d_; ++q) {
+            if (!open_[q] || q == winner) continue;
+            const double t = ahead(winner, q);
+            settled = settled && is_settled(winner, q, t);
+            open_[q] = t <= clear_;
+            (open_[q] ? closest : dropped) = std::min(open_[q] ? closest : dropped, t);
+        }
+        if (settled) break;
+    }
+    return std::min(dropped, closest);
+}
+
+void Race::greedy(int32_t n_places, int32_t* order, double* score, double* lead) {
+    for (int32_t place = 0; place < n_places && !stop_; ++place) {
+        lead[place] = step(order[place]);
+        score[order[place]] = mean(order[place]);
+        taken_[order[place]] = 1;
+    }
+}
+
+void Race::single(int32_t n_places, int32_t* order, double* score, double* lead) {
+    begin();
+    std::vector<int32_t> all(static_cast<std::size_t>(d_));
+    std::iota(all.begin(), all.end(), 0);
+    for (std::size_t look = 0; add_look(look); ++look) {
+        std::sort(all.begin(), all.end(), [&](int32_t a, int32_t b) {
+            return mean(a) != mean(b) ? mean(a) > mean(b) : a < b;
+        });
+        bool settled = true;
+        for (int32_t place = 0; place < n_places; ++place) {
+            lead[place] = kInfinity;
+            for (auto after = place + 1; after < d_; ++after) {
+                const double t = ahead(all[place], all[after]);
+                lead[place] = std::min(lead[place], t);
+                settled = settled && is_settled(all[place], all[after], t);
+            }
+        }
+        if (settled) break;
+    }
+    for (int32_t place = 0; place < n_places; ++place) {
+        order[place] = all[place];
+        score[order[place]] = mean(order[place]);
+    }
+}
+
+}  // namespace predgap

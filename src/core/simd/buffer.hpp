@@ -1,0 +1,102 @@
+// Memory of kernels: aligned, uninitialised, and kept from row to row.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <type_traits>
+#include <utility>
+
+#include "simd/lanes.hpp"
+
+namespace predgap {
+
+// Aligned for every vector, and where it is large on large pages, for it is used at random.
+void* allocate_bytes(std::size_t n);
+void free_bytes(void* p);
+
+// Unlike std::vector its accessors are always inlined: code that is compiled for a newer processor must not
+// leave copies of them that the linker may choose for all.
+template <class T>
+class Buffer {
+    static_assert(std::is_trivially_copyable_v<T>);
+
+public:
+    Buffer() = default;
+    explicit Buffer(std::int64_t n) { reset(n); }
+    Buffer(Buffer&& other) noexcept { swap(other); }
+    Buffer& operator=(Buffer&& other) noexcept {
+        swap(other);
+        return *this;
+    }
+    void swap(Buffer& other) noexcept {
+        std::swap(data_, other.data_);
+        std::swap(items_, other.items_);
+        std::swap(size_, other.size_);
+        std::swap(capacity_, other.capacity_);
+    }
+
+    // Room for n items, whose values are then arbitrary.
+    void reset(std::int64_t n) {
+        if (n > capacity_) {
+            data_.reset();
+            data_.reset(allocate(n));
+            items_ = data_.get();
+            capacity_ = n;
+        }
+        size_ = n;
+    }
+    void reset(std::int64_t n, T value) {
+        reset(n);
+        std::fill_n(data(), n, value);
+    }
+    // n items, those that are there first.
+    void grow(std::int64_t n) {
+        if (n > capacity_) {
+            const auto room = std::max(n, 2 * capacity_);
+            std::unique_ptr<T[], Free> larger(allocate(room));
+            std::copy_n(data(), size_, larger.get());
+            data_ = std::move(larger);
+            items_ = data_.get();
+            capacity_ = room;
+        }
+        size_ = n;
+    }
+    void push(const T& item) {
+        const T copy = item;  // it may lie in the memory that grow() frees
+        grow(size_ + 1);
+        items_[size_ - 1] = copy;
+    }
+    void clear() { size_ = 0; }
+    // Room for n more items.
+    void make_room(std::int64_t n) {
+        const auto size = size_;
+        grow(size_ + n);
+        size_ = size;
+    }
+
+    PREDGAP_INLINE T* data() { return items_; }
+    PREDGAP_INLINE const T* data() const { return items_; }
+    PREDGAP_INLINE std::int64_t size() const { return size_; }
+    PREDGAP_INLINE T& operator[](std::int64_t i) { return items_[i]; }
+    PREDGAP_INLINE const T& operator[](std::int64_t i) const { return items_[i]; }
+    PREDGAP_INLINE T* begin() { return data(); }
+    PREDGAP_INLINE T* end() { return data() + size_; }
+    PREDGAP_INLINE const T* begin() const { return data(); }
+    PREDGAP_INLINE const T* end() const { return data() + size_; }
+    double bytes() const { return static_cast<double>(capacity_) * sizeof(T); }
+
+private:
+    static T* allocate(std::int64_t n) {
+        return static_cast<T*>(allocate_bytes(static_cast<std::size_t>(n) * sizeof(T)));
+    }
+    struct Free {
+        void operator()(T* p) const { free_bytes(p); }
+    };
+    std::unique_ptr<T[], Free> data_;
+    T* items_ = nullptr;  // data_.get()
+    std::int64_t size_ = 0, capacity_ = 0;
+};
+
+}  // namespace predgap

@@ -1,0 +1,15 @@
+// The vector kernels, gathered. Compiled once per instruction set, with PREDGAP_ISA naming the copy; nothing
+// here allocates.
+#include "simd/kernels.hpp"
+
+#include "noise/fill_tables.hpp"
+#include "pairs/joint_expectation.hpp"
+#include "terms/nested.hpp"
+
+namespace predgap::PREDGAP_ISA {
+
+extern const Kernels kKernels;
+const Kernels kKernels = {PREDGAP_ISA_NAME,    normal_tails_of_four, fill_tables, gap, begin, add_feature,
+                          add_feature_and_gap, gains,                joint_expectation};
+
+}  // namespace predgap::PREDGAP_ISA

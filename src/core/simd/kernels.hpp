@@ -1,0 +1,55 @@
+// The functions that are compiled once per instruction set, and what they are told. They do not allocate.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "noise/law.hpp"
+#include "simd/lanes.hpp"
+#include "terms/row_terms.hpp"
+
+namespace predgap {
+
+struct TermState;
+struct ReducedNode;
+struct LeafGroup;
+
+constexpr int kLanes = 8;  // leaves that the pairs strategy takes side by side
+
+// The thresholds of one feature, and where their tables go; see RowTables. With Law::table the tails are there
+// already.
+struct TableRequest {
+    Law law;
+    double parameter, x;
+    const double* threshold;
+    std::int32_t n;
+    double *tail, *crossing, *shift;
+    std::uint8_t* event;
+};
+
+// Doubles that the form of a component needs; its layout is in terms/forms.hpp. n_cells: of the only feature,
+// if it is categorical.
+constexpr std::int64_t form_scratch(const Component& c, std::int64_t width, std::int64_t n_cells = 0) {
+    const std::int64_t room = (c.stride + 3) / 4 * 4;
+    return std::max(room * (2 * c.size + 2 * width) + 16 * width, n_cells * (width + 1));
+}
+
+struct Kernels {
+    const char* name;
+    void (*normal_tails)(const double* z, double* below, double* above);  // four of them
+    void (*fill_tables)(const TableRequest&);
+    // Terms: all features that are open move; the weights are used up.
+    double (*gap)(TermState&);
+    // Nested subsets: begin with none, add features; the gap of those added so far, or what each other feature
+    // would add to it (TermState::gain).
+    void (*begin)(TermState&);
+    void (*add_feature)(TermState&, std::int32_t q);
+    double (*add_feature_and_gap)(TermState&, std::int32_t q);
+    void (*gains)(TermState&);
+    // Pairs: E[residual of a tree; in the leaf] of eight leaves of another.
+    void (*joint_expectation)(const ReducedNode* nodes, std::int32_t root, LeafGroup&);
+};
+
+const Kernels& kernels();  // the best that this machine runs; see dispatch.cpp
+
+}  // namespace predgap

@@ -1,0 +1,156 @@
+// A few doubles side by side: the one vector type of the kernels, Pack<4> or Pack<8>.
+//
+// The number of lanes is part of the algorithm, not of the machine: every instruction-set variant adds up the
+// same partial sums in the same order, so all of them give the same bits.
+#pragma once
+
+#include <bit>
+#include <cstdint>
+
+#ifdef __AVX__
+#include <immintrin.h>
+#endif
+
+#if defined(__GNUC__) || defined(__clang__)
+#define PREDGAP_INLINE inline __attribute__((always_inline))
+#else
+#define PREDGAP_INLINE inline
+#endif
+
+#ifdef PREDGAP_ISA  // kernels are compiled once per instruction set; each copy has its own functions
+
+namespace predgap::PREDGAP_ISA {
+
+// As many lanes as one register holds: compilers take wider vectors apart into single numbers.
+#if defined(__AVX512F__)
+constexpr int kWidest = 8;
+#elif defined(__AVX__)
+constexpr int kWidest = 4;
+#elif defined(__GNUC__) || defined(__clang__)
+constexpr int kWidest = 2;
+#else
+constexpr int kWidest = 1;
+#endif
+
+template <int N>
+struct Register {
+#if defined(__GNUC__) || defined(__clang__)
+    typedef double Part __attribute__((vector_size(N * sizeof(double))));
+    typedef std::int64_t Bits __attribute__((vector_size(N * sizeof(double))));
+#else
+    using Part = double;
+    using Bits = std::int64_t;
+#endif
+};
+
+template <int N>
+struct alignas(N * sizeof(double)) Pack {
+    static constexpr int kPart = N < kWidest ? N : kWidest;
+    static constexpr int kParts = N / kPart;
+    using Part = typename Register<kPart>::Part;
+    using Bits = typename Register<kPart>::Bits;
+    Part part[kParts];
+
+    PREDGAP_INLINE double operator[](int i) const { return reinterpret_cast<const double*>(part)[i]; }
+    PREDGAP_INLINE double& operator[](int i) { return reinterpret_cast<double*>(part)[i]; }
+};
+
+using Lanes = Pack<8>;
+using Four = Pack<4>;
+
+template <int N, class Op>
+PREDGAP_INLINE Pack<N> each(const Pack<N>& a, const Pack<N>& b, Op op) {
+    Pack<N> r;
+    for (int i = 0; i < Pack<N>::kParts; ++i) r.part[i] = op(a.part[i], b.part[i]);
+    return r;
+}
+template <int N>
+PREDGAP_INLINE Pack<N> splat_to(double v) {
+    Pack<N> r;
+    for (auto& part : r.part) part = v - typename Pack<N>::Part{};
+    return r;
+}
+PREDGAP_INLINE Lanes splat(double v) { return splat_to<8>(v); }
+PREDGAP_INLINE Four four(double v) { return splat_to<4>(v); }
+
+template <int N>
+PREDGAP_INLINE Pack<N> operator+(const Pack<N>& a, const Pack<N>& b) {
+    return each(a, b, [](auto p, auto q) { return p + q; });
+}
+template <int N>
+PREDGAP_INLINE Pack<N> operator-(const Pack<N>& a, const Pack<N>& b) {
+    return each(a, b, [](auto p, auto q) { return p - q; });
+}
+template <int N>
+PREDGAP_INLINE Pack<N> operator*(const Pack<N>& a, const Pack<N>& b) {
+    return each(a, b, [](auto p, auto q) { return p * q; });
+}
+template <int N>
+PREDGAP_INLINE Pack<N> operator/(const Pack<N>& a, const Pack<N>& b) {
+    return each(a, b, [](auto p, auto q) { return p / q; });
+}
+template <int N>
+PREDGAP_INLINE Pack<N>& operator+=(Pack<N>& a, const Pack<N>& b) {
+    return a = a + b;
+}
+template <int N>
+PREDGAP_INLINE Pack<N>& operator*=(Pack<N>& a, const Pack<N>& b) {
+    return a = a * b;
+}
+template <int N>
+PREDGAP_INLINE Pack<N> min(const Pack<N>& a, const Pack<N>& b) {
+    return each(a, b, [](auto p, auto q) { return p < q ? p : q; });
+}
+template <int N>
+PREDGAP_INLINE Pack<N> max(const Pack<N>& a, const Pack<N>& b) {
+    return each(a, b, [](auto p, auto q) { return p > q ? p : q; });
+}
+// The leading 26 of the 53 significant bits: their square is exact.
+template <int N>
+PREDGAP_INLINE Pack<N> leading_bits(const Pack<N>& a) {
+    using Bits = typename Pack<N>::Bits;
+    using Part = typename Pack<N>::Part;
+    return each(a, a, [](auto p, auto) {
+        return std::bit_cast<Part>(std::bit_cast<Bits>(p) & ~std::int64_t{0x7ffffff});
+    });
+}
+// 2^n, where shifted = n + 1.5 * 2^52 holds n in its low bits.
+template <int N>
+PREDGAP_INLINE Pack<N> power_of_two(const Pack<N>& shifted) {
+    using Bits = typename Pack<N>::Bits;
+    using Part = typename Pack<N>::Part;
+    return each(shifted, shifted,
+                [](auto p, auto) { return std::bit_cast<Part>((std::bit_cast<Bits>(p) + 1023) << 52); });
+}
+// a in the lanes where low < high, b elsewhere.
+template <int N>
+PREDGAP_INLINE Pack<N> where_less(const Pack<N>& low, const Pack<N>& high, const Pack<N>& a,
+                                  const Pack<N>& b) {
+    Pack<N> r;
+    for (int i = 0; i < Pack<N>::kParts; ++i)
+        r.part[i] = low.part[i] < high.part[i] ? a.part[i] : b.part[i];
+    return r;
+}
+// Does low < high hold in any lane?
+PREDGAP_INLINE bool any_less(const Lanes& low, const Lanes& high) {
+#if defined(__AVX512F__)
+    return _mm512_cmp_pd_mask(low.part[0], high.part[0], _CMP_LT_OQ) != 0;
+#elif defined(__AVX__)
+    return _mm256_movemask_pd(_mm256_or_pd(_mm256_cmp_pd(low.part[0], high.part[0], _CMP_LT_OQ),
+                                           _mm256_cmp_pd(low.part[1], high.part[1], _CMP_LT_OQ))) != 0;
+#else
+    bool any = false;
+    for (int i = 0; i < 8; ++i) any = any || low[i] < high[i];
+    return any;
+#endif
+}
+PREDGAP_INLINE double sum(const Four& a) { return (a[0] + a[2]) + (a[1] + a[3]); }
+
+PREDGAP_INLINE Lanes* lanes(double* p) { return reinterpret_cast<Lanes*>(p); }
+PREDGAP_INLINE const Lanes* lanes(const double* p) { return reinterpret_cast<const Lanes*>(p); }
+PREDGAP_INLINE Four* fours(double* p) { return reinterpret_cast<Four*>(p); }
+PREDGAP_INLINE const Four* fours(const double* p) { return reinterpret_cast<const Four*>(p); }
+
+}  // namespace predgap::PREDGAP_ISA
+
+#endif

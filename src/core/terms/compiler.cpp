@@ -1,0 +1,404 @@
+#include "terms/compiler.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace predgap {
+
+using std::int32_t;
+using std::int64_t;
+
+Compiler::Compiler(const Model& model, const TreeGroup& group)
+    : model_(model),
+      group_(group),
+      store_(model),
+      bounds_(static_cast<std::size_t>(model.n_features())),
+      n_bounded_(bounds_.size(), 0),
+      change_(static_cast<std::size_t>(group.width)) {}
+
+void Compiler::load(const RowTables& tables, const std::atomic<bool>& stop) {
+    tables_ = &tables;
+    stop_ = &stop;
+    const auto n = static_cast<int64_t>(group_.node.size());
+    leaf_.reset(n);
+    for (auto i = n; i-- > 0;) {  // children come after their parents
+        const auto& node = group_.node[i];
+        leaf_[i] = node.feature == kLeaf ? node.right
+                                         : leaf_[tables.goes_left(group_, node) ? i + 1 : node.right];
+    }
+    largest_change_ = 0.0;
+    for (std::size_t t = 0; t < group_.root.size(); ++t) {
+        double square = 0.0;
+        for (int32_t k = 0; k < group_.width; ++k) {
+            const double value = group_.value[leaf_[group_.root[t]] + k];
+            const auto at = t * static_cast<std::size_t>(group_.width) + static_cast<std::size_t>(k);
+            const double most = std::max(group_.most[at] - value, value - group_.least[at]);
+            square += most * most;
+        }
+        largest_change_ += std::sqrt(square);
+    }
+}
+
+CompileCounts Compiler::count(const Pruning& pruning) {
+    return pruning.limit == 0.0 ? run<Mode::count_all>(pruning) : run<Mode::count>(pruning);
+}
+
+CompileCounts Compiler::compile(const Pruning& pruning, RowTerms& terms, Buffer<double>& weights) {
+    store_.clear(group_.width);
+    box_scale_.clear();
+    const auto counts = run<Mode::compile>(pruning);
+    store_.lay_out(terms, weights);
+    return counts;
+}
+
+void Compiler::compile_main_effects(RowTerms& terms, Buffer<double>& weights) {
+    store_.clear(group_.width);
+    box_scale_.clear();
+    run<Mode::main_effects>({});
+    store_.lay_out(terms, weights);
+}
+
+void Compiler::error_scales(const RowTerms& terms, Buffer<double>& scale) const {
+    scale.reset(terms.n_components(), 0.0);
+    const auto n_trees = static_cast<double>(group_.root.size());
+    for (const auto& box : box_scale_)
+        scale[store_.component_place[store_.component_of(box.term)]] += n_trees * box.scale;
+}
+
+template <Compiler::Mode kMode>
+CompileCounts Compiler::run(const Pruning& pruning) {
+    pruning_ = pruning;
+    counts_ = {};
+    for (const auto root : group_.root) {
+        if (stop_->load(std::memory_order_relaxed) || !counts_.complete) break;
+        tree_error_ = 0.0;
+        walk<kMode>(root);
+        counts_.most_error += tree_error_;
+    }
+    return counts_;
+}
+
+template <Compiler::Mode kMode>
+void Compiler::walk(int32_t root) {
+    stack_.assign(1, {root, kNone, {}, {}, false});
+    while (!stack_.empty()) {
+        const auto visit = stack_.back();
+        stack_.pop_back();
+        if (visit.feature != kNone) enter(visit);
+        if (visit.undo) continue;
+        if (counts_.n_entries > pruning_.most_entries) {
+            counts_.complete = false;
+            continue;  // undoes the path
+        }
+        auto node = visit.node;
+        while (node != kNone && group_.node[node].feature != kLeaf) {
+            counts_.n_nodes += 1.0;
+            const auto& split = group_.node[node];
+            node = tables_->is_open[split.feature] ? branch<kMode>(node)
+                   : tables_->goes_left(group_, split) ? node + 1
+                                                       : split.right;
+        }
+    }
+}
+
+// Changes the bounds of a feature for a subtree, or changes them back.
+void Compiler::enter(const Visit& visit) {
+    const auto q = visit.feature;
+    if (!visit.undo) {
+        stack_.push_back({visit.node, q, bounds_[q], products_, true});
+        if (n_bounded_[q]++ == 0) path_.push_back(q);
+    } else if (--n_bounded_[q] == 0) {
+        path_.pop_back();  // features leave in the reverse order of their coming
+    }
+    bounds_[q] = visit.bounds;
+    products_ = visit.products;
+}
+
+Compiler::Path Compiler::with(const Bounds& before, const Bounds& after) const {
+    return {products_.chance / before.chance * after.chance, products_.size / before.size * after.size,
+            products_.choices / before.choices * after.choices};
+}
+
+// The chance is a difference of tails on the side of x where the bounds are; of categories, that of the set.
+Compiler::Bounds Compiler::narrowed(int32_t q, int32_t lo, int32_t hi) const {
+    const auto& t = *tables_;
+    Bounds b{lo, hi, 1.0, 1.0, 1.0, (lo == kNone || !t.event[lo]) && (hi == kNone || t.event[hi])};
+    b.choices += (lo != kNone && t.shift[lo] != 0.0) + (hi != kNone && t.shift[hi] != 0.0);
+    if (b.inside) return b;
+    int32_t near = hi;
+    if (model_.cells.categorical(q)) {
+        near = hi == kNone ? lo : hi;
+        b.chance = t.reach(near);
+    } else if (hi != kNone && !t.event[hi]) {  // below x
+        b.chance = t.F(hi) - (lo == kNone ? 0.0 : t.F(lo));
+    } else {
+        near = lo;
+        b.chance = t.S(lo) - (hi == kNone ? 0.0 : t.S(hi));
+    }
+    b.chance = std::clamp(b.chance, 0.0, 1.0);
+    b.size = b.chance * (pruning_.amplitude ? pruning_.amplitude[near] : 1.0);
+    return b;
+}
+
+Compiler::Bounds Compiler::side_bounds(const Node& node, const Bounds& b, bool left) const {
+    const auto q = node.feature;
+    if (node.atom >= 0) return left ? narrowed(q, b.lo, node.atom) : narrowed(q, node.atom, b.hi);
+    const auto& split = group_.split[~node.atom];
+    const auto& ends = left ? split.left : split.right;
+    return narrowed(q, ends.lo, ends.hi);
+}
+
+// With the features that x has left already, would this one make two that are not likely?
+bool Compiler::is_too_unlikely(int32_t q) const {
+    if (!pruning_.likely || pruning_.likely[q]) return false;
+    return std::any_of(path_.begin(), path_.end(), [&](int32_t p) {
+        return p != q && !pruning_.likely[p] && !bounds_[p].inside;
+    });
+}
+
+// Is x inside the bounds of all other features of the path?
+bool Compiler::is_only_turn(int32_t q) const {
+    return std::all_of(path_.begin(), path_.end(),
+                       [&](int32_t p) { return p == q || bounds_[p].inside; });
+}
+
+double Compiler::path_main_effect(int32_t feature) const {
+    double most = pruning_.main_effect[feature];
+    for (const auto p : path_)
+        if (!bounds_[p].inside) most = std::max(most, pruning_.main_effect[p]);
+    return most;
+}
+
+
+// At a split on an open feature: the only child that matters, or kNone with both on the stack.
+template <Compiler::Mode kMode>
+int32_t Compiler::branch(int32_t at) {
+    const auto& node = group_.node[at];
+    const auto q = node.feature;
+    const bool x_left = tables_->goes_left(group_, node);
+    const auto x_side = x_left ? at + 1 : node.right, other = x_left ? node.right : at + 1;
+    const auto& here = bounds_[q];
+    if (node.way != Node::Way::both || (node.atom >= 0 && tables_->shift[node.atom] == 0.0))
+        return x_side;  // cannot be crossed
+    const bool alone = kMode == Mode::main_effects ? is_only_turn(q)
+                                                   : path_.empty() || (path_.size() == 1 && path_[0] == q);
+    if (kMode == Mode::main_effects && !alone) return x_side;
+    const auto turned = side_bounds(node, here, !x_left);
+    if (turned.chance == 0.0 || is_too_unlikely(q)) return x_side;
+    const auto products = with(here, turned);
+    if (kMode != Mode::main_effects && !alone) {
+        const double range = group_.range[at];
+        const bool is_exact = pruning_.limit == 0.0;
+        const double limit = is_exact ? pruning_.negligible * path_main_effect(q) : pruning_.limit;
+        if (range * (is_exact ? products.chance : products.size) <= limit) {
+            counts_.mean_error += products.chance * range;
+            tree_error_ = std::max(tree_error_, range);
+            return x_side;
+        }
+    }
+    add_box<kMode>(q, turned, products.choices, x_side, other);
+    if (const auto on = side_bounds(node, here, x_left); on.chance > 0.0)
+        stack_.push_back({x_side, q, on, with(here, on), false});
+    stack_.push_back({other, q, turned, products, false});
+    return kNone;
+}
+
+// The values that x has from one node less those from another; returns their size.
+double Compiler::change(int32_t from, int32_t to) {
+    double square = 0.0;
+    for (int32_t k = 0; k < group_.width; ++k) {
+        change_[k] = group_.value[leaf_[to] + k] - group_.value[leaf_[from] + k];
+        square += change_[k] * change_[k];
+    }
+    return group_.width == 1 ? std::abs(change_[0]) : std::sqrt(square);
+}
+
+template <Compiler::Mode kMode>
+void Compiler::add_box(int32_t turned, const Bounds& bounds, double choices, int32_t x_side, int32_t other) {
+    const double size = change(x_side, other);
+    if (size == 0.0) return;
+    if (kMode == Mode::count_all) {
+        counts_.n_entries += choices - 1.0;
+        return;
+    }
+    collect_sides<kMode>(turned, bounds);
+    expand<kMode>(size);
+}
+
+// The features of the box, ascending; bounds that cannot be crossed are left out.
+template <Compiler::Mode kMode>
+void Compiler::collect_sides(int32_t turned, const Bounds& bounds) {
+    sides_.clear();
+    if (kMode != Mode::main_effects)
+        for (const auto p : path_)
+            if (p != turned) collect_side(p, bounds_[p]);
+    collect_side(turned, bounds);
+    for (int64_t i = 1; i < sides_.size(); ++i)  // few
+        for (auto j = i; j > 0 && sides_[j - 1].feature > sides_[j].feature; --j)
+            std::swap(sides_[j - 1], sides_[j]);
+}
+
+void Compiler::collect_side(int32_t q, const Bounds& b) {
+    Side side{q, {b.lo, b.hi}, {0, 0}, {0, 0}, 0.0, 0.0, b.inside, !pruning_.likely || pruning_.likely[q]};
+    for (int i = 0; i < 2; ++i) {
+        if (side.atom[i] == kNone) continue;
+        side.chance[i] = tables_->reach(side.atom[i]);
+        if (side.chance[i] == 0.0) side.atom[i] = kNone;
+        side.size[i] = pruning_.amplitude
+                           ? std::min(1.0, side.chance[i] * pruning_.amplitude[i ? b.hi : b.lo])
+                           : side.chance[i];
+    }
+    side.most_chance = std::max(side.chance[0], side.chance[1]);
+    side.most_size = std::max(side.size[0], side.size[1]);
+    if (!side.inside || side.most_chance > 0.0) sides_.push(side);
+}
+
+// Multiplies out the box: one entry for each choice of bounds, but for those too small to matter.
+template <Compiler::Mode kMode>
+void Compiler::expand(double size) {
+    Entry start{size, size, 0, 0, 0, 0, 0, 1, 0, 0};
+    for (const auto& side : sides_) {
+        if (side.inside) continue;
+        start.size *= side.most_size;
+        start.chance *= side.most_chance;
+        start.order = static_cast<std::int16_t>(start.order + 1);
+        start.n_unlikely = static_cast<std::int8_t>(start.n_unlikely + !side.likely);
+    }
+    n_dropped_ = 0;
+    entries_.clear();
+    entries_.push(start);
+    entry_main_.clear();
+    entry_main_.push(0.0);
+    extended_.clear();
+    stage_begin_.clear();
+    for (int64_t j = 0; j < sides_.size(); ++j) {
+        extend<kMode>(static_cast<int32_t>(j));
+        if (static_cast<double>(entries_.size()) > pruning_.most_entries) {
+            counts_.complete = false;
+            return;
+        }
+    }
+    counts_.n_entries += static_cast<double>(entries_.size() - 1);
+    if (n_dropped_ > 0) counts_.most_error += size * std::min<double>(n_dropped_, most_at_once());
+    if (kMode == Mode::count) return;
+    resolve();
+    add_weights(size * start.chance);
+}
+
+// How many choices of bounds can matter at one point, at most: x' is inside the bounds of a feature, or it has
+// crossed one of them, or both where x itself is outside.
+double Compiler::most_at_once() const {
+    double n = 1.0;
+    for (const auto& side : sides_)
+        n *= side.inside ? 2.0 : (side.atom[0] != kNone) + (side.atom[1] != kNone);
+    return n;
+}
+
+// To every entry so far, with and without a bound of the next feature.
+template <Compiler::Mode kMode>
+void Compiler::extend(int32_t j) {
+    const auto& side = sides_[j];
+    const auto n = entries_.size();
+    for (int bound = 0; bound < 2; ++bound) {
+        stage_begin_.push(extended_.size());
+        if (side.atom[bound] == kNone) continue;
+        entries_.make_room(n);
+        if (kMode != Mode::count) extended_.grow(extended_.size() + n);
+        if (pruning_.limit == 0.0)
+            extend_by<kMode, true>(side, bound, n, 2 * j + bound);
+        else
+            extend_by<kMode, false>(side, bound, n, 2 * j + bound);
+    }
+    if (!side.inside)
+        for (int64_t at = 0; at < n; ++at) entries_[at].sign = 0;
+}
+
+template <Compiler::Mode kMode, bool kExact>
+void Compiler::extend_by(const Side& side, int bound, int64_t n, int32_t stage) {
+    const double by_size = side.inside ? side.size[bound] : side.size[bound] / side.most_size;
+    const double by_chance = side.inside ? side.chance[bound] : side.chance[bound] / side.most_chance;
+    const bool adds_unlikely = side.inside && !side.likely;  // those outside count from the start
+    const double main = kExact && kMode == Mode::compile ? pruning_.main_effect[side.feature] : 0.0;
+    const double low_limit = Pruning::kLowOrder * pruning_.limit;
+    Entry* entry = entries_.data();
+    auto next = static_cast<int32_t>(entries_.size());
+    int32_t* extended = kMode == Mode::count ? nullptr : extended_.data() + stage_begin_[stage_begin_.size() - 1];
+    for (int64_t at = 0; at < n; ++at) {
+        const Entry& before = entry[at];
+        const double new_size = before.size * by_size, new_chance = before.chance * by_chance;
+        const auto order = static_cast<std::int16_t>(before.order + side.inside);
+        if (kMode != Mode::count) extended[at] = kNone;
+        if (kMode != Mode::main_effects && order > 1) {
+            const double limit =
+                kExact ? pruning_.negligible * std::max(entry_main_[at], main)
+                       : order == 2 ? low_limit : pruning_.limit;
+            if ((kExact ? new_chance : new_size) <= limit) {
+                if (before.sign) {
+                    counts_.mean_error += new_chance;
+                    ++n_dropped_;
+                }
+                continue;
+            }
+            if (adds_unlikely && before.n_unlikely) continue;
+        }
+        if (kMode != Mode::count) extended[at] = next;
+        if (kExact && kMode == Mode::compile) entry_main_.push(std::max(entry_main_[at], main));
+        entry[next++] = {new_size,
+                         new_chance,
+                         0,
+                         0,
+                         static_cast<int32_t>(at),
+                         static_cast<std::int16_t>(stage),
+                         order,
+                         static_cast<std::int8_t>(bound ? before.sign : -before.sign),
+                         static_cast<std::int8_t>(before.n_unlikely + adds_unlikely),
+                         static_cast<std::int8_t>(before.n_atoms + 1)};
+    }
+    entries_.grow(next);
+}
+
+// Finds the terms of all entries.
+void Compiler::resolve() {
+    const auto n = static_cast<int32_t>(entries_.size());
+    store_.make_room(n);
+    const auto atom_of = [&](const Entry& e) { return sides_[e.stage / 2].atom[e.stage % 2]; };
+    for (int32_t i = 1; i < n; ++i) {
+        auto& e = entries_[i];
+        e.hash = entries_[e.prefix].hash + store_.hash_of(atom_of(e));
+        store_.prefetch(e.hash);
+    }
+    for (int32_t i = 1; i < n; ++i) {
+        auto& e = entries_[i];
+        e.term = store_.find_or_add(entries_[e.prefix].term, atom_of(e), e.hash, e.n_atoms,
+                                    [&](TermStore::Slot* slots) { fill_slots(i, slots); });
+    }
+}
+
+// To the terms that have all features outside of which x is.
+void Compiler::add_weights(double scale) {
+    int32_t first = 0;
+    for (const auto& e : entries_) {
+        if (e.sign == 0 || e.term == 0) continue;
+        if (first == 0) first = e.term;  // with these features alone
+        double* weight = store_.weight(e.term);
+        for (int32_t k = 0; k < group_.width; ++k) weight[k] += e.sign > 0 ? change_[k] : -change_[k];
+    }
+    if (first) box_scale_.push({first, scale});
+}
+
+// The atoms of an entry, and the terms without one of them: the prefix before that atom, with all later bounds.
+void Compiler::fill_slots(int32_t entry, TermStore::Slot* slots) const {
+    constexpr int32_t kMost = 64;  // n atoms have 2^n shorter entries, and these fit into memory
+    int32_t chain[kMost];          // entries with the first 1, 2, ... atoms
+    const int32_t n = entries_[entry].n_atoms;
+    for (auto i = n, at = entry; i-- > 0; at = entries_[at].prefix) chain[i] = at;
+    for (int32_t i = 0; i < n; ++i) {
+        const auto stage = entries_[chain[i]].stage;
+        auto without = entries_[chain[i]].prefix;
+        for (auto later = i + 1; later < n; ++later)
+            without = extended_[stage_begin_[entries_[chain[later]].stage] + without];
+        slots[i] = {sides_[stage / 2].atom[stage % 2], entries_[without].term};
+    }
+}
+
+}  // namespace predgap

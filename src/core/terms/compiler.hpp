@@ -1,0 +1,171 @@
+// Terms compiled for one row: its trees rewritten as turn boxes, multiplied out and merged, without what its
+// noise cannot reach or hardly reaches.
+//
+// For every z, T(z) = T(x) + sum over splits v of 1[z reaches w] (m_w - m_u), where u is the child of v that x
+// goes to, w the other one, and m the value that x has when it is routed from there. The box of w has, for
+// each feature on its path, a lower and an upper bound; its indicator is the product over features of
+// 1[x is inside] + tau_upper - tau_lower.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <vector>
+
+#include "noise/row_tables.hpp"
+#include "terms/term_store.hpp"
+
+namespace predgap {
+
+// What may be left out. A piece is left out if its size, an upper bound of what it changes on average, is at
+// most `limit`; in an exact compilation (limit = 0) if it is so small beside the main effects of its features
+// that no rounded sum would show it.
+struct Pruning {
+    double limit = 0.0;
+    double negligible = 0.0;                 // times the largest main effect of a piece's features
+    const double* main_effect = nullptr;     // (n_features) gap of each feature alone
+    const double* amplitude = nullptr;       // (n_atoms) how much more a crossing counts than its probability
+    const std::uint8_t* likely = nullptr;    // (n_features) if given, terms have at most one other feature
+    double most_entries = kMostEntries;      // where there are more, the work ends
+
+    static constexpr double kMostEntries = 4e7;
+    // Pieces below this share of a gap do not show in it, were there ever so many: half an ulp over 2^24.
+    static constexpr double kNegligible = 0x1p-77;
+    static constexpr double kLowOrder = 0.1;  // of the limit: terms of one or two features feed all others
+};
+
+// What a compilation did, or would do.
+struct CompileCounts {
+    double n_nodes = 0;    // of trees that were looked at
+    double n_entries = 0;  // signed terms, before they are merged
+    double mean_error = 0;  // E|f(x') - f(x) - what is left|, at most
+    double most_error = 0;  // the same at its largest
+    bool complete = true;   // false: there were more entries than wanted
+};
+
+class Compiler {
+public:
+    Compiler(const Model& model, const TreeGroup& group);
+
+    // Routes the row through all trees; everything else is about this row.
+    void load(const RowTables& tables, const std::atomic<bool>& stop);
+
+    // Counts only.
+    CompileCounts count(const Pruning& pruning);
+    CompileCounts compile(const Pruning& pruning, RowTerms& terms, Buffer<double>& weights);
+    // Only the boxes of one feature each, all of them.
+    void compile_main_effects(RowTerms& terms, Buffer<double>& weights);
+
+    // sum over trees of the largest possible |T(x') - T(x)|.
+    double largest_change() const { return largest_change_; }
+    // The scale of rounding errors, of each component of the last compilation; see docs.
+    void error_scales(const RowTerms& terms, Buffer<double>& scale) const;
+    double bytes() const { return store_.bytes(); }
+
+private:
+    static constexpr std::int32_t kNone = -1;
+
+    enum class Mode { count, count_all, compile, main_effects };
+
+    // A feature of the path: the bounds that were passed, and how likely it gets there from x.
+    struct Bounds {
+        std::int32_t lo = kNone, hi = kNone;  // atoms
+        double chance = 1.0;  // P(x' within the bounds) if x is not, else 1
+        double size = 1.0;    // the same times the amplitude of the bound next to x
+        double choices = 1.0;  // none, or one of the bounds that can be crossed
+        bool inside = true;   // is x?
+    };
+    // Products over the features of the path.
+    struct Path {
+        double chance = 1.0, size = 1.0;
+        double choices = 1.0;  // of bounds that can be crossed, or of none
+    };
+    struct Visit {
+        std::int32_t node, feature;  // or kNone at a root
+        Bounds bounds;               // of the feature from here on
+        Path products;
+        bool undo;
+    };
+    // One feature of a box.
+    struct Side {
+        std::int32_t feature;
+        std::int32_t atom[2];  // lower and upper bound, or kNone where it cannot be crossed
+        double chance[2];      // that it is crossed
+        double size[2];        // the same times its amplitude, at most 1
+        double most_chance, most_size;  // if x is outside
+        bool inside, likely;
+    };
+    // A product of bounds of a box, one for some of its features.
+    struct Entry {
+        double size, chance;
+        std::uint64_t hash;  // of its term
+        std::int32_t term, prefix;
+        std::int16_t stage;
+        std::int16_t order;      // features, with those outside of which x is
+        std::int8_t sign;        // 0: needed by longer ones only
+        std::int8_t n_unlikely;  // features that are not likely
+        std::int8_t n_atoms;
+    };
+
+    template <Mode kMode>
+    CompileCounts run(const Pruning& pruning);
+    template <Mode kMode>
+    void walk(std::int32_t root);
+    template <Mode kMode>
+    std::int32_t branch(std::int32_t node);
+    void enter(const Visit& visit);
+    Path with(const Bounds& before, const Bounds& after) const;
+    Bounds narrowed(std::int32_t feature, std::int32_t lo, std::int32_t hi) const;
+    Bounds side_bounds(const Node& node, const Bounds& bounds, bool left) const;
+    bool is_too_unlikely(std::int32_t feature) const;
+    bool is_only_turn(std::int32_t feature) const;
+    double path_main_effect(std::int32_t feature) const;
+    double most_at_once() const;
+    template <Mode kMode>
+    void add_box(std::int32_t turned, const Bounds& bounds, double choices, std::int32_t x_side,
+                 std::int32_t other);
+    template <Mode kMode>
+    void collect_sides(std::int32_t turned, const Bounds& bounds);
+    void collect_side(std::int32_t feature, const Bounds& bounds);
+    template <Mode kMode>
+    void expand(double size);
+    template <Mode kMode>
+    void extend(std::int32_t j);
+    template <Mode kMode, bool kExact>
+    void extend_by(const Side& side, int bound, std::int64_t n, std::int32_t stage);
+    void resolve();
+    void add_weights(double scale);
+    void fill_slots(std::int32_t entry, TermStore::Slot* slots) const;
+    double change(std::int32_t from, std::int32_t to);
+
+    const Model& model_;
+    const TreeGroup& group_;
+    const RowTables* tables_ = nullptr;
+    const std::atomic<bool>* stop_ = nullptr;
+    TermStore store_;
+    Buffer<std::int32_t> leaf_;  // (n_nodes) where the values are of the leaf that x reaches from a node
+    double largest_change_ = 0.0;
+
+    Pruning pruning_;
+    CompileCounts counts_;
+    std::vector<Bounds> bounds_;            // (n_features) of the path
+    std::vector<std::int32_t> n_bounded_;   // (n_features) splits of the path on it
+    std::vector<std::int32_t> path_;        // features of the path
+    Path products_;                         // of the path
+    std::vector<Visit> stack_;
+    Buffer<Side> sides_;
+    std::vector<double> change_;  // (width) what the box adds
+    // What was left out: of a tree where it was not entered, the largest; of a box, how many products.
+    double tree_error_ = 0.0;
+    std::int32_t n_dropped_ = 0;
+    Buffer<Entry> entries_;
+    Buffer<double> entry_main_;  // beside entries_: the largest main effect of its features
+    Buffer<std::int32_t> extended_;            // entries by stage and prefix
+    Buffer<std::int64_t> stage_begin_;         // of extended_
+    struct BoxScale {
+        std::int32_t term;  // on the features outside of which x is
+        double scale;
+    };
+    Buffer<BoxScale> box_scale_;
+};
+
+}  // namespace predgap

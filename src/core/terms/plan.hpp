@@ -1,0 +1,91 @@
+// The shared plan of a small model: the terms of every possible row, laid out once; only weights are a row's.
+//
+// Boxes are those of the leaves. An interval with two bounds is split into two boxes with one bound each, so
+// that every set of a box's features is one term: with tau_upper where x is inside or not, and with
+// -tau_lower always.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "noise/row_tables.hpp"
+#include "terms/row_terms.hpp"
+
+namespace predgap {
+
+class Plan {
+public:
+    // Null if the model's terms are too many. check() is called now and then, and ends it by throwing.
+    static std::unique_ptr<Plan> make(const Model& model, const TreeGroup& group,
+                                      const std::function<void()>& check);
+
+    const RowTerms& terms() const { return terms_; }
+
+    // Arrays of one row.
+    struct Scratch {
+        Buffer<std::uint8_t> literal;  // see kFails
+        Buffer<double> value;          // (n_trees, width) where x is
+        Buffer<double> change;         // (width)
+    };
+    // The weights of a row when its open features may move; weights is (width, n_weights).
+    void spread(const RowTables& tables, Scratch& scratch, Buffer<double>& weights) const;
+    // The scale of rounding errors of each component; after spread.
+    void error_scales(const RowTables& tables, Scratch& scratch, Buffer<double>& scale) const;
+    // sum over trees of the largest possible |T(x') - T(x)|; after spread.
+    double largest_change(const Scratch& scratch) const;
+
+    double n_boxes() const { return static_cast<double>(boxes_.size()); }
+    double n_entries() const { return static_cast<double>(entry_.size()); }
+    // Pairs of terms of one component, times its features; of features of a subset, or all (null).
+    double n_pairs(const std::uint8_t* subset) const;
+    double bytes() const;
+
+private:
+    Plan(const Model& model, const TreeGroup& group) : model_(model), group_(group) {}
+
+    static constexpr std::uint8_t kFails = 1, kOpen = 2;
+    static constexpr double kMostEntries = 1.5e6;
+    static constexpr std::size_t kMostLiterals = 12;  // of one box
+
+    // A leaf's test on one feature: the event of atom lo does not hold, that of hi does (-1 for none), or x is
+    // missing.
+    struct Literal {
+        std::int32_t feature, lo, hi;
+        bool missing;
+        bool is_passable() const { return lo < 0 || lo != hi; }
+        auto operator<=>(const Literal&) const = default;
+    };
+    struct Box {
+        std::int32_t literals, n_literals;
+        std::int32_t members, n_members;
+        std::int32_t parts, n_parts;
+    };
+    struct Member {
+        std::int32_t tree, value;  // where its values begin
+    };
+    // A box with one bound per feature: term * 2 + (1 if subtracted) of each set of its literals.
+    struct Part {
+        std::uint32_t forced;  // literals that must be in the set
+        std::int64_t entries;
+    };
+    class Builder;
+
+    void test_literals(const RowTables& tables, Buffer<std::uint8_t>& state) const;
+    bool masks(const Box& box, const Scratch& scratch, std::uint32_t& fails, std::uint32_t& open) const;
+    bool residual(const Box& box, Scratch& scratch) const;
+
+    const Model& model_;
+    const TreeGroup& group_;
+    RowTerms terms_;
+    std::vector<Literal> literals_;
+    std::vector<std::int32_t> box_literal_;
+    std::vector<Box> boxes_;
+    std::vector<Member> member_;
+    std::vector<Part> parts_;
+    std::vector<std::int32_t> entry_;
+    std::vector<std::int32_t> component_of_;  // (n_weights)
+};
+
+}  // namespace predgap

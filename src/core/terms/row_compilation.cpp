@@ -1,0 +1,179 @@
+#include "terms/row_compilation.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "simd/kernels.hpp"
+
+namespace predgap {
+
+using std::int32_t;
+using std::int64_t;
+
+RowCompilation::RowCompilation(const Model& model) : model_(model), terms_(model.group.size()) {
+    for (const auto& group : model.group) {
+        compilers_.push_back(std::make_unique<Compiler>(model, group));
+        n_splits_ += 0.5 * static_cast<double>(group.node.size());
+    }
+    main_effect_.reset(model.n_features(), 0.0);
+    main_error_.reset(model.n_features(), 0.0);
+    squares_.reset(model.n_atoms(), 0.0);
+    amplitude_.reset(model.n_atoms(), 1.0);
+}
+
+void RowCompilation::load(const RowTables& tables, const std::atomic<bool>& stop) {
+    tables_ = &tables;
+    stop_ = &stop;
+    for (const auto q : model_.features) main_effect_[q] = main_error_[q] = 0.0;
+    std::fill(squares_.begin(), squares_.end(), 0.0);
+    for (std::size_t g = 0; g < compilers_.size(); ++g) {
+        compilers_[g]->load(tables, stop);
+        find_main_effects(g);
+    }
+    double sum = 0.0;
+    for (const auto q : model_.features) sum += main_effect_[q];
+    scale_ = std::sqrt(sum);
+    for (int64_t a = 0; a < amplitude_.size(); ++a) {
+        const double chance = tables.reach(a);
+        amplitude_[a] = 1.0;
+        if (chance > 0.0 && squares_[a] > 0.0 && scale_ > 0.0)
+            amplitude_[a] += std::sqrt(squares_[a] / chance) / scale_;
+    }
+}
+
+void RowCompilation::find_main_effects(std::size_t g) {
+    auto& compiler = *compilers_[g];
+    compiler.compile_main_effects(terms_[g], main_.weight);
+    main_.prepare(terms_[g], *tables_, *stop_, true);
+    add_squares(g);
+    kernels().begin(main_);
+    kernels().gains(main_);
+    compiler.error_scales(terms_[g], error_);
+    for (int32_t c = 1; c < terms_[g].n_components(); ++c) {
+        const auto q = terms_[g].feature[terms_[g].component[c].features];
+        main_effect_[q] += std::max(main_.gain[q], 0.0);
+        main_error_[q] += error_[c];
+    }
+}
+
+// Squares of the main effects where an atom is crossed: E[m^2; crossed].
+void RowCompilation::add_squares(std::size_t g) {
+    const auto& terms = terms_[g];
+    for (int32_t i = 1; i < terms.n_components(); ++i) {
+        const auto& c = terms.component[i];
+        for (int64_t k = 0; k < terms.width; ++k) {
+            const double* weight = main_.weight.data() + k * terms.n_weights + c.first_term;
+            c.has_sets ? add_set_squares(c, terms, weight) : add_squares(c, terms, weight);
+        }
+    }
+}
+
+void RowCompilation::add_squares(const Component& c, const RowTerms& terms, const double* weight) {
+    const auto* atom = terms.atom.data() + c.slots;
+    const auto n = c.n_terms;
+    int32_t above = 0;
+    while (above < n && !tables_->event[atom[above]]) ++above;
+    step_.reset(n);
+    double effect = 0.0, square = 0.0;
+    for (auto t = above; t-- > 0;) step_[t] = effect += weight[t];
+    effect = 0.0;
+    for (auto t = above; t < n; ++t) step_[t] = effect -= weight[t];
+    for (int32_t t = 0; t < above; ++t) {
+        const double mass = tables_->F(atom[t]) - (t ? tables_->F(atom[t - 1]) : 0.0);
+        squares_[atom[t]] += square += std::max(mass, 0.0) * step_[t] * step_[t];
+    }
+    square = 0.0;
+    for (auto t = n; t-- > above;) {
+        const double mass = tables_->S(atom[t]) - (t + 1 < n ? tables_->S(atom[t + 1]) : 0.0);
+        squares_[atom[t]] += square += std::max(mass, 0.0) * step_[t] * step_[t];
+    }
+}
+
+// Of categories: the largest effect that any of the sets has is as good a scale.
+void RowCompilation::add_set_squares(const Component& c, const RowTerms& terms, const double* weight) {
+    const auto* atom = terms.atom.data() + c.slots;
+    double sum = 0.0;
+    for (int32_t t = 0; t < c.n_terms; ++t) sum += std::abs(weight[t]);
+    for (int32_t t = 0; t < c.n_terms; ++t) squares_[atom[t]] += tables_->reach(atom[t]) * sum * sum;
+}
+
+void RowCompilation::main_error_scales(Buffer<double>& scale) const {
+    scale.reset(main_error_.size());
+    std::copy(main_error_.begin(), main_error_.end(), scale.begin());
+}
+
+Pruning RowCompilation::pruning(std::size_t g, double limit, const std::uint8_t* likely) const {
+    Pruning p;
+    p.limit = limit * scale_;
+    p.negligible = Pruning::kNegligible / std::max(2.0 * compilers_[g]->largest_change(), 1e-300);
+    p.main_effect = main_effect_.data();
+    p.amplitude = limit > 0.0 ? amplitude_.data() : nullptr;
+    p.likely = likely;
+    return p;
+}
+
+// |E[G^2] - E[G~^2]| <= E[|G - G~| (|G| + |G~|)], and |G| is at most M.
+RowCompilation::Totals RowCompilation::add_up(const std::vector<CompileCounts>& counts) const {
+    Totals totals;
+    for (std::size_t g = 0; g < counts.size(); ++g) {
+        totals.n_entries += counts[g].n_entries;
+        totals.n_nodes += counts[g].n_nodes;
+        totals.complete = totals.complete && counts[g].complete;
+        totals.bound += (2.0 * compilers_[g]->largest_change() + counts[g].most_error) * counts[g].mean_error *
+                        (1.0 + 1e-9);  // sums are rounded
+    }
+    return totals;
+}
+
+RowCompilation::Totals RowCompilation::count(double limit, double most_entries, const std::uint8_t* likely) {
+    std::vector<CompileCounts> counts;
+    for (std::size_t g = 0; g < compilers_.size() && most_entries >= 0.0; ++g) {
+        auto p = pruning(g, limit, likely);
+        p.most_entries = most_entries;
+        counts.push_back(compilers_[g]->count(p));
+        most_entries -= counts.back().n_entries;
+    }
+    auto totals = add_up(counts);
+    totals.complete = totals.complete && counts.size() == compilers_.size();
+    return totals;
+}
+
+RowCompilation::Totals RowCompilation::compile(double limit, double most_entries,
+                                               std::vector<TermState>& states, const std::uint8_t* likely) {
+    std::vector<CompileCounts> counts;
+    for (std::size_t g = 0; g < compilers_.size() && most_entries >= 0.0; ++g) {
+        auto p = pruning(g, limit, likely);
+        p.most_entries = most_entries;
+        counts.push_back(compilers_[g]->compile(p, terms_[g], states[g].weight));
+        most_entries -= counts.back().n_entries;
+    }
+    auto totals = add_up(counts);
+    totals.complete = totals.complete && counts.size() == compilers_.size();
+    return totals;
+}
+
+double RowCompilation::guess_limit(double target) const {
+    double largest = 0.0;
+    for (const auto& compiler : compilers_) largest += compiler->largest_change();
+    // On boosted models the bound is 0.2 to 0.7 of M * splits * limit.
+    return std::clamp(target / std::max(0.75 * scale_ * largest * n_splits_, 1e-300), 1e-30, 1e-2);
+}
+
+double RowCompilation::find_limit(double target, double most_entries, const std::uint8_t* likely,
+                                  Totals& totals) {
+    constexpr double kSlack = 0.2;  // a bound so far below the target is good enough
+    constexpr int kTries = 12;
+    double limit = guess_limit(target);
+    for (int i = 0; i < kTries; ++i) {
+        totals = count(limit, most_entries, likely);
+        if (!totals.complete || stop_->load(std::memory_order_relaxed)) return limit;
+        const double share = totals.bound / target;
+        if (share <= 1.0 && (share >= kSlack || i > 0)) return limit;
+        // The bound grows a little slower than the limit.
+        limit *= share <= 1.0 ? std::min(0.8 * std::pow(std::max(share, 1e-6), -1.05), 1e4)
+                              : std::clamp(0.7 * std::pow(share, -1.1), 1e-6, 0.7);
+    }
+    return limit;
+}
+
+}  // namespace predgap

@@ -1,0 +1,72 @@
+// Compilation of a row for all outputs: main effects, a scale to prune by, and the bound of what was pruned.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "terms/compiler.hpp"
+#include "terms/term_state.hpp"
+
+namespace predgap {
+
+class RowCompilation {
+public:
+    explicit RowCompilation(const Model& model);
+
+    // A row with its tables; whatever is open in them moves. Its main effects are found.
+    void load(const RowTables& tables, const std::atomic<bool>& stop);
+
+    // The gap of each feature alone, (n_features), and the square root of their sum.
+    const Buffer<double>& main_effects() const { return main_effect_; }
+    double scale() const { return scale_; }
+    double largest_change(std::size_t group) const { return compilers_[group]->largest_change(); }
+
+    // What a compilation does, or would do.
+    struct Totals {
+        double n_entries = 0, n_nodes = 0;
+        double bound = 0;  // every gap is within this of the exact one
+        bool complete = true;
+    };
+    // `limit` is relative to the scale; 0 for exact. `likely` (n_features): see Pruning.
+    Totals count(double limit, double most_entries, const std::uint8_t* likely);
+    // Leaves the terms in terms(), and the weights in the states, one per group of trees.
+    Totals compile(double limit, double most_entries, std::vector<TermState>& states,
+                   const std::uint8_t* likely);
+    const RowTerms& terms(std::size_t group) const { return terms_[group]; }
+    void error_scales(std::size_t group, Buffer<double>& scale) const {
+        compilers_[group]->error_scales(terms_[group], scale);
+    }
+    // The same of the main effects, (n_features); right after load.
+    void main_error_scales(Buffer<double>& scale) const;
+
+    // A limit whose bound is probably within the target, and not much less.
+    double guess_limit(double target) const;
+    // A limit with a bound between a part of the target and the target, and what it takes; `complete` is
+    // false if that would be more than so many entries.
+    double find_limit(double target, double most_entries, const std::uint8_t* likely, Totals& totals);
+
+private:
+    Pruning pruning(std::size_t group, double limit, const std::uint8_t* likely) const;
+    void find_main_effects(std::size_t group);
+    void add_squares(std::size_t group);
+    void add_squares(const Component& c, const RowTerms& terms, const double* weight);
+    void add_set_squares(const Component& c, const RowTerms& terms, const double* weight);
+    Totals add_up(const std::vector<CompileCounts>& counts) const;
+
+    const Model& model_;
+    const RowTables* tables_ = nullptr;
+    const std::atomic<bool>* stop_ = nullptr;
+    std::vector<std::unique_ptr<Compiler>> compilers_;
+    std::vector<RowTerms> terms_;
+    TermState main_;                     // of one group after the other
+    Buffer<double> main_error_, error_;  // (n_features)
+    Buffer<double> main_effect_;         // (n_features)
+    Buffer<double> squares_;             // (n_atoms) E[m^2; crossed] of the main effect m of its feature
+    Buffer<double> amplitude_;           // (n_atoms) see Pruning
+    Buffer<double> step_;                // main effect past each threshold
+    double scale_ = 0.0, n_splits_ = 0.0;
+};
+
+}  // namespace predgap

@@ -1,0 +1,48 @@
+// What the kernels keep of one row's terms while features join the subset.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "noise/row_tables.hpp"
+#include "terms/row_terms.hpp"
+
+namespace predgap {
+
+struct ComponentState {
+    double cross;              // of a component with one feature outside: the last term of its gain
+    std::int32_t n_outside;    // features that are not in the subset
+    std::int32_t product_at;   // the step in which G W was computed
+    std::int32_t cross_at;     // the step of the product that `cross` was computed from
+    bool is_stale;             // did weights or n_outside change since form or product were computed?
+    bool has_weight;           // is any of its weights not 0?
+};
+
+struct TermState {
+    const RowTerms* terms = nullptr;
+    const RowTables* tables = nullptr;
+    const std::atomic<bool>* stop = nullptr;  // checked between components; results are then void
+
+    Buffer<double> weight;   // (width, n_weights) W
+    Buffer<double> product;  // (width, n_weights) G W of complete components
+    Buffer<double> shifted;  // (width, n_weights) W E tau of the slot outside
+    Buffer<double> scratch;
+    Buffer<ComponentState> component;
+    Buffer<double> form;             // (n_components, room) Q of complete components, else 0; or of gains
+    Buffer<double> main_mean;        // (n_features, width) mean of a feature's main effect, if it is outside
+    Buffer<double> gain;             // (n_features)
+    Buffer<std::uint8_t> in_subset;  // (n_features)
+    Buffer<Use> frontier;            // components with one feature outside, and its slot
+    std::int64_t n_frontier = 0;
+    std::int32_t step = 0;
+
+    // Room for all of it, with weights in place.
+    void prepare(const RowTerms& row_terms, const RowTables& row_tables, const std::atomic<bool>& stopped,
+                 bool for_gains);
+    double bytes() const {
+        return weight.bytes() + product.bytes() + shifted.bytes() + scratch.bytes() + component.bytes() +
+               form.bytes() + frontier.bytes();
+    }
+};
+
+}  // namespace predgap

@@ -1,0 +1,223 @@
+#include "terms/term_store.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <limits>
+
+#include "simd/kernels.hpp"
+
+namespace predgap {
+
+using std::int32_t;
+using std::int64_t;
+using std::uint64_t;
+
+void KeyTable::clear(int32_t first) {
+    first_ = first;
+    hash_.clear();
+    if (slots_.size() == 0 || stamp_ == std::numeric_limits<std::uint32_t>::max()) {
+        slots_.reset(0);
+        rehash(1 << 9);
+    }
+    ++stamp_;
+}
+
+void KeyTable::rehash(int64_t n) {
+    const auto size = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(n)));
+    Buffer<Slot> old = std::move(slots_);
+    slots_ = Buffer<Slot>(size);
+    for (auto& slot : slots_) slot.stamp = 0;
+    mask_ = size - 1;
+    shift_ = 64 - std::countr_zero(static_cast<uint64_t>(size));
+    for (const auto& slot : old) {
+        if (slot.stamp != stamp_ || stamp_ == 0) continue;
+        auto i = place(uint64_t{hash_[slot.number - first_]} << 32);
+        while (slots_[i].stamp == stamp_) i = (i + 1) & mask_;
+        slots_[i] = slot;
+    }
+}
+
+TermStore::TermStore(const Model& model) : model_(model), hash_(model.n_atoms()) {
+    for (int32_t a = 0; a < model.n_atoms(); ++a) hash_[a] = scrambled(static_cast<uint64_t>(a));
+}
+
+void TermStore::clear(int32_t width) {
+    width_ = width;
+    keys_.clear(1);
+    slots_.clear();
+    term_.clear();
+    term_.push({0, 0, -1, -1});
+    weight_.clear();
+    weight_.grow(width);
+    std::fill_n(weight_.data(), width, 0.0);
+}
+
+// The component of each term: that of its prefix, with one more feature.
+void TermStore::find_components() {
+    constexpr int32_t kAhead = 12;
+    component_keys_.clear(1);
+    component_.clear();
+    component_.push({0, -1, 0, false});
+    component_of_.reset(size());
+    component_of_[0] = 0;
+    const auto key_of = [&](int32_t t) {
+        return key(component_of_[term_[t].prefix], model_.feature_of(term_[t].atom));
+    };
+    for (int32_t t = 1; t < size(); ++t) {
+        if (t + kAhead < size() && term_[t + kAhead].prefix < t)
+            component_keys_.prefetch(scrambled(key_of(t + kAhead)));
+        component_keys_.make_room(1);
+        const auto own = key_of(t);
+        const auto next = static_cast<int32_t>(component_.size());
+        const auto found = component_keys_.find_or_add(own, scrambled(own), next);
+        component_of_[t] = found;
+        if (found != next) continue;
+        const auto prefix = component_of_[term_[t].prefix], feature = model_.feature_of(term_[t].atom);
+        component_.push({prefix, feature, component_[prefix].size + 1,
+                         component_[prefix].has_sets || model_.cells.categorical(feature)});
+    }
+}
+
+int32_t TermStore::find_or_add(int32_t prefix, int32_t atom) {
+    make_room(1);
+    const auto* before = slots_.data() + term_[prefix].slots;
+    const auto end = prefix + 1 < size() ? int64_t{term_[prefix + 1].slots} : slots_.size();
+    const auto n = static_cast<int32_t>(end - term_[prefix].slots);
+    uint64_t hash = hash_of(atom);
+    for (int32_t j = 0; j < n; ++j) hash += hash_of(before[j].atom);
+    return find_or_add(prefix, atom, hash, n + 1, [&](Slot* slot) {
+        before = slots_.data() + term_[prefix].slots;  // it may have moved
+        for (int32_t j = 0; j < n; ++j) {
+            const auto shorter = key(before[j].parent, atom);
+            slot[j] = {before[j].atom, keys_.find_or_add(shorter, hash - hash_of(before[j].atom), -1)};
+        }
+        slot[n] = {atom, prefix};
+    });
+}
+
+void TermStore::lay_out(RowTerms& out, Buffer<double>& weights) {
+    out.width = width_;
+    find_components();
+    order_components(out);
+    weights.reset(int64_t{width_} * out.n_weights, 0.0);
+    order_terms(out);
+    const auto* terms = listed_.data() + 1;
+    for (int32_t i = 1; i < out.n_components(); terms += out.component[i].n_terms, ++i)
+        write_slots(out, out.component[i], terms);
+    for (int32_t t = 1; t < size(); ++t)
+        for (int32_t k = 0; k < width_; ++k)
+            weights[int64_t{k} * out.n_weights + place[t]] = weight_[int64_t{t} * width_ + k];
+    list_uses(out);
+}
+
+int64_t TermStore::scratch_of(const Component& c, const int32_t* feature, int32_t width) const {
+    const bool by_cells = c.has_sets && c.size == 1;
+    return form_scratch(c, width, by_cells ? model_.cells.count(feature[c.features]) : 0);
+}
+
+// By size; those of one size as they were found.
+void TermStore::order_components(RowTerms& out) {
+    const auto n = component_.size();
+    n_terms_.reset(n, 0);
+    for (const auto c : component_of_) ++n_terms_[c];
+    int32_t largest = 0;
+    for (const auto& c : component_) largest = std::max(largest, c.size);
+    Buffer<int64_t> next(largest + 2);
+    std::fill(next.begin(), next.end(), 0);
+    for (const auto& c : component_) ++next[c.size + 1];
+    for (int32_t k = 0; k <= largest; ++k) next[k + 1] += next[k];
+    order_.reset(n);
+    component_place.reset(n);
+    for (int64_t c = 0; c < n; ++c) {
+        const auto at = next[component_[c].size]++;
+        order_[at] = static_cast<int32_t>(c);
+        component_place[c] = static_cast<int32_t>(at);
+    }
+    out.component.reset(n);
+    int64_t slots = 0, n_features = 0;
+    out.n_weights = 0;
+    out.most_scratch = 0;
+    for (int64_t i = 0; i < n; ++i) {
+        const auto& c = component_[order_[i]];
+        const auto n_terms = n_terms_[order_[i]], stride = i ? stride_of(n_terms) : RowTerms::kRoom;
+        out.component[i] = {c.size, n_terms, out.n_weights, stride, slots, static_cast<int32_t>(n_features),
+                            c.has_sets};
+        out.n_weights += stride;
+        slots += int64_t{stride} * c.size;
+        n_features += c.size;
+    }
+    out.n_weights = (out.n_weights + 3) / 4 * 4;
+    out.atom.reset(slots);
+    out.parent.reset(slots);
+    out.feature.reset(n_features);
+    out.parent_component.reset(n_features, RowTerms::kNoComponent);
+    for (int64_t i = 1; i < n; ++i) {
+        auto c = order_[i];
+        for (auto slot = out.component[i].size; slot-- > 0; c = component_[c].prefix)
+            out.feature[out.component[i].features + slot] = component_[c].feature;
+        out.most_scratch =
+            std::max(out.most_scratch, scratch_of(out.component[i], out.feature.data(), width_));
+    }
+}
+
+// Terms by component, and in it by their first atom.
+void TermStore::order_terms(RowTerms& out) {
+    Buffer<int32_t> next(out.component.size());
+    int32_t listed = 0;
+    for (int64_t i = 0; i < out.component.size(); ++i) {
+        next[i] = listed;
+        listed += out.component[i].n_terms;
+    }
+    listed_.reset(size());
+    place.reset(size());
+    for (int32_t t = 0; t < size(); ++t) listed_[next[component_place[component_of_[t]]]++] = t;
+    for (int64_t i = 0, first = 0; i < out.component.size(); first += out.component[i].n_terms, ++i) {
+        const auto& c = out.component[i];
+        auto* terms = listed_.data() + first;
+        if (c.size > 0 && c.n_terms > 1) {
+            sorted_.reset(c.n_terms);
+            for (int32_t j = 0; j < c.n_terms; ++j)
+                sorted_[j] = key(term_[terms[j]].first_atom, terms[j]);
+            std::sort(sorted_.begin(), sorted_.end());
+            for (int32_t j = 0; j < c.n_terms; ++j) terms[j] = static_cast<int32_t>(sorted_[j]);
+        }
+        for (int32_t j = 0; j < c.n_terms; ++j) place[terms[j]] = c.first_term + j;
+    }
+}
+
+// Room past the last term repeats its atoms; its weights are 0.
+void TermStore::write_slots(RowTerms& out, const Component& c, const int32_t* terms) {
+    constexpr int32_t kAhead = 8;  // terms of a component lie anywhere
+    auto *atom = out.atom.data() + c.slots, *parent = out.parent.data() + c.slots;
+    for (int32_t i = 0; i < c.n_terms; ++i) {
+        if (terms + i + kAhead < listed_.end()) __builtin_prefetch(slots_.data() + term_[terms[i + kAhead]].slots);
+        const auto* slot = slots_.data() + term_[terms[i]].slots;
+        for (int32_t j = 0; j < c.size; ++j) {
+            atom[int64_t{j} * c.stride + i] = slot[j].atom;
+            parent[int64_t{j} * c.stride + i] = place[slot[j].parent];
+        }
+    }
+    for (int32_t j = 0; j < c.size; ++j)
+        for (auto i = c.n_terms; i < c.stride; ++i) {
+            atom[int64_t{j} * c.stride + i] = atom[int64_t{j} * c.stride + c.n_terms - 1];
+            parent[int64_t{j} * c.stride + i] = RowTerms::kRoom - 1;
+        }
+    const auto* slot = slots_.data() + term_[terms[0]].slots;
+    for (int32_t j = 0; j < c.size; ++j)
+        out.parent_component[c.features + j] = component_place[component_of_[slot[j].parent]];
+}
+
+void TermStore::list_uses(RowTerms& out) {
+    const auto d = model_.n_features();
+    out.use_begin.reset(d + 1, 0);
+    for (const auto q : out.feature) ++out.use_begin[q + 1];
+    for (int32_t q = 0; q < d; ++q) out.use_begin[q + 1] += out.use_begin[q];
+    out.use.reset(out.feature.size());
+    for (int32_t i = 1; i < out.n_components(); ++i)
+        for (int32_t slot = 0; slot < out.component[i].size; ++slot)
+            out.use[out.use_begin[out.feature[out.component[i].features + slot]]++] = {i, slot};
+    for (auto q = d; q > 0; --q) out.use_begin[q] = out.use_begin[q - 1];
+    out.use_begin[0] = 0;
+}
+
+}  // namespace predgap
