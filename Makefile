@@ -3,9 +3,10 @@ PYTHON ?= python3
 VENV := .venv
 PIP := $(VENV)/bin/python -m pip --disable-pip-version-check
 SOURCES := pyproject.toml CMakeLists.txt README.md LICENSE $(shell find src -type f -name '*.[chp]*' ! -name '*.pyc')
+CORE := $(shell find src/core -name '*.[ch]pp')
 STRICT := $(if $(CI),--config-settings=cmake.define.PREDGAP_WERROR=ON,)
 
-.PHONY: demo test bench lint format clean
+.PHONY: demo test bench sanitize lint format clean
 
 demo: $(VENV)/.demo
 	$(VENV)/bin/predgap demo
@@ -16,16 +17,25 @@ test: $(VENV)/.test
 bench: $(VENV)/.test
 	$(VENV)/bin/python benchmarks/run.py
 
+# The kernels' tests with the address and undefined-behaviour sanitizers, on a build of its own.
+sanitize: $(VENV)/.test
+	$(PIP) install --quiet --no-deps --upgrade --target build/sanitized \
+	  --config-settings=build-dir=build/sanitizing --config-settings=cmake.define.PREDGAP_SANITIZE=ON .
+	LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libubsan.so)" \
+	  ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1 PYTHONPATH=build/sanitized \
+	  $(VENV)/bin/python -m pytest -p no:cacheprovider tests/test_bounded.py tests/test_categories.py \
+	  tests/test_engine.py tests/test_racing.py tests/test_sampling.py
+
 lint: $(VENV)/.lint
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
-	$(VENV)/bin/clang-format --dry-run --Werror src/core/*.cpp src/core/*.hpp
+	$(VENV)/bin/clang-format --dry-run --Werror $(CORE)
 
 format: $(VENV)/.lint
 	$(VENV)/bin/ruff check --fix .
 	$(VENV)/bin/ruff format .
-	$(VENV)/bin/clang-format -i src/core/*.cpp src/core/*.hpp
+	$(VENV)/bin/clang-format -i $(CORE)
 
 clean:
 	rm -rf $(VENV) build dist predgap-demo

@@ -207,8 +207,8 @@ def test_ctrl_c_answers_within_a_second_on_long_components(ask, strategy):
 
 
 def test_ctrl_c_answers_within_a_second_while_a_model_is_prepared():
-    ensemble = random_ensemble(np.random.default_rng(0), n_trees=250, depth=8, n_features=40)
-    assert interrupted(lambda: Explainer(ensemble, Normal(0.5)), after=0.3) < 1.0
+    ensemble = full_trees(np.random.default_rng(0), n_trees=150, depth=14, n_features=20)
+    assert interrupted(lambda: Explainer(ensemble, Normal(0.5)), after=0.2) < 1.0
 
 
 def interrupted(work, after: float) -> float:

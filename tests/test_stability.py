@@ -203,7 +203,7 @@ def test_scales_may_differ_between_features(tiny):
 
 def test_only_normal_noise_is_taken(tiny):
     masks = np.ones((1, D), dtype=bool)
-    with pytest.raises(PredgapError, match="4 of 4 features have noise that is not normal"):
+    with pytest.raises(PredgapError, match="3 of 3 features have noise that is not normal"):
         algorithm1_gap(Explainer(tiny.ensemble, Uniform(1.0)), tiny.X[:1], masks, float32=True)
 
 

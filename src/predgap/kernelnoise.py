@@ -79,28 +79,14 @@ class KernelNoise:
         self._kernels = kernels
         self._names = ensemble.names if ensemble.categories else ()  # of use where categories are refused
         self._categorical = _categorical_features(kernels, ensemble, laws)
-        codes = {law: _core.LAWS[law] for law in ("still", "normal", "uniform", "table", "category")}
-        kinds = np.full(ensemble.n_features, codes["still"], dtype=np.uint8)
+        self._tabulated = _tabulated_features(kernels, ensemble, laws)
+        self._n_thresholds = len(kernels.thresholds)
+        kinds = np.full(ensemble.n_features, _core.LAWS["still"], dtype=np.uint8)
         parameters = np.zeros(ensemble.n_features)
-        thresholds, begin = kernels.thresholds, kernels.threshold_begin
         categorical = ensemble.categorical()
-        tabulated: list[_Tabulated] = []
         for q, law in laws.items():
-            match law:
-                case _ if q in categorical:
-                    kinds[q] = codes["category"]
-                case StillLaw():
-                    pass
-                case NormalLaw(scale):
-                    kinds[q], parameters[q] = codes["normal"], scale
-                case UniformLaw(half_width):
-                    kinds[q], parameters[q] = codes["uniform"], half_width
-                case _:
-                    kinds[q] = codes["table"]
-                    at = slice(int(begin[q]), int(begin[q + 1]))
-                    tabulated.append(_Tabulated(q, law, at, thresholds[at]))
-        self._tabulated = tuple(tabulated)
-        self._n_thresholds = len(thresholds)
+            kind, parameters[q] = ("category", 0.0) if q in categorical else _kind_and_parameter(law)
+            kinds[q] = _core.LAWS[kind]
         self._core = _core.Noise(kernels, kinds, parameters, *self._masses(ensemble, laws))
 
     @property
@@ -185,6 +171,29 @@ class KernelNoise:
                 f"{self._names[feature.q]!r} that the model does not know, and Flip moves between those "
                 "that it knows; drop such rows, or give the feature Discrete noise"
             )
+
+
+def _kind_and_parameter(law: Law) -> tuple[str, float]:
+    """What kernels know of the law of a number; "table" if they must be told its tails."""
+    match law:
+        case StillLaw():
+            return "still", 0.0
+        case NormalLaw(scale):
+            return "normal", scale
+        case UniformLaw(half_width):
+            return "uniform", half_width
+    return "table", 0.0
+
+
+def _tabulated_features(
+    kernels: _core.Engine, ensemble: Ensemble, laws: dict[int, Law]
+) -> tuple[_Tabulated, ...]:
+    thresholds, begin, found = kernels.thresholds, kernels.threshold_begin, []
+    for q in sorted(laws.keys() - ensemble.categorical().keys()):
+        if _kind_and_parameter(laws[q])[0] == "table":
+            at = slice(int(begin[q]), int(begin[q + 1]))
+            found.append(_Tabulated(q, laws[q], at, thresholds[at]))
+    return tuple(found)
 
 
 def _categorical_features(

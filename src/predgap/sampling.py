@@ -181,7 +181,7 @@ def _unsure(value: FloatArray, error: FloatArray, rtol: float) -> NDArray[np.boo
     """Which rows need more samples, (n,). The errors of a curve are set beside its mean."""
     scale, largest = value, error
     if value.ndim > 1:
-        scale, largest = value.mean(axis=1), error.max(axis=1, initial=0.0)
+        scale, largest = value.sum(axis=1) / max(1, value.shape[1]), error.max(axis=1, initial=0.0)
     # 0 ± 0 means that no sample changed the prediction: keep sampling.
     unsure: NDArray[np.bool_] = (largest > rtol * scale) | (scale == 0)
     return unsure

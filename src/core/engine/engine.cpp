@@ -41,7 +41,7 @@ void NoiseOfModel::give_back(std::unique_ptr<RowSolver> solver) const {
 }
 
 Engine::Engine(NodeArrays arrays, const LevelSets& sets, const std::function<void()>& check)
-    : model_(std::move(arrays), sets, check), routes_{model_, {}, {}} {
+    : model_(std::move(arrays), sets, check), routes_{model_, {}, {}, false} {
     for (const auto& output : model_.output) routes_.pairs.emplace_back(output, model_.atoms);
     for (const auto& group : model_.group) {
         auto plan = Plan::make(model_, group, check);
@@ -56,7 +56,7 @@ Engine::Engine(NodeArrays arrays, const LevelSets& sets, const std::function<voi
     double longest = 0.0;
     for (const auto& plan : routes_.plan)
         longest += plan_cost(*plan, model_, {Question::greedy, all.data(), model_.n_features()}).nanoseconds;
-    rows_are_short_ = has_plan() && longest < kShort;
+    rows_are_short_ = routes_.plan_is_cheap = has_plan() && longest < kShort;
 }
 
 namespace {
@@ -164,9 +164,8 @@ bool Engine::sample(const Request& r, int32_t output, const uint8_t* subset, con
         const auto* first = points.data + set * points.n_points * points.n_columns;
         int64_t begin = 0;
         for (int64_t i = 0; i < n_stretches; begin = points.stretch_end[static_cast<std::size_t>(i++)])
-            out[row * n_stretches + i] =
-                sampler.evaluate(first + begin * points.n_columns,
-                                 points.stretch_end[static_cast<std::size_t>(i)] - begin);
+            out[row * n_stretches + i] = sampler.evaluate(
+                first + begin * points.n_columns, points.stretch_end[static_cast<std::size_t>(i)] - begin);
     };
     return each_row(r, sample_row);
 }
@@ -200,45 +199,47 @@ bool Engine::sample_curve(const Request& r, PerRow<int32_t> order, int32_t n_pla
                           const SharedPoints& points, double* out) const {
     const auto n_points = points.look_end.back();
     const auto batch = Walker::batch(n_places);
-    return each_sampled_row(r, points, [&](std::vector<Walker>& walkers, int64_t row,
-                                           const std::atomic<bool>& stop) {
-        std::vector<double> more(static_cast<std::size_t>(batch * n_places));
-        for (auto& walker : walkers)
-            for (int64_t first = 0; first < n_points && !stop; first += batch) {
-                const auto n = std::min(batch, n_points - first);
-                walker.prefixes(first, n, order.row(row, n_places), n_places, more.data());
-                for (int64_t p = 0; p < n; ++p) {
-                    const auto replicate = (first + p) * points.n_replicates / n_points;
-                    double *sum = out + (row * points.n_replicates + replicate) * n_places, change = 0.0;
-                    for (int64_t k = 0; k < n_places; ++k) {
-                        change += more[static_cast<std::size_t>(p * n_places + k)];
-                        sum[k] += change * change;
+    return each_sampled_row(
+        r, points, [&](std::vector<Walker>& walkers, int64_t row, const std::atomic<bool>& stop) {
+            std::vector<double> more(static_cast<std::size_t>(batch * n_places));
+            for (auto& walker : walkers)
+                for (int64_t first = 0; first < n_points && !stop; first += batch) {
+                    const auto n = std::min(batch, n_points - first);
+                    walker.prefixes(first, n, order.row(row, n_places), n_places, more.data());
+                    for (int64_t p = 0; p < n; ++p) {
+                        const auto replicate = (first + p) * points.n_replicates / n_points;
+                        double *sum = out + (row * points.n_replicates + replicate) * n_places, change = 0.0;
+                        for (int64_t k = 0; k < n_places; ++k) {
+                            change += more[static_cast<std::size_t>(p * n_places + k)];
+                            sum[k] += change * change;
+                        }
                     }
                 }
-            }
-    });
+        });
 }
 
 bool Engine::race(const Request& r, bool greedy, int32_t n_places, const SharedPoints& points, double clear,
                   int32_t* order, double* score, double* lead) const {
-    return each_sampled_row(r, points, [&](std::vector<Walker>& walkers, int64_t row,
-                                           const std::atomic<bool>& stop) {
-        Race race(walkers, points, model_.n_features(), clear, stop);
-        const auto run = greedy ? &Race::greedy : &Race::single;
-        (race.*run)(n_places, order + row * n_places, score + row * model_.n_features(),
-                    lead + row * n_places);
-    });
+    return each_sampled_row(r, points,
+                            [&](std::vector<Walker>& walkers, int64_t row, const std::atomic<bool>& stop) {
+                                Race race(walkers, points, model_.n_features(), clear, stop);
+                                const auto run = greedy ? &Race::greedy : &Race::single;
+                                (race.*run)(n_places, order + row * n_places,
+                                            score + row * model_.n_features(), lead + row * n_places);
+                            });
 }
 
 // ---- costs without rows ----------------------------------------------------------------------------------
 
 // Trees split where the data are, so thresholds are like values of the data. Which ones is fixed, not random.
 std::vector<double> Engine::typical_rows(int32_t n) const {
-    std::vector<double> rows(static_cast<std::size_t>(n) * static_cast<std::size_t>(model_.n_features()), 0.0);
+    std::vector<double> rows(static_cast<std::size_t>(n) * static_cast<std::size_t>(model_.n_features()),
+                             0.0);
     std::vector<std::vector<double>> used(static_cast<std::size_t>(model_.n_features()));
     for (const auto root : model_.all_trees.root) {
         std::vector<int32_t> stack{root};
-        for (int depth = 0; depth < 4 && !stack.empty(); ++depth) {  // splits near the root cut the data in half
+        for (int depth = 0; depth < 4 && !stack.empty();
+             ++depth) {  // splits near the root cut the data in half
             std::vector<int32_t> next;
             for (const auto node : stack) {
                 const auto q = model_.all_trees.feature[static_cast<std::size_t>(node)];

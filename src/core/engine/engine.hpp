@@ -44,7 +44,7 @@ private:
 struct Request {
     const NoiseOfModel& noise;
     std::int64_t n_rows;
-    const double* x;             // (n_rows, n_features) cast as the model casts them, or cells; NaN is missing
+    const double* x;  // (n_rows, n_features) cast as the model casts them, or cells; NaN is missing
     const double *below, *above;  // (n_rows, n_thresholds) tails of features with Law::table, else null
     int n_threads;
     std::function<bool(std::int64_t)> poll;  // told the rows done; false stops

@@ -161,8 +161,8 @@ double RowSolver::greedy_by_pairs(const Places& places) {
     return c.base;
 }
 
-// For a few places, terms with at most one feature outside the likely ones suffice: those of a coarse ranking,
-// and two more. False if all features are likely, or the row is too large for a guess.
+// For a few places, terms with at most one feature outside the likely ones suffice: those of a coarse
+// ranking, and two more. False if all features are likely, or the row is too large for a guess.
 bool RowSolver::guess_first_places(const Places& places) {
     constexpr double kCoarse = 1e-5, kMostEntries = 4e6;
     constexpr int32_t kMore = 2;

@@ -96,7 +96,8 @@ double RowSolver::first_target(const Job& job, const Accuracy& accuracy) {
 
 Cost RowSolver::decide_exact(const Job& job, const Accuracy& accuracy) {
     load_compilation();
-    const auto most = accuracy.is_forced ? kMostEntries : std::min(kMostEntries, entries_within(kMostNanoseconds, job));
+    const auto most =
+        accuracy.is_forced ? kMostEntries : std::min(kMostEntries, entries_within(kMostNanoseconds, job));
     const auto compiled = cost_of(compilation_.count(0.0, most, likely_), job, 0.0, Method::exact);
     if (accuracy.is_forced || compiled.nanoseconds <= kCheapNanoseconds) return compiled;
     return cheaper(compiled, cost_by_pairs(job));
@@ -190,16 +191,18 @@ void RowSolver::prepare_plan(bool for_gains) {
 // The first way to try: like decide(), but a limit is guessed where decide() counts.
 Cost RowSolver::first_try(const Job& job, const Accuracy& accuracy) {
     const bool may_plan = !routes_.plan.empty() && (!accuracy.is_forced || accuracy.route == Route::plan);
-    if (accuracy.kind != Method::bounded || may_plan || (accuracy.is_forced && accuracy.route == Route::pairs))
+    if (accuracy.kind != Method::bounded || may_plan ||
+        (accuracy.is_forced && accuracy.route == Route::pairs))
         return decide(job, accuracy);
     Cost cost;
     if (is_exact_cheap(job, cost) && !accuracy.is_forced) return cost;
     if (cost.bytes > kMostBytes) return decide(job, accuracy);  // however much is left out, it may not fit
-    return {Route::compiled, Method::bounded, 0.0, 0.0, compilation_.guess_limit(first_target(job, accuracy))};
+    return {Route::compiled, Method::bounded, 0.0, 0.0,
+            compilation_.guess_limit(first_target(job, accuracy))};
 }
 
 Answer RowSolver::answer(const Job& job, const Accuracy& accuracy, const Evaluate& evaluate) {
-    auto cost = first_try(job, accuracy);
+    auto cost = routes_.plan_is_cheap && !accuracy.is_forced ? Cost{Route::plan} : first_try(job, accuracy);
     for (int n_tries = 1;; ++n_tries) {
         double bound = 0.0;
         const double value = evaluate(cost, bound);
@@ -208,7 +211,8 @@ Answer RowSolver::answer(const Job& job, const Accuracy& accuracy, const Evaluat
             return {cost.method == Method::exact ? 0.0 : bound, cost.method};
         const double share = bound / (accuracy.tolerance * value);
         if (n_tries == kTries || !(value > 0.0) || !std::isfinite(share)) {
-            cost = std::isfinite(bound) ? decide_exact(job, accuracy) : cheaper(decide_exact(job, accuracy), cost_by_pairs(job));
+            cost = std::isfinite(bound) ? decide_exact(job, accuracy)
+                                        : cheaper(decide_exact(job, accuracy), cost_by_pairs(job));
             refuse_too_costly(cost);
         } else {
             cost.limit *= std::clamp(0.7 * std::pow(share, -1.1), 1e-6, 0.7);
@@ -268,11 +272,12 @@ Answer RowSolver::curve(const int32_t* order, int32_t n_places, const Accuracy& 
     for (int32_t i = 0; i < n_places; ++i) features[static_cast<std::size_t>(order[i])] = 1;
     tables_.open(features.data());
     is_compilation_loaded_ = false;
-    return answer({Question::curve, features.data(), n_places}, accuracy, [&](const Cost& cost, double& bound) {
-        if (cost.route == Route::pairs) return curve_by_pairs(order, n_places, gaps);
-        bound = prepare(cost, false);
-        return std::isfinite(bound) ? curve_by_terms(order, n_places, gaps) : 0.0;
-    });
+    return answer({Question::curve, features.data(), n_places}, accuracy,
+                  [&](const Cost& cost, double& bound) {
+                      if (cost.route == Route::pairs) return curve_by_pairs(order, n_places, gaps);
+                      bound = prepare(cost, false);
+                      return std::isfinite(bound) ? curve_by_terms(order, n_places, gaps) : 0.0;
+                  });
 }
 
 void RowSolver::mean_change(const uint8_t* subset, double* change) {

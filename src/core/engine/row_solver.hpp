@@ -22,6 +22,7 @@ struct Routes {
     const Model& model;
     std::vector<std::unique_ptr<Plan>> plan;  // one per group of trees, or none at all
     std::vector<Pairs> pairs;                 // one per output
+    bool plan_is_cheap = false;               // whatever is asked
 };
 
 struct Answer {
@@ -64,8 +65,8 @@ private:
 
     double prepare(const Cost& cost, bool for_gains);
     void prepare_plan(bool for_gains);
-    // Evaluates by terms until the bound is within the tolerance: evaluate(cost, bound) sets the bound and gives
-    // the value that the tolerance is relative to.
+    // Evaluates by terms until the bound is within the tolerance: evaluate(cost, bound) sets the bound and
+    // gives the value that the tolerance is relative to.
     using Evaluate = std::function<double(const Cost& cost, double& bound)>;
     Answer answer(const Job& job, const Accuracy& accuracy, const Evaluate& evaluate);
 
@@ -93,8 +94,8 @@ private:
     struct OnPlan {
         Plan::Scratch scratch;
         Compaction compaction;
-        RowTerms terms;          // those of the plan that matter
-        Buffer<double> weight;   // on the plan
+        RowTerms terms;         // those of the plan that matter
+        Buffer<double> weight;  // on the plan
         Buffer<double> error_scale;
     };
 

@@ -51,8 +51,7 @@ public:
 // with the other sign. Numbered after the thresholds, feature by feature.
 class SetAtoms {
 public:
-    SetAtoms(const Cells& cells, std::int32_t n_thresholds)
-        : cells_(&cells), first_(n_thresholds) {}
+    SetAtoms(const Cells& cells, std::int32_t n_thresholds) : cells_(&cells), first_(n_thresholds) {}
 
     // A literal on a categorical feature: lo and hi as for thresholds, where the event of hi must hold and
     // that of lo must not; lo == hi >= 0 where nothing passes.

@@ -4,12 +4,23 @@
 #include <cmath>
 #include <utility>
 
+#include "model/equal_trees.hpp"
+
 namespace predgap {
 
 using std::int32_t;
 
+namespace {
+
+NodeArrays merged(NodeArrays arrays) {
+    merge_equal_trees(arrays);
+    return arrays;
+}
+
+}  // namespace
+
 Model::Model(NodeArrays arrays, const LevelSets& sets, const std::function<void()>& check)
-    : arrays_(std::move(arrays)),
+    : arrays_(merged(std::move(arrays))),
       cells(sets),
       all_trees{arrays_.n_features, arrays_.root,         arrays_.feature, arrays_.threshold,    arrays_.left,
                 arrays_.right,      arrays_.default_left, arrays_.value,   arrays_.category_set, &cells},
@@ -83,8 +94,8 @@ public:
 
 private:
     struct Step {
-        int32_t node, parent, depth;   // in the copy
-        int32_t feature;               // whose ends change, or -1
+        int32_t node, parent, depth;  // in the copy
+        int32_t feature;              // whose ends change, or -1
         SetAtoms::Ends ends;
         bool undo;
     };

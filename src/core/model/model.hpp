@@ -45,8 +45,8 @@ struct TreeGroup {
     std::vector<Node> node;          // all trees
     std::vector<std::int32_t> root;  // (n_trees)
     std::vector<SetSplit> split;
-    std::vector<double> value;  // (n_leaves, width)
-    std::vector<double> range;  // (n_nodes) how far two values below it are apart, at most
+    std::vector<double> value;        // (n_leaves, width)
+    std::vector<double> range;        // (n_nodes) how far two values below it are apart, at most
     std::vector<double> least, most;  // (n_trees, width)
     std::int32_t depth = 0;
 };

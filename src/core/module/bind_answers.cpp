@@ -48,7 +48,8 @@ void make_accuracy(Accuracy* self, const std::string& kind, double tolerance, co
             "a tolerance must be a positive number");
     a.is_forced = strategy != "auto";
     if (a.is_forced)
-        a.route = named<Route>(strategy, kRouteNames, "strategy must be 'auto', 'plan', 'compiled' or 'pairs'");
+        a.route =
+            named<Route>(strategy, kRouteNames, "strategy must be 'auto', 'plan', 'compiled' or 'pairs'");
     new (self) Accuracy(a);
 }
 
@@ -61,7 +62,8 @@ void require_route(const Rows& rows, const Accuracy& accuracy) {
 struct NewAnswers {
     NewArray<double, 1> bound;
     NewArray<std::uint8_t, 1> method;
-    explicit NewAnswers(std::size_t n) : bound(make_array<double, 1>({n})), method(make_array<std::uint8_t, 1>({n})) {}
+    explicit NewAnswers(std::size_t n)
+        : bound(make_array<double, 1>({n})), method(make_array<std::uint8_t, 1>({n})) {}
     Answers view() const { return {bound.data(), method.data()}; }
 };
 
@@ -69,7 +71,8 @@ std::tuple<NewArray<double, 1>, NewArray<double, 1>, NewArray<std::uint8_t, 1>> 
     const Rows& rows, const Array<std::uint8_t, 2>& subset, const Accuracy& accuracy, int n_threads,
     const nb::object& progress) {
     require_route(rows, accuracy);
-    const auto subsets = per_row(subset, rows.size(), static_cast<std::size_t>(rows.engine.model().n_features()));
+    const auto subsets =
+        per_row(subset, rows.size(), static_cast<std::size_t>(rows.engine.model().n_features()));
     auto value = make_array<double, 1>({rows.size()});
     const NewAnswers answers(rows.size());
     const auto request = rows.request(n_threads, progress);
@@ -129,13 +132,15 @@ std::tuple<NewArray<std::uint8_t, 1>, NewArray<double, 1>, NewArray<double, 1>> 
     const Accuracy& accuracy) {
     require_route(rows, accuracy);
     const auto asked = named<Question>(question, kQuestionNames, "an unknown question");
-    const auto subsets = per_row(features, rows.size(), static_cast<std::size_t>(rows.engine.model().n_features()));
+    const auto subsets =
+        per_row(features, rows.size(), static_cast<std::size_t>(rows.engine.model().n_features()));
     std::vector<Cost> costs(rows.size());
     const nb::object no_progress = nb::none();
     const auto request = rows.request(1, no_progress);
     run_released([&] { return rows.engine.cost(request, asked, subsets, top, accuracy, costs.data()); });
     auto method = make_array<std::uint8_t, 1>({rows.size()});
-    auto milliseconds = make_array<double, 1>({rows.size()}), megabytes = make_array<double, 1>({rows.size()});
+    auto milliseconds = make_array<double, 1>({rows.size()}),
+         megabytes = make_array<double, 1>({rows.size()});
     for (std::size_t r = 0; r < costs.size(); ++r) {
         method.data()[r] = static_cast<std::uint8_t>(costs[r].method);
         milliseconds.data()[r] = costs[r].nanoseconds * 1e-6;

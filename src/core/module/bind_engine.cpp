@@ -68,9 +68,10 @@ void require_sets(const LevelSets& sets, const std::vector<std::int32_t>& catego
         require(q >= 0 && q < static_cast<std::int32_t>(sets.n_levels.size()), "a set of no feature");
         require(sets.set_begin[s] <= sets.set_begin[s + 1], "sets must ascend");
         for (auto i = sets.set_begin[s]; i < sets.set_begin[s + 1]; ++i)
-            require(sets.set_level[static_cast<std::size_t>(i)] >= 0 &&
-                        sets.set_level[static_cast<std::size_t>(i)] < sets.n_levels[static_cast<std::size_t>(q)],
-                    "a level out of range");
+            require(
+                sets.set_level[static_cast<std::size_t>(i)] >= 0 &&
+                    sets.set_level[static_cast<std::size_t>(i)] < sets.n_levels[static_cast<std::size_t>(q)],
+                "a level out of range");
     }
     for (const auto s : category_set)
         require(s >= kNumeric && s < static_cast<std::int32_t>(n_sets), "a set out of range");
@@ -186,7 +187,8 @@ void bind_engine(nb::module_& m) {
             "threshold_begin", [](const Engine& e) { return array_of(e.model().atoms.begin); },
             nb::rv_policy::move)
         .def_prop_ro(
-            "cell_begin", [](const Engine& e) { return array_of(e.model().cells.begin); }, nb::rv_policy::move)
+            "cell_begin", [](const Engine& e) { return array_of(e.model().cells.begin); },
+            nb::rv_policy::move)
         .def_prop_ro(
             "cell_of_level", [](const Engine& e) { return array_of(e.model().cells.of_level); },
             nb::rv_policy::move)
@@ -195,11 +197,11 @@ void bind_engine(nb::module_& m) {
     nb::class_<NoiseOfModel>(m, "Noise")
         .def("__init__", &make_noise, "engine"_a, "kinds"_a, "parameters"_a, "mass"_a, "stay"_a,
              nb::keep_alive<1, 2>());
-    nb::class_<Rows>(m, "Rows")
-        .def(nb::init<const Engine&, const NoiseOfModel&, Array<double, 2>, std::optional<Array<double, 2>>,
-                      std::optional<Array<double, 2>>>(),
-             "engine"_a, "noise"_a, "x"_a, "below"_a.none(), "above"_a.none(), nb::keep_alive<1, 2>(),
-             nb::keep_alive<1, 3>());
+    nb::class_<Rows>(m, "Rows").def(
+        nb::init<const Engine&, const NoiseOfModel&, Array<double, 2>, std::optional<Array<double, 2>>,
+                 std::optional<Array<double, 2>>>(),
+        "engine"_a, "noise"_a, "x"_a, "below"_a.none(), "above"_a.none(), nb::keep_alive<1, 2>(),
+        nb::keep_alive<1, 3>());
     m.def("algorithm1", &algorithm1, "engine"_a, "x"_a, "scale"_a, "subset"_a, "float32"_a = false);
 }
 

@@ -33,11 +33,15 @@ NewArray<double, 3> sample(const Rows& rows, std::int32_t output, const Array<st
         require(points.data()[i] >= 0.0 && points.data()[i] < 1.0, "points must lie in [0, 1)");
     auto out = make_array<double, 3>({rows.size(), stretch_end.size(), 3});
     static_assert(sizeof(Moments) == 3 * sizeof(double));
-    const Points view{points.data(), points.shape(0) == 1, static_cast<std::int64_t>(points.shape(1)),
-                      static_cast<std::int32_t>(n_columns), {stretch_end.data(), stretch_end.size()}};
+    const Points view{points.data(),
+                      points.shape(0) == 1,
+                      static_cast<std::int64_t>(points.shape(1)),
+                      static_cast<std::int32_t>(n_columns),
+                      {stretch_end.data(), stretch_end.size()}};
     const auto request = rows.request(n_threads, progress);
     run_released([&] {
-        return rows.engine.sample(request, output, subset.data(), view, reinterpret_cast<Moments*>(out.data()));
+        return rows.engine.sample(request, output, subset.data(), view,
+                                  reinterpret_cast<Moments*>(out.data()));
     });
     return out;
 }
@@ -60,8 +64,11 @@ SharedPoints shared_points(const Rows& rows, const Array<double, 2>& points,
                 "a column out of range");
     for (std::size_t i = 0; i < points.size(); ++i)
         require(points.data()[i] >= 0.0 && points.data()[i] < 1.0, "points must lie in [0, 1)");
-    return {points.data(), static_cast<std::int32_t>(points.shape(1)), column.data(),
-            {look_end.data(), look_end.size()}, n_replicates};
+    return {points.data(),
+            static_cast<std::int32_t>(points.shape(1)),
+            column.data(),
+            {look_end.data(), look_end.size()},
+            n_replicates};
 }
 
 NewArray<double, 3> sample_curve(const Rows& rows, const Array<std::int32_t, 2>& order,

@@ -20,7 +20,7 @@ MassOf::MassOf(const double* mass, int32_t n_cells) : mass_(mass) {
 
 CategoryNoise::CategoryNoise(const Cells& cells, const SetAtoms& atoms, std::vector<double> cell_mass,
                              std::vector<double> cell_stay, const std::function<void()>& check)
-    : mass(std::move(cell_mass)), stay(std::move(cell_stay)), cells_(cells), atoms_(atoms) {
+    : mass(std::move(cell_mass)), stay(std::move(cell_stay)), atoms_(atoms) {
     for (int32_t q = 0; q < cells.n_features(); ++q)
         if (cells.categorical(q)) mass_of.try_emplace(q, mass.data() + cells.begin[q], cells.count(q));
     for (int32_t s = 0; s < atoms.size(); ++s) {
@@ -35,22 +35,10 @@ CategoryNoise::CategoryNoise(const Cells& cells, const SetAtoms& atoms, std::vec
         const auto q = atoms.feature[s];
         const auto first = atoms.begin[q] - atoms.begin[0];
         const double n = atoms.begin[q + 1] - atoms.begin[q];
-        if (n * (n + 1) / 2 > kMostPairs) continue;
-        auto& own = joint_[q];
-        for (auto t = first; t <= s; ++t) own.push_back(sum(s, t));
+        const bool fits = n * (n + 1) / 2 <= kMostPairs;
+        joint_begin_.push_back(fits ? static_cast<int64_t>(joint_.size()) - first : kNone);
+        for (auto t = first; fits && t <= s; ++t) joint_.push_back(sum(s, t));
     }
-}
-
-JointMass CategoryNoise::joint(int32_t s, int32_t t) const {
-    const auto q = atoms_.feature[s];
-    const auto found = joint_.find(q);
-    if (found == joint_.end()) return sum(s, t);
-    const int64_t first = atoms_.begin[q] - atoms_.begin[0];
-    const bool swap = s < t;
-    const int64_t high = (swap ? t : s) - first, low = (swap ? s : t) - first;
-    auto masses = found->second[static_cast<std::size_t>(high * (high + 1) / 2 + low)];
-    if (swap) std::swap(masses[1], masses[2]);
-    return masses;
 }
 
 JointMass CategoryNoise::sum(int32_t s, int32_t t) const {

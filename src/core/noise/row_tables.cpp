@@ -78,9 +78,8 @@ double RowTables::mass(int32_t q, const uint64_t* set) const {
     const auto own = static_cast<int32_t>(x[q]);
     if (!holds(set, own)) return arriving.sum([&](std::size_t w) { return set[w]; });
     const auto own_word = static_cast<std::size_t>(own / 64);
-    const double others = arriving.sum([&](std::size_t w) {
-        return w == own_word ? set[w] & ~(uint64_t{1} << (own % 64)) : set[w];
-    });
+    const double others = arriving.sum(
+        [&](std::size_t w) { return w == own_word ? set[w] & ~(uint64_t{1} << (own % 64)) : set[w]; });
     return others + laws_.categories->stay[model_.cells.begin[q] + own];
 }
 
@@ -97,22 +96,16 @@ int region(bool in_s, bool in_t) { return 2 * !in_s + !in_t; }
 
 }  // namespace
 
-// tau is 1 or -1 on the side A of a set that x is not on, and 0 on the other.
-double RowTables::set_moment(int32_t s, int32_t t) const {
-    const bool in_s = event[s], in_t = event[t];
-    const auto masses = laws_.categories->joint(s - model_.n_thresholds(), t - model_.n_thresholds());
-    const double both = masses[region(!in_s, !in_t)];
-    return in_s == in_t ? both : -both;
-}
-
+// tau is 1 or -1 on the side A of a set that x is not on, and 0 on the other. The covariance of two sides is
 // P(A & A') P(neither) - P(A - A') P(A' - A): unlike P(A & A') - P(A) P(A') it does not cancel where A = A'.
-double RowTables::set_covariance(int32_t s, int32_t t) const {
-    const bool in_s = event[s], in_t = event[t];
-    const auto masses = laws_.categories->joint(s - model_.n_thresholds(), t - model_.n_thresholds());
-    const double neither = masses[region(in_s, in_t)] + stay_beyond_mass(model_.feature_of(s));
-    const double covariance = masses[region(!in_s, !in_t)] * neither -
-                              masses[region(!in_s, in_t)] * masses[region(in_s, !in_t)];
-    return in_s == in_t ? covariance : -covariance;
+RowTables::SetPair RowTables::set_pair(int32_t s, int32_t t) const {
+    const auto first = model_.n_thresholds();
+    const bool in_s = event[first + s], in_t = event[first + t];
+    const auto masses = laws_.categories->joint(s, t);
+    const double both = masses[region(!in_s, !in_t)];
+    const double neither = masses[region(in_s, in_t)] + stay_beyond_mass(model_.set_atoms.feature[s]);
+    const double covariance = both * neither - masses[region(!in_s, in_t)] * masses[region(in_s, !in_t)];
+    return in_s == in_t ? SetPair{both, covariance} : SetPair{-both, -covariance};
 }
 
 }  // namespace predgap

@@ -42,9 +42,12 @@ public:
     double reach(std::int64_t atom) const { return shift[atom] < 0 ? -shift[atom] : shift[atom]; }
     // P(x' in a set of the feature's cells).
     double mass(std::int32_t q, const std::uint64_t* cells) const;
-    // E[tau tau'] and the covariance of tau and tau' of two sets of categories of one feature.
-    double set_moment(std::int32_t s, std::int32_t t) const;
-    double set_covariance(std::int32_t s, std::int32_t t) const;
+    // E[tau tau'] and the covariance of tau and tau' of two sets of categories of one feature, numbered from
+    // 0.
+    struct SetPair {
+        double moment, covariance;
+    };
+    SetPair set_pair(std::int32_t s, std::int32_t t) const;
 
     bool goes_left(const TreeGroup& group, const Node& node) const {
         const auto q = node.feature;

@@ -39,7 +39,8 @@ PREDGAP_INLINE Pack<N> upper_tail(const Pack<N>& distance) {
     const Pack<N> a = min(distance, splat_to<N>(39.0));
     // a^2 rounded would cost a^2 ulps: square the leading bits exactly and correct.
     const Pack<N> lead = leading_bits(a);
-    const Pack<N> bell = exp_of_negative(splat_to<N>(-0.5) * (lead * lead), splat_to<N>(-0.5) * ((a - lead) * (a + lead)));
+    const Pack<N> bell =
+        exp_of_negative(splat_to<N>(-0.5) * (lead * lead), splat_to<N>(-0.5) * ((a - lead) * (a + lead)));
     const Pack<N> inverse = splat_to<N>(1.0) / (a + splat_to<N>(4.0));
     const Pack<N> t = (a - splat_to<N>(4.0)) * inverse;
     Pack<N> p = splat_to<N>(kMills[kMillsDegree]);
@@ -71,7 +72,8 @@ PREDGAP_INLINE void uniform_tails(const Pack<N>& c, const Pack<N>& x, double hal
     const Pack<N> zero = splat_to<N>(0.0), one = splat_to<N>(1.0), half = splat_to<N>(0.5);
     // Near the edge of the support half_width - |c - x| cancels: put back what rounding c - x lost. Halves
     // do not overflow, and the support has no edge where they would be subnormal and rounded.
-    const Pack<N> scale = where_less(splat_to<N>(0x1p1000), max(max(c, zero - c), max(x, zero - x)), half, one);
+    const Pack<N> scale =
+        where_less(splat_to<N>(0x1p1000), max(max(c, zero - c), max(x, zero - x)), half, one);
     const Pack<N> to = c * scale, from = x * scale;
     const Pack<N> width = max(splat_to<N>(half_width) * scale, splat_to<N>(0x1p-1074));
     const Pack<N> delta = to - from, virtual_from = to - delta;

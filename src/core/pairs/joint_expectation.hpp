@@ -121,7 +121,8 @@ private:
             end[1] = min(end[1], splat(at.above));
         }
         p_ = p;
-        end[4] = where_less(splat(0.0), p, mass, splat(1.0));  // lanes with probability 0 divide by it too; 1 avoids 0/0
+        end[4] = where_less(splat(0.0), p, mass,
+                            splat(1.0));  // lanes with probability 0 divide by it too; 1 avoids 0/0
         mark(at, to_left);
         return at.child[to_left ? 0 : 1];
     }

@@ -235,8 +235,9 @@ Pairs::Work Pairs::work(const std::uint8_t* perturbed) const {
     double most_words = 0.0;
     for (int32_t q = 0; q < e_.n_features; ++q)
         if (perturbed[q]) most_words = std::max(most_words, static_cast<double>(e_.cells->n_words(q)));
-    return {leaves, 0.5 * (leaves * met - own) / kLanes * (1.0 + 4.0 * most_words),
-            intervals * bytes_per_interval() + worst * (2 * sizeof(ReducedNode) + sizeof(ReducedTrees::Leaf))};
+    return {
+        leaves, 0.5 * (leaves * met - own) / kLanes * (1.0 + 4.0 * most_words),
+        intervals * bytes_per_interval() + worst * (2 * sizeof(ReducedNode) + sizeof(ReducedTrees::Leaf))};
 }
 
 }  // namespace predgap

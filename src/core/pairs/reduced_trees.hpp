@@ -25,7 +25,7 @@ public:
         std::int64_t interval_begin, interval_end;
     };
 
-    std::vector<ReducedNode> node;             // children after their parents; nothing gets to node 0
+    std::vector<ReducedNode> node;         // children after their parents; nothing gets to node 0
     std::vector<std::int32_t> root;        // (n_trees)
     std::vector<std::int64_t> leaf_begin;  // (n_trees + 1)
     std::vector<Leaf> leaf;                // those with a residual

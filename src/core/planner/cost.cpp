@@ -30,7 +30,8 @@ double evaluation(const Job& job) {
 }  // namespace
 
 Cost plan_cost(const Plan& plan, const Model& model, const Job& job) {
-    const double set_up = kRow + kThreshold * model.n_atoms() + kBox * plan.n_boxes() + kEntry * plan.n_entries();
+    const double set_up =
+        kRow + kThreshold * model.n_atoms() + kBox * plan.n_boxes() + kEntry * plan.n_entries();
     const double forms = kPair * plan.n_pairs(job.features);
     const double d = std::max(job.n_places, 1);
     const double times = job.question == Question::gap ? 1.0 : job.question == Question::curve ? 4.0 : d;

@@ -32,9 +32,9 @@ struct Cost {
     double limit = 0.0;  // of what may be left out; see Pruning
 };
 
-constexpr double kMostNanoseconds = 120e9;    // of a row: past this it is refused
-constexpr double kMostBytes = 1 << 30;        // of a row
-constexpr double kCheapNanoseconds = 50e6;    // of a row: up to this an answer is exact
+constexpr double kMostNanoseconds = 120e9;  // of a row: past this it is refused
+constexpr double kMostBytes = 1 << 30;      // of a row
+constexpr double kCheapNanoseconds = 50e6;  // of a row: up to this an answer is exact
 
 // A row would cost more than it may.
 struct TooCostly {

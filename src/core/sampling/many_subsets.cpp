@@ -11,8 +11,8 @@ using std::int32_t;
 using std::int64_t;
 using std::uint8_t;
 
-SharedPoints::SharedPoints(const double* p, int32_t columns, const int32_t* column_of, std::span<const int64_t> ends,
-           int replicates)
+SharedPoints::SharedPoints(const double* p, int32_t columns, const int32_t* column_of,
+                           std::span<const int64_t> ends, int replicates)
     : points(p),
       n_columns(columns),
       column(column_of),
@@ -88,7 +88,8 @@ void Walker::load(const RowTables& row) {
         if (!row.is_open[q] || c < 0) continue;
         axis_[q].fill(row, e, forest_.atoms, q);
         can_cross_[q] = leaves_cell(row, q);
-        crosses_[q] = axis_[q].cell(points_.lowest[c]) != own_[q] || axis_[q].cell(points_.highest[c]) != own_[q];
+        crosses_[q] =
+            axis_[q].cell(points_.lowest[c]) != own_[q] || axis_[q].cell(points_.highest[c]) != own_[q];
     }
     for (std::size_t t = 0; t < leaf_.size(); ++t) leaf_[t] = row.leaf(e, e.root[t]);
 }

@@ -8,15 +8,16 @@
 #include <span>
 #include <vector>
 
-#include "sampling/inverse_transform.hpp"
 #include "model/ensemble.hpp"
+#include "sampling/inverse_transform.hpp"
 
 namespace predgap {
 
-// Points of the unit points, the same for all rows, in replicates: independent randomisations of one sequence.
+// Points of the unit points, the same for all rows, in replicates: independent randomisations of one
+// sequence.
 struct SharedPoints {
     SharedPoints(const double* points, std::int32_t n_columns, const std::int32_t* column,
-         std::span<const std::int64_t> look_end, int n_replicates);
+                 std::span<const std::int64_t> look_end, int n_replicates);
 
     const double* points;  // (n_points, n_columns)
     std::int32_t n_columns;
@@ -107,7 +108,7 @@ private:
     std::vector<Cells> cells_;        // (n, n_features)
     std::vector<std::int32_t> at_;    // where walks are
     std::vector<std::int32_t> base_;  // (n) leaves
-    std::vector<Divergence> turn_;          // room for as many as there may be
+    std::vector<Divergence> turn_;    // room for as many as there may be
     std::vector<std::size_t> seen_;   // (n, n_features) the last tree in which the feature turned
     std::vector<Prefix> prefix_;
     std::vector<std::int32_t> place_;  // (n_features + 1) in the order

@@ -139,9 +139,8 @@ void Race::single(int32_t n_places, int32_t* order, double* score, double* lead)
     std::vector<int32_t> all(static_cast<std::size_t>(d_));
     std::iota(all.begin(), all.end(), 0);
     for (std::size_t look = 0; add_look(look); ++look) {
-        std::sort(all.begin(), all.end(), [&](int32_t a, int32_t b) {
-            return mean(a) != mean(b) ? mean(a) > mean(b) : a < b;
-        });
+        std::sort(all.begin(), all.end(),
+                  [&](int32_t a, int32_t b) { return mean(a) != mean(b) ? mean(a) > mean(b) : a < b; });
         bool settled = true;
         for (int32_t place = 0; place < n_places; ++place) {
             lead[place] = kInfinity;

@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "sampling/inverse_transform.hpp"
 #include "model/ensemble.hpp"
+#include "sampling/inverse_transform.hpp"
 
 namespace predgap {
 

@@ -9,7 +9,8 @@
 namespace predgap::PREDGAP_ISA {
 
 extern const Kernels kKernels;
-const Kernels kKernels = {PREDGAP_ISA_NAME,    normal_tails_of_four, fill_tables, gap, begin, add_feature,
-                          add_feature_and_gap, gains,                joint_expectation};
+const Kernels kKernels = {
+    PREDGAP_ISA_NAME, normal_tails_of_four, fill_tables, gap, begin, add_feature, add_feature_and_gap, gains,
+    joint_expectation};
 
 }  // namespace predgap::PREDGAP_ISA

@@ -16,8 +16,8 @@ struct LeafGroup;
 
 constexpr int kLanes = 8;  // leaves that the pairs strategy takes side by side
 
-// The thresholds of one feature, and where their tables go; see RowTables. With Law::table the tails are there
-// already.
+// The thresholds of one feature, and where their tables go; see RowTables. With Law::table the tails are
+// there already.
 struct TableRequest {
     Law law;
     double parameter, x;
@@ -40,8 +40,8 @@ struct Kernels {
     void (*fill_tables)(const TableRequest&);
     // Terms: all features that are open move; the weights are used up.
     double (*gap)(TermState&);
-    // Nested subsets: begin with none, add features; the gap of those added so far, or what each other feature
-    // would add to it (TermState::gain).
+    // Nested subsets: begin with none, add features; the gap of those added so far, or what each other
+    // feature would add to it (TermState::gain).
     void (*begin)(TermState&);
     void (*add_feature)(TermState&, std::int32_t q);
     double (*add_feature_and_gap)(TermState&, std::int32_t q);

@@ -127,8 +127,7 @@ template <int N>
 PREDGAP_INLINE Pack<N> where_less(const Pack<N>& low, const Pack<N>& high, const Pack<N>& a,
                                   const Pack<N>& b) {
     Pack<N> r;
-    for (int i = 0; i < Pack<N>::kParts; ++i)
-        r.part[i] = low.part[i] < high.part[i] ? a.part[i] : b.part[i];
+    for (int i = 0; i < Pack<N>::kParts; ++i) r.part[i] = low.part[i] < high.part[i] ? a.part[i] : b.part[i];
     return r;
 }
 // Does low < high hold in any lane?

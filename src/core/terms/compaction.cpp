@@ -26,7 +26,8 @@ void Compaction::mark(const RowTerms& all, const Buffer<double>& all_weights, co
             if (!kept[t]) {
                 double size = 0.0;
                 for (int32_t k = 0; k < all.width; ++k)
-                    size = std::max(size, std::abs(all_weights[int64_t{k} * all.n_weights + c.first_term + t]));
+                    size =
+                        std::max(size, std::abs(all_weights[int64_t{k} * all.n_weights + c.first_term + t]));
                 for (int32_t j = 0; j < c.size && size > limit; ++j)
                     size *= tables.reach(atom[int64_t{j} * c.stride + t]);
                 if (size <= limit) continue;
@@ -56,7 +57,8 @@ void Compaction::run(const RowTerms& all, const Buffer<double>& all_weights, con
         const auto& from = all.component[i];
         component_place[i] = kept.n_components();
         const auto stride = i ? stride_of(n_kept_[i]) : RowTerms::kRoom;
-        kept.component.push({from.size, n_kept_[i], kept.n_weights, stride, slots, n_features, from.has_sets});
+        kept.component.push(
+            {from.size, n_kept_[i], kept.n_weights, stride, slots, n_features, from.has_sets});
         kept.n_weights += stride;
         slots += int64_t{stride} * from.size;
         n_features += from.size;
@@ -101,7 +103,8 @@ void Compaction::copy_component(const RowTerms& all, const Component& from, RowT
     }
     for (int32_t j = 0; j < to.size; ++j) {
         for (auto i = n; i < to.stride; ++i) {  // room repeats the last term
-            kept.atom[to.slots + int64_t{j} * to.stride + i] = kept.atom[to.slots + int64_t{j} * to.stride + n - 1];
+            kept.atom[to.slots + int64_t{j} * to.stride + i] =
+                kept.atom[to.slots + int64_t{j} * to.stride + n - 1];
             kept.parent[to.slots + int64_t{j} * to.stride + i] = RowTerms::kRoom - 1;
         }
         kept.feature[to.features + j] = all.feature[from.features + j];

@@ -21,9 +21,9 @@ private:
               const double* main_effect, double negligible);
     void copy_component(const RowTerms& all, const Component& from, RowTerms& kept, const Component& to);
 
-    Buffer<std::uint8_t> is_kept_;   // (n_weights) of the plan
-    Buffer<std::int32_t> n_kept_;    // (n_components)
-    Buffer<std::int32_t> place_;     // (n_weights)
+    Buffer<std::uint8_t> is_kept_;  // (n_weights) of the plan
+    Buffer<std::int32_t> n_kept_;   // (n_components)
+    Buffer<std::int32_t> place_;    // (n_weights)
 };
 
 }  // namespace predgap

@@ -23,8 +23,8 @@ void Compiler::load(const RowTables& tables, const std::atomic<bool>& stop) {
     leaf_.reset(n);
     for (auto i = n; i-- > 0;) {  // children come after their parents
         const auto& node = group_.node[i];
-        leaf_[i] = node.feature == kLeaf ? node.right
-                                         : leaf_[tables.goes_left(group_, node) ? i + 1 : node.right];
+        leaf_[i] =
+            node.feature == kLeaf ? node.right : leaf_[tables.goes_left(group_, node) ? i + 1 : node.right];
     }
     largest_change_ = 0.0;
     for (std::size_t t = 0; t < group_.root.size(); ++t) {
@@ -94,7 +94,7 @@ void Compiler::walk(int32_t root) {
         while (node != kNone && group_.node[node].feature != kLeaf) {
             counts_.n_nodes += 1.0;
             const auto& split = group_.node[node];
-            node = tables_->is_open[split.feature] ? branch<kMode>(node)
+            node = tables_->is_open[split.feature]     ? branch<kMode>(node)
                    : tables_->goes_left(group_, split) ? node + 1
                                                        : split.right;
         }
@@ -151,15 +151,13 @@ Compiler::Bounds Compiler::side_bounds(const Node& node, const Bounds& b, bool l
 // With the features that x has left already, would this one make two that are not likely?
 bool Compiler::is_too_unlikely(int32_t q) const {
     if (!pruning_.likely || pruning_.likely[q]) return false;
-    return std::any_of(path_.begin(), path_.end(), [&](int32_t p) {
-        return p != q && !pruning_.likely[p] && !bounds_[p].inside;
-    });
+    return std::any_of(path_.begin(), path_.end(),
+                       [&](int32_t p) { return p != q && !pruning_.likely[p] && !bounds_[p].inside; });
 }
 
 // Is x inside the bounds of all other features of the path?
 bool Compiler::is_only_turn(int32_t q) const {
-    return std::all_of(path_.begin(), path_.end(),
-                       [&](int32_t p) { return p == q || bounds_[p].inside; });
+    return std::all_of(path_.begin(), path_.end(), [&](int32_t p) { return p == q || bounds_[p].inside; });
 }
 
 double Compiler::path_main_effect(int32_t feature) const {
@@ -168,7 +166,6 @@ double Compiler::path_main_effect(int32_t feature) const {
         if (!bounds_[p].inside) most = std::max(most, pruning_.main_effect[p]);
     return most;
 }
-
 
 // At a split on an open feature: the only child that matters, or kNone with both on the stack.
 template <Compiler::Mode kMode>
@@ -180,8 +177,8 @@ int32_t Compiler::branch(int32_t at) {
     const auto& here = bounds_[q];
     if (node.way != Node::Way::both || (node.atom >= 0 && tables_->shift[node.atom] == 0.0))
         return x_side;  // cannot be crossed
-    const bool alone = kMode == Mode::main_effects ? is_only_turn(q)
-                                                   : path_.empty() || (path_.size() == 1 && path_[0] == q);
+    const bool alone =
+        kMode == Mode::main_effects ? is_only_turn(q) : path_.empty() || (path_.size() == 1 && path_[0] == q);
     if (kMode == Mode::main_effects && !alone) return x_side;
     const auto turned = side_bounds(node, here, !x_left);
     if (turned.chance == 0.0 || is_too_unlikely(q)) return x_side;
@@ -285,8 +282,8 @@ void Compiler::expand(double size) {
     add_weights(size * start.chance);
 }
 
-// How many choices of bounds can matter at one point, at most: x' is inside the bounds of a feature, or it has
-// crossed one of them, or both where x itself is outside.
+// How many choices of bounds can matter at one point, at most: x' is inside the bounds of a feature, or it
+// has crossed one of them, or both where x itself is outside.
 double Compiler::most_at_once() const {
     double n = 1.0;
     for (const auto& side : sides_)
@@ -322,16 +319,17 @@ void Compiler::extend_by(const Side& side, int bound, int64_t n, int32_t stage) 
     const double low_limit = Pruning::kLowOrder * pruning_.limit;
     Entry* entry = entries_.data();
     auto next = static_cast<int32_t>(entries_.size());
-    int32_t* extended = kMode == Mode::count ? nullptr : extended_.data() + stage_begin_[stage_begin_.size() - 1];
+    int32_t* extended =
+        kMode == Mode::count ? nullptr : extended_.data() + stage_begin_[stage_begin_.size() - 1];
     for (int64_t at = 0; at < n; ++at) {
         const Entry& before = entry[at];
         const double new_size = before.size * by_size, new_chance = before.chance * by_chance;
         const auto order = static_cast<std::int16_t>(before.order + side.inside);
         if (kMode != Mode::count) extended[at] = kNone;
         if (kMode != Mode::main_effects && order > 1) {
-            const double limit =
-                kExact ? pruning_.negligible * std::max(entry_main_[at], main)
-                       : order == 2 ? low_limit : pruning_.limit;
+            const double limit = kExact       ? pruning_.negligible * std::max(entry_main_[at], main)
+                                 : order == 2 ? low_limit
+                                              : pruning_.limit;
             if ((kExact ? new_chance : new_size) <= limit) {
                 if (before.sign) {
                     counts_.mean_error += new_chance;
@@ -386,7 +384,8 @@ void Compiler::add_weights(double scale) {
     if (first) box_scale_.push({first, scale});
 }
 
-// The atoms of an entry, and the terms without one of them: the prefix before that atom, with all later bounds.
+// The atoms of an entry, and the terms without one of them: the prefix before that atom, with all later
+// bounds.
 void Compiler::fill_slots(int32_t entry, TermStore::Slot* slots) const {
     constexpr int32_t kMost = 64;  // n atoms have 2^n shorter entries, and these fit into memory
     int32_t chain[kMost];          // entries with the first 1, 2, ... atoms

@@ -1,8 +1,8 @@
 // Terms compiled for one row: its trees rewritten as turn boxes, multiplied out and merged, without what its
 // noise cannot reach or hardly reaches.
 //
-// For every z, T(z) = T(x) + sum over splits v of 1[z reaches w] (m_w - m_u), where u is the child of v that x
-// goes to, w the other one, and m the value that x has when it is routed from there. The box of w has, for
+// For every z, T(z) = T(x) + sum over splits v of 1[z reaches w] (m_w - m_u), where u is the child of v that
+// x goes to, w the other one, and m the value that x has when it is routed from there. The box of w has, for
 // each feature on its path, a lower and an upper bound; its indicator is the product over features of
 // 1[x is inside] + tau_upper - tau_lower.
 #pragma once
@@ -21,11 +21,11 @@ namespace predgap {
 // that no rounded sum would show it.
 struct Pruning {
     double limit = 0.0;
-    double negligible = 0.0;                 // times the largest main effect of a piece's features
-    const double* main_effect = nullptr;     // (n_features) gap of each feature alone
-    const double* amplitude = nullptr;       // (n_atoms) how much more a crossing counts than its probability
-    const std::uint8_t* likely = nullptr;    // (n_features) if given, terms have at most one other feature
-    double most_entries = kMostEntries;      // where there are more, the work ends
+    double negligible = 0.0;               // times the largest main effect of a piece's features
+    const double* main_effect = nullptr;   // (n_features) gap of each feature alone
+    const double* amplitude = nullptr;     // (n_atoms) how much more a crossing counts than its probability
+    const std::uint8_t* likely = nullptr;  // (n_features) if given, terms have at most one other feature
+    double most_entries = kMostEntries;    // where there are more, the work ends
 
     static constexpr double kMostEntries = 4e7;
     // Pieces below this share of a gap do not show in it, were there ever so many: half an ulp over 2^24.
@@ -35,8 +35,8 @@ struct Pruning {
 
 // What a compilation did, or would do.
 struct CompileCounts {
-    double n_nodes = 0;    // of trees that were looked at
-    double n_entries = 0;  // signed terms, before they are merged
+    double n_nodes = 0;     // of trees that were looked at
+    double n_entries = 0;   // signed terms, before they are merged
     double mean_error = 0;  // E|f(x') - f(x) - what is left|, at most
     double most_error = 0;  // the same at its largest
     bool complete = true;   // false: there were more entries than wanted
@@ -69,10 +69,10 @@ private:
     // A feature of the path: the bounds that were passed, and how likely it gets there from x.
     struct Bounds {
         std::int32_t lo = kNone, hi = kNone;  // atoms
-        double chance = 1.0;  // P(x' within the bounds) if x is not, else 1
-        double size = 1.0;    // the same times the amplitude of the bound next to x
-        double choices = 1.0;  // none, or one of the bounds that can be crossed
-        bool inside = true;   // is x?
+        double chance = 1.0;                  // P(x' within the bounds) if x is not, else 1
+        double size = 1.0;                    // the same times the amplitude of the bound next to x
+        double choices = 1.0;                 // none, or one of the bounds that can be crossed
+        bool inside = true;                   // is x?
     };
     // Products over the features of the path.
     struct Path {
@@ -88,9 +88,9 @@ private:
     // One feature of a box.
     struct Side {
         std::int32_t feature;
-        std::int32_t atom[2];  // lower and upper bound, or kNone where it cannot be crossed
-        double chance[2];      // that it is crossed
-        double size[2];        // the same times its amplitude, at most 1
+        std::int32_t atom[2];           // lower and upper bound, or kNone where it cannot be crossed
+        double chance[2];               // that it is crossed
+        double size[2];                 // the same times its amplitude, at most 1
         double most_chance, most_size;  // if x is outside
         bool inside, likely;
     };
@@ -147,10 +147,10 @@ private:
 
     Pruning pruning_;
     CompileCounts counts_;
-    std::vector<Bounds> bounds_;            // (n_features) of the path
-    std::vector<std::int32_t> n_bounded_;   // (n_features) splits of the path on it
-    std::vector<std::int32_t> path_;        // features of the path
-    Path products_;                         // of the path
+    std::vector<Bounds> bounds_;           // (n_features) of the path
+    std::vector<std::int32_t> n_bounded_;  // (n_features) splits of the path on it
+    std::vector<std::int32_t> path_;       // features of the path
+    Path products_;                        // of the path
     std::vector<Visit> stack_;
     Buffer<Side> sides_;
     std::vector<double> change_;  // (width) what the box adds
@@ -158,9 +158,9 @@ private:
     double tree_error_ = 0.0;
     std::int32_t n_dropped_ = 0;
     Buffer<Entry> entries_;
-    Buffer<double> entry_main_;  // beside entries_: the largest main effect of its features
-    Buffer<std::int32_t> extended_;            // entries by stage and prefix
-    Buffer<std::int64_t> stage_begin_;         // of extended_
+    Buffer<double> entry_main_;         // beside entries_: the largest main effect of its features
+    Buffer<std::int32_t> extended_;     // entries by stage and prefix
+    Buffer<std::int64_t> stage_begin_;  // of extended_
     struct BoxScale {
         std::int32_t term;  // on the features outside of which x is
         double scale;

@@ -22,6 +22,7 @@ struct Form {
     double* product;           // likewise
     std::int64_t n_weights, width;
     double* scratch;
+    const SetFactors& sets;
 
     PREDGAP_INLINE Form(TermState& s, std::int32_t component)
         : c(s.terms->component[component]),
@@ -31,7 +32,8 @@ struct Form {
           product(s.product.data() + c.first_term),
           n_weights(s.terms->n_weights),
           width(s.terms->width),
-          scratch(s.scratch.data()) {}
+          scratch(s.scratch.data()),
+          sets(s.sets) {}
 
     PREDGAP_INLINE double dot(std::int32_t s, std::int32_t t) const {
         double sum = weight[s] * weight[t];
@@ -45,8 +47,35 @@ PREDGAP_INLINE double smaller(double a, double b) { return a < b ? a : b; }
 // The factor of a numeric feature for two atoms.
 PREDGAP_INLINE double factor(const RowTables& tables, std::int32_t s, std::int32_t t, bool outside) {
     const double* table = (outside ? tables.crossing : tables.tail).data();
-    const double low = smaller(table[2 * s], table[2 * t]), high = smaller(table[2 * s + 1], table[2 * t + 1]);
+    const double low = smaller(table[2 * s], table[2 * t]),
+                 high = smaller(table[2 * s + 1], table[2 * t + 1]);
     return outside ? low + high : low * high;
+}
+
+// The factors of a categorical slot.
+struct SetSlot {
+    const double* factor;  // of the row's sets
+    const SetFactors* sets;
+    const std::int32_t* atom;  // (stride)
+    std::int32_t first;        // set atom
+    double* column;            // (stride) which factor is that with a term, as integers
+
+    PREDGAP_INLINE double of(std::int32_t s, std::int32_t t) const {
+        return factor[sets->row(atom[s] - first) + sets->column(atom[t] - first)];
+    }
+    // Of one term with four others.
+    PREDGAP_INLINE Four of_four(std::int64_t s, std::int64_t t) const {
+        const double* row = factor + sets->row(atom[s] - first);
+        const auto* at = reinterpret_cast<const std::int64_t*>(column) + t;
+        Four z;
+        for (int i = 0; i < 4; ++i) z[i] = row[at[i]];
+        return z;
+    }
+};
+
+PREDGAP_INLINE SetSlot set_slot(const Form& f, std::int32_t slot, bool outside) {
+    return {outside ? f.sets.moments() : f.sets.covariances(), &f.sets,
+            f.atom + std::int64_t{slot} * f.c.stride, f.tables.model().n_thresholds(), nullptr};
 }
 
 // Any atoms, one pair after the other.
@@ -62,16 +91,17 @@ double form_by_pairs(const Form& f, std::int32_t outside) {
         for (auto t = s; t < c.n_terms; ++t) {
             double z = 1.0;
             for (std::int32_t j = 0; j < c.size; ++j) {
-                const auto a = f.atom[std::int64_t{j} * c.stride + s], b = f.atom[std::int64_t{j} * c.stride + t];
+                const auto a = f.atom[std::int64_t{j} * c.stride + s],
+                           b = f.atom[std::int64_t{j} * c.stride + t];
                 if (a < n_thresholds)
                     z *= factor(f.tables, a, b, j == outside);
                 else
-                    z *= j == outside ? f.tables.set_moment(a, b) : f.tables.set_covariance(a, b);
+                    z *= set_slot(f, j, j == outside).of(s, t);
             }
             sum += (s == t ? z : 2.0 * z) * f.dot(s, t);
             if (!kProduct) continue;
             for (std::int64_t k = 0; k < f.width; ++k) {
-                const double *w = f.weight + k * f.n_weights;
+                const double* w = f.weight + k * f.n_weights;
                 double* y = f.product + k * f.n_weights;
                 y[s] += z * w[t];
                 if (s != t) y[t] += z * w[s];
@@ -85,7 +115,8 @@ PREDGAP_INLINE double form_of_two(const Form& f, std::int32_t outside) {
     const auto& c = f.c;
     double first = f.dot(0, 0);
     if (c.n_terms == 1) {
-        for (std::int32_t j = 0; j < c.size; ++j) first *= factor(f.tables, f.atom[j], f.atom[j], j == outside);
+        for (std::int32_t j = 0; j < c.size; ++j)
+            first *= factor(f.tables, f.atom[j], f.atom[j], j == outside);
         return first;
     }
     double second = f.dot(1, 1), both = 2.0 * f.dot(0, 1);
@@ -154,8 +185,8 @@ private:
     }
 };
 
-// Terms are sorted by their first atom, so for s before t that slot's factor is F_s S_t: it is folded into the
-// weights, but where the first feature is the one outside.
+// Terms are sorted by their first atom, so for s before t that slot's factor is F_s S_t: it is folded into
+// the weights, but where the first feature is the one outside.
 template <int kSlots, bool kFolded, bool kOutside, bool kProduct>
 double form_by_tiles(const Form& f, std::int32_t outside) {
     const Tiles<kSlots> t(f, outside, kFolded);
@@ -193,12 +224,10 @@ double form_by_tiles(const Form& f, std::int32_t outside) {
         total += (own0 * row0 + own1 * row1) + (own2 * row2 + own3 * row3);
         if (!kProduct) continue;
         const Four own[4] = {own0, own1, own2, own3};
-        for (int r = 0; r < 4; ++r)
-            f.product[4 * b + r] = sum(own[r]) * (kFolded ? t.low[4 * b + r] : 1.0);
+        for (int r = 0; r < 4; ++r) f.product[4 * b + r] = sum(own[r]) * (kFolded ? t.low[4 * b + r] : 1.0);
     }
     if (kProduct)
-        for (std::int64_t i = 0; i < t.stride; ++i)
-            f.product[i] += t.below[i] * (kFolded ? t.high[i] : 1.0);
+        for (std::int64_t i = 0; i < t.stride; ++i) f.product[i] += t.below[i] * (kFolded ? t.high[i] : 1.0);
     return 2.0 * sum(total);
 }
 
@@ -261,6 +290,71 @@ PREDGAP_INLINE double form_of_size(const Form& f, std::int32_t outside) {
     if (outside == kInside) return form_by_any_tiles<kSlots, true, false, kProduct>(f, outside);
     if (outside == 0) return form_by_any_tiles<kSlots, false, true, false>(f, outside);
     return form_by_any_tiles<kSlots, true, true, false>(f, outside);  // products are of complete components
+}
+
+// ---- categories among others -----------------------------------------------------------------------------
+
+// Like tiles, with the factors of categorical slots looked up.
+template <bool kProduct>
+double form_with_sets(const Form& f, std::int32_t outside) {
+    constexpr std::int32_t kMostSlots = 8;
+    if (f.c.size > kMostSlots || f.c.stride % 4) return form_by_pairs<kProduct>(f, outside);
+    const std::int64_t stride = f.c.stride, n_tiles = stride / 4;
+    std::int32_t n_numeric = 0, n_sets = 0, summed = -1;  // summed: the numeric slot that is outside
+    for (std::int32_t j = 0; j < f.c.size; ++j)
+        n_numeric += f.atom[j * stride] < f.tables.model().n_thresholds();
+    double *low = f.scratch, *high = low + n_numeric * stride, *below = high + n_numeric * stride;
+    double* at = below + f.width * stride;  // a stride for each categorical slot
+    n_numeric = 0;
+    SetSlot sets[kMostSlots];
+    for (std::int32_t j = 0; j < f.c.size; ++j) {
+        const auto* atom = f.atom + j * stride;
+        if (atom[0] >= f.tables.model().n_thresholds()) {
+            auto& own = sets[n_sets++] = set_slot(f, j, j == outside);
+            own.column = at;
+            at += stride;
+            for (std::int64_t i = 0; i < stride; ++i)
+                reinterpret_cast<std::int64_t*>(own.column)[i] = f.sets.column(atom[i] - own.first);
+            continue;
+        }
+        if (j == outside) summed = n_numeric;
+        const double* table = (j == outside ? f.tables.crossing : f.tables.tail).data();
+        for (std::int64_t i = 0; i < stride; ++i) {
+            low[n_numeric * stride + i] = table[2 * atom[i]];
+            high[n_numeric * stride + i] = table[2 * atom[i] + 1];
+        }
+        ++n_numeric;
+    }
+    if (kProduct)
+        for (std::int64_t i = 0; i < f.width * n_tiles; ++i) fours(below)[i] = four(0.0);
+    Four total = four(0.0);
+    for (std::int64_t s = 0; s < f.c.n_terms; ++s) {
+        for (std::int64_t k = 0; kProduct && k < f.width; ++k) f.product[k * f.n_weights + s] = 0.0;
+        for (auto v = s / 4; v < n_tiles; ++v) {
+            Four z = v == s / 4 ? *fours(kDiagonal[s % 4]) : four(1.0);
+            for (std::int32_t j = 0; j < n_numeric; ++j) {
+                const Four a = min(four(low[j * stride + s]), *fours(low + j * stride + 4 * v));
+                const Four b = min(four(high[j * stride + s]), *fours(high + j * stride + 4 * v));
+                z *= j == summed ? a + b : a * b;
+            }
+            for (std::int32_t j = 0; j < n_sets; ++j) z *= sets[j].of_four(s, 4 * v);
+            for (std::int64_t k = 0; k < f.width; ++k) {
+                const double* w = f.weight + k * f.n_weights;
+                Four column;
+                for (int i = 0; i < 4; ++i) column[i] = w[4 * v + i];
+                const Four with_column = z * column, row = four(w[s]);
+                total += with_column * row;
+                if (!kProduct) continue;
+                f.product[k * f.n_weights + s] += sum(with_column);
+                fours(below)[k * n_tiles + v] += z * row;
+            }
+        }
+    }
+    if (kProduct)
+        for (std::int64_t k = 0; k < f.width; ++k)
+            for (std::int64_t i = 0; i < f.c.n_terms; ++i)
+                f.product[k * f.n_weights + i] += below[k * stride + i];
+    return 2.0 * sum(total);
 }
 
 // ---- one feature -----------------------------------------------------------------------------------------
@@ -350,7 +444,8 @@ public:
     }
     PREDGAP_INLINE double mean(std::int64_t k) const {
         double sum = 0.0;
-        for (std::int32_t cell = 0; cell < n_cells_; ++cell) sum += probability[cell] * value[k * n_cells_ + cell];
+        for (std::int32_t cell = 0; cell < n_cells_; ++cell)
+            sum += probability[cell] * value[k * n_cells_ + cell];
         return sum;
     }
     PREDGAP_INLINE double mean_square() const {
@@ -375,8 +470,7 @@ private:
         const auto& model = f_.tables.model();
         const auto* word = model.set_atoms.bits(f_.atom[t] - model.n_thresholds());
         for (std::int32_t first = 0; first < n_cells_; first += 64)
-            for (auto set = word[first / 64]; set; set &= set - 1)
-                visit(first + __builtin_ctzll(set));
+            for (auto set = word[first / 64]; set; set &= set - 1) visit(first + __builtin_ctzll(set));
     }
 
     const Form& f_;
@@ -408,7 +502,8 @@ double form_by_cells_outside(const Form& f, double* mean) {
 // Of a component whose features are all in the subset but for the one in slot `outside`, if any.
 template <bool kProduct>
 double form_of_several(const Form& f, std::int32_t outside) {
-    if (f.c.has_sets || (kProduct && f.c.n_terms <= 2)) return form_by_pairs<kProduct>(f, outside);
+    if (f.c.n_terms <= 2 && (kProduct || f.c.has_sets)) return form_by_pairs<kProduct>(f, outside);
+    if (f.c.has_sets) return form_with_sets<kProduct>(f, outside);
     if (f.c.n_terms <= 2) return form_of_two(f, outside);
     switch (f.c.size) {
         case 2: return form_of_size<2, kProduct>(f, outside);

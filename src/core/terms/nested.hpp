@@ -9,12 +9,12 @@ namespace {
 PREDGAP_INLINE bool stopped(const TermState& s) { return s.stop->load(std::memory_order_relaxed); }
 
 PREDGAP_INLINE bool has_weight(const TermState& s, const Component& c) {
+    bool any = false;  // without a jump for each: these could not be foreseen
     for (std::int64_t k = 0; k < s.terms->width; ++k) {
         const double* w = s.weight.data() + k * s.terms->n_weights + c.first_term;
-        for (std::int32_t t = 0; t < c.n_terms; ++t)
-            if (w[t] != 0.0) return true;
+        for (std::int32_t t = 0; t < c.n_terms; ++t) any |= w[t] != 0.0;
     }
-    return false;
+    return any;
 }
 
 // W[t without its atom in the slot] += W[t] E tau, for all terms of a component.
@@ -55,16 +55,31 @@ PREDGAP_INLINE double squared_mean(const TermState& s) {
     return sum;
 }
 
+// push_feature on a plan, where terms that do not matter have weight 0.
+PREDGAP_INLINE void push_edges(TermState& s, std::int32_t q) {
+    const double* shift = s.tables->shift.data();
+    const Edge *first = s.terms->edge.data() + s.terms->edge_begin[q],
+               *last = s.terms->edge.data() + s.terms->edge_begin[q + 1];
+    for (std::int64_t k = 0; k < s.terms->width; ++k) {
+        double* weight = s.weight.data() + k * s.terms->n_weights;
+        for (const auto* e = first; e != last; ++e) weight[e->parent] += weight[e->term] * shift[e->atom];
+    }
+}
+
 double gap(TermState& s) {
     const auto n = s.terms->n_components();
-    for (std::int32_t c = 0; c < n; ++c) s.component[c].has_weight = has_weight(s, s.terms->component[c]);
+    const bool on_plan = s.terms->edge.size() > 0;
+    if (!on_plan)
+        for (std::int32_t c = 0; c < n; ++c) s.component[c].has_weight = has_weight(s, s.terms->component[c]);
     for (const auto q : s.tables->model().features) {
-        if (s.tables->is_open[q]) push_feature(s, q);
+        if (!s.tables->is_open[q]) continue;
+        on_plan ? push_edges(s, q) : push_feature(s, q);
         if (stopped(s)) return 0.0;
     }
     double sum = squared_mean(s);
     for (std::int32_t c = 1; c < n && !stopped(s); ++c)
-        if (s.component[c].has_weight) sum += form_inside<false>(Form(s, c));
+        if (on_plan ? has_weight(s, s.terms->component[c]) : s.component[c].has_weight)
+            sum += form_inside<false>(Form(s, c));
     return sum;
 }
 
@@ -124,8 +139,7 @@ PREDGAP_INLINE void shift_weights(TermState& s, Use use) {
     const double* shift = s.tables->shift.data();
     for (std::int64_t k = 0; k < s.terms->width; ++k) {
         const auto at = k * s.terms->n_weights + c.first_term;
-        for (std::int32_t t = 0; t < c.n_terms; ++t)
-            s.shifted[at + t] = s.weight[at + t] * shift[atom[t]];
+        for (std::int32_t t = 0; t < c.n_terms; ++t) s.shifted[at + t] = s.weight[at + t] * shift[atom[t]];
     }
 }
 

@@ -1,9 +1,11 @@
 #include "terms/plan.hpp"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <map>
+#include <numeric>
 
 #include "terms/term_store.hpp"
 
@@ -17,7 +19,10 @@ using std::uint32_t;
 class Plan::Builder {
 public:
     Builder(Plan& plan, const std::function<void()>& check)
-        : p_(plan), check_(check), store_(plan.model_), literal_(static_cast<std::size_t>(plan.model_.n_features())) {
+        : p_(plan),
+          check_(check),
+          store_(plan.model_),
+          literal_(static_cast<std::size_t>(plan.model_.n_features())) {
         store_.clear(1);
     }
 
@@ -26,15 +31,20 @@ public:
             check_();
             if (!collect(static_cast<int32_t>(t))) return false;
         }
-        for (const auto& [literals, members] : found_) {
-            check_();
-            add_box(literals, members);
-            if (p_.entry_.size() > kMostEntries) return false;
-        }
+        number_literals();
+        for (std::size_t n = 0; n <= kMostLiterals;
+             ++n)  // boxes alike follow each other: branches are foreseen
+            for (const auto& [literals, members] : found_) {
+                if (literals.size() != n) continue;
+                check_();
+                add_box(literals, members);
+                if (p_.entry_.size() > kMostEntries) return false;
+            }
         Buffer<double> weights;
         store_.lay_out(p_.terms_, weights);
         p_.terms_.width = p_.group_.width;
         p_.terms_.most_scratch = 0;
+        list_edges(p_.terms_);
         for (auto& e : p_.entry_) e = store_.place[e / 2] * 2 + e % 2;
         p_.component_of_.assign(static_cast<std::size_t>(p_.terms_.n_weights), 0);
         for (int32_t c = 0; c < p_.terms_.n_components(); ++c) {
@@ -47,6 +57,32 @@ public:
     }
 
 private:
+    // Each round has one edge of every parent: neighbours do not write the same weight.
+    void list_edges(RowTerms& terms) {
+        const auto d = p_.model_.n_features();
+        terms.edge_begin.reset(d + 1, 0);
+        terms.edge.clear();
+        std::vector<int32_t> n_seen(static_cast<std::size_t>(terms.n_weights));
+        std::vector<std::pair<int32_t, Edge>> found;  // round and edge
+        for (int32_t q = 0; q < d; ++q) {
+            terms.edge_begin[q] = static_cast<int32_t>(terms.edge.size());
+            found.clear();
+            for (auto u = terms.use_begin[q]; u < terms.use_begin[q + 1]; ++u) {
+                const auto& c = terms.component[terms.use[u].component];
+                const auto at = c.slots + int64_t{terms.use[u].slot} * c.stride;
+                for (int32_t t = 0; t < c.n_terms; ++t) {
+                    const Edge edge{c.first_term + t, terms.parent[at + t], terms.atom[at + t]};
+                    found.emplace_back(n_seen[static_cast<std::size_t>(edge.parent)]++, edge);
+                }
+            }
+            for (const auto& [round, edge] : found) n_seen[static_cast<std::size_t>(edge.parent)] = 0;
+            std::stable_sort(found.begin(), found.end(),
+                             [](const auto& a, const auto& b) { return a.first < b.first; });
+            for (const auto& [round, edge] : found) terms.edge.push(edge);
+        }
+        terms.edge_begin[d] = static_cast<int32_t>(terms.edge.size());
+    }
+
     struct Step {
         int32_t node, feature;  // or -1 at a root
         Literal literal;
@@ -118,15 +154,23 @@ private:
         return n_entries_ <= kMostEntries;
     }
 
+    void number_literals() {
+        for (const auto& [literals, members] : found_)
+            for (const auto& l : literals) number_.try_emplace(l, 0);
+        p_.literal_begin_.assign(static_cast<std::size_t>(p_.model_.n_features()) + 1, 0);
+        for (auto& [literal, number] : number_) {  // by feature
+            number = static_cast<int32_t>(p_.literals_.size());
+            p_.literals_.push_back(literal);
+            ++p_.literal_begin_[static_cast<std::size_t>(literal.feature) + 1];
+        }
+        std::partial_sum(p_.literal_begin_.begin(), p_.literal_begin_.end(), p_.literal_begin_.begin());
+    }
+
     void add_box(const std::vector<Literal>& literals, const std::vector<Member>& members) {
         Box box{static_cast<int32_t>(p_.box_literal_.size()), static_cast<int32_t>(literals.size()),
                 static_cast<int32_t>(p_.member_.size()),      static_cast<int32_t>(members.size()),
                 static_cast<int32_t>(p_.parts_.size()),       0};
-        for (const auto& l : literals) {
-            const auto [at, is_new] = number_.try_emplace(l, static_cast<int32_t>(p_.literals_.size()));
-            if (is_new) p_.literals_.push_back(l);
-            p_.box_literal_.push_back(at->second);
-        }
+        for (const auto& l : literals) p_.box_literal_.push_back(number_.at(l));
         p_.member_.insert(p_.member_.end(), members.begin(), members.end());
         std::vector<int32_t> two_sided;
         for (std::size_t j = 0; j < literals.size(); ++j)
@@ -145,7 +189,8 @@ private:
     // A literal that is forced gives its lower bound, any other the only one, or of two the upper.
     void add_part(const std::vector<Literal>& literals, uint32_t forced) {
         const auto first = p_.entry_.size();
-        p_.parts_.push_back({forced, static_cast<int64_t>(first)});
+        p_.parts_.push_back({forced, static_cast<int32_t>(first)});
+        p_.part_box_.push_back(static_cast<int32_t>(p_.boxes_.size()));
         p_.entry_.push_back(0);
         for (uint32_t set = 1; set < uint32_t{1} << literals.size(); ++set) {
             const auto top = static_cast<std::size_t>(std::bit_width(set) - 1);
@@ -179,102 +224,196 @@ std::unique_ptr<Plan> Plan::make(const Model& model, const TreeGroup& group,
 void Plan::test_literals(const RowTables& tables, Buffer<std::uint8_t>& state) const {
     state.reset(static_cast<int64_t>(literals_.size()));
     const auto n_thresholds = model_.n_thresholds();
-    for (std::size_t i = 0; i < literals_.size(); ++i) {
-        const auto& l = literals_[i];
-        const auto q = l.feature;
-        bool passes = l.is_passable();
-        if (tables.missing[q]) {
-            passes = l.missing;
-        } else if (passes && (l.lo >= n_thresholds || l.hi >= n_thresholds)) {
-            const auto* cells = model_.set_atoms.bits(std::max(l.lo, l.hi) - n_thresholds);
-            passes = holds(cells, static_cast<int32_t>(tables.x[q])) == (l.hi >= 0);
-        } else if (passes) {
-            passes = l.lo < tables.first_above[q] && (l.hi < 0 || l.hi >= tables.first_above[q]);
+    for (const auto q : model_.features) {
+        const auto first = literal_begin_[static_cast<std::size_t>(q)],
+                   last = literal_begin_[static_cast<std::size_t>(q) + 1];
+        const int32_t above = tables.first_above[q];
+        const bool missing = tables.missing[q], is_open = tables.is_open[q];
+        const bool categorical = model_.cells.categorical(q);
+        for (auto i = first; i < last; ++i) {
+            const auto& l = literals_[static_cast<std::size_t>(i)];
+            const bool passable = l.is_passable();
+            bool passes = (l.lo < above) & ((l.hi < 0) | (l.hi >= above)) & passable;
+            if (categorical && passable && (l.lo >= 0 || l.hi >= 0) && !missing) {
+                const auto* cells = model_.set_atoms.bits(std::max(l.lo, l.hi) - n_thresholds);
+                passes = holds(cells, static_cast<int32_t>(tables.x[q])) == (l.hi >= 0);
+            }
+            if (categorical && passable && l.lo < 0 && l.hi < 0) passes = true;
+            if (missing) passes = l.missing;
+            const bool open = is_open & passable & ((l.lo >= 0) | (l.hi >= 0));
+            state[i] = static_cast<std::uint8_t>(!passes * kFails + open * kOpen);
         }
-        const bool open = tables.is_open[q] && l.is_passable() && (l.lo >= 0 || l.hi >= 0);
-        state[static_cast<int64_t>(i)] = static_cast<std::uint8_t>((passes ? 0 : kFails) | (open ? kOpen : 0));
     }
 }
 
-// Which of a box's literals x fails, and which it may cross; false if the box cannot be reached.
-bool Plan::masks(const Box& box, const Scratch& scratch, uint32_t& fails, uint32_t& open) const {
-    fails = open = 0;
+namespace {
+
+// Bits 0, 2, 4, ... side by side.
+constexpr uint32_t even_bits(uint32_t v) {
+    v &= 0x55555555;
+    v = (v | v >> 1) & 0x33333333;
+    v = (v | v >> 2) & 0x0f0f0f0f;
+    v = (v | v >> 4) & 0x00ff00ff;
+    return (v | v >> 8) & 0xffff;
+}
+
+}  // namespace
+
+// Which of a box's literals x fails, and which it may cross.
+void Plan::masks(const Box& box, const Scratch& scratch, uint32_t& fails, uint32_t& open) const {
     const auto* literal = box_literal_.data() + box.literals;
-    for (int32_t j = 0; j < box.n_literals; ++j) {
-        const uint32_t state = scratch.literal[literal[j]];
-        fails |= (state & kFails) << j;
-        open |= (state >> 1) << j;
+    const auto* states = scratch.literal.data();
+    uint32_t both = 0;  // two bits a literal
+    int32_t j = 0;
+    if (box.n_literals == 4) {  // the most frequent number, without a loop
+        both =
+            states[literal[0]] | states[literal[1]] << 2 | states[literal[2]] << 4 | states[literal[3]] << 6;
+        j = 4;
     }
-    return (fails & ~open) == 0;
+    for (; j < box.n_literals; ++j) both |= uint32_t{states[literal[j]]} << (2 * j);
+    fails = even_bits(both);
+    open = even_bits(both >> 1);
 }
 
-// What reaching the box changes; false if nothing. Residuals, not leaf values: large values that cancel cost
-// no digits.
-bool Plan::residual(const Box& box, Scratch& scratch) const {
+// Tests all boxes; that which x is in, one of each tree, gives the tree's value.
+void Plan::test_boxes(Scratch& scratch) const {
     const auto width = group_.width;
-    bool any = false;
-    for (int32_t k = 0; k < width; ++k) {
-        double sum = 0.0;
+    scratch.value.reset(static_cast<int64_t>(group_.root.size()) * width);
+    scratch.mask.reset(static_cast<int64_t>(boxes_.size()));
+    for (std::size_t b = 0; b < boxes_.size(); ++b) {
+        const auto& box = boxes_[b];
+        auto& mask = scratch.mask[static_cast<int64_t>(b)];
+        masks(box, scratch, mask.fails, mask.open);
+        if (mask.fails) continue;
         for (auto i = box.members; i < box.members + box.n_members; ++i) {
             const auto& m = member_[static_cast<std::size_t>(i)];
-            sum += group_.value[static_cast<std::size_t>(m.value + k)] -
-                   scratch.value[int64_t{m.tree} * width + k];
+            std::copy_n(group_.value.data() + m.value, width, scratch.value.data() + int64_t{m.tree} * width);
         }
-        scratch.change[k] = sum;
-        any = any || sum != 0.0;
     }
-    return any;
 }
+
+// What reaching each box changes. Residuals, not leaf values: large values that cancel cost no digits.
+void Plan::find_changes(Scratch& scratch) const {
+    const auto width = group_.width;
+    scratch.change.reset(static_cast<int64_t>(boxes_.size()) * width);
+    double* change = scratch.change.data();
+    for (const auto& box : boxes_)
+        for (int32_t k = 0; k < width; ++k) {
+            double sum = 0.0;
+            for (auto i = box.members; i < box.members + box.n_members; ++i) {
+                const auto& m = member_[static_cast<std::size_t>(i)];
+                sum += group_.value[static_cast<std::size_t>(m.value + k)] -
+                       scratch.value[int64_t{m.tree} * width + k];
+            }
+            *change++ = sum;
+        }
+}
+
+namespace {
+
+// A part of a box with the literals it needs and those that are free, packed.
+constexpr int kMaskBits = 12;
+constexpr int64_t packed(int64_t part, uint32_t needed, uint32_t free) {
+    return part << (2 * kMaskBits) | int64_t{needed} << kMaskBits | free;
+}
+
+// Bits of a mask: not every processor that this is compiled for counts them itself.
+constexpr auto kBitCount = [] {
+    std::array<std::uint8_t, 1 << kMaskBits> count{};
+    for (std::size_t i = 1; i < count.size(); ++i) count[i] = static_cast<std::uint8_t>(count[i / 2] + i % 2);
+    return count;
+}();
+
+}  // namespace
 
 void Plan::spread(const RowTables& tables, Scratch& scratch, Buffer<double>& weights) const {
-    const auto width = group_.width;
-    const int64_t n_weights = terms_.n_weights;
+    constexpr int kBuckets = 6;  // parts with 0 ... 4 free literals, and with more
+    static_assert(kMostLiterals <= kMaskBits);
     test_literals(tables, scratch.literal);
-    scratch.change.reset(width);
-    scratch.value.reset(static_cast<int64_t>(group_.root.size()) * width);
-    for (std::size_t t = 0; t < group_.root.size(); ++t) {
-        auto at = group_.root[t];
-        while (group_.node[static_cast<std::size_t>(at)].feature != kLeaf) {
-            const auto& node = group_.node[static_cast<std::size_t>(at)];
-            at = tables.goes_left(group_, node) ? at + 1 : node.right;
-        }
-        std::copy_n(group_.value.data() + group_.node[static_cast<std::size_t>(at)].right, width,
-                    scratch.value.data() + static_cast<int64_t>(t) * width);
-    }
-    weights.reset(width * n_weights, 0.0);
-    for (const auto& box : boxes_) {
-        uint32_t fails, open;
-        if (!masks(box, scratch, fails, open) || !residual(box, scratch)) continue;
+    test_boxes(scratch);
+    find_changes(scratch);
+    const auto n_parts = static_cast<int64_t>(parts_.size());
+    scratch.job.reset((kBuckets + 1) * n_parts);
+    int64_t* job = scratch.job.data();
+    int64_t n_jobs[kBuckets + 1] = {};  // the last are those that cannot be reached
+    for (std::size_t b = 0; b < boxes_.size(); ++b) {
+        const auto& box = boxes_[b];
+        const auto [fails, open] = scratch.mask[static_cast<int64_t>(b)];
         for (auto i = box.parts; i < box.parts + box.n_parts; ++i) {
-            const auto& part = parts_[static_cast<std::size_t>(i)];
-            if (part.forced & ~open) continue;
-            const auto* entry = entry_.data() + part.entries;
-            const uint32_t needed = fails | part.forced, free = open & ~needed;
-            for (auto set = free;; set = (set - 1) & free) {
-                const auto e = entry[needed | set];
-                for (int32_t k = 0; k < width; ++k)
-                    weights[k * n_weights + e / 2] += e % 2 ? -scratch.change[k] : scratch.change[k];
-                if (set == 0) break;
-            }
+            const auto needed = fails | parts_[static_cast<std::size_t>(i)].forced, free = open & ~needed;
+            const int bucket = needed & ~open ? kBuckets : std::min<int>(kBitCount[free], kBuckets - 1);
+            job[bucket * n_parts + n_jobs[bucket]++] = packed(i, needed, free);
         }
     }
-    for (int32_t k = 0; k < width; ++k) weights[k * n_weights] = 0.0;
+    weights.reset(int64_t{group_.width} * terms_.n_weights, 0.0);
+    double* w = weights.data();
+    spread_parts<0>(scratch, job, n_jobs[0], w);
+    spread_parts<1>(scratch, job + n_parts, n_jobs[1], w);
+    spread_parts<2>(scratch, job + 2 * n_parts, n_jobs[2], w);
+    spread_parts<3>(scratch, job + 3 * n_parts, n_jobs[3], w);
+    spread_parts<4>(scratch, job + 4 * n_parts, n_jobs[4], w);
+    for (int64_t i = 0; i < n_jobs[5]; ++i) spread_part(scratch, job[5 * n_parts + i], w);
+    for (int32_t k = 0; k < group_.width; ++k) w[int64_t{k} * terms_.n_weights] = 0.0;
 }
 
-void Plan::error_scales(const RowTables& tables, Scratch& scratch, Buffer<double>& scale) const {
+// Parts with this many free literals: their sets are all numbers up to 2^kFree, spread over the free bits.
+template <int kFree>
+void Plan::spread_parts(const Scratch& scratch, const int64_t* job, int64_t n, double* weights) const {
+    if (group_.width != 1) {
+        for (int64_t i = 0; i < n; ++i) spread_part(scratch, job[i], weights);
+        return;
+    }
+    constexpr uint32_t kMask = (1u << kMaskBits) - 1;
+    for (int64_t i = 0; i < n; ++i) {
+        const auto part = static_cast<std::size_t>(job[i] >> (2 * kMaskBits));
+        const auto needed = static_cast<uint32_t>(job[i] >> kMaskBits) & kMask;
+        const auto free = static_cast<uint32_t>(job[i]) & kMask;
+        const double change[2] = {scratch.change[part_box_[part]], -scratch.change[part_box_[part]]};
+        const auto* entry = entry_.data() + parts_[part].entries;
+        uint32_t set = free;
+        for (int s = 0; s < 1 << kFree; ++s, set = (set - 1) & free) {
+            const auto e = entry[needed | set];
+            weights[e >> 1] += change[e & 1];
+        }
+    }
+}
+
+void Plan::spread_part(const Scratch& scratch, int64_t job, double* weights) const {
+    constexpr uint32_t kMask = (1u << kMaskBits) - 1;
+    const auto part = static_cast<std::size_t>(job >> (2 * kMaskBits));
+    const auto needed = static_cast<uint32_t>(job >> kMaskBits) & kMask,
+               free = static_cast<uint32_t>(job) & kMask;
+    const auto width = group_.width;
+    const double* change = scratch.change.data() + int64_t{part_box_[part]} * width;
+    const auto* entry = entry_.data() + parts_[part].entries;
+    for (auto set = free;; set = (set - 1) & free) {
+        const auto e = entry[needed | set];
+        for (int32_t k = 0; k < width; ++k)
+            weights[int64_t{k} * terms_.n_weights + (e >> 1)] += e & 1 ? -change[k] : change[k];
+        if (set == 0) break;
+    }
+}
+
+void Plan::error_scales(const RowTables& tables, const Scratch& scratch, Buffer<double>& scale) const {
     scale.reset(terms_.n_components(), 0.0);
     const auto n_trees = static_cast<double>(group_.root.size());
-    for (const auto& box : boxes_) {
-        uint32_t fails, open;
-        if (!masks(box, scratch, fails, open) || !residual(box, scratch) || fails == 0) continue;
+    for (std::size_t b = 0; b < boxes_.size(); ++b) {
+        const auto& box = boxes_[b];
+        const auto [fails, open] = scratch.mask[static_cast<int64_t>(b)];
+        if ((fails & ~open) || fails == 0) continue;
         double size = 0.0;
-        for (int32_t k = 0; k < group_.width; ++k) size += scratch.change[k] * scratch.change[k];
+        for (int32_t k = 0; k < group_.width; ++k) {
+            const double change = scratch.change[static_cast<int64_t>(b) * group_.width + k];
+            size += change * change;
+        }
         for (int32_t j = 0; j < box.n_literals; ++j)
             if (fails >> j & 1) {
-                const auto& l = literals_[static_cast<std::size_t>(box_literal_[static_cast<std::size_t>(box.literals + j)])];
+                const auto& l = literals_[static_cast<std::size_t>(
+                    box_literal_[static_cast<std::size_t>(box.literals + j)])];
                 size *= std::max(l.lo < 0 ? 0.0 : tables.reach(l.lo), l.hi < 0 ? 0.0 : tables.reach(l.hi));
             }
-        const auto e = entry_[static_cast<std::size_t>(parts_[static_cast<std::size_t>(box.parts)].entries + fails)];
+        const auto e = entry_[static_cast<std::size_t>(parts_[static_cast<std::size_t>(box.parts)].entries +
+                                                       static_cast<int32_t>(fails))];
         scale[component_of_[static_cast<std::size_t>(e / 2)]] += n_trees * box.n_members * size;
     }
 }
@@ -299,9 +438,10 @@ double Plan::n_pairs(const std::uint8_t* subset) const {
     for (int32_t c = 1; c < terms_.n_components(); ++c) {
         const auto& own = terms_.component[c];
         const auto* feature = terms_.feature.data() + own.features;
-        if (subset && !std::all_of(feature, feature + own.size, [&](int32_t q) { return subset[q]; })) continue;
+        if (subset && !std::all_of(feature, feature + own.size, [&](int32_t q) { return subset[q]; }))
+            continue;
         const double n = own.n_terms;
-        sum += own.size == 1 ? n : 0.5 * own.size * n * (n + 1.0);
+        sum += own.size == 1 ? n : (own.has_sets ? kSetFactor : 1.0) * 0.5 * own.size * n * (n + 1.0);
     }
     return sum;
 }

@@ -23,16 +23,22 @@ public:
 
     const RowTerms& terms() const { return terms_; }
 
+    // A box's literals that x fails, and those that it may cross, as bits.
+    struct Masks {
+        std::uint32_t fails, open;
+    };
     // Arrays of one row.
     struct Scratch {
+        Buffer<Masks> mask;            // (n_boxes)
         Buffer<std::uint8_t> literal;  // see kFails
         Buffer<double> value;          // (n_trees, width) where x is
-        Buffer<double> change;         // (width)
+        Buffer<double> change;         // (n_boxes, width) what reaching it changes
+        Buffer<std::int64_t> job;      // parts of boxes by the number of their free literals; see spread
     };
     // The weights of a row when its open features may move; weights is (width, n_weights).
     void spread(const RowTables& tables, Scratch& scratch, Buffer<double>& weights) const;
     // The scale of rounding errors of each component; after spread.
-    void error_scales(const RowTables& tables, Scratch& scratch, Buffer<double>& scale) const;
+    void error_scales(const RowTables& tables, const Scratch& scratch, Buffer<double>& scale) const;
     // sum over trees of the largest possible |T(x') - T(x)|; after spread.
     double largest_change(const Scratch& scratch) const;
 
@@ -48,9 +54,10 @@ private:
     static constexpr std::uint8_t kFails = 1, kOpen = 2;
     static constexpr double kMostEntries = 1.5e6;
     static constexpr std::size_t kMostLiterals = 12;  // of one box
+    static constexpr double kSetFactor = 4.0;  // a pair of terms with categories takes so many times as long
 
-    // A leaf's test on one feature: the event of atom lo does not hold, that of hi does (-1 for none), or x is
-    // missing.
+    // A leaf's test on one feature: the event of atom lo does not hold, that of hi does (-1 for none), or x
+    // is missing.
     struct Literal {
         std::int32_t feature, lo, hi;
         bool missing;
@@ -68,22 +75,28 @@ private:
     // A box with one bound per feature: term * 2 + (1 if subtracted) of each set of its literals.
     struct Part {
         std::uint32_t forced;  // literals that must be in the set
-        std::int64_t entries;
+        std::int32_t entries;
     };
     class Builder;
 
     void test_literals(const RowTables& tables, Buffer<std::uint8_t>& state) const;
-    bool masks(const Box& box, const Scratch& scratch, std::uint32_t& fails, std::uint32_t& open) const;
-    bool residual(const Box& box, Scratch& scratch) const;
+    void test_boxes(Scratch& scratch) const;
+    void masks(const Box& box, const Scratch& scratch, std::uint32_t& fails, std::uint32_t& open) const;
+    void find_changes(Scratch& scratch) const;
+    template <int kFree>
+    void spread_parts(const Scratch& scratch, const std::int64_t* job, std::int64_t n, double* weights) const;
+    void spread_part(const Scratch& scratch, std::int64_t job, double* weights) const;
 
     const Model& model_;
     const TreeGroup& group_;
     RowTerms terms_;
-    std::vector<Literal> literals_;
+    std::vector<Literal> literals_;            // by feature
+    std::vector<std::int32_t> literal_begin_;  // (n_features + 1)
     std::vector<std::int32_t> box_literal_;
     std::vector<Box> boxes_;
     std::vector<Member> member_;
     std::vector<Part> parts_;
+    std::vector<std::int32_t> part_box_;  // beside parts_
     std::vector<std::int32_t> entry_;
     std::vector<std::int32_t> component_of_;  // (n_weights)
 };

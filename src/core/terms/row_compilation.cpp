@@ -119,8 +119,8 @@ RowCompilation::Totals RowCompilation::add_up(const std::vector<CompileCounts>& 
         totals.n_entries += counts[g].n_entries;
         totals.n_nodes += counts[g].n_nodes;
         totals.complete = totals.complete && counts[g].complete;
-        totals.bound += (2.0 * compilers_[g]->largest_change() + counts[g].most_error) * counts[g].mean_error *
-                        (1.0 + 1e-9);  // sums are rounded
+        totals.bound += (2.0 * compilers_[g]->largest_change() + counts[g].most_error) *
+                        counts[g].mean_error * (1.0 + 1e-9);  // sums are rounded
     }
     return totals;
 }

@@ -1,7 +1,8 @@
 // The terms of one row: f(x') - f(x) = sum over terms of weight * product of tau over the term's atoms.
 //
 // A term is a product of atoms of different features; a component holds all terms on one set of features.
-// The structure is laid out once for a model (Plan), or for one row (Compiler); the kernels see no difference.
+// The structure is laid out once for a model (Plan), or for one row (Compiler); the kernels see no
+// difference.
 #pragma once
 
 #include <cstdint>
@@ -25,18 +26,25 @@ struct Use {
     std::int32_t component, slot;
 };
 
+// A term with the feature, the term without it, and the atom in between.
+struct Edge {
+    std::int32_t term, parent, atom;
+};
+
 struct RowTerms {
     static constexpr std::int32_t kNoComponent = -1;
     static constexpr std::int32_t kRoom = 4;  // weights of the empty term, and for who has no parent
 
-    Buffer<Component> component;           // by ascending size; the first one is that of the empty term
-    Buffer<std::int32_t> feature;          // of the components, ascending in each
+    Buffer<Component> component;            // by ascending size; the first one is that of the empty term
+    Buffer<std::int32_t> feature;           // of the components, ascending in each
     Buffer<std::int32_t> parent_component;  // beside feature: the component without it, or kNoComponent
-    Buffer<std::int32_t> atom, parent;     // of terms and slots; a parent is the term without that atom
-    Buffer<std::int32_t> use_begin;        // (n_features + 1)
+    Buffer<std::int32_t> atom, parent;      // of terms and slots; a parent is the term without that atom
+    Buffer<std::int32_t> use_begin;         // (n_features + 1)
     Buffer<Use> use;
-    std::int32_t n_weights = 0;  // of one output, with room
-    std::int32_t width = 1;      // outputs
+    Buffer<std::int32_t> edge_begin;  // (n_features + 1), of a plan only: all terms with a feature
+    Buffer<Edge> edge;
+    std::int32_t n_weights = 0;     // of one output, with room
+    std::int32_t width = 1;         // outputs
     std::int64_t most_scratch = 0;  // doubles that the forms of the largest component need
 
     std::int32_t n_components() const { return static_cast<std::int32_t>(component.size()); }
@@ -46,7 +54,8 @@ struct RowTerms {
     }
 };
 
-// How many terms of room a component takes: forms work on four terms at a time, but closed forms on one or two.
+// How many terms of room a component takes: forms work on four terms at a time, but closed forms on one or
+// two.
 constexpr std::int32_t stride_of(std::int32_t n_terms) {
     return n_terms <= 2 ? n_terms : (n_terms + 3) / 4 * 4;
 }

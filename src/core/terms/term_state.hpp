@@ -6,16 +6,17 @@
 
 #include "noise/row_tables.hpp"
 #include "terms/row_terms.hpp"
+#include "terms/set_factors.hpp"
 
 namespace predgap {
 
 struct ComponentState {
-    double cross;              // of a component with one feature outside: the last term of its gain
-    std::int32_t n_outside;    // features that are not in the subset
-    std::int32_t product_at;   // the step in which G W was computed
-    std::int32_t cross_at;     // the step of the product that `cross` was computed from
-    bool is_stale;             // did weights or n_outside change since form or product were computed?
-    bool has_weight;           // is any of its weights not 0?
+    double cross;             // of a component with one feature outside: the last term of its gain
+    std::int32_t n_outside;   // features that are not in the subset
+    std::int32_t product_at;  // the step in which G W was computed
+    std::int32_t cross_at;    // the step of the product that `cross` was computed from
+    bool is_stale;            // did weights or n_outside change since form or product were computed?
+    bool has_weight;          // is any of its weights not 0?
 };
 
 struct TermState {
@@ -27,6 +28,7 @@ struct TermState {
     Buffer<double> product;  // (width, n_weights) G W of complete components
     Buffer<double> shifted;  // (width, n_weights) W E tau of the slot outside
     Buffer<double> scratch;
+    SetFactors sets;
     Buffer<ComponentState> component;
     Buffer<double> form;             // (n_components, room) Q of complete components, else 0; or of gains
     Buffer<double> main_mean;        // (n_features, width) mean of a feature's main effect, if it is outside
@@ -41,7 +43,7 @@ struct TermState {
                  bool for_gains);
     double bytes() const {
         return weight.bytes() + product.bytes() + shifted.bytes() + scratch.bytes() + component.bytes() +
-               form.bytes() + frontier.bytes();
+               form.bytes() + frontier.bytes() + sets.bytes();
     }
 };
 

@@ -115,21 +115,25 @@ int64_t TermStore::scratch_of(const Component& c, const int32_t* feature, int32_
     return form_scratch(c, width, by_cells ? model_.cells.count(feature[c.features]) : 0);
 }
 
-// By size; those of one size as they were found.
+// By size and number of terms: those alike follow each other, and branches are foreseen.
 void TermStore::order_components(RowTerms& out) {
     const auto n = component_.size();
     n_terms_.reset(n, 0);
     for (const auto c : component_of_) ++n_terms_[c];
+    constexpr int32_t kLengths = 32;
     int32_t largest = 0;
     for (const auto& c : component_) largest = std::max(largest, c.size);
-    Buffer<int64_t> next(largest + 2);
+    const auto bucket = [&](int64_t c) {
+        return component_[c].size * kLengths + std::min(n_terms_[c], kLengths) - 1;
+    };
+    Buffer<int64_t> next((largest + 1) * kLengths + 1);
     std::fill(next.begin(), next.end(), 0);
-    for (const auto& c : component_) ++next[c.size + 1];
-    for (int32_t k = 0; k <= largest; ++k) next[k + 1] += next[k];
+    for (int64_t c = 0; c < n; ++c) ++next[bucket(c) + 1];
+    for (int64_t k = 0; k + 1 < next.size(); ++k) next[k + 1] += next[k];
     order_.reset(n);
     component_place.reset(n);
     for (int64_t c = 0; c < n; ++c) {
-        const auto at = next[component_[c].size]++;
+        const auto at = next[bucket(c)]++;
         order_[at] = static_cast<int32_t>(c);
         component_place[c] = static_cast<int32_t>(at);
     }
@@ -140,8 +144,8 @@ void TermStore::order_components(RowTerms& out) {
     for (int64_t i = 0; i < n; ++i) {
         const auto& c = component_[order_[i]];
         const auto n_terms = n_terms_[order_[i]], stride = i ? stride_of(n_terms) : RowTerms::kRoom;
-        out.component[i] = {c.size, n_terms, out.n_weights, stride, slots, static_cast<int32_t>(n_features),
-                            c.has_sets};
+        out.component[i] = {
+            c.size, n_terms, out.n_weights, stride, slots, static_cast<int32_t>(n_features), c.has_sets};
         out.n_weights += stride;
         slots += int64_t{stride} * c.size;
         n_features += c.size;
@@ -176,8 +180,7 @@ void TermStore::order_terms(RowTerms& out) {
         auto* terms = listed_.data() + first;
         if (c.size > 0 && c.n_terms > 1) {
             sorted_.reset(c.n_terms);
-            for (int32_t j = 0; j < c.n_terms; ++j)
-                sorted_[j] = key(term_[terms[j]].first_atom, terms[j]);
+            for (int32_t j = 0; j < c.n_terms; ++j) sorted_[j] = key(term_[terms[j]].first_atom, terms[j]);
             std::sort(sorted_.begin(), sorted_.end());
             for (int32_t j = 0; j < c.n_terms; ++j) terms[j] = static_cast<int32_t>(sorted_[j]);
         }
@@ -190,7 +193,8 @@ void TermStore::write_slots(RowTerms& out, const Component& c, const int32_t* te
     constexpr int32_t kAhead = 8;  // terms of a component lie anywhere
     auto *atom = out.atom.data() + c.slots, *parent = out.parent.data() + c.slots;
     for (int32_t i = 0; i < c.n_terms; ++i) {
-        if (terms + i + kAhead < listed_.end()) __builtin_prefetch(slots_.data() + term_[terms[i + kAhead]].slots);
+        if (terms + i + kAhead < listed_.end())
+            __builtin_prefetch(slots_.data() + term_[terms[i + kAhead]].slots);
         const auto* slot = slots_.data() + term_[terms[i]].slots;
         for (int32_t j = 0; j < c.size; ++j) {
             atom[int64_t{j} * c.stride + i] = slot[j].atom;

@@ -74,8 +74,8 @@ public:
     std::uint64_t hash_of(std::int32_t atom) const { return hash_[atom]; }
     void prefetch(std::uint64_t hash) const { keys_.prefetch(hash); }
     void make_room(std::int64_t n_more) { keys_.make_room(n_more); }
-    // The term that is the prefix and one more atom; room must have been made. If it is new, fill(slots) writes
-    // its atoms, n_atoms of them, and its parents.
+    // The term that is the prefix and one more atom; room must have been made. If it is new, fill(slots)
+    // writes its atoms, n_atoms of them, and its parents.
     template <class Fill>
     std::int32_t find_or_add(std::int32_t prefix, std::int32_t atom, std::uint64_t hash, std::int32_t n_atoms,
                              Fill fill) {
@@ -134,7 +134,7 @@ private:
     Buffer<Slot> slots_;
     Buffer<double> weight_;  // (terms, width)
     Buffer<Features> component_;
-    Buffer<std::int32_t> component_of_;  // of each term
+    Buffer<std::int32_t> component_of_;              // of each term
     Buffer<std::int32_t> n_terms_, order_, listed_;  // of components; components by size; terms by component
     Buffer<std::uint64_t> sorted_;
 };
