@@ -1,7 +1,7 @@
 """The compiled kernels. Private: arguments are checked by the layers above; what is wrong raises ValueError.
 
-Arrays are C-contiguous. n rows, d features, k places of a ranking. `x` holds rows as the model casts them, with
-cells in place of the codes of categories; NaN is missing.
+Arrays are C-contiguous. n rows, d features, k places of a ranking. `x` holds rows as the model casts them,
+with cells in place of the codes of categories; NaN is missing.
 """
 
 from collections.abc import Callable
@@ -22,7 +22,7 @@ METHODS: tuple[str, ...]  # words of the method codes that calls return: exact, 
 MOST_SECONDS: float  # that a row may take
 MOST_BYTES: int  # that a row may take
 
-class TooCostly(Exception):
+class TooCostly(Exception):  # noqa: N818, it is turned into CostError
     """A row would take more than the limits: args are the row, milliseconds and megabytes."""
 
 def instruction_set() -> str: ...
@@ -94,7 +94,7 @@ class Accuracy:
     ) -> None: ...
 
 # Each answer comes with error bounds and method codes, (n,). A bound is absolute: of each gap of a row, be it
-# of one subset, of a prefix, or of all that a ranking took; infinite where nothing is proven.
+# of one subset, of a prefix, or of all that a ranking took; and so are those of pruned answers, however large.
 _Answer = tuple[_Floats, _Floats, _Bytes]
 
 def gap(rows: Rows, subset: _Bytes, accuracy: Accuracy, n_threads: int, progress: _Progress) -> _Answer:

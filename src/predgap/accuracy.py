@@ -30,6 +30,11 @@ class Accuracy:
     tolerance: float = 0.0
 
     @property
+    def rtol(self) -> float:
+        """The relative error that is meant."""
+        return self.tolerance * (_TOLERANCES_IN_RTOL if self.kind == "pruned" else 1.0)
+
+    @property
     def standard_error(self) -> float:
         """That of a pruned number, relative to it; 0 for those that are proven."""
         return _TOLERANCES_IN_STANDARD_ERROR * self.tolerance if self.kind == "pruned" else 0.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any, Literal, TypeVar, get_args
 
-from predgap.accuracy import checked_rtol, guaranteed, pruned
+from predgap.accuracy import checked_rtol, pruned
 from predgap.choosing import answer_by, cheapest, sampler_for
 from predgap.costs import refusing
 from predgap.engine import Engine, RankingMethod
@@ -160,7 +160,7 @@ class Approximation:
         return f"Approximation(rtol={self.rtol:g}, method={self.method!r})"
 
     def _ask(self, question: Question[Found], call: str) -> Found:
-        accuracies = {"bounded": guaranteed(self.rtol), "pruned": pruned(self.rtol)}
+        accuracies = {"pruned": pruned(self.rtol)}
         asked = f"approximate(rtol={self.rtol:g}, method={self.method!r}).{call}"
         instead = f"explainer.approximate(rtol={self.rtol:g}, method='qmc').{call}"
         with refusing(asked, instead), reporting(self._progress, len(question.rows)) as tell:

@@ -11,7 +11,7 @@ from typing import Any, Final, Literal, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from predgap.accuracy import EXACT, Accuracy, guaranteed, pruned
+from predgap.accuracy import EXACT, Accuracy, pruned
 from predgap.estimates import assembled
 from predgap.points import SOBOL_DIMENSIONS
 from predgap.progress import Tell, after
@@ -21,23 +21,16 @@ Found = TypeVar("Found")
 Choice = Callable[[Question[Any]], NDArray[np.str_]]
 """Names the way to answer each row, (n,)."""
 
-_CHEAP: Final = 50.0  # milliseconds of a row below which nobody would rather have an approximate answer
 _AFFORDABLE: Final = 5000.0  # milliseconds of a row that are spent on a guarantee before sampling
 
 
 def cheapest(question: Question[Any], rtol: float, sampler: str) -> NDArray[np.str_]:
-    """For each row, (n,): "bounded", "pruned" or the sampler.
+    """For each row, (n,): "pruned", or the sampler where that is not affordable.
 
-    A guaranteed answer is taken where it is cheap anyway, or no dearer than a pruned one.
+    Nothing is cheaper than a pruned answer; it is exact where that is cheap, too, and proven where its bound
+    happens to be within `rtol`.
     """
-    proven = question.prices(guaranteed(rtol))
-    chosen = np.where(proven.within(_CHEAP), "bounded", "pruned")
-    dear = np.flatnonzero(chosen == "pruned")
-    if len(dear):
-        unproven = question.of_rows(dear).prices(pruned(rtol))
-        as_cheap = proven.within()[dear] & (proven.milliseconds[dear] <= unproven.milliseconds)
-        chosen[dear] = np.where(as_cheap, "bounded", np.where(unproven.within(), "pruned", sampler))
-    return chosen
+    return np.where(question.prices(pruned(rtol)).within(), "pruned", sampler)
 
 
 def guaranteed_if_affordable(question: Question[Any], bounded: Accuracy, sampler: str) -> NDArray[np.str_]:

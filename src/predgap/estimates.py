@@ -49,13 +49,13 @@ class GapEstimate:
 def estimate_without_samples(
     value: FloatArray, error_bound: FloatArray, method: NDArray[np.str_], standard_error: FloatArray
 ) -> GapEstimate:
-    """Gaps (n,) or (n, k); bounds and methods are those of rows, (n,)."""
+    """Gaps (n,) or (n, k), with their methods; bounds are those of rows, (n,)."""
     to_the_right = (len(value),) + (1,) * (value.ndim - 1)
     return GapEstimate(
         value,
         standard_error,
         np.broadcast_to(error_bound.reshape(to_the_right), value.shape).copy(),
-        np.broadcast_to(method.reshape(to_the_right), value.shape).copy(),
+        method,
         np.zeros(value.shape, dtype=np.int64),
     )
 

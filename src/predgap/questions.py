@@ -192,9 +192,12 @@ def mean_of_curve(curve: FloatArray) -> FloatArray:
 def _estimate(found: Answer, scale: FloatArray, accuracy: Accuracy) -> GapEstimate:
     """Gaps with their errors; pruned ones have a standard error relative to `scale`, of the same shape."""
     value, bound, method = found
-    words = _words(method)
-    unproven = (words == "pruned").reshape((len(value),) + (1,) * (value.ndim - 1))
-    error = np.where(unproven, accuracy.standard_error * scale, 0.0)
+    as_column = (len(value),) + (1,) * (value.ndim - 1)
+    words = np.broadcast_to(_words(method).reshape(as_column), value.shape)
+    with np.errstate(over="ignore"):  # a tolerance may be any number
+        proven = bound.reshape(as_column) <= accuracy.rtol * scale
+    words = np.where((words == "pruned") & proven, "bounded", words)
+    error = np.where(words == "pruned", accuracy.standard_error * scale, 0.0)
     return estimate_without_samples(value, bound, words, error)
 
 

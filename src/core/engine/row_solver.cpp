@@ -31,8 +31,6 @@ void refuse_too_costly(const Cost& cost) {
     throw TooCostly{known(cost.nanoseconds, kMostNanoseconds), known(cost.bytes, kMostBytes)};
 }
 
-constexpr int kTries = 4;  // to meet a tolerance by leaving out less; then the answer is exact
-
 }  // namespace
 
 RowSolver::RowSolver(const Routes& routes, const NoiseLaws& laws)
@@ -121,7 +119,9 @@ Cost RowSolver::decide_bounded(const Job& job, const Accuracy& accuracy) {
     else
         totals = compilation_.count(limit, kMostEntries, likely_);
     const auto pruned = cost_of(totals, job, limit, accuracy.kind);
-    if (accuracy.is_forced || pruned.nanoseconds <= kCheapNanoseconds) return pruned;
+    const bool fits = pruned.nanoseconds <= kMostNanoseconds && pruned.bytes <= kMostBytes;
+    if (accuracy.is_forced || pruned.nanoseconds <= kCheapNanoseconds || (accuracy.kind == Method::pruned && fits))
+        return pruned;
     return cheaper(pruned, cost_by_pairs(job));
 }
 
@@ -191,32 +191,40 @@ void RowSolver::prepare_plan(bool for_gains) {
 // The first way to try: like decide(), but a limit is guessed where decide() counts.
 Cost RowSolver::first_try(const Job& job, const Accuracy& accuracy) {
     const bool may_plan = !routes_.plan.empty() && (!accuracy.is_forced || accuracy.route == Route::plan);
-    if (accuracy.kind != Method::bounded || may_plan ||
-        (accuracy.is_forced && accuracy.route == Route::pairs))
+    if (accuracy.kind == Method::exact || may_plan || (accuracy.is_forced && accuracy.route == Route::pairs))
         return decide(job, accuracy);
     Cost cost;
     if (is_exact_cheap(job, cost) && !accuracy.is_forced) return cost;
     if (cost.bytes > kMostBytes) return decide(job, accuracy);  // however much is left out, it may not fit
-    return {Route::compiled, Method::bounded, 0.0, 0.0,
-            compilation_.guess_limit(first_target(job, accuracy))};
+    cost = {Route::compiled, accuracy.kind, 0.0, 0.0, accuracy.tolerance};
+    if (accuracy.kind == Method::bounded) cost.limit = compilation_.guess_limit(first_target(job, accuracy));
+    return cost;
+}
+
+// After a bound that is `share` times what it may be: leave out less; or nothing, where there is little hope.
+Cost RowSolver::next_try(const Job& job, const Accuracy& accuracy, const Cost& last, double share, int n_tries) {
+    constexpr int kTries = 4;
+    constexpr double kFar = 10.0, kWorthIt = 2e9;  // nanoseconds
+    auto next = last;
+    next.limit *= std::clamp(0.7 * std::pow(share, -1.1), 1e-6, 0.7);
+    if (n_tries < kTries && share <= kFar) return next;
+    const auto exact = decide_exact(job, accuracy);
+    if (n_tries < kTries && std::isfinite(share) && exact.nanoseconds > kWorthIt) return next;
+    refuse_too_costly(exact);
+    return exact;
 }
 
 Answer RowSolver::answer(const Job& job, const Accuracy& accuracy, const Evaluate& evaluate) {
-    auto cost = routes_.plan_is_cheap && !accuracy.is_forced ? Cost{Route::plan} : first_try(job, accuracy);
+    auto cost =
+        routes_.plan_is_cheap && !accuracy.is_forced ? Cost{Route::plan} : first_try(job, accuracy);
     for (int n_tries = 1;; ++n_tries) {
         double bound = 0.0;
         const double value = evaluate(cost, bound);
-        if (cost.method == Method::pruned) return {kInfinity, cost.method};
-        if (cost.method == Method::exact || bound <= accuracy.tolerance * value || stopped())
-            return {cost.method == Method::exact ? 0.0 : bound, cost.method};
-        const double share = bound / (accuracy.tolerance * value);
-        if (n_tries == kTries || !(value > 0.0) || !std::isfinite(share)) {
-            cost = std::isfinite(bound) ? decide_exact(job, accuracy)
-                                        : cheaper(decide_exact(job, accuracy), cost_by_pairs(job));
-            refuse_too_costly(cost);
-        } else {
-            cost.limit *= std::clamp(0.7 * std::pow(share, -1.1), 1e-6, 0.7);
-        }
+        const bool is_met = bound <= accuracy.tolerance * value || cost.method == Method::pruned;
+        if (cost.method == Method::exact) return {0.0, cost.method};
+        if ((is_met && std::isfinite(bound)) || stopped()) return {bound, cost.method};
+        const double share = value > 0.0 ? bound / (accuracy.tolerance * value) : kInfinity;
+        cost = next_try(job, accuracy, cost, share, n_tries);
     }
 }
 

@@ -12,7 +12,7 @@ namespace {
 
 // Nanoseconds, fitted by benchmarks/planner.py.
 constexpr double kRow = 400.0, kThreshold = 4.0, kBox = 9.0, kEntry = 0.7, kPair = 0.35;
-constexpr double kNode = 25.0, kCompiledEntry = 85.0;
+constexpr double kNode = 25.0, kCompiledEntry = 85.0, kTermPair = 0.07;
 constexpr double kPairsRow = 9000.0, kPairsLeaf = 280.0, kPairsSplit = 24.0;
 constexpr double kEntryBytes = 40.0;  // with its terms, merged by half
 
@@ -38,11 +38,26 @@ Cost plan_cost(const Plan& plan, const Model& model, const Job& job) {
     return {Route::plan, Method::exact, set_up + forms * times, plan.bytes(), 0.0};
 }
 
+namespace {
+
+// Pairs of terms of a component, times its features, if a compilation's terms spread over the sets of features
+// that there may be.
+double term_pairs(double n_entries, const Job& job, int32_t n_features) {
+    constexpr double kMerged = 0.42, kTermsOfComponent = 5.0, kFeatures = 2.5;
+    const double n_terms = kMerged * n_entries;
+    const double n_moving = static_cast<double>(std::count(job.features, job.features + n_features, 1));
+    const double n_components = std::min(std::exp2(std::min(n_moving, 60.0)), n_terms / kTermsOfComponent + 1.0);
+    return kFeatures * 0.5 * n_terms * n_terms / n_components;
+}
+
+}  // namespace
+
 Cost compiled_cost(double n_entries, double n_nodes, const Model& model, const Job& job) {
     const auto width = static_cast<double>(model.group[0].width);
     for (const auto& group : model.group) n_nodes += static_cast<double>(group.node.size());
+    const double forms = kTermPair * term_pairs(n_entries, job, model.n_features());
     return {Route::compiled, Method::exact,
-            kRow + kThreshold * model.n_atoms() + kNode * n_nodes +
+            kRow + kThreshold * model.n_atoms() + kNode * n_nodes + evaluation(job) * forms +
                 kCompiledEntry * evaluation(job) * (1.0 + 0.2 * (width - 1.0)) * n_entries,
             (kEntryBytes + 12.0 * width) * n_entries, 0.0};
 }

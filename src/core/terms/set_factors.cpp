@@ -28,9 +28,10 @@ void SetFactors::fill(const RowTerms& terms, const RowTables& tables) {
     list_used(terms, n_thresholds);
     for (int32_t first = 0; first < sets.size();) {  // feature by feature
         const auto last = sets.begin[sets.feature[first] + 1] - n_thresholds;
+        const bool is_open = tables.is_open[sets.feature[first]];
         used_.clear();
         for (; first < last; ++first)
-            if (is_used_[first]) used_.push(first);
+            if (is_open && is_used_[first]) used_.push(first);
         const auto n = used_.size(), begin = moment_.size();
         moment_.grow(begin + n * n);
         covariance_.grow(begin + n * n);
