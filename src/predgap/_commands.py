@@ -284,11 +284,13 @@ def rank(
         ranking = _ranked(explainer, rows, method, estimator)
     confidence = ranking.confidence
     if ranking.estimator != "exact" and confidence is not None and confidence.size:
-        if ranking.estimator == "qmc":
-            _complain(f"ranked by samples; the lowest confidence in a place is {confidence.min():.3f}", 0)
+        by = {"bounded": "bounds", "pruned": "pruned gaps"}.get(ranking.estimator or "", "samples")
+        unproven = int(np.isnan(confidence).sum())
+        if unproven < confidence.size and by == "samples":
+            lowest = np.nanmin(confidence)
+            _complain(f"ranked by samples; the lowest confidence in a place is {lowest:.3f}", 0)
         else:
-            unproven = int(np.isnan(confidence).sum())
-            _complain(f"ranked by bounds; {unproven} of {confidence.size} places are not proven", 0)
+            _complain(f"ranked by {by}; {unproven} of {confidence.size} places are not proven", 0)
     _emit(ranking.to_frame(), target)
 
 

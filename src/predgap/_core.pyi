@@ -94,7 +94,7 @@ class Accuracy:
     ) -> None: ...
 
 # Each answer comes with error bounds and method codes, (n,). A bound is absolute: of each gap of a row, be it
-# of one subset, of a prefix, or of all that a ranking took; and so are those of pruned answers, however large.
+# of one subset, of a prefix, or of all that a ranking took. Pruned answers have one too, which may be large.
 _Answer = tuple[_Floats, _Floats, _Bytes]
 
 def gap(rows: Rows, subset: _Bytes, accuracy: Accuracy, n_threads: int, progress: _Progress) -> _Answer:

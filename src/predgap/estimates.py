@@ -30,8 +30,8 @@ class GapEstimate:
         all. 0 ± 0 says that no sample changed the prediction, and a gap of rare, large changes has too
         small a standard error.
     error_bound : array of floats
-        The exact value lies within `value` ± `error_bound`, up to rounding. 0 for exact numbers, infinite
-        where nothing is proven.
+        The exact value lies within `value` ± `error_bound`, up to rounding. 0 for exact numbers, often far
+        too large for pruned ones, infinite for samples.
     method : array of text
         "exact"; "bounded" (terms were left out that provably do not matter); "pruned" (the same without
         proof); "mc" (random samples) or "qmc" (quasi-random ones).

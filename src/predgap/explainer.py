@@ -341,9 +341,9 @@ class Explainer:
         method : {"auto", "pruned", "qmc", "mc"}, default="auto"
             "pruned" leaves out terms that are small, without proof that their sum is; its standard error, a
             third of `rtol`, was calibrated on many models. "qmc" and "mc" sample at quasi-random and random
-            points; those of curves and rankings are the same for all rows. "auto" decides for each row: a
-            guaranteed answer where that is cheap (about 50 ms) or no dearer than a pruned one, else "pruned",
-            and "qmc" where even that exceeds the limits. The result says which it was.
+            points; those of curves and rankings are the same for all rows. "auto" decides for each row: exact
+            where that is cheap (about 50 ms), else "pruned", which is called "bounded" where its bound is
+            within `rtol`, and "qmc" where even that exceeds the limits. The result says which it was.
         n_samples : int, or None, default=None
             Samples per row, at most, and per place of rankings; rounded down to 16 times a power of 2. None
             is 16384 for gaps and curves, 4096 for rankings.

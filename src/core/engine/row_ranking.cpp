@@ -12,6 +12,12 @@ using std::int32_t;
 using std::int64_t;
 using std::uint8_t;
 
+namespace {
+
+constexpr double kNotRanked = std::numeric_limits<double>::quiet_NaN();  // the score of a feature
+
+}  // namespace
+
 // The features that may take the next place: what each would add to the gap, and the scale of its rounding
 // error.
 struct RowSolver::Candidates {
@@ -54,12 +60,15 @@ struct RowSolver::Candidates {
         return first_as_good([most](std::size_t, std::size_t) { return most; }) != largest();
     }
 
-    // Is the gap with q the largest, wherever the gaps are within the bound?
-    bool proves(int32_t q, double bound) const {
-        for (std::size_t other = 0; other < gain.size(); ++other)
-            if (!taken[other] && static_cast<int32_t>(other) != q &&
-                gain[static_cast<std::size_t>(q)] - gain[other] < 2.0 * bound)
-                return false;
+    // Is the gap with q the largest, wherever the gaps are within the bound? Features that cannot change
+    // anything tie exactly.
+    template <class Open>
+    bool proves(int32_t q, double bound, const Open& is_open) const {
+        for (std::size_t other = 0; other < gain.size(); ++other) {
+            if (taken[other] || static_cast<int32_t>(other) == q) continue;
+            if (!is_open[q] && !is_open[static_cast<int32_t>(other)]) continue;
+            if (gain[static_cast<std::size_t>(q)] - gain[other] < 2.0 * bound) return false;
+        }
         return true;
     }
 
@@ -110,6 +119,7 @@ void RowSolver::read_errors(Candidates& c) {
 // Returns the gap of all features that were taken.
 double RowSolver::greedy_by_terms(const Places& places, double bound) {
     Candidates c(n_features());
+    std::fill_n(places.score, n_features(), kNotRanked);
     const double most_error = largest_error();
     for (auto& state : states_) kernels().begin(state);
     for (int32_t place = 0; place < places.n && !stopped(); ++place) {
@@ -125,7 +135,7 @@ double RowSolver::greedy_by_terms(const Places& places, double bound) {
         }
         places.order[place] = best;
         places.score[best] = c.gain[static_cast<std::size_t>(best)];
-        places.proven[place] = bound == 0.0 || c.proves(best, bound);
+        places.proven[place] = bound == 0.0 || c.proves(best, bound, tables_.is_open);
         c.take(best);
         if (place + 1 < places.n)
             for (auto& state : states_) kernels().add_feature(state, best);
@@ -135,6 +145,7 @@ double RowSolver::greedy_by_terms(const Places& places, double bound) {
 
 double RowSolver::greedy_by_pairs(const Places& places) {
     Candidates c(n_features());
+    std::fill_n(places.score, n_features(), kNotRanked);
     std::fill(subset_.begin(), subset_.end(), 0);
     for (int32_t place = 0; place < places.n && !stopped(); ++place) {
         for (std::size_t q = 0; q < n_features() && !stopped(); ++q) {

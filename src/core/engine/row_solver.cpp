@@ -45,6 +45,7 @@ void RowSolver::load(const RawRow& row, const std::atomic<bool>& stop) {
     tables_.load(row);
     stop_ = pairs_.stop = &stop;
     is_compilation_loaded_ = false;
+    likely_ = nullptr;
 }
 
 // ---- which way -------------------------------------------------------------------------------------------
@@ -145,6 +146,8 @@ Cost RowSolver::decide(const Job& job, const Accuracy& accuracy) {
 Cost RowSolver::cost(const Job& job, const Accuracy& accuracy) {
     tables_.open(job.features);
     is_compilation_loaded_ = false;
+    if (job.question == Question::single)  // main effects only, whatever the accuracy
+        return compiled_cost(0.0, 0.0, routes_.model, job);
     return decide(job, accuracy);
 }
 
@@ -196,9 +199,20 @@ Cost RowSolver::first_try(const Job& job, const Accuracy& accuracy) {
     Cost cost;
     if (is_exact_cheap(job, cost) && !accuracy.is_forced) return cost;
     if (cost.bytes > kMostBytes) return decide(job, accuracy);  // however much is left out, it may not fit
+    if (!accuracy.is_forced && pairs_may_win(job, cost)) return cost_by_pairs(job);
     cost = {Route::compiled, accuracy.kind, 0.0, 0.0, accuracy.tolerance};
     if (accuracy.kind == Method::bounded) cost.limit = compilation_.guess_limit(first_target(job, accuracy));
     return cost;
+}
+
+// Many terms on few features have many pairs: sums over pairs of leaves may take less, even if terms are left out.
+bool RowSolver::pairs_may_win(const Job& job, const Cost& exact) const {
+    constexpr double kLong = 2e8;  // nanoseconds: below this, finding out is not worth it
+    constexpr double kBoundedShare = 0.35;  // what a bounded answer takes of an exact one, roughly
+    constexpr auto kFew = 12;
+    const auto n_moving = std::count(job.features, job.features + n_features(), uint8_t{1});
+    if (job.question != Question::gap || n_moving > kFew || exact.nanoseconds < kLong) return false;
+    return cost_by_pairs(job).nanoseconds < kBoundedShare * exact.nanoseconds;
 }
 
 // After a bound that is `share` times what it may be: leave out less; or nothing, where there is little hope.

@@ -50,6 +50,7 @@ public:
     Cost cost(const Job& job, const Accuracy& accuracy);
 
     RowTables& tables() { return tables_; }
+    const std::atomic<bool>& stop() const { return *stop_; }
 
 private:
     Cost decide(const Job& job, const Accuracy& accuracy);
@@ -57,6 +58,7 @@ private:
     Cost decide_bounded(const Job& job, const Accuracy& accuracy);
     bool is_exact_cheap(const Job& job, Cost& cost);
     Cost first_try(const Job& job, const Accuracy& accuracy);
+    bool pairs_may_win(const Job& job, const Cost& exact) const;
     Cost next_try(const Job& job, const Accuracy& accuracy, const Cost& last, double share, int n_tries);
     Cost cost_of(const RowCompilation::Totals& totals, const Job& job, double limit, Method method) const;
     Cost cost_by_pairs(const Job& job) const;

@@ -10,9 +10,10 @@ using std::int32_t;
 
 namespace {
 
-// Nanoseconds, fitted by benchmarks/planner.py.
+// Nanoseconds, set by hand from the times that benchmarks/planner.py prints.
 constexpr double kRow = 400.0, kThreshold = 4.0, kBox = 9.0, kEntry = 0.7, kPair = 0.35;
-constexpr double kNode = 25.0, kCompiledEntry = 85.0, kTermPair = 0.07;
+constexpr double kNode = 25.0, kCompiledEntry = 85.0, kTermPair = 0.07, kSetPair = 12.0;
+constexpr double kSetsOfTerms = 25.0;  // terms with categories gather in few components, and take longer
 constexpr double kPairsRow = 9000.0, kPairsLeaf = 280.0, kPairsSplit = 24.0;
 constexpr double kEntryBytes = 40.0;  // with its terms, merged by half
 
@@ -29,13 +30,29 @@ double evaluation(const Job& job) {
 
 }  // namespace
 
+namespace {
+
+// Pairs of sets of categories whose factors a row needs, if its terms use so many of each feature's.
+double set_pairs(const Model& model, const Job& job, double n_used) {
+    double sum = 0.0;
+    for (const auto q : model.features) {
+        if (!job.features[q]) continue;
+        const double n = std::min<double>(model.set_atoms.begin[q + 1] - model.set_atoms.begin[q], n_used);
+        sum += 0.5 * n * n;
+    }
+    return sum;
+}
+
+}  // namespace
+
 Cost plan_cost(const Plan& plan, const Model& model, const Job& job) {
+    const double sets = set_pairs(model, job, 1e9);
     const double set_up =
-        kRow + kThreshold * model.n_atoms() + kBox * plan.n_boxes() + kEntry * plan.n_entries();
+        kSetPair * sets + kRow + kThreshold * model.n_atoms() + kBox * plan.n_boxes() + kEntry * plan.n_entries();
     const double forms = kPair * plan.n_pairs(job.features);
     const double d = std::max(job.n_places, 1);
     const double times = job.question == Question::gap ? 1.0 : job.question == Question::curve ? 4.0 : d;
-    return {Route::plan, Method::exact, set_up + forms * times, plan.bytes(), 0.0};
+    return {Route::plan, Method::exact, set_up + forms * times, plan.bytes() + 32.0 * sets, 0.0};
 }
 
 namespace {
@@ -55,9 +72,12 @@ double term_pairs(double n_entries, const Job& job, int32_t n_features) {
 Cost compiled_cost(double n_entries, double n_nodes, const Model& model, const Job& job) {
     const auto width = static_cast<double>(model.group[0].width);
     for (const auto& group : model.group) n_nodes += static_cast<double>(group.node.size());
-    const double forms = kTermPair * term_pairs(n_entries, job, model.n_features());
+    const bool with_sets = set_pairs(model, job, 1e9) > 0.0;
+    const double forms =
+        (with_sets ? kSetsOfTerms : 1.0) * kTermPair * term_pairs(n_entries, job, model.n_features());
     return {Route::compiled, Method::exact,
             kRow + kThreshold * model.n_atoms() + kNode * n_nodes + evaluation(job) * forms +
+                kSetPair * set_pairs(model, job, 0.05 * n_entries) +
                 kCompiledEntry * evaluation(job) * (1.0 + 0.2 * (width - 1.0)) * n_entries,
             (kEntryBytes + 12.0 * width) * n_entries, 0.0};
 }

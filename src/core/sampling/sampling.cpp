@@ -78,14 +78,14 @@ void Sampler::locate(const double* points, int64_t n) {
     }
 }
 
-Moments Sampler::evaluate(const double* points, int64_t n_points) {
-    return has_sets_ ? sum<true>(points, n_points) : sum<false>(points, n_points);
+Moments Sampler::evaluate(const double* points, int64_t n_points, const std::atomic<bool>& stop) {
+    return has_sets_ ? sum<true>(points, n_points, stop) : sum<false>(points, n_points, stop);
 }
 
 template <bool kSets>
-Moments Sampler::sum(const double* points, int64_t n_points) {
+Moments Sampler::sum(const double* points, int64_t n_points, const std::atomic<bool>& stop) {
     Moments sum{0.0, 0.0, 0.0};
-    for (int64_t first = 0; first < n_points; first += kWays) {
+    for (int64_t first = 0; first < n_points && !stop.load(std::memory_order_relaxed); first += kWays) {
         const auto n = std::min<int64_t>(kWays, n_points - first);
         locate(points + first * n_columns_, n);
         std::array<double, kWays> change{};

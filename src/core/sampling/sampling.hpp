@@ -1,6 +1,7 @@
 // Sampled gaps: the ensemble evaluated at many perturbed copies of one row.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <vector>
 
@@ -22,7 +23,8 @@ public:
 
     // The features that are open in the row's tables move; column[q]: the coordinate of feature q.
     void reduce(const RowTables& row, const std::int32_t* column, std::int32_t n_columns);
-    Moments evaluate(const double* points, std::int64_t n_points);
+    // Ends early if stopped; the sums are then void.
+    Moments evaluate(const double* points, std::int64_t n_points, const std::atomic<bool>& stop);
 
 private:
     static constexpr int kWays = 8;  // points walked side by side, so that their loads overlap
@@ -37,7 +39,7 @@ private:
     };
 
     template <bool kSets>
-    Moments sum(const double* points, std::int64_t n_points);
+    Moments sum(const double* points, std::int64_t n_points, const std::atomic<bool>& stop);
     void locate(const double* points, std::int64_t n);
     std::int32_t copy(std::int32_t root, const RowTables& row, const std::int32_t* column, double base,
                       std::int32_t& depth);

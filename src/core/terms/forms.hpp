@@ -63,6 +63,7 @@ struct SetSlot {
     PREDGAP_INLINE double of(std::int32_t s, std::int32_t t) const {
         return factor[sets->row(atom[s] - first) + sets->column(atom[t] - first)];
     }
+    PREDGAP_INLINE bool is_filled() const { return sets->is_filled(atom[0] - first); }
     // Of one term with four others.
     PREDGAP_INLINE Four of_four(std::int64_t s, std::int64_t t) const {
         const double* row = factor + sets->row(atom[s] - first);
@@ -76,6 +77,14 @@ struct SetSlot {
 PREDGAP_INLINE SetSlot set_slot(const Form& f, std::int32_t slot, bool outside) {
     return {outside ? f.sets.moments() : f.sets.covariances(), &f.sets,
             f.atom + std::int64_t{slot} * f.c.stride, f.tables.model().n_thresholds(), nullptr};
+}
+
+// Looked up, or computed where there are too many sets.
+double set_factor(const Form& f, std::int32_t slot, bool outside, std::int32_t s, std::int32_t t) {
+    const auto sets = set_slot(f, slot, outside);
+    if (sets.is_filled()) return sets.of(s, t);
+    const auto pair = f.tables.set_pair(sets.atom[s] - sets.first, sets.atom[t] - sets.first);
+    return outside ? pair.moment : pair.covariance;
 }
 
 // Any atoms, one pair after the other.
@@ -96,7 +105,7 @@ double form_by_pairs(const Form& f, std::int32_t outside) {
                 if (a < n_thresholds)
                     z *= factor(f.tables, a, b, j == outside);
                 else
-                    z *= set_slot(f, j, j == outside).of(s, t);
+                    z *= set_factor(f, j, j == outside, s, t);
             }
             sum += (s == t ? z : 2.0 * z) * f.dot(s, t);
             if (!kProduct) continue;
@@ -311,6 +320,7 @@ double form_with_sets(const Form& f, std::int32_t outside) {
         const auto* atom = f.atom + j * stride;
         if (atom[0] >= f.tables.model().n_thresholds()) {
             auto& own = sets[n_sets++] = set_slot(f, j, j == outside);
+            if (!own.is_filled()) return form_by_pairs<kProduct>(f, outside);
             own.column = at;
             at += stride;
             for (std::int64_t i = 0; i < stride; ++i)

@@ -21,7 +21,7 @@ void SetFactors::fill(const RowTerms& terms, const RowTables& tables) {
     const auto n_thresholds = tables.model().n_thresholds();
     if (sets.size() == 0) return;
     is_used_.reset(sets.size(), 0);
-    row_.reset(sets.size(), 0);
+    row_.reset(sets.size(), -1);
     column_.reset(sets.size(), 0);
     moment_.clear();
     covariance_.clear();
@@ -33,6 +33,7 @@ void SetFactors::fill(const RowTerms& terms, const RowTables& tables) {
         for (; first < last; ++first)
             if (is_open && is_used_[first]) used_.push(first);
         const auto n = used_.size(), begin = moment_.size();
+        if (n > kMostSets) continue;
         moment_.grow(begin + n * n);
         covariance_.grow(begin + n * n);
         for (int64_t i = 0; i < n; ++i) {

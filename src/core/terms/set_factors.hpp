@@ -13,8 +13,9 @@ public:
     // Of the terms of several features: one alone is summed over its cells.
     void fill(const RowTerms& terms, const RowTables& tables);
 
-    // Of set atoms, numbered after the thresholds: where the factors of one begin, and which of them is that
-    // with another.
+    // Are the factors of a set's feature at hand? If its sets are too many, they are not.
+    PREDGAP_INLINE bool is_filled(std::int32_t set) const { return row_[set] >= 0; }
+    // Of sets, numbered from 0: where the factors of one begin, and which of them is that with another.
     PREDGAP_INLINE std::int64_t row(std::int32_t set) const { return row_[set]; }
     PREDGAP_INLINE std::int32_t column(std::int32_t set) const { return column_[set]; }
     // E[tau tau'], and the covariances.
@@ -23,6 +24,7 @@ public:
     double bytes() const { return moment_.bytes() + covariance_.bytes(); }
 
 private:
+    static constexpr std::int64_t kMostSets = 2048;  // of a feature: 64 MB
     void list_used(const RowTerms& terms, std::int32_t n_thresholds);
 
     Buffer<std::int64_t> row_;
