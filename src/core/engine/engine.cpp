@@ -164,8 +164,9 @@ bool Engine::sample(const Request& r, int32_t output, const uint8_t* subset, con
         const auto* first = points.data + set * points.n_points * points.n_columns;
         int64_t begin = 0;
         for (int64_t i = 0; i < n_stretches; begin = points.stretch_end[static_cast<std::size_t>(i++)])
-            out[row * n_stretches + i] = sampler.evaluate(
-                first + begin * points.n_columns, points.stretch_end[static_cast<std::size_t>(i)] - begin, solver.stop());
+            out[row * n_stretches + i] =
+                sampler.evaluate(first + begin * points.n_columns,
+                                 points.stretch_end[static_cast<std::size_t>(i)] - begin, solver.stop());
     };
     return each_row(r, sample_row);
 }

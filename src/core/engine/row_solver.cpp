@@ -121,7 +121,8 @@ Cost RowSolver::decide_bounded(const Job& job, const Accuracy& accuracy) {
         totals = compilation_.count(limit, kMostEntries, likely_);
     const auto pruned = cost_of(totals, job, limit, accuracy.kind);
     const bool fits = pruned.nanoseconds <= kMostNanoseconds && pruned.bytes <= kMostBytes;
-    if (accuracy.is_forced || pruned.nanoseconds <= kCheapNanoseconds || (accuracy.kind == Method::pruned && fits))
+    if (accuracy.is_forced || pruned.nanoseconds <= kCheapNanoseconds ||
+        (accuracy.kind == Method::pruned && fits))
         return pruned;
     return cheaper(pruned, cost_by_pairs(job));
 }
@@ -205,9 +206,10 @@ Cost RowSolver::first_try(const Job& job, const Accuracy& accuracy) {
     return cost;
 }
 
-// Many terms on few features have many pairs: sums over pairs of leaves may take less, even if terms are left out.
+// Many terms on few features have many pairs: sums over pairs of leaves may take less, even if terms are left
+// out.
 bool RowSolver::pairs_may_win(const Job& job, const Cost& exact) const {
-    constexpr double kLong = 2e8;  // nanoseconds: below this, finding out is not worth it
+    constexpr double kLong = 2e8;           // nanoseconds: below this, finding out is not worth it
     constexpr double kBoundedShare = 0.35;  // what a bounded answer takes of an exact one, roughly
     constexpr auto kFew = 12;
     const auto n_moving = std::count(job.features, job.features + n_features(), uint8_t{1});
@@ -216,7 +218,8 @@ bool RowSolver::pairs_may_win(const Job& job, const Cost& exact) const {
 }
 
 // After a bound that is `share` times what it may be: leave out less; or nothing, where there is little hope.
-Cost RowSolver::next_try(const Job& job, const Accuracy& accuracy, const Cost& last, double share, int n_tries) {
+Cost RowSolver::next_try(const Job& job, const Accuracy& accuracy, const Cost& last, double share,
+                         int n_tries) {
     constexpr int kTries = 4;
     constexpr double kFar = 10.0, kWorthIt = 2e9;  // nanoseconds
     auto next = last;
@@ -229,8 +232,7 @@ Cost RowSolver::next_try(const Job& job, const Accuracy& accuracy, const Cost& l
 }
 
 Answer RowSolver::answer(const Job& job, const Accuracy& accuracy, const Evaluate& evaluate) {
-    auto cost =
-        routes_.plan_is_cheap && !accuracy.is_forced ? Cost{Route::plan} : first_try(job, accuracy);
+    auto cost = routes_.plan_is_cheap && !accuracy.is_forced ? Cost{Route::plan} : first_try(job, accuracy);
     for (int n_tries = 1;; ++n_tries) {
         double bound = 0.0;
         const double value = evaluate(cost, bound);

@@ -21,23 +21,38 @@ std::int32_t depth(const EnsembleView& e) {
     return deepest;
 }
 
-Atoms::Atoms(const EnsembleView& e) : of_node(e.feature.size(), -1) {
-    std::vector<std::pair<std::int32_t, double>> cuts;  // feature and threshold
-    std::vector<std::int32_t> splits;
-    std::vector<std::int32_t> stack(e.root.begin(), e.root.end());
-    while (!stack.empty()) {
-        const auto node = stack.back();
-        stack.pop_back();
-        if (e.feature[node] == kLeaf) continue;
-        if (e.category_set[node] == kNumeric) {
-            splits.push_back(node);
-            cuts.emplace_back(e.feature[node], e.threshold[node] + 0.0);  // -0.0 and 0.0 are one atom
-        }
-        stack.push_back(e.left[node]);
-        stack.push_back(e.right[node]);
-    }
+namespace {
+
+// Sorts, without what is there twice; returns how many are left.
+std::size_t keep_distinct(std::vector<std::pair<std::int32_t, double>>& cuts) {
     std::sort(cuts.begin(), cuts.end());
     cuts.erase(std::unique(cuts.begin(), cuts.end()), cuts.end());
+    return cuts.size();
+}
+
+}  // namespace
+
+Atoms::Atoms(const EnsembleView& e, const std::function<void()>& check) : of_node(e.feature.size(), -1) {
+    std::vector<std::pair<std::int32_t, double>> cuts;  // feature and threshold
+    std::vector<std::int32_t> splits, stack;
+    std::size_t n_sorted = 0;
+    for (const auto root : e.root) {
+        check();
+        stack.assign(1, root);
+        while (!stack.empty()) {
+            const auto node = stack.back();
+            stack.pop_back();
+            if (e.feature[node] == kLeaf) continue;
+            if (e.category_set[node] == kNumeric) {
+                splits.push_back(node);
+                cuts.emplace_back(e.feature[node], e.threshold[node] + 0.0);  // -0.0 and 0.0 are one atom
+            }
+            stack.push_back(e.left[node]);
+            stack.push_back(e.right[node]);
+        }
+        if (cuts.size() > 2 * n_sorted + (1 << 18)) n_sorted = keep_distinct(cuts);
+    }
+    keep_distinct(cuts);
     begin.assign(static_cast<std::size_t>(e.n_features) + 1, 0);
     for (const auto& [q, cut] : cuts) {
         ++begin[static_cast<std::size_t>(q) + 1];
@@ -45,8 +60,9 @@ Atoms::Atoms(const EnsembleView& e) : of_node(e.feature.size(), -1) {
         threshold.push_back(cut);
     }
     std::partial_sum(begin.begin(), begin.end(), begin.begin());
-    for (const auto node : splits) {
-        const auto q = e.feature[node];
+    for (std::size_t i = 0; i < splits.size(); ++i) {
+        if (i % (1 << 16) == 0) check();
+        const auto node = splits[i], q = e.feature[node];
         const auto first = threshold.begin() + begin[q], last = threshold.begin() + begin[q + 1];
         of_node[node] =
             static_cast<std::int32_t>(std::lower_bound(first, last, e.threshold[node]) - threshold.begin());

@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -44,7 +45,8 @@ struct Atoms {
     std::vector<double> threshold;      // (n_atoms)
     std::vector<std::int32_t> of_node;  // (n_nodes) atom of each reachable threshold, -1 elsewhere
 
-    explicit Atoms(const EnsembleView& all_trees);
+    // check() is called now and then, and ends it by throwing.
+    Atoms(const EnsembleView& all_trees, const std::function<void()>& check);
     std::int32_t size() const { return static_cast<std::int32_t>(threshold.size()); }
 };
 

@@ -50,11 +50,12 @@ bool are_equal(const NodeArrays& a, int32_t one, int32_t other) {
 
 }  // namespace
 
-void merge_equal_trees(NodeArrays& a) {
+void merge_equal_trees(NodeArrays& a, const std::function<void()>& check) {
     const auto width = a.feature.empty() ? 1 : a.value.size() / a.feature.size();
     std::unordered_multimap<uint64_t, std::size_t> known;  // trees that stay
     std::size_t n = 0;
     for (std::size_t t = 0; t < a.root.size(); ++t) {
+        check();
         const auto hash = hash_of(a, a.root[t], a.target[t]);
         const auto [first, last] = known.equal_range(hash);
         auto same = first;

@@ -5,6 +5,7 @@
 
 namespace predgap {
 
-void merge_equal_trees(NodeArrays& arrays);
+// check() is called now and then, and ends it by throwing.
+void merge_equal_trees(NodeArrays& arrays, const std::function<void()>& check);
 
 }  // namespace predgap

@@ -12,19 +12,19 @@ using std::int32_t;
 
 namespace {
 
-NodeArrays merged(NodeArrays arrays) {
-    merge_equal_trees(arrays);
+NodeArrays merged(NodeArrays arrays, const std::function<void()>& check) {
+    merge_equal_trees(arrays, check);
     return arrays;
 }
 
 }  // namespace
 
 Model::Model(NodeArrays arrays, const LevelSets& sets, const std::function<void()>& check)
-    : arrays_(merged(std::move(arrays))),
+    : arrays_(merged(std::move(arrays), check)),
       cells(sets),
       all_trees{arrays_.n_features, arrays_.root,         arrays_.feature, arrays_.threshold,    arrays_.left,
                 arrays_.right,      arrays_.default_left, arrays_.value,   arrays_.category_set, &cells},
-      atoms(all_trees),
+      atoms(all_trees, check),
       set_atoms(cells, atoms.size()) {
     view_outputs();
     lay_out_groups(check);

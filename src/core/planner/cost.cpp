@@ -47,8 +47,8 @@ double set_pairs(const Model& model, const Job& job, double n_used) {
 
 Cost plan_cost(const Plan& plan, const Model& model, const Job& job) {
     const double sets = set_pairs(model, job, 1e9);
-    const double set_up =
-        kSetPair * sets + kRow + kThreshold * model.n_atoms() + kBox * plan.n_boxes() + kEntry * plan.n_entries();
+    const double set_up = kSetPair * sets + kRow + kThreshold * model.n_atoms() + kBox * plan.n_boxes() +
+                          kEntry * plan.n_entries();
     const double forms = kPair * plan.n_pairs(job.features);
     const double d = std::max(job.n_places, 1);
     const double times = job.question == Question::gap ? 1.0 : job.question == Question::curve ? 4.0 : d;
@@ -57,13 +57,14 @@ Cost plan_cost(const Plan& plan, const Model& model, const Job& job) {
 
 namespace {
 
-// Pairs of terms of a component, times its features, if a compilation's terms spread over the sets of features
-// that there may be.
+// Pairs of terms of a component, times its features, if a compilation's terms spread over the sets of
+// features that there may be.
 double term_pairs(double n_entries, const Job& job, int32_t n_features) {
     constexpr double kMerged = 0.42, kTermsOfComponent = 5.0, kFeatures = 2.5;
     const double n_terms = kMerged * n_entries;
     const double n_moving = static_cast<double>(std::count(job.features, job.features + n_features, 1));
-    const double n_components = std::min(std::exp2(std::min(n_moving, 60.0)), n_terms / kTermsOfComponent + 1.0);
+    const double n_components =
+        std::min(std::exp2(std::min(n_moving, 60.0)), n_terms / kTermsOfComponent + 1.0);
     return kFeatures * 0.5 * n_terms * n_terms / n_components;
 }
 

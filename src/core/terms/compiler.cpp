@@ -8,6 +8,13 @@ namespace predgap {
 using std::int32_t;
 using std::int64_t;
 
+namespace {
+
+constexpr double kOfSide =
+    0.1;  // what a feature of a box counts beside its entries: chains of splits have many
+
+}  // namespace
+
 Compiler::Compiler(const Model& model, const TreeGroup& group)
     : model_(model),
       group_(group),
@@ -230,9 +237,8 @@ void Compiler::collect_sides(int32_t turned, const Bounds& bounds) {
         for (const auto p : path_)
             if (p != turned) collect_side(p, bounds_[p]);
     collect_side(turned, bounds);
-    for (int64_t i = 1; i < sides_.size(); ++i)  // few
-        for (auto j = i; j > 0 && sides_[j - 1].feature > sides_[j].feature; --j)
-            std::swap(sides_[j - 1], sides_[j]);
+    std::sort(sides_.begin(), sides_.end(),
+              [](const Side& a, const Side& b) { return a.feature < b.feature; });
 }
 
 void Compiler::collect_side(int32_t q, const Bounds& b) {
@@ -258,7 +264,7 @@ void Compiler::expand(double size) {
         if (side.inside) continue;
         start.size *= side.most_size;
         start.chance *= side.most_chance;
-        start.order = static_cast<std::int16_t>(start.order + 1);
+        ++start.order;
         start.n_unlikely = static_cast<std::int8_t>(start.n_unlikely + !side.likely);
     }
     n_dropped_ = 0;
@@ -275,7 +281,8 @@ void Compiler::expand(double size) {
             return;
         }
     }
-    counts_.n_entries += static_cast<double>(entries_.size() - 1);
+    counts_.n_entries +=
+        static_cast<double>(entries_.size() - 1) + kOfSide * static_cast<double>(sides_.size());
     if (n_dropped_ > 0) counts_.most_error += size * std::min<double>(n_dropped_, most_at_once());
     if (kMode == Mode::count) return;
     resolve();
@@ -324,7 +331,7 @@ void Compiler::extend_by(const Side& side, int bound, int64_t n, int32_t stage) 
     for (int64_t at = 0; at < n; ++at) {
         const Entry& before = entry[at];
         const double new_size = before.size * by_size, new_chance = before.chance * by_chance;
-        const auto order = static_cast<std::int16_t>(before.order + side.inside);
+        const auto order = before.order + side.inside;
         if (kMode != Mode::count) extended[at] = kNone;
         if (kMode != Mode::main_effects && order > 1) {
             const double limit = kExact       ? pruning_.negligible * std::max(entry_main_[at], main)
@@ -346,7 +353,7 @@ void Compiler::extend_by(const Side& side, int bound, int64_t n, int32_t stage) 
                          0,
                          0,
                          static_cast<int32_t>(at),
-                         static_cast<std::int16_t>(stage),
+                         stage,
                          order,
                          static_cast<std::int8_t>(bound ? before.sign : -before.sign),
                          static_cast<std::int8_t>(before.n_unlikely + adds_unlikely),

@@ -99,8 +99,8 @@ private:
         double size, chance;
         std::uint64_t hash;  // of its term
         std::int32_t term, prefix;
-        std::int16_t stage;
-        std::int16_t order;      // features, with those outside of which x is
+        std::int32_t stage;      // 2 * side + bound
+        std::int32_t order;      // features, with those outside of which x is
         std::int8_t sign;        // 0: needed by longer ones only
         std::int8_t n_unlikely;  // features that are not likely
         std::int8_t n_atoms;
