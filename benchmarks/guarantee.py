@@ -74,11 +74,12 @@ def draw(rng: np.random.Generator) -> Case:
     mask = rng.random(d) < rng.choice([0.3, 0.7, 1.0])
     mask[rng.integers(d)] = True
     noise = predgap.Normal(float(rng.choice(SCALES)))
-    return Case(ensemble, noise, x, mask, rtol=float(10 ** rng.uniform(-10, -0.3)))
+    return Case(ensemble, noise, x, mask, rtol=float(10 ** rng.uniform(-6, -0.3)))
 
 
 def outcome(case: Case) -> Outcome:
-    explainer = predgap.Explainer(case.ensemble, case.noise, rtol=case.rtol)
+    # Models as small as these are answered exactly, unless they are made to leave something out.
+    explainer = predgap.Explainer(case.ensemble, case.noise, rtol=case.rtol, _strategy="compiled")
     exact = float(predgap.Explainer(case.ensemble, case.noise, rtol=0).gap(case.x, case.mask)[0])
     found = explainer.estimate(case.x, case.mask, "bounded", rtol=case.rtol)
     error, bound = abs(float(found.value[0]) - exact), float(found.error_bound[0])

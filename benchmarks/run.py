@@ -95,7 +95,8 @@ def measure(case: Case) -> dict[str, float]:
             "gap": lambda: explainer.gap(X, masks),
             "greedy": lambda: explainer.rank(X),
             "pgi2": lambda: explainer.pgi2(X, order),
-        }
+        },
+        rounds=5,
     )
     one_row = medians(
         {

@@ -56,7 +56,9 @@ Engine::Engine(NodeArrays arrays, const LevelSets& sets, const std::function<voi
     double longest = 0.0;
     for (const auto& plan : routes_.plan)
         longest += plan_cost(*plan, model_, {Question::greedy, all.data(), model_.n_features()}).nanoseconds;
-    rows_are_short_ = routes_.plan_is_cheap = has_plan() && longest < kShort;
+    rows_are_short_ = has_plan() && longest < kShort;
+    constexpr double kCheap = 2e6;  // nanoseconds: other ways are not even priced
+    routes_.plan_is_cheap = has_plan() && longest < kCheap;
 }
 
 namespace {

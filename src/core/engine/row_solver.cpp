@@ -24,6 +24,8 @@ Cost cheaper(const Cost& a, const Cost& b) {
     return a.nanoseconds <= b.nanoseconds ? a : b;
 }
 
+constexpr double kLongPlan = 2e6;  // nanoseconds: above this, other exact ways may be shorter
+
 // What cannot be counted to its end takes at least the limits.
 void refuse_too_costly(const Cost& cost) {
     if (cost.nanoseconds <= kMostNanoseconds && cost.bytes <= kMostBytes) return;
@@ -77,7 +79,9 @@ Cost RowSolver::cost_by_pairs(const Job& job) const {
 
 Cost RowSolver::cost_of(const RowCompilation::Totals& totals, const Job& job, double limit,
                         Method method) const {
-    auto cost = compiled_cost(totals.n_entries, totals.n_nodes, routes_.model, job);
+    constexpr double kNotNegligible = 0.85;  // of what an exact compilation counts
+    const double n_entries = totals.n_entries * (method == Method::exact ? kNotNegligible : 1.0);
+    auto cost = compiled_cost(n_entries, totals.n_nodes, routes_.model, job);
     if (!totals.complete) cost.nanoseconds = cost.bytes = kInfinity;
     cost.limit = limit;
     cost.method = method;
@@ -102,11 +106,14 @@ Cost RowSolver::decide_exact(const Job& job, const Accuracy& accuracy) {
     return cheaper(compiled, cost_by_pairs(job));
 }
 
-// Is an exact compilation cheap?
+// Is an exact compilation cheap, or a sum over pairs? The cost is that of the cheaper one, or of the former.
 bool RowSolver::is_exact_cheap(const Job& job, Cost& cost) {
+    constexpr double kWorthAsking = 5e6;  // nanoseconds
     load_compilation();
     cost = cost_of(compilation_.count(0.0, kMostEntries, likely_), job, 0.0, Method::exact);
-    return cost.nanoseconds <= kCheapNanoseconds;
+    if (cost.nanoseconds > kCheapNanoseconds) return false;
+    if (cost.nanoseconds > kWorthAsking && are_few(job)) cost = cheaper(cost, cost_by_pairs(job));
+    return true;
 }
 
 // Exact where that is cheap; else with as much left out as the tolerance allows.
@@ -134,6 +141,9 @@ Cost RowSolver::decide(const Job& job, const Accuracy& accuracy) {
     } else {
         const bool may_plan = !routes_.plan.empty() && (!accuracy.is_forced || accuracy.route == Route::plan);
         if (may_plan) cost = cost_by_plan(job);
+        if (Cost other;
+            may_plan && !accuracy.is_forced && cost.nanoseconds > kLongPlan && is_exact_cheap(job, other))
+            cost = cheaper(cost, other);
         if (!may_plan || (!accuracy.is_forced && cost.nanoseconds > kCheapNanoseconds)) {
             const auto other =
                 accuracy.kind == Method::exact ? decide_exact(job, accuracy) : decide_bounded(job, accuracy);
@@ -206,14 +216,17 @@ Cost RowSolver::first_try(const Job& job, const Accuracy& accuracy) {
     return cost;
 }
 
+// Do few features move?
+bool RowSolver::are_few(const Job& job) const {
+    return std::count(job.features, job.features + n_features(), uint8_t{1}) <= 12;
+}
+
 // Many terms on few features have many pairs: sums over pairs of leaves may take less, even if terms are left
 // out.
 bool RowSolver::pairs_may_win(const Job& job, const Cost& exact) const {
     constexpr double kLong = 2e8;           // nanoseconds: below this, finding out is not worth it
     constexpr double kBoundedShare = 0.35;  // what a bounded answer takes of an exact one, roughly
-    constexpr auto kFew = 12;
-    const auto n_moving = std::count(job.features, job.features + n_features(), uint8_t{1});
-    if (job.question != Question::gap || n_moving > kFew || exact.nanoseconds < kLong) return false;
+    if (job.question != Question::gap || !are_few(job) || exact.nanoseconds < kLong) return false;
     return cost_by_pairs(job).nanoseconds < kBoundedShare * exact.nanoseconds;
 }
 

@@ -58,6 +58,7 @@ private:
     Cost decide_bounded(const Job& job, const Accuracy& accuracy);
     bool is_exact_cheap(const Job& job, Cost& cost);
     Cost first_try(const Job& job, const Accuracy& accuracy);
+    bool are_few(const Job& job) const;
     bool pairs_may_win(const Job& job, const Cost& exact) const;
     Cost next_try(const Job& job, const Accuracy& accuracy, const Cost& last, double share, int n_tries);
     Cost cost_of(const RowCompilation::Totals& totals, const Job& job, double limit, Method method) const;

@@ -11,10 +11,10 @@ using std::int32_t;
 namespace {
 
 // Nanoseconds, set by hand from the times that benchmarks/planner.py prints.
-constexpr double kRow = 400.0, kThreshold = 4.0, kBox = 9.0, kEntry = 0.7, kPair = 0.35;
-constexpr double kNode = 25.0, kCompiledEntry = 85.0, kTermPair = 0.07, kSetPair = 12.0;
+constexpr double kRow = 5000.0, kThreshold = 7.0, kBox = 15.0, kEntry = 1.2, kPair = 0.09;
+constexpr double kNode = 40.0, kCompiledEntry = 95.0, kTermPair = 0.07, kSetPair = 12.0;
 constexpr double kSetsOfTerms = 25.0;  // terms with categories gather in few components, and take longer
-constexpr double kPairsRow = 9000.0, kPairsLeaf = 280.0, kPairsSplit = 24.0;
+constexpr double kPairsRow = 4000.0, kPairsLeaf = 280.0, kPairsSplit = 24.0;
 constexpr double kEntryBytes = 40.0;  // with its terms, merged by half
 
 // A compiled entry also costs when it is evaluated, and more often in curves and rankings.
@@ -50,9 +50,14 @@ Cost plan_cost(const Plan& plan, const Model& model, const Job& job) {
     const double set_up = kSetPair * sets + kRow + kThreshold * model.n_atoms() + kBox * plan.n_boxes() +
                           kEntry * plan.n_entries();
     const double forms = kPair * plan.n_pairs(job.features);
-    const double d = std::max(job.n_places, 1);
-    const double times = job.question == Question::gap ? 1.0 : job.question == Question::curve ? 4.0 : d;
-    return {Route::plan, Method::exact, set_up + forms * times, plan.bytes() + 32.0 * sets, 0.0};
+    // Components are shared between the steps of curves and rankings.
+    const double root = std::sqrt(std::max(job.n_places, 1));
+    const double times = job.question == Question::gap     ? 1.0
+                         : job.question == Question::curve ? std::max(1.0, 0.93 * root)
+                                                           : std::max(1.0, 1.44 * root);
+    const double beyond_cache = 1.0 + plan.n_entries() / 3e5;
+    return {Route::plan, Method::exact, (set_up + forms) * times * beyond_cache, plan.bytes() + 32.0 * sets,
+            0.0};
 }
 
 namespace {

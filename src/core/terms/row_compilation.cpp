@@ -156,12 +156,12 @@ double RowCompilation::guess_limit(double target) const {
     double largest = 0.0;
     for (const auto& compiler : compilers_) largest += compiler->largest_change();
     // On boosted models the bound is 0.2 to 0.7 of M * splits * limit.
-    return std::clamp(target / std::max(0.75 * scale_ * largest * n_splits_, 1e-300), 1e-30, 1e-2);
+    return std::clamp(target / std::max(1.1 * scale_ * largest * n_splits_, 1e-300), 1e-30, 1e-2);
 }
 
 double RowCompilation::find_limit(double target, double most_entries, const std::uint8_t* likely,
                                   Totals& totals) {
-    constexpr double kSlack = 0.2;  // a bound so far below the target is good enough
+    constexpr double kSlack = 0.15;  // a bound so far below the target is good enough
     constexpr int kTries = 12;
     double limit = guess_limit(target);
     for (int i = 0; i < kTries; ++i) {
