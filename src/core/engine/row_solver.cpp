@@ -205,10 +205,13 @@ void RowSolver::prepare_plan(bool for_gains) {
 // The first way to try: like decide(), but a limit is guessed where decide() counts.
 Cost RowSolver::first_try(const Job& job, const Accuracy& accuracy) {
     const bool may_plan = !routes_.plan.empty() && (!accuracy.is_forced || accuracy.route == Route::plan);
-    if (accuracy.kind == Method::exact || may_plan || (accuracy.is_forced && accuracy.route == Route::pairs))
+    if (accuracy.kind == Method::exact || (accuracy.is_forced && accuracy.route != Route::compiled))
         return decide(job, accuracy);
+    const auto plan = may_plan ? cost_by_plan(job) : Cost{.nanoseconds = kInfinity};
+    if (plan.nanoseconds <= kLongPlan) return plan;
     Cost cost;
-    if (is_exact_cheap(job, cost) && !accuracy.is_forced) return cost;
+    if (is_exact_cheap(job, cost) && !accuracy.is_forced) return cheaper(plan, cost);
+    if (plan.nanoseconds <= kCheapNanoseconds) return plan;
     if (cost.bytes > kMostBytes) return decide(job, accuracy);  // however much is left out, it may not fit
     if (!accuracy.is_forced && pairs_may_win(job, cost)) return cost_by_pairs(job);
     cost = {Route::compiled, accuracy.kind, 0.0, 0.0, accuracy.tolerance};
