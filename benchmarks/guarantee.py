@@ -26,7 +26,7 @@ import strategies
 SCALES = (0.03, 0.3, 0.3, 1.0, 5.0)
 EXACT, NO_ERROR = "bound 0", "error 0"
 ROUNDED, BROKEN = "above 1, by rounding", "above 1, broken"
-MIN_BOUNDED = 0.5  # share of the cases whose bound is not 0
+MIN_BOUNDED = 0.4
 LEAST, STEP = -16, 2  # of the histogram, in powers of ten
 
 
