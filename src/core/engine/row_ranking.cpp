@@ -84,8 +84,8 @@ struct RowSolver::Candidates {
 double RowSolver::largest_error() const {
     double sum = 0.0;
     for (std::size_t g = 0; g < states_.size(); ++g) {
-        const double change = uses_plan_ ? routes_.plan[g]->largest_change(on_plan_[g].scratch)
-                                         : compilation_.largest_change(g);
+        const double change =
+            uses_plan_ ? routes_.plan[g]->largest_change(plan_scratch_[g]) : compilation_.largest_change(g);
         sum += static_cast<double>(routes_.model.group[g].root.size()) * change * change;
     }
     return sum;
@@ -100,16 +100,14 @@ void RowSolver::read_errors(Candidates& c) {
         const auto& state = states_[g];
         const auto& terms = *state.terms;
         if (uses_plan_)
-            routes_.plan[g]->error_scales(tables_, on_plan_[g].scratch, scale);
+            routes_.plan[g]->error_scales(tables_, plan_scratch_[g], scale);
         else
             compilation_.error_scales(g, scale);
         for (int64_t i = 1; i < scale.size(); ++i) {
-            const auto at = uses_plan_ ? on_plan_[g].compaction.component_place[i] : static_cast<int32_t>(i);
-            if (at < 0) continue;
-            const auto n_outside = state.component[at].n_outside;
+            const auto n_outside = state.component[i].n_outside;
             if (n_outside == 0) c.base_error += scale[i];
             if (n_outside != 1) continue;
-            const auto* feature = terms.feature.data() + terms.component[at].features;
+            const auto* feature = terms.feature.data() + terms.component[i].features;
             while (state.in_subset[*feature]) ++feature;
             c.error_scale[static_cast<std::size_t>(*feature)] += scale[i];
         }

@@ -39,7 +39,7 @@ RowSolver::RowSolver(const Routes& routes, const NoiseLaws& laws)
     : routes_(routes),
       tables_(routes.model, laws),
       compilation_(routes.model),
-      on_plan_(routes.plan.size()),
+      plan_scratch_(routes.plan.size()),
       states_(routes.model.group.size()),
       subset_(n_features()) {}
 
@@ -182,23 +182,8 @@ double RowSolver::prepare(const Cost& cost, bool for_gains) {
 void RowSolver::prepare_plan(bool for_gains) {
     for (std::size_t g = 0; g < states_.size(); ++g) {
         const auto& plan = *routes_.plan[g];
-        auto& own = on_plan_[g];
-        auto& state = states_[g];
-        plan.spread(tables_, own.scratch, for_gains ? own.weight : state.weight);
-        if (!for_gains) {
-            state.prepare(plan.terms(), tables_, *stop_, false);
-            continue;
-        }
-        own.weight.swap(state.weight);  // main effects are gains of the first step
-        state.prepare(plan.terms(), tables_, *stop_, true);
-        kernels().begin(state);
-        kernels().gains(state);
-        own.weight.swap(state.weight);
-        const double negligible =
-            Pruning::kNegligible / std::max(2.0 * plan.largest_change(own.scratch), 1e-300);
-        own.compaction.run(plan.terms(), own.weight, tables_, state.gain.data(), negligible, own.terms,
-                           state.weight);
-        state.prepare(own.terms, tables_, *stop_, true);
+        plan.spread(tables_, plan_scratch_[g], states_[g].weight);
+        states_[g].prepare(plan.terms(), tables_, *stop_, for_gains);
     }
 }
 

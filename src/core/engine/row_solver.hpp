@@ -10,7 +10,6 @@
 #include "noise/row_tables.hpp"
 #include "pairs/pairs.hpp"
 #include "planner/cost.hpp"
-#include "terms/compaction.hpp"
 #include "terms/plan.hpp"
 #include "terms/row_compilation.hpp"
 #include "terms/term_state.hpp"
@@ -94,22 +93,13 @@ private:
     bool stopped() const { return stop_->load(std::memory_order_relaxed); }
     std::size_t n_features() const { return static_cast<std::size_t>(routes_.model.n_features()); }
 
-    // A group of trees on the plan.
-    struct OnPlan {
-        Plan::Scratch scratch;
-        Compaction compaction;
-        RowTerms terms;         // those of the plan that matter
-        Buffer<double> weight;  // on the plan
-        Buffer<double> error_scale;
-    };
-
     const Routes& routes_;
     RowTables tables_;
     const std::atomic<bool>* stop_ = nullptr;
     RowCompilation compilation_;
     bool is_compilation_loaded_ = false;
-    std::vector<OnPlan> on_plan_;
-    std::vector<TermState> states_;  // one per group of trees
+    std::vector<Plan::Scratch> plan_scratch_;  // one per group of trees, if there are plans
+    std::vector<TermState> states_;            // one per group of trees
     bool uses_plan_ = false;
     Pairs::Scratch pairs_;
     const std::uint8_t* likely_ = nullptr;  // see Pruning
