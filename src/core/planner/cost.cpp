@@ -117,6 +117,9 @@ Cost pairs_cost(const Pairs& pairs, const Job& job, int32_t n_features) {
             subset[static_cast<std::size_t>(moving[i])] = 1;
         add(places / kLooks * (job.question == Question::greedy ? n - size + 1.0 : 1.0));
     }
+    // The prefixes of a long answer may be far harder than those by index: what it takes holds in any case.
+    constexpr double kLong = 10e9, kUncertain = 3.0;
+    if (cost.nanoseconds > kLong) cost.nanoseconds *= kUncertain;
     return cost;
 }
 
