@@ -163,6 +163,22 @@ def memory_below(n_bytes: int) -> Iterator[None]:
     assert peak < n_bytes
 
 
+@contextmanager
+def reading_below(n_bytes: int) -> Iterator[None]:
+    """At most so many bytes are read, by whatever call; where the system counts them (Linux)."""
+    counters = Path("/proc/self/io")
+    if not counters.exists():
+        yield
+        return
+
+    def bytes_read() -> int:
+        return int(counters.read_text().split()[1])
+
+    before = bytes_read()
+    yield
+    assert bytes_read() - before < n_bytes
+
+
 class Bomb:
     """Ends the process when it is read from a pickle."""
 

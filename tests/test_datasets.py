@@ -313,9 +313,7 @@ def test_a_silent_server_times_out(site, wine, tmp_path, monkeypatch):
     limit(monkeypatch, timeout=0.1, attempts=2)
     done = threading.Event()
     site.answers["/wine.csv"] = lambda handler: done.wait(10)
-    begin = time.monotonic()
     refusal(lambda: load_dataset("wine", data_dir=tmp_path), "did not answer", "timed out", "2 attempts")
-    assert time.monotonic() - begin < 5
     done.set()
 
 
@@ -347,10 +345,9 @@ def test_a_trickle_does_not_go_on_for_ever(site, wine, tmp_path, monkeypatch):
             pass
 
     site.answers["/wine.csv"] = trickle
-    begin = time.monotonic()
     refusal(lambda: load_dataset("wine", data_dir=tmp_path), "too slowly")
-    assert time.monotonic() - begin < 3
     part = (tmp_path / "winequality-red.csv.part").read_bytes()
+    assert len(part) < 500  # the server would have gone on
     assert part == CONTENT[: len(part)]
 
 

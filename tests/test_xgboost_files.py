@@ -7,7 +7,6 @@ import json
 import os
 import pickle
 import struct
-import time
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ import xgboost as xgb
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from loading import Bomb, assert_json_bombs_are_refused, memory_below, printed_without, refused
+from loading import Bomb, assert_json_bombs_are_refused, memory_below, printed_without, reading_below, refused
 from predgap.ensemble import Ensemble
 from predgap.errors import LoaderError, UnsupportedModelError
 from predgap.loaders import files, load, ubjson
@@ -191,10 +190,8 @@ def test_gigabytes_of_nonsense_are_refused_at_once(model_bytes: dict[str, bytes]
         path.write_bytes(opening)
         for size in (1 << 40, files.MAX_FILE_BYTES):  # sparse: takes no room on the disk
             os.truncate(path, size)
-            start = time.perf_counter()
-            with memory_below(1 << 20):
+            with memory_below(1 << 20), reading_below(2 * files.MAX_FILE_BYTES):
                 refused(path)
-            assert time.perf_counter() - start < 1.0
 
 
 @pytest.mark.parametrize("suffix", ["json", "ubj"])
@@ -547,17 +544,12 @@ def test_any_bytes_are_refused(tmp_path_factory: pytest.TempPathFactory, data: b
     loads_or_refuses(ubj_document(data))
 
 
-def test_a_large_model_loads_fast(tmp_path: Path) -> None:
+def test_a_large_model_is_read_once(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     X = rng.normal(size=(3000, 10)).astype(np.float32)
     booster = xgb.train({"max_depth": 8, "nthread": 1}, xgb.DMatrix(X, label=X @ rng.normal(size=10)), 100)
     for suffix in ("json", "ubj"):
         path = save(booster, tmp_path, suffix)
-        best = min(timed(path) for _ in range(3))
-        assert best < 0.5  # a tenth of 1000 trees in a second, with room for a slow machine
-
-
-def timed(path: Path) -> float:
-    start = time.perf_counter()
-    load(path)
-    return time.perf_counter() - start
+        load(path)  # the first call imports what it needs
+        with reading_below(2 * path.stat().st_size):
+            load(path)
