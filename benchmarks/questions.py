@@ -27,8 +27,10 @@ class Question:
 
     def ask(self, explainers: Explainers, x: np.ndarray, order: np.ndarray) -> Any:
         """The answer for one row, (1, d), whose TreeSHAP ranking is `order`, (1, d)."""
-        explainer = explainers.about(self.rtol) if self.approximate else explainers.within(self.rtol)
-        return self.ask_of(explainer, x, order)
+        return self.ask_of(self.explainer(explainers), x, order)
+
+    def explainer(self, explainers: Explainers) -> Any:
+        return explainers.about(self.rtol) if self.approximate else explainers.within(self.rtol)
 
     def ask_of(self, explainer: Any, x: np.ndarray, order: np.ndarray) -> Any:
         if self.kind == "gap":

@@ -34,6 +34,8 @@ def measure(
     name, shap_calls = unit
     orders = [order_of(call()) for call in shap_calls]
     explainers = Explainers(case)
+    for question in questions:
+        question.explainer(explainers)  # the model is prepared before any row is timed
 
     def asking(question: Question, r: int) -> Callable[[], Any]:
         return lambda: question.ask(explainers, rows[r : r + 1], orders[r])
