@@ -5,42 +5,11 @@
 // on the other, and 0 across. Of categories both come from RowTables.
 #pragma once
 
-#include "simd/kernels.hpp"
-#include "terms/term_state.hpp"
+#include "terms/blocks.hpp"
+#include "terms/form.hpp"
 
 namespace predgap::PREDGAP_ISA {
 namespace {
-
-constexpr std::int32_t kInside = -1;  // no slot is outside the subset
-
-// A component with all that its forms need.
-struct Form {
-    const Component& c;
-    const RowTables& tables;
-    const std::int32_t* atom;  // (size, stride)
-    const double* weight;      // of its first term; outputs are n_weights apart
-    double* product;           // likewise
-    std::int64_t n_weights, width;
-    double* scratch;
-    const SetFactors& sets;
-
-    PREDGAP_INLINE Form(TermState& s, std::int32_t component)
-        : c(s.terms->component[component]),
-          tables(*s.tables),
-          atom(s.terms->atom.data() + c.slots),
-          weight(s.weight.data() + c.first_term),
-          product(s.product.data() + c.first_term),
-          n_weights(s.terms->n_weights),
-          width(s.terms->width),
-          scratch(s.scratch.data()),
-          sets(s.sets) {}
-
-    PREDGAP_INLINE double dot(std::int32_t s, std::int32_t t) const {
-        double sum = weight[s] * weight[t];
-        for (std::int64_t k = 1; k < width; ++k) sum += weight[k * n_weights + s] * weight[k * n_weights + t];
-        return sum;
-    }
-};
 
 PREDGAP_INLINE double smaller(double a, double b) { return a < b ? a : b; }
 
@@ -194,10 +163,11 @@ private:
     }
 };
 
-// Terms are sorted by their first atom, so for s before t that slot's factor is F_s S_t: it is folded into
-// the weights, but where the first feature is the one outside.
+// Pairs of terms in the same block, of so many tiles. Terms are sorted by their first atom, so for s before t
+// that slot's factor is F_s S_t: it is folded into the weights, but where the first feature is the one
+// outside.
 template <int kSlots, bool kFolded, bool kOutside, bool kProduct>
-double form_by_tiles(const Form& f, std::int32_t outside) {
+double form_by_tiles(const Form& f, std::int32_t outside, std::int64_t block) {
     const Tiles<kSlots> t(f, outside, kFolded);
     Four total = four(0.0);
     if (kProduct)
@@ -207,7 +177,8 @@ double form_by_tiles(const Form& f, std::int32_t outside) {
         const auto row = [&](int r) { return weight[r] * (kFolded ? t.low[4 * b + r] : 1.0); };
         const Four row0 = four(row(0)), row1 = four(row(1)), row2 = four(row(2)), row3 = four(row(3));
         Four own0 = four(0.0), own1 = own0, own2 = own0, own3 = own0;
-        for (auto v = b; v < t.n; ++v) {
+        const auto end = std::min(t.n, (b / block + 1) * block);
+        for (auto v = b; v < end; ++v) {
             Four low[kSlots], high[kSlots];
             for (int j = kFolded; j < kSlots; ++j) {
                 low[j] = *fours(t.low + j * t.stride + 4 * v);
@@ -242,7 +213,7 @@ double form_by_tiles(const Form& f, std::int32_t outside) {
 
 // The same for several outputs: factors are computed once for all of them.
 template <int kSlots, bool kFolded, bool kOutside, bool kProduct>
-double wide_form_by_tiles(const Form& f, std::int32_t outside) {
+double wide_form_by_tiles(const Form& f, std::int32_t outside, std::int64_t block) {
     const Tiles<kSlots> t(f, outside, kFolded);
     const auto width = f.width;
     Four total = four(0.0);
@@ -254,7 +225,8 @@ double wide_form_by_tiles(const Form& f, std::int32_t outside) {
         };
         if (kProduct)
             for (std::int64_t i = 0; i < 4 * width; ++i) fours(t.sums)[i] = four(0.0);
-        for (auto v = b; v < t.n; ++v) {
+        const auto end = std::min(t.n, (b / block + 1) * block);
+        for (auto v = b; v < end; ++v) {
             Four low[kSlots], high[kSlots], z[4];
             for (int j = kFolded; j < kSlots; ++j) {
                 low[j] = *fours(t.low + j * t.stride + 4 * v);
@@ -290,8 +262,14 @@ double wide_form_by_tiles(const Form& f, std::int32_t outside) {
 
 template <int kSlots, bool kFolded, bool kOutside, bool kProduct>
 PREDGAP_INLINE double form_by_any_tiles(const Form& f, std::int32_t outside) {
-    return f.width == 1 ? form_by_tiles<kSlots, kFolded, kOutside, kProduct>(f, outside)
-                        : wide_form_by_tiles<kSlots, kFolded, kOutside, kProduct>(f, outside);
+    const auto block = block_of(f);
+    const auto n_tiles = block / 4;
+    double total = f.width == 1
+                       ? form_by_tiles<kSlots, kFolded, kOutside, kProduct>(f, outside, n_tiles)
+                       : wide_form_by_tiles<kSlots, kFolded, kOutside, kProduct>(f, outside, n_tiles);
+    if constexpr (kSlots == 2 || kSlots == 3)
+        if (block < f.c.n_terms) total += between_blocks<kSlots, kProduct>(f, outside, block);
+    return total;
 }
 
 template <int kSlots, bool kProduct>

@@ -1,0 +1,216 @@
+// Large components of two or three numeric features: terms in blocks, and pairs of terms in different blocks
+// all at once.
+//
+// Terms are sorted by their first atom. Of a pair the factor of a slot is u_s v_t where the atom of s is not
+// above that of t, and v_s u_t where it is: with u = F and v = S in the subset, and on either side of x one
+// of them 1 for the feature outside. So what the blocks before t give it are, for each way in which the other
+// atoms of s can lie (not above, or above), sums over s that depend on t by the ranks of its atoms only:
+// running sums over a grid of ranks. Each sums what belongs to it, and nothing is subtracted.
+#pragma once
+
+#include <algorithm>
+#include <utility>
+
+#include "terms/form.hpp"
+
+namespace predgap::PREDGAP_ISA {
+namespace {
+
+// The grid of one output: rows and columns are ranks of the second last and the last slot.
+template <int kSlots>
+class RankGrid {
+public:
+    static constexpr int kSums = 1 << (kSlots - 1);  // bit 0: columns from above; bit 1: rows from above
+
+    RankGrid(const Form& f, std::int32_t outside) : stride_(f.c.stride) {
+        double* at = f.scratch;
+        const auto take = [&](std::int64_t n) { return std::exchange(at, at + n); };
+        for (int j = 0; j < kSlots; ++j) {
+            u_[j] = take(stride_);
+            v_[j] = take(stride_);
+            gather(f, j, j == outside);
+        }
+        for (int j = 1; j < kSlots; ++j) {
+            rank_[j] = reinterpret_cast<std::int32_t*>(take(stride_));
+            const auto q = f.tables.model().feature_of(f.atom[j * stride_]);
+            auto* marks = reinterpret_cast<std::int32_t*>(at);  // what comes after is not used yet
+            set_ranks(f, j, q, j == outside, marks);
+        }
+        const auto n_cells = n_rows() * n_columns();
+        for (int i = 0; i < kSums; ++i) {
+            cell_[i] = take(n_cells);
+            sum_[i] = take(n_cells);
+        }
+    }
+
+    // The sorted slot, the first one: its u and v.
+    const double* u() const { return u_[0]; }
+    const double* v() const { return v_[0]; }
+
+    void clear() {
+        for (int i = 0; i < kSums; ++i) std::fill_n(cell_[i], n_rows() * n_columns(), 0.0);
+    }
+    void add(std::int64_t s, double amount) {
+        const auto at = place(s);
+        for (int i = 0; i < kSums; ++i) {
+            double a = amount;
+            for (int j = 1; j < kSlots; ++j) a *= (is_above(i, j) ? v_[j] : u_[j])[s];
+            cell_[i][at] += a;
+        }
+    }
+    // What all terms that were added before the last refresh() give to t.
+    double with(std::int64_t t) const {
+        double total = 0.0;
+        for (int i = 0; i < kSums; ++i) {
+            double a = sum_[i][place(t) + (i & 1) + (i & 2 ? n_columns() : 0)];
+            for (int j = 1; j < kSlots; ++j) a *= (is_above(i, j) ? u_[j] : v_[j])[t];
+            total += a;
+        }
+        return total;
+    }
+    void refresh() {
+        for (std::int64_t row = 0; row < n_rows(); ++row) sum_columns(row * n_columns());
+        if constexpr (kSlots == 3) sum_rows();
+    }
+
+private:
+    static constexpr int kColumn = kSlots - 1, kRow = kSlots - 2;  // slots
+    static bool is_above(int sum, int slot) { return sum >> (kColumn - slot) & 1; }
+
+    std::int64_t n_columns() const { return n_ranks_[kColumn]; }
+    std::int64_t n_rows() const { return kSlots == 3 ? n_ranks_[kRow] : 1; }
+    std::int64_t place(std::int64_t t) const {
+        return (kSlots == 3 ? rank_[kRow][t] * n_columns() : 0) + rank_[kColumn][t];
+    }
+
+    void gather(const Form& f, int slot, bool outside) {
+        const auto* atom = f.atom + slot * stride_;
+        const double* table = f.tables.tail.data();
+        for (std::int64_t i = 0; i < f.c.n_terms; ++i) {
+            const bool below = outside && !f.tables.event[atom[i]], above = outside && !below;
+            u_[slot][i] = above ? 1.0 : table[2 * atom[i]];
+            v_[slot][i] = below ? 1.0 : table[2 * atom[i] + 1];
+        }
+    }
+
+    // Ranks among the atoms that occur. One rank stays empty: between those below x and those above it if
+    // the feature is outside, whose factors across x are 0; else at the end. So does another one at the end.
+    void set_ranks(const Form& f, int slot, std::int32_t q, bool outside, std::int32_t* rank_of) {
+        const auto& atoms = f.tables.model().atoms;
+        const auto first = atoms.begin[q], n = atoms.begin[q + 1] - first;
+        const auto* atom = f.atom + slot * stride_;
+        std::fill_n(rank_of, n, 0);
+        for (std::int64_t i = 0; i < f.c.n_terms; ++i) rank_of[atom[i] - first] = 1;
+        const auto above = outside ? f.tables.first_above[q] - first : n;
+        std::int32_t next = 0;
+        gap_[slot] = -1;
+        for (std::int32_t a = 0; a < n; ++a) {
+            if (a == above) gap_[slot] = next++;
+            if (rank_of[a]) rank_of[a] = next++;
+        }
+        if (gap_[slot] < 0) gap_[slot] = next++;
+        n_ranks_[slot] = next + 1;
+        for (std::int64_t i = 0; i < f.c.n_terms; ++i) rank_[slot][i] = rank_of[atom[i] - first];
+    }
+
+    // From below and from above, in the cells of a row, and not beyond the gap.
+    void sum_columns(std::int64_t row) {
+        double run[kSums] = {};
+        const auto n = n_columns(), gap = gap_[kColumn];
+        for (std::int64_t k = 0; k < n; ++k) {
+            const auto up = row + k, down = row + n - 1 - k;
+            for (int i = 0; i < kSums; i += 2) {
+                run[i] = k == gap ? 0.0 : run[i] + cell_[i][up];
+                run[i + 1] = n - 1 - k == gap ? 0.0 : run[i + 1] + cell_[i + 1][down];
+                sum_[i][up] = run[i];
+                sum_[i + 1][down] = run[i + 1];
+            }
+        }
+    }
+    void sum_rows() {
+        const auto n = n_rows(), gap = gap_[kRow];
+        const auto add_row = [&](int i, std::int64_t to, std::int64_t from) {
+            double* sum = sum_[i];
+            const auto m = n_columns();
+            for (std::int64_t k = 0; k < m; ++k) sum[to * m + k] += sum[from * m + k];
+        };
+        for (std::int64_t row = 1; row < n; ++row)
+            for (int i = 0; i < 2; ++i)
+                if (row != gap) add_row(i, row, row - 1);
+        for (auto row = n - 1; row-- > 0;)
+            for (int i = 2; i < kSums; ++i)
+                if (row != gap) add_row(i, row, row + 1);
+    }
+
+    std::int64_t stride_;
+    double *u_[kSlots], *v_[kSlots];  // (stride)
+    std::int32_t* rank_[kSlots];      // (stride)
+    std::int64_t n_ranks_[kSlots], gap_[kSlots];
+    double *cell_[kSums], *sum_[kSums];  // (rows, columns)
+};
+
+// Terms per block; all of them where pairs one by one take less.
+PREDGAP_INLINE std::int64_t block_of(const Form& f) {
+    const auto& atoms = f.tables.model().atoms;
+    std::int64_t n_ranks[2] = {1, 1};
+    for (std::int32_t j = 1; j < f.c.size && f.c.size <= kMostBlockSlots; ++j) {
+        const auto q = f.tables.model().feature_of(f.atom[j * f.c.stride]);
+        n_ranks[j - 1] = atoms.begin[q + 1] - atoms.begin[q];
+    }
+    return terms_per_block(f.c, n_ranks[0], n_ranks[1]);
+}
+
+// Terms from first to n, whose factors in the sorted slot are u_s v_t for s before t: the sum over pairs in
+// different blocks. What the blocks before a term give it is added to `product`, if given.
+template <int kSlots>
+double with_earlier_blocks(RankGrid<kSlots>& grid, const double* weight, std::int64_t first, std::int64_t n,
+                           std::int64_t block, double* product) {
+    double total = 0.0;
+    grid.clear();
+    for (auto begin = first; begin < n;) {
+        const auto end = std::min((begin / block + 1) * block, n);
+        for (auto t = begin; begin > first && t < end; ++t) {
+            const double with = grid.v()[t] * grid.with(t);
+            total += weight[t] * with;
+            if (product) product[t] += with;
+        }
+        for (auto s = begin; end < n && s < end; ++s) grid.add(s, weight[s] * grid.u()[s]);
+        if (end < n) grid.refresh();
+        begin = end;
+    }
+    return 2.0 * total;
+}
+
+template <int kSlots>
+void add_later_blocks(RankGrid<kSlots>& grid, const double* weight, std::int64_t n, std::int64_t block,
+                      double* product) {
+    grid.clear();
+    for (auto end = n; end > 0;) {
+        const auto begin = (end - 1) / block * block;
+        for (auto t = begin; end < n && t < end; ++t) product[t] += grid.u()[t] * grid.with(t);
+        for (auto s = begin; begin > 0 && s < end; ++s) grid.add(s, weight[s] * grid.v()[s]);
+        if (begin > 0) grid.refresh();
+        end = begin;
+    }
+}
+
+// The sum over pairs of terms in different blocks, and their part of the products.
+template <int kSlots, bool kProduct>
+double between_blocks(const Form& f, std::int32_t outside, std::int64_t block) {
+    RankGrid<kSlots> grid(f, outside);
+    const std::int64_t n = f.c.n_terms;
+    std::int64_t above = 0;  // where the sorted slot is outside: the first term above x
+    while (outside == 0 && above < n && !f.tables.event[f.atom[above]]) ++above;
+    double total = 0.0;
+    for (std::int64_t k = 0; k < f.width; ++k) {
+        const double* weight = f.weight + k * f.n_weights;
+        double* product = kProduct ? f.product + k * f.n_weights : nullptr;
+        if (outside == 0) total += with_earlier_blocks(grid, weight, 0, above, block, product);
+        total += with_earlier_blocks(grid, weight, above, n, block, product);
+        if (kProduct) add_later_blocks(grid, weight, n, block, product);
+    }
+    return total;
+}
+
+}  // namespace
+}  // namespace predgap::PREDGAP_ISA

@@ -1,0 +1,41 @@
+// A component of a row's terms with all that its quadratic forms need.
+#pragma once
+
+#include "simd/kernels.hpp"
+#include "terms/term_state.hpp"
+
+namespace predgap::PREDGAP_ISA {
+namespace {
+
+constexpr std::int32_t kInside = -1;  // no slot is outside the subset
+
+struct Form {
+    const Component& c;
+    const RowTables& tables;
+    const std::int32_t* atom;  // (size, stride)
+    const double* weight;      // of its first term; outputs are n_weights apart
+    double* product;           // likewise
+    std::int64_t n_weights, width;
+    double* scratch;
+    const SetFactors& sets;
+
+    PREDGAP_INLINE Form(TermState& s, std::int32_t component)
+        : c(s.terms->component[component]),
+          tables(*s.tables),
+          atom(s.terms->atom.data() + c.slots),
+          weight(s.weight.data() + c.first_term),
+          product(s.product.data() + c.first_term),
+          n_weights(s.terms->n_weights),
+          width(s.terms->width),
+          scratch(s.scratch.data()),
+          sets(s.sets) {}
+
+    PREDGAP_INLINE double dot(std::int32_t s, std::int32_t t) const {
+        double sum = weight[s] * weight[t];
+        for (std::int64_t k = 1; k < width; ++k) sum += weight[k * n_weights + s] * weight[k * n_weights + t];
+        return sum;
+    }
+};
+
+}  // namespace
+}  // namespace predgap::PREDGAP_ISA
