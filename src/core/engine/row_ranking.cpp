@@ -196,8 +196,6 @@ Answer RowSolver::greedy(int32_t n_places, const Accuracy& accuracy, int32_t* or
                          uint8_t* proven) {
     const std::vector<uint8_t> all(n_features(), 1);
     const Places places{n_places, order, score, proven};
-    auto half = accuracy;
-    if (accuracy.kind == Method::bounded) half.tolerance *= 0.5;  // a score is the difference of two gaps
     const Job job{Question::greedy, all.data(), n_places};
     tables_.open(all.data());
     is_compilation_loaded_ = false;
@@ -206,7 +204,7 @@ Answer RowSolver::greedy(int32_t n_places, const Accuracy& accuracy, int32_t* or
     const bool by_pairs = accuracy.is_forced && accuracy.route == Route::pairs;
     bool is_guess = !may_plan && !by_pairs && guess_first_places(places);
     for (;;) {
-        const auto found = answer(job, half, [&](const Cost& cost, double& bound) {
+        const auto found = answer(job, of_scores(accuracy), [&](const Cost& cost, double& bound) {
             if (cost.route == Route::pairs) return greedy_by_pairs(places);
             bound = prepare(cost, true);
             if (!std::isfinite(bound)) return 0.0;

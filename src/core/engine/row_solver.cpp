@@ -35,6 +35,11 @@ void refuse_too_costly(const Cost& cost) {
 
 }  // namespace
 
+Accuracy of_scores(Accuracy accuracy) {
+    if (accuracy.kind == Method::bounded) accuracy.tolerance *= 0.5;
+    return accuracy;
+}
+
 RowSolver::RowSolver(const Routes& routes, const NoiseLaws& laws)
     : routes_(routes),
       tables_(routes.model, laws),
@@ -108,7 +113,7 @@ Cost RowSolver::decide_exact(const Job& job, const Accuracy& accuracy) {
 
 // Is an exact compilation cheap, or a sum over pairs? The cost is that of the cheaper one, or of the former.
 bool RowSolver::is_exact_cheap(const Job& job, Cost& cost) {
-    constexpr double kWorthAsking = 5e6;  // nanoseconds
+    constexpr double kWorthAsking = 20e6;  // nanoseconds
     load_compilation();
     cost = cost_of(compilation_.count(0.0, kMostEntries, likely_), job, 0.0, Method::exact);
     if (cost.nanoseconds > kCheapNanoseconds) return false;
@@ -159,7 +164,7 @@ Cost RowSolver::cost(const Job& job, const Accuracy& accuracy) {
     is_compilation_loaded_ = false;
     if (job.question == Question::single)  // main effects only, whatever the accuracy
         return compiled_cost(0.0, 0.0, routes_.model, job);
-    return decide(job, accuracy);
+    return decide(job, job.question == Question::greedy ? of_scores(accuracy) : accuracy);
 }
 
 // ---- terms in place --------------------------------------------------------------------------------------
@@ -238,6 +243,8 @@ Answer RowSolver::answer(const Job& job, const Accuracy& accuracy, const Evaluat
         double bound = 0.0;
         const double value = evaluate(cost, bound);
         const bool is_met = bound <= accuracy.tolerance * value || cost.method == Method::pruned;
+        if (cost.method == Method::exact && !std::isfinite(bound))  // more entries than were counted on
+            throw TooCostly{kMostNanoseconds, kMostBytes};
         if (cost.method == Method::exact) return {0.0, cost.method};
         if ((is_met && std::isfinite(bound)) || stopped()) return {bound, cost.method};
         const double share = value > 0.0 ? bound / (accuracy.tolerance * value) : kInfinity;

@@ -29,6 +29,9 @@ struct Answer {
     Method method = Method::exact;
 };
 
+// A ranking's scores are differences of two gaps: what is promised of these.
+Accuracy of_scores(Accuracy accuracy);
+
 class RowSolver {
 public:
     RowSolver(const Routes& routes, const NoiseLaws& laws);

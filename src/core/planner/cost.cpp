@@ -12,7 +12,7 @@ namespace {
 
 // Nanoseconds, set by hand from the times that benchmarks/planner.py prints.
 constexpr double kRow = 5000.0, kThreshold = 7.0, kBox = 15.0, kEntry = 1.2, kPair = 0.09;
-constexpr double kNode = 40.0, kCompiledEntry = 95.0, kTermPair = 0.07, kSetPair = 12.0;
+constexpr double kNode = 40.0, kCompiledEntry = 95.0, kTermPair = 0.035, kSetPair = 12.0;
 constexpr double kSetsOfTerms = 25.0;  // terms with categories gather in few components, and take longer
 constexpr double kPairsRow = 4000.0, kPairsLeaf = 280.0, kPairsSplit = 24.0;
 constexpr double kEntryBytes = 40.0;  // with its terms, merged by half
@@ -62,14 +62,13 @@ Cost plan_cost(const Plan& plan, const Model& model, const Job& job) {
 
 namespace {
 
-// Pairs of terms of a component, times its features, if a compilation's terms spread over the sets of
-// features that there may be.
+// Pairs of terms of a component, times its features. Most terms are of the sets of at most three features.
 double term_pairs(double n_entries, const Job& job, int32_t n_features) {
     constexpr double kMerged = 0.42, kTermsOfComponent = 5.0, kFeatures = 2.5;
     const double n_terms = kMerged * n_entries;
-    const double n_moving = static_cast<double>(std::count(job.features, job.features + n_features, 1));
-    const double n_components =
-        std::min(std::exp2(std::min(n_moving, 60.0)), n_terms / kTermsOfComponent + 1.0);
+    const double d = static_cast<double>(std::count(job.features, job.features + n_features, 1));
+    const double n_small_sets = 1.0 + d + d * (d - 1.0) / 2.0 + d * (d - 1.0) * (d - 2.0) / 6.0;
+    const double n_components = std::min(n_small_sets, n_terms / kTermsOfComponent + 1.0);
     return kFeatures * 0.5 * n_terms * n_terms / n_components;
 }
 

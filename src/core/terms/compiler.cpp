@@ -47,7 +47,20 @@ void Compiler::load(const RowTables& tables, const std::atomic<bool>& stop) {
 }
 
 CompileCounts Compiler::count(const Pruning& pruning) {
-    return pruning.limit == 0.0 ? run<Mode::count_all>(pruning) : run<Mode::count>(pruning);
+    return pruning.limit == 0.0 ? count_all(pruning) : run<Mode::count>(pruning);
+}
+
+// All entries there are, from some of the trees, evenly spaced.
+CompileCounts Compiler::count_all(Pruning pruning) {
+    constexpr std::size_t kEnough = 64;  // trees
+    const auto step = std::max<std::size_t>(group_.root.size() / kEnough, 1);
+    const auto share = static_cast<double>((group_.root.size() + step - 1) / step) /
+                       static_cast<double>(std::max<std::size_t>(group_.root.size(), 1));
+    pruning.most_entries *= share;
+    auto counts = run<Mode::count_all>(pruning, step);
+    counts.n_nodes /= share;
+    counts.n_entries /= share;
+    return counts;
 }
 
 CompileCounts Compiler::compile(const Pruning& pruning, RowTerms& terms, Buffer<double>& weights) {
@@ -73,13 +86,13 @@ void Compiler::error_scales(const RowTerms& terms, Buffer<double>& scale) const 
 }
 
 template <Compiler::Mode kMode>
-CompileCounts Compiler::run(const Pruning& pruning) {
+CompileCounts Compiler::run(const Pruning& pruning, std::size_t step) {
     pruning_ = pruning;
     counts_ = {};
-    for (const auto root : group_.root) {
+    for (std::size_t t = 0; t < group_.root.size(); t += step) {
         if (stop_->load(std::memory_order_relaxed) || !counts_.complete) break;
         tree_error_ = 0.0;
-        walk<kMode>(root);
+        walk<kMode>(group_.root[t]);
         counts_.most_error += tree_error_;
     }
     return counts_;

@@ -49,7 +49,7 @@ public:
     // Routes the row through all trees; everything else is about this row.
     void load(const RowTables& tables, const std::atomic<bool>& stop);
 
-    // Counts only.
+    // Counts only; where nothing is left out (limit = 0), an estimate from some of the trees.
     CompileCounts count(const Pruning& pruning);
     CompileCounts compile(const Pruning& pruning, RowTerms& terms, Buffer<double>& weights);
     // Only the boxes of one feature each, all of them.
@@ -106,8 +106,10 @@ private:
         std::int8_t n_atoms;
     };
 
+    CompileCounts count_all(Pruning pruning);
+    // Every step-th tree.
     template <Mode kMode>
-    CompileCounts run(const Pruning& pruning);
+    CompileCounts run(const Pruning& pruning, std::size_t step = 1);
     template <Mode kMode>
     void walk(std::int32_t root);
     template <Mode kMode>

@@ -166,6 +166,7 @@ double RowCompilation::find_limit(double target, double most_entries, const std:
     double limit = guess_limit(target);
     for (int i = 0; i < kTries; ++i) {
         totals = count(limit, most_entries, likely);
+        most_entries -= totals.n_entries;  // of all tries
         if (!totals.complete || stop_->load(std::memory_order_relaxed)) return limit;
         const double share = totals.bound / target;
         if (share <= 1.0 && (share >= kSlack || i > 0)) return limit;
