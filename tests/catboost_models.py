@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from loading import rows_around_thresholds
-from predgap.ensemble import Ensemble
+from predgap._model.ensemble import Ensemble
 from predgap.errors import LoaderError
 from predgap.loaders import catboost as loader
 from predgap.loaders import load, selfcheck

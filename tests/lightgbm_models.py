@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from loading import assert_same
-from predgap.ensemble import Ensemble
+from predgap._model.ensemble import Ensemble
 from predgap.loaders import lightgbm as loader
 from predgap.loaders import load
 

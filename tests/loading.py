@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from predgap.categories import Categories
-from predgap.ensemble import LEAF, Ensemble
+from predgap._inputs.categories import Categories
+from predgap._model.ensemble import LEAF, Ensemble
 from predgap.errors import LoaderError
 from predgap.loaders import load
 

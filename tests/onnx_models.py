@@ -9,7 +9,7 @@ import onnx
 import onnxruntime as ort
 from onnx import TensorProto, helper, numpy_helper
 
-from predgap.ensemble import Ensemble
+from predgap._model.ensemble import Ensemble
 
 ML = "ai.onnx.ml"
 TYPES = {np.float32: TensorProto.FLOAT, np.float64: TensorProto.DOUBLE}

@@ -29,9 +29,12 @@ from catboost_models import (
 from loading import memory_below, printed_without, refused, rows_around_thresholds
 from predgap.errors import LoaderError, UnsupportedModelError
 from predgap.loaders import catboost as loader
-from predgap.loaders import catboost_binary, files, flatbuffers, load
-from predgap.loaders.catboost_categories import hash_of
-from predgap.loaders.flatbuffers import Buffer
+from predgap.loaders import load
+from predgap.loaders._formats import flatbuffers
+from predgap.loaders._formats import sniff as files
+from predgap.loaders._formats.flatbuffers import Buffer
+from predgap.loaders.catboost import binary_file as catboost_binary
+from predgap.loaders.catboost.categories import hash_of
 
 MODELS: dict[str, Any] = {
     "symmetric": small_model,

@@ -29,10 +29,11 @@ from catboost_models import (
     train_mixed,
 )
 from loading import refused
-from predgap.ensemble import LEAF, Ensemble
+from predgap._model.ensemble import LEAF, Ensemble
 from predgap.errors import TableError, UnsupportedModelError
-from predgap.loaders import catboost_categories, load
-from predgap.loaders.catboost_categories import OTHERS, Unnamed
+from predgap.loaders import load
+from predgap.loaders.catboost import categories as catboost_categories
+from predgap.loaders.catboost.categories import OTHERS, Unnamed
 
 
 def mixed_rows(ensemble: Ensemble) -> pd.DataFrame:

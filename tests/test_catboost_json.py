@@ -26,11 +26,13 @@ from catboost_models import (
     train,
 )
 from loading import assert_json_bombs_are_refused, refused
-from predgap.ensemble import LEAF
+from predgap._model.ensemble import LEAF
 from predgap.errors import LoaderError
 from predgap.loaders import catboost as loader
-from predgap.loaders import catboost_json, files, load
-from predgap.loaders.catboost_categories import OTHERS, HashedCategories
+from predgap.loaders import load
+from predgap.loaders._formats import sniff as files
+from predgap.loaders.catboost import json_file as catboost_json
+from predgap.loaders.catboost.categories import OTHERS, HashedCategories
 
 
 def stumps(borders: np.ndarray, policy: str = "SymmetricTree", **feature: Any) -> dict[str, Any]:

@@ -31,7 +31,7 @@ from catboost_models import (
     train,
 )
 from loading import rows_around_thresholds
-from predgap.ensemble import ALL_OUTPUTS, LEAF
+from predgap._model.ensemble import ALL_OUTPUTS, LEAF
 from predgap.errors import LoaderError, UnsupportedModelError
 from predgap.loaders import load, selfcheck
 from reference import Row, tails_of

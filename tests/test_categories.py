@@ -14,10 +14,10 @@ from scipy import stats
 
 import reference
 from predgap import Discrete, Explainer, Flip, FromScipy, Marginal, Noise, Normal, PerFeature, Uniform, _core
-from predgap.categories import Categories, of_labels
-from predgap.ensemble import Ensemble
+from predgap._inputs.categories import Categories, of_labels
+from predgap._model.ensemble import Ensemble
 from predgap.errors import EnsembleError, NoiseError, TableError
-from predgap.laws import DiscreteLaw, FlipLaw, Law, StillLaw
+from predgap.noise._laws import DiscreteLaw, FlipLaw, Law, StillLaw
 from reference import gap_by_definition, gap_by_pairs, gap_in_longdouble, tails_of
 from strategies import WIDE, Split, Tree, ensemble_of, mask_of, mixed_problems
 from twins import STRATEGIES, assert_gaps, exactly, explainer_of, row_of, rows_of

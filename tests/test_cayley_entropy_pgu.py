@@ -14,10 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from predgap import Explainer, Normal, PredgapError, Ranking
-from predgap.ensemble import LEAF
-from predgap.experiments import cayley, entropy, pgu
-from predgap.experiments.results import Result
-from predgap.experiments.subjects import Subject, authors_subjects, read_subject, shap_ranking
+from predgap._model.ensemble import LEAF
+from predgap.paper.common.results import Result
+from predgap.paper.common.subjects import Subject, authors_subjects, read_subject, shap_ranking
+from predgap.paper.experiments import cayley, entropy, pgu
 from tiny import N_FEATURES, tiny_subjects
 
 D, N = N_FEATURES, 30

@@ -12,22 +12,22 @@ import pytest
 from scipy.stats import t
 
 from predgap import PredgapError
-from predgap.experiments import (
+from predgap.paper.common import published
+from predgap.paper.common.results import Result
+from predgap.paper.common.subjects import authors_subjects
+from predgap.paper.experiments import (
     agreement,
-    claims,
     equal_time,
     pgi,
     precision,
-    published,
     randomising,
     retraining,
     stability,
 )
-from predgap.experiments.claims import CLAIMS
-from predgap.experiments.claims.judging import NothingToJudgeError, Tally
-from predgap.experiments.clocks import ALGORITHM_1, ALGORITHM_1_FLOAT32, EXACT, TOGETHER
-from predgap.experiments.results import Result
-from predgap.experiments.subjects import authors_subjects
+from predgap.paper.experiments.clocks import ALGORITHM_1, ALGORITHM_1_FLOAT32, EXACT, TOGETHER
+from predgap.paper.verdicts import claims
+from predgap.paper.verdicts.claims import CLAIMS
+from predgap.paper.verdicts.claims.judging import NothingToJudgeError, Tally
 
 HOLDS, PART, NOT, OPEN = "holds", "holds in part", "does not hold", "undecided"
 PUBLISHED, DESCRIBED = "as published", "as described"

@@ -24,8 +24,8 @@ from click.testing import CliRunner
 
 import predgap
 from predgap import Explainer, Flip, Marginal, Normal, PerFeature, Uniform
-from predgap._commands import app
-from predgap.tablefiles import delimiter_of, write_csv, write_table
+from predgap.cli.commands import app
+from predgap.cli.tablefiles import delimiter_of, write_csv, write_table
 
 NAMES = ("age", "body mass", "s_1")
 HOSTILE = ("[red]x", "line\nbreak", "\x1b[31mred\x1b[0m", "=cmd()", "a,b", 'say "hi"', "\u202eodd", "plain")
@@ -343,7 +343,7 @@ def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch):
     def fail(rows):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("predgap.tablefiles._csv", fail)
+    monkeypatch.setattr("predgap.cli.tablefiles._csv", fail)
     with pytest.raises(OSError, match="No space"):
         write_table(pa.table({"a": [1]}), target)
     assert target.read_text() == "old"

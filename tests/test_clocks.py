@@ -14,15 +14,15 @@ import numpy as np
 import pytest
 
 from predgap import Explainer, Normal, PredgapError
-from predgap.engine import Engine
-from predgap.experiments import clocks, equal_time, precision
-from predgap.experiments.algorithm1 import algorithm1_gap
-from predgap.experiments.clocks import ALGORITHM_1, ALGORITHM_1_FLOAT32, EVALUATION, EXACT, TOGETHER
-from predgap.experiments.equal_time import Line
-from predgap.experiments.pairs import draw_pairs
-from predgap.experiments.precision import FEWER, ITERATIONS, METHODS, draw_points
-from predgap.experiments.results import Result
-from predgap.experiments.subjects import Subject, authors_subjects
+from predgap._engine.engine import Engine
+from predgap.paper.common.algorithm1 import algorithm1_gap
+from predgap.paper.common.pairs import draw_pairs
+from predgap.paper.common.results import Result
+from predgap.paper.common.subjects import Subject, authors_subjects
+from predgap.paper.experiments import clocks, equal_time, precision
+from predgap.paper.experiments.clocks import ALGORITHM_1, ALGORITHM_1_FLOAT32, EVALUATION, EXACT, TOGETHER
+from predgap.paper.experiments.equal_time import Line
+from predgap.paper.experiments.precision import FEWER, ITERATIONS, METHODS, draw_points
 from strategies import random_ensemble
 
 D = 4

@@ -20,9 +20,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from predgap import datasets
-from predgap import download as downloading
-from predgap.datasets import (
+from predgap.errors import DatasetError, DependencyError, PredgapError
+from predgap.paper import data as datasets
+from predgap.paper.data import (
     NAMES,
     PUBLISHED,
     SOURCES,
@@ -32,7 +32,7 @@ from predgap.datasets import (
     load_published_split,
     split,
 )
-from predgap.errors import DatasetError, DependencyError, PredgapError
+from predgap.paper.data import download as downloading
 
 HEADER = '"' + '";"'.join(SOURCES["wine"].columns) + '"\n'
 N_ROWS = 4000
@@ -416,7 +416,7 @@ def test_threads_that_want_the_same_file_fetch_it_once(site, wine, tmp_path):
 
 LOAD_IN_A_PROCESS = """
 import os, sys
-import predgap.datasets as d
+import predgap.paper.data as d
 from dataclasses import replace
 url, sha256, folder, fate = sys.argv[1:]
 d.SOURCES = {"wine": replace(d.SOURCES["wine"], downloads=(d.Download(url),), sha256=sha256)}
@@ -870,7 +870,7 @@ def test_diabetes_without_scikit_learn_says_what_to_install(monkeypatch):
 
 
 def test_scikit_learn_is_imported_only_when_asked_for():
-    code = "import sys, predgap.datasets; print([m for m in sys.modules if m.split('.')[0] == 'sklearn'])"
+    code = "import sys, predgap.paper.data; print([m for m in sys.modules if m.split('.')[0] == 'sklearn'])"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.strip() == "[]"
 

@@ -14,7 +14,8 @@ import xgboost
 from matplotlib.figure import Figure
 from rich.console import Console
 
-from predgap import Ranking, demo, plots
+from predgap import Ranking, plots
+from predgap.cli import demo
 from predgap.errors import DependencyError, ShapeError
 
 
@@ -118,7 +119,7 @@ def test_a_missing_package_is_named(monkeypatch, tmp_path, missing):
 
 def test_importing_the_demo_prints_and_imports_nothing():
     code = (
-        "import predgap, predgap.demo, predgap.plots, sys; "
+        "import predgap, predgap.cli.demo, predgap.plots, sys; "
         "assert not {'click', 'rich', 'matplotlib', 'xgboost', 'sklearn'} & set(sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)

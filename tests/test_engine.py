@@ -17,7 +17,7 @@ from scipy import stats
 
 import reference
 from predgap import Discrete, Explainer, FromScipy, Marginal, Normal, Ranking, Uniform
-from predgap.ensemble import LEAF, Ensemble
+from predgap._model.ensemble import LEAF, Ensemble
 from reference import SummedRow, gap_by_definition, gap_by_pairs, gap_in_longdouble, tails_of
 from strategies import (
     MANY_FEATURES,

@@ -23,7 +23,8 @@ from hypothesis import strategies as st
 
 import predgap
 from loading import assert_same, bits, memory_below, printed_without
-from predgap import Categories, Ensemble, EnsembleError, LoaderError, UnsupportedModelError, ensemblefiles
+from predgap import Categories, Ensemble, EnsembleError, LoaderError, UnsupportedModelError
+from predgap._model import serialization as ensemblefiles
 from strategies import Split, ensemble_of, ensembles, mixed_ensembles, random_ensemble
 
 
@@ -182,7 +183,7 @@ def test_files_may_be_larger_than_those_of_other_libraries(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = saved(rich(), tmp_path / "model")
-    monkeypatch.setattr(predgap.files, "MAX_FILE_BYTES", 10)
+    monkeypatch.setattr(predgap._files, "MAX_FILE_BYTES", 10)
     assert_same(predgap.load(path), rich())
 
 

@@ -21,10 +21,10 @@ from pyarrow import parquet
 
 from predgap import CostError, DependencyError, Explainer, Normal, PredgapError, Ranking
 from predgap.errors import DatasetError
-from predgap.experiments import agreement, bootstrap, pgi, published, ties
-from predgap.experiments.bootstrap import interval, resampled_means, spreads
-from predgap.experiments.results import Result, Stopwatch, as_config, versions
-from predgap.experiments.subjects import (
+from predgap.paper.common import bootstrap, published, ties
+from predgap.paper.common.bootstrap import interval, resampled_means, spreads
+from predgap.paper.common.results import Result, Stopwatch, as_config, versions
+from predgap.paper.common.subjects import (
     Subject,
     Training,
     authors_subjects,
@@ -32,7 +32,8 @@ from predgap.experiments.subjects import (
     sha256_of_arrays,
     shap_ranking,
 )
-from predgap.experiments.threads import pool
+from predgap.paper.common.threads import pool
+from predgap.paper.experiments import agreement, pgi
 
 # ---- what the paper printed ----------------------------------------------------------------------
 

@@ -28,9 +28,9 @@ from predgap import (
     Uniform,
     _core,
 )
-from predgap.costs import refusing
-from predgap.laws import Law, NormalLaw
-from predgap.progress import reporting
+from predgap._engine.costs import refusing
+from predgap._engine.progress import reporting
+from predgap.noise._laws import Law, NormalLaw
 from strategies import Split, ensemble_of, full_trees
 
 NAMES = ["age", "bmi", "bp"]
@@ -501,7 +501,7 @@ def test_a_refusal_names_the_row_and_what_it_would_take():
 
 def test_the_row_that_is_refused_is_counted_from_the_first(monkeypatch, explainer, table):
     """Rows come in parts when tables of tails would not fit into memory."""
-    monkeypatch.setattr("predgap.kernelnoise._TABLE_BYTES", 1)
+    monkeypatch.setattr("predgap._engine.kernel_noise._TABLE_BYTES", 1)
     tabulated = Explainer(explainer.ensemble, Marginal(table))
     calls = []
 

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from predgap import CostError, Ensemble, Explainer, FromScipy, Normal, PredgapError, Uniform, _core
-from predgap.laws import NormalLaw, UniformLaw
+from predgap.noise._laws import NormalLaw, UniformLaw
 from strategies import Split, ensemble_of, full_trees, random_ensemble
 
 INSTRUCTION_SETS = ("baseline", "avx2", "avx512")
@@ -154,7 +154,7 @@ def test_progress_is_told_by_rows(slow):
 def test_progress_does_not_run_backwards_over_parts_of_the_rows(slow, monkeypatch):
     """Tails that only Python knows come in tables, a few rows at a time."""
     explainer, X = slow
-    monkeypatch.setattr("predgap.kernelnoise._TABLE_BYTES", 1 << 16)
+    monkeypatch.setattr("predgap._engine.kernel_noise._TABLE_BYTES", 1 << 16)
     told = []
     watched = Explainer(
         explainer.ensemble,

@@ -35,10 +35,10 @@ from lightgbm_models import (
     train,
 )
 from loading import assert_same, levels_of, memory_below, refused
-from predgap.ensemble import Ensemble
+from predgap._model.ensemble import Ensemble
 from predgap.errors import LoaderError, TableError, UnsupportedModelError
-from predgap.loaders import lightgbm_categories as categories
 from predgap.loaders import load
+from predgap.loaders.lightgbm import categories as categories
 
 CODED: dict[str, tuple[np.ndarray, dict[str, Any]]] = {
     "none": (C_, {}),

@@ -27,7 +27,7 @@ from lightgbm_models import (
     train,
 )
 from loading import assert_same, levels_of, memory_below, printed_without, refused
-from predgap.ensemble import LEAF
+from predgap._model.ensemble import LEAF
 from predgap.errors import LoaderError, UnsupportedModelError
 from predgap.loaders import lightgbm as loader
 from predgap.loaders import load, selfcheck

@@ -18,7 +18,7 @@ import xgboost
 from numpy.typing import NDArray
 
 from predgap import Discrete, Explainer, Flip, Normal, PerFeature, load
-from predgap.ensemble import Ensemble
+from predgap._model.ensemble import Ensemble
 from reference import SummedRow, tails_of
 
 RNG = np.random.default_rng(11)

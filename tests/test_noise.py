@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from predgap.errors import NoiseError
-from predgap.laws import DiscreteLaw, FlipLaw, MarginalLaw, NormalLaw, StillLaw, UniformLaw
 from predgap.noise import Discrete, Flip, FromScipy, Marginal, Normal, PerFeature, Uniform
-from predgap.scipylaws import ScipyLaw
+from predgap.noise._laws import DiscreteLaw, FlipLaw, MarginalLaw, NormalLaw, StillLaw, UniformLaw
+from predgap.noise._scipy_laws import ScipyLaw
 
 MODERATE = st.floats(-1e6, 1e6, allow_subnormal=False)
 SCALES = st.floats(1e-6, 1e6)

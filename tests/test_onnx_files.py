@@ -17,11 +17,12 @@ from onnx import TensorProto, helper
 
 from loading import memory_below
 from onnx_models import CAST_DOWN, classifier, general, graph, stump, tensor
-from predgap.ensemble import LEAF
+from predgap._model.ensemble import LEAF
 from predgap.errors import LoaderError, UnsupportedModelError
-from predgap.loaders import load, protobuf
+from predgap.loaders import load
 from predgap.loaders import onnx as loader
-from predgap.loaders.onnx_trees import _MAX_DEPTH
+from predgap.loaders._formats import protobuf
+from predgap.loaders.onnx.trees import _MAX_DEPTH
 
 # ---- models of other kinds ----
 

@@ -27,7 +27,7 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from loading import assert_same, levels_of, printed_without, rows_for
 from onnx_models import CAST_DOWN, ML, TYPES, assert_scores, classifier, general, graph, run, stump, tensor
-from predgap.ensemble import ALL_OUTPUTS
+from predgap._model.ensemble import ALL_OUTPUTS
 from predgap.errors import LoaderError, TableError, UnsupportedModelError
 from predgap.loaders import load
 from predgap.loaders import onnx as loader

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from predgap import Explainer, Normal
-from predgap.ensemble import LEAF, Ensemble
+from predgap._model.ensemble import LEAF, Ensemble
 from reference import Row, gap_in_longdouble, monte_carlo, normal_tails, thresholds_of
 from strategies import mask_of
 from twins import exactly

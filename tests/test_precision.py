@@ -12,12 +12,13 @@ import pytest
 from scipy.stats import norm, t
 
 from predgap import Explainer, Normal, PredgapError
-from predgap.experiments import precision, published
-from predgap.experiments.cache import digest, remembered
-from predgap.experiments.pairs import Pairs, draw_pairs
-from predgap.experiments.precision import METHODS, Config, draw_points, nmae
-from predgap.experiments.results import Result, joined_files, merged
-from predgap.experiments.subjects import Subject, authors_subjects
+from predgap.paper.common import published
+from predgap.paper.common.cache import digest, remembered
+from predgap.paper.common.pairs import Pairs, draw_pairs
+from predgap.paper.common.results import Result, joined_files, merged
+from predgap.paper.common.subjects import Subject, authors_subjects
+from predgap.paper.experiments import precision
+from predgap.paper.experiments.precision import METHODS, Config, draw_points, nmae
 from strategies import ensemble_of, random_ensemble
 
 D, N_ROWS = 4, 7

@@ -13,8 +13,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from predgap import Explainer, FromScipy, GapEstimate, Normal, PerFeature, PredgapError, Ranking, RankingError
-from predgap.points import REPLICATES, common_points
-from predgap.racing import race
+from predgap._engine.points import REPLICATES, common_points
+from predgap._engine.racing import race
 from strategies import Split, ensemble_of, mask_of, mixed_problems, problems, random_ensemble
 from test_kernels import interrupted
 from twins import exactly

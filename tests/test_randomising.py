@@ -12,10 +12,11 @@ import pytest
 import xgboost
 
 from predgap import Explainer, Normal, PredgapError
-from predgap.experiments import published, randomising
-from predgap.experiments.randomising import Config, Errors
-from predgap.experiments.results import Result
-from predgap.experiments.subjects import Subject, Training, authors_subjects, read_subject, shap_ranking
+from predgap.paper.common import published
+from predgap.paper.common.results import Result
+from predgap.paper.common.subjects import Subject, Training, authors_subjects, read_subject, shap_ranking
+from predgap.paper.experiments import randomising
+from predgap.paper.experiments.randomising import Config, Errors
 
 D, N_TEST, N_TRAIN = 4, 8, 11
 CONFIG = Config(scales=(0.3, 1.0), described_samples=3, published_samples=5, n_resamples=50)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from predgap.report.page import (
+from predgap.paper.report.page import (
     Bullets,
     Cell,
     Figure,
@@ -20,7 +20,7 @@ from predgap.report.page import (
     to_html,
     to_markdown,
 )
-from predgap.report.words import duration, number, share
+from predgap.paper.report.words import duration, number, share
 
 EVIL = '<script>alert("x")</script> | [a](b) *c* _d_ `e` ![f](g) & $h$ \n# i'
 SVG = b'<svg xmlns="http://www.w3.org/2000/svg"></svg>'

@@ -15,15 +15,17 @@ from pathlib import Path
 
 import pytest
 
-from predgap._commands import app
+from predgap.cli.commands import app
 from predgap.errors import DatasetError, PredgapError
-from predgap.experiments import agreement, cells, claims, pgi, published
-from predgap.experiments.reproduce import Plan, Reproduction, reproduce
-from predgap.experiments.results import Result
-from predgap.experiments.studies import GROUPS, studies
-from predgap.experiments.subjects import authors_subjects
-from predgap.report.reproduction import summary_lines, write_pages
-from predgap.report.sections import where_sampling_wins
+from predgap.paper.common import published
+from predgap.paper.common.results import Result
+from predgap.paper.common.subjects import authors_subjects
+from predgap.paper.experiments import agreement, pgi
+from predgap.paper.experiments.studies import GROUPS, studies
+from predgap.paper.report.reproduction import summary_lines, write_pages
+from predgap.paper.report.sections import where_sampling_wins
+from predgap.paper.reproduce import Plan, Reproduction, reproduce
+from predgap.paper.verdicts import cells, claims
 
 TIMED = {"clocks", "equal-time"}
 
@@ -153,7 +155,7 @@ def test_a_part_that_is_damaged_or_of_other_code_is_computed_again(nowhere, monk
     path.write_bytes(whole.replace(b"0.1", b"0.7", 1))
     assert reproduce(plan).results["agreement"].rows == first.results["agreement"].rows
     assert path.read_bytes() == whole
-    monkeypatch.setattr("predgap.experiments.reproduce._code", lambda: "other code")
+    monkeypatch.setattr("predgap.paper.reproduce._code", lambda: "other code")
     reproduce(plan)
     assert len(list((plan.out / "work" / "agreement").glob("bigger-diabetes-*"))) == 2
 

@@ -13,12 +13,13 @@ import scipy.stats
 import xgboost
 
 from predgap import Explainer, Normal, PredgapError
-from predgap.experiments import published, retraining
-from predgap.experiments.bootstrap import interval, resampled_means
-from predgap.experiments.results import Result
-from predgap.experiments.retraining import PUBLISHED_SETTINGS, Config
-from predgap.experiments.subjects import Subject, Training, authors_subjects, read_subject, shap_ranking
-from predgap.experiments.ties import float32_tolerance, steps
+from predgap.paper.common import published
+from predgap.paper.common.bootstrap import interval, resampled_means
+from predgap.paper.common.results import Result
+from predgap.paper.common.subjects import Subject, Training, authors_subjects, read_subject, shap_ranking
+from predgap.paper.common.ties import float32_tolerance, steps
+from predgap.paper.experiments import retraining
+from predgap.paper.experiments.retraining import PUBLISHED_SETTINGS, Config
 
 D, N_TEST, N_TRAIN = 4, 9, 120
 CONFIG = Config(scales=(0.3, 1.0), places=(1, 2), n_seeds=2, n_orders=3, n_resamples=50)

@@ -11,10 +11,10 @@ import pytest
 from scipy.special import ndtri
 
 from predgap import Explainer, Normal, PredgapError
-from predgap.experiments import sampled_rankings
-from predgap.experiments.results import Result
-from predgap.experiments.sampled_rankings import Config, differences, sampled_order
-from predgap.experiments.subjects import Subject, authors_subjects
+from predgap.paper.common.results import Result
+from predgap.paper.common.subjects import Subject, authors_subjects
+from predgap.paper.experiments import sampled_rankings
+from predgap.paper.experiments.sampled_rankings import Config, differences, sampled_order
 from tiny import N_FEATURES, tiny_subjects
 
 D, N = N_FEATURES, 12

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from scipy.stats import norm
 
 from predgap import Explainer, Marginal, Normal, PredgapError, SubsetError
-from predgap.points import REPLICATES, Replicates, _sequence
-from predgap.sampling import row_stream
+from predgap._engine.points import REPLICATES, Replicates, _sequence
+from predgap._engine.sampling import row_stream
 from reference import replaces, tails_of
 from strategies import Split, ensemble_of, mask_of, problems, random_ensemble
 from twins import STRATEGIES, exactly
@@ -82,7 +82,9 @@ def test_points_may_be_asked_for_again(sequence, monkeypatch):
     kept = Replicates(sequence, 3, seed=1)
     once = [kept.points(*place) for place in places]
     assert all(block.shape[0] == REPLICATES for block in once)
-    monkeypatch.setattr("predgap.points._POINT_DOUBLES", REPLICATES * 3 * 64)  # room for the first block
+    monkeypatch.setattr(
+        "predgap._engine.points._POINT_DOUBLES", REPLICATES * 3 * 64
+    )  # room for the first block
     forgotten = Replicates(sequence, 3, seed=1)
     for _ in range(2):
         for block, place in zip(once, places, strict=True):
@@ -132,8 +134,8 @@ def test_a_row_does_not_depend_on_its_neighbours(case, name):
 def test_rows_come_in_chunks(case, name, monkeypatch):
     explainer, X, subset = case
     whole = ask(explainer, X, subset, name, n_samples=2048)
-    monkeypatch.setattr("predgap.sampling._SUM_DOUBLES", 3 * REPLICATES * 7)
-    monkeypatch.setattr("predgap.sampling._POINT_DOUBLES", 2048 * len(subset) * 7)
+    monkeypatch.setattr("predgap._engine.sampling._SUM_DOUBLES", 3 * REPLICATES * 7)
+    monkeypatch.setattr("predgap._engine.sampling._POINT_DOUBLES", 2048 * len(subset) * 7)
     at_once = []
     sample = explainer._engine.sample
     monkeypatch.setattr(
@@ -148,7 +150,7 @@ def test_sampled_curves_never_hold_the_sums_of_all_rows(case, monkeypatch):
     explainer, X, _ = case
     sampled = explainer.approximate(method="qmc", n_samples=1024)
     whole, mean = sampled.curve(X, range(6)), sampled.pgi2(X, range(6))
-    monkeypatch.setattr("predgap.sampling._SUM_DOUBLES", REPLICATES * 6 * 3)
+    monkeypatch.setattr("predgap._engine.sampling._SUM_DOUBLES", REPLICATES * 6 * 3)
     at_once = []
     engine = explainer._engine
     sample_curve = engine.sample_curve
@@ -240,7 +242,7 @@ def test_auto_is_exact_when_it_can_be_and_says_so(case):
 
 
 def test_auto_samples_what_is_out_of_reach(monkeypatch):
-    monkeypatch.setattr("predgap.choosing._AFFORDABLE", 1e-6)
+    monkeypatch.setattr("predgap._engine.choosing._AFFORDABLE", 1e-6)
     rng = np.random.default_rng(0)
     forest = random_ensemble(rng, n_trees=20, depth=9, n_features=30)
     explainer = Explainer(forest, Normal(0.3))

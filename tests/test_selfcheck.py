@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from predgap.ensemble import Ensemble
+from predgap._model.ensemble import Ensemble
 from predgap.errors import LoaderError
 from predgap.loaders import selfcheck
 

@@ -54,7 +54,7 @@ from sklearn.tree import (
 
 import loading
 from loading import rows_around_thresholds
-from predgap.ensemble import ALL_OUTPUTS, LEAF, NUMERIC, Ensemble
+from predgap._model.ensemble import ALL_OUTPUTS, LEAF, NUMERIC, Ensemble
 from predgap.errors import LoaderError, TableError, UnsupportedModelError
 from predgap.loaders import load, selfcheck
 from predgap.loaders.splits import above

@@ -12,13 +12,13 @@ import pytest
 from scipy.special import erfc
 
 from predgap import Ensemble, Explainer, Normal, PredgapError, Uniform
-from predgap.ensemble import LEAF
-from predgap.experiments import stability
-from predgap.experiments.algorithm1 import algorithm1_gap
-from predgap.experiments.pairs import draw_pairs
-from predgap.experiments.results import Result
-from predgap.experiments.stability import Config, shares
-from predgap.experiments.subjects import Subject, authors_subjects
+from predgap._model.ensemble import LEAF
+from predgap.paper.common.algorithm1 import algorithm1_gap
+from predgap.paper.common.pairs import draw_pairs
+from predgap.paper.common.results import Result
+from predgap.paper.common.subjects import Subject, authors_subjects
+from predgap.paper.experiments import stability
+from predgap.paper.experiments.stability import Config, shares
 from strategies import Split, ensemble_of, random_ensemble
 
 D = 4

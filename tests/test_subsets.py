@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from predgap._inputs.subsets import subset_mask
 from predgap.errors import SubsetError
-from predgap.subsets import subset_mask
 
 NAMES = ("age", "sex", "bmi", "pressure")
 

@@ -17,8 +17,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 
+from predgap._inputs.tables import listing, open_columns, read_table, to_native
 from predgap.errors import ShapeError, TableError
-from predgap.tables import listing, open_columns, read_table, to_native
 
 MAKERS = {"pandas": pd.DataFrame, "polars": pl.DataFrame, "pyarrow": pa.table}
 each_library = pytest.mark.parametrize("backend", MAKERS)
@@ -384,7 +384,7 @@ def test_a_library_that_is_not_installed(absent, backend, printed):
 
 def test_importing_loads_no_frame_library():
     code = (
-        "import sys, predgap.noise, predgap.tables, predgap.subsets, predgap.ranking\n"
+        "import sys, predgap.noise, predgap._inputs.tables, predgap._inputs.subsets, predgap.ranking\n"
         "heavy = {'pandas', 'polars', 'pyarrow', 'shap', 'scipy.stats', 'scipy.special'}\n"
         "print(sorted(heavy & set(sys.modules)))"
     )

@@ -15,12 +15,12 @@ import pytest
 import xgboost
 
 from predgap import PredgapError
-from predgap.datasets import Dataset, load_dataset, split
 from predgap.errors import DatasetError
-from predgap.experiments import published, training
-from predgap.experiments.results import Result
-from predgap.experiments.subjects import authors_subjects, shap_ranking
-from predgap.experiments.training import Config, folds, parameters, search, trained_subjects
+from predgap.paper.common import published, training
+from predgap.paper.common.results import Result
+from predgap.paper.common.subjects import authors_subjects, shap_ranking
+from predgap.paper.common.training import Config, folds, parameters, search, trained_subjects
+from predgap.paper.data import Dataset, load_dataset, split
 
 CONFIG = Config(max_depths=(1, 3), etas=(0.2, 0.9), subsamples=(0.3, 0.9), max_trees=6, n_folds=3, seed=5)
 N_POINTS = 8  # in 4 blocks

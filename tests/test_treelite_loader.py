@@ -23,7 +23,7 @@ from treelite.model_builder import Metadata, ModelBuilder, PostProcessorFunc, Tr
 
 from loading import levels_of, rows_for
 from predgap import Explainer, Normal
-from predgap.ensemble import ALL_OUTPUTS, LEAF, Ensemble
+from predgap._model.ensemble import ALL_OUTPUTS, LEAF, Ensemble
 from predgap.errors import LoaderError, TableError, UnsupportedModelError
 from predgap.loaders import load
 from predgap.loaders import treelite as loader

@@ -14,7 +14,7 @@ import pytest
 import xgboost as xgb
 
 from loading import assert_same, memory_below, refused
-from predgap.ensemble import LEAF, NUMERIC, Ensemble
+from predgap._model.ensemble import LEAF, NUMERIC, Ensemble
 from predgap.errors import UnsupportedModelError
 from predgap.loaders import load, selfcheck
 from xgboost_models import (

@@ -18,10 +18,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from loading import Bomb, assert_json_bombs_are_refused, memory_below, printed_without, refused
-from predgap.ensemble import Ensemble
+from predgap._model.ensemble import Ensemble
 from predgap.errors import LoaderError, UnsupportedModelError
-from predgap.loaders import files, load, ubjson
+from predgap.loaders import load
 from predgap.loaders import xgboost as loader
+from predgap.loaders._formats import sniff as files
+from predgap.loaders._formats import ubjson
 from xgboost_models import assert_agrees, assert_booster_agrees, labels_of, make_frame, save, train, train_on
 
 pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::UserWarning")  # XGBoost's own

@@ -13,7 +13,7 @@ import xgboost as xgb
 from sklearn.linear_model import LinearRegression
 
 from loading import Tampered, assert_same, fail, refused, rows_around_thresholds, wrong_answers
-from predgap.ensemble import LEAF
+from predgap._model.ensemble import LEAF
 from predgap.errors import LoaderError, TableError, UnsupportedModelError
 from predgap.loaders import load, selfcheck
 from predgap.loaders import xgboost as loader

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import xgboost
 
-from predgap.experiments.subjects import Subject, read_subject
+from predgap.paper.common.subjects import Subject, read_subject
 
 N_FEATURES = 5
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from predgap import Explainer, Normal
-from predgap.ensemble import Ensemble
+from predgap._model.ensemble import Ensemble
 from reference import Row, gap_by_pairs, gap_in_longdouble, tails_of
 from strategies import Problem
 

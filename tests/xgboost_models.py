@@ -10,7 +10,7 @@ import pandas as pd
 import xgboost as xgb
 
 from loading import rows_around_thresholds
-from predgap.ensemble import ALL_OUTPUTS, Ensemble
+from predgap._model.ensemble import ALL_OUTPUTS, Ensemble
 
 RELEASE = tuple(map(int, xgb.__version__.split(".")[:2]))
 

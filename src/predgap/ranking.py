@@ -10,9 +10,9 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from predgap._inputs.subsets import name_positions
+from predgap._inputs.tables import listing, names_or_default, open_columns, to_native
 from predgap.errors import RankingError, SubsetError, TableError
-from predgap.subsets import name_positions
-from predgap.tables import listing, names_or_default, open_columns, to_native
 
 IndexArray = NDArray[np.intp]
 FloatArray = NDArray[np.float64]

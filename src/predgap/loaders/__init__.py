@@ -13,10 +13,11 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
-from predgap import ensemblefiles
-from predgap.ensemble import Ensemble
+from predgap._model import serialization as ensemblefiles
+from predgap._model.ensemble import Ensemble
 from predgap.errors import LoaderError, UnsupportedModelError
-from predgap.loaders import files, pickles
+from predgap.loaders import pickles
+from predgap.loaders._formats import sniff as files
 
 __all__ = ["load"]
 

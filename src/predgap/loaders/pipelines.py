@@ -15,10 +15,10 @@ import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from predgap.ensemble import Ensemble
+from predgap._inputs.tables import Table, read_table
+from predgap._model.ensemble import Ensemble
 from predgap.errors import LoaderError, PredgapError, TableError, UnsupportedModelError
 from predgap.loaders import load
-from predgap.tables import Table, read_table
 
 __all__ = ["Preparation", "from_object", "preparation"]
 

@@ -8,8 +8,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from predgap.categories import Categories
-from predgap.ensemble import ALL_OUTPUTS, LEAF, NUMERIC, Ensemble, FloatArray, IntArray
+from predgap._inputs.categories import Categories
+from predgap._model.ensemble import ALL_OUTPUTS, LEAF, NUMERIC, Ensemble, FloatArray, IntArray
 from predgap.errors import LoaderError
 
 __all__ = ["ask", "check", "rows_at_thresholds"]

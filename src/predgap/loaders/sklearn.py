@@ -31,8 +31,8 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from predgap.categories import Categories, of_labels
-from predgap.ensemble import ALL_OUTPUTS, LEAF, NUMERIC, Ensemble, FloatArray
+from predgap._inputs.categories import Categories, of_labels
+from predgap._model.ensemble import ALL_OUTPUTS, LEAF, NUMERIC, Ensemble, FloatArray
 from predgap.errors import EnsembleError, LoaderError, UnsupportedModelError
 from predgap.loaders import selfcheck, splits
 

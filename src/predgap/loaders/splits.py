@@ -7,8 +7,8 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from predgap.categories import Categories
-from predgap.ensemble import LEAF, NUMERIC, BoolArray, FloatArray
+from predgap._inputs.categories import Categories
+from predgap._model.ensemble import LEAF, NUMERIC, BoolArray, FloatArray
 from predgap.errors import UnsupportedModelError
 
 __all__ = ["Cuts", "Integers", "above", "as_cuts", "as_sets"]

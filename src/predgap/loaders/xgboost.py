@@ -21,11 +21,13 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from predgap.categories import Categories
-from predgap.ensemble import ALL_OUTPUTS, LEAF, NUMERIC, BoolArray, Ensemble, FloatArray, IntArray
+from predgap._inputs.categories import Categories
+from predgap._model.ensemble import ALL_OUTPUTS, LEAF, NUMERIC, BoolArray, Ensemble, FloatArray, IntArray
 from predgap.errors import EnsembleError, LoaderError, UnsupportedModelError
-from predgap.loaders import files, selfcheck, ubjson
-from predgap.loaders.documents import Document, as_document, numbers, object_in, parse, single
+from predgap.loaders import selfcheck
+from predgap.loaders._formats import sniff as files
+from predgap.loaders._formats import ubjson
+from predgap.loaders._formats.documents import Document, as_document, numbers, object_in, parse, single
 
 __all__ = ["from_file", "from_object"]
 
