@@ -96,7 +96,7 @@ def run_python(code: str, **environment: str) -> subprocess.CompletedProcess[str
 
 
 def test_every_instruction_set_gives_the_same_bits():
-    code = ANSWERS.format(tests=os.path.dirname(__file__))
+    code = ANSWERS.format(tests=os.path.dirname(os.path.dirname(__file__)))
     printed = {isa: run_python(code, PREDGAP_ISA=isa).stdout.split() for isa in INSTRUCTION_SETS}
     best = INSTRUCTION_SETS.index(_core.instruction_set())
     for isa, (used, _) in printed.items():

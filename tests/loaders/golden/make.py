@@ -1,6 +1,6 @@
 """Write the golden models of the XGBoost release that is installed, next to this script.
 
-    python tests/golden/make.py
+    python tests/loaders/golden/make.py
 
 Run it once per release, each in its own environment with pandas (NumPy below 2 for XGBoost 1.x and 2.0,
 pandas below 3 for 2.1 to 3.1). It writes `xgboost-<release>.npz`. For each kind of model that holds the bytes
