@@ -12,10 +12,8 @@ from numpy.typing import NDArray
 
 from predgap._inputs.subsets import name_positions
 from predgap._inputs.tables import listing, names_or_default, open_columns, to_native
+from predgap._typing import FloatArray, IndexArray
 from predgap.errors import RankingError, SubsetError, TableError
-
-IndexArray = NDArray[np.intp]
-FloatArray = NDArray[np.float64]
 
 _ATTRIBUTIONS = "these look like attributions; use Ranking.from_attributions"
 

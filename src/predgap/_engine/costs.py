@@ -10,9 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from predgap import _core
+from predgap._typing import FloatArray
 from predgap.errors import CostError
-
-FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)

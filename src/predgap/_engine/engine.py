@@ -14,13 +14,11 @@ from predgap._engine.accuracy import Accuracy
 from predgap._engine.kernel_noise import KernelNoise
 from predgap._engine.progress import Tell, after
 from predgap._model.ensemble import LEAF, NUMERIC, Ensemble
+from predgap._typing import BoolArray, FloatArray, IntArray
 from predgap.errors import CostError, PredgapError
 from predgap.noise._laws import Law
 
-FloatArray = NDArray[np.float64]
-BoolArray = NDArray[np.bool_]
 ByteArray = NDArray[np.uint8]
-IntArray = NDArray[np.int32]
 
 Strategy = Literal["plan", "compiled", "pairs"]
 Question = Literal["gap", "curve", "greedy", "single"]

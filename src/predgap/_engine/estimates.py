@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-FloatArray = NDArray[np.float64]
-IndexArray = NDArray[np.intp]
+from predgap._typing import FloatArray, IndexArray
+
 OfRows = TypeVar("OfRows")
 """A dataclass of arrays with one entry per row."""
 

@@ -11,12 +11,10 @@ from numpy.typing import NDArray
 from predgap import _core
 from predgap._inputs.categories import UNSEEN, Categories
 from predgap._model.ensemble import LEAF, Ensemble
+from predgap._typing import BoolArray, FloatArray
 from predgap.errors import NoiseError
 from predgap.noise import Noise
 from predgap.noise._laws import FlipLaw, Law, NormalLaw, StillLaw, UniformLaw, unmoved_tails
-
-FloatArray = NDArray[np.float64]
-BoolArray = NDArray[np.bool_]
 
 _TABLE_BYTES: Final = 32 << 20  # tails of laws that only Python can evaluate, held at once
 _PROBABILITY_ERROR: Final = 1e-9  # by which probabilities of all that may happen may miss 1

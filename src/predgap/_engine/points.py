@@ -8,9 +8,9 @@ from typing import Any, Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from predgap._typing import FloatArray
 from predgap.errors import PredgapError
 
-FloatArray = NDArray[np.float64]
 Sequence = Literal["sobol", "halton", "random"]
 
 REPLICATES: Final = 16

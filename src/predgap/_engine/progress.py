@@ -7,10 +7,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from predgap._typing import Progress
 from predgap.errors import DependencyError, PredgapError
-
-Progress = Callable[[int, int], object]
-"""What a user gives: told the rows done and their number, now and then."""
 
 Tell = Callable[[int], object] | None
 """What kernels get: told the rows done; None if nobody listens."""

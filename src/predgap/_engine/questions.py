@@ -22,11 +22,8 @@ from predgap._engine.points import Sequence
 from predgap._engine.progress import Tell, after
 from predgap._engine.racing import race
 from predgap._engine.sampling import Budget, estimate_curve, estimate_mc, estimate_qmc
+from predgap._typing import BoolArray, FloatArray, IndexArray, IntArray
 
-FloatArray = NDArray[np.float64]
-BoolArray = NDArray[np.bool_]
-IntArray = NDArray[np.int32]
-IndexArray = NDArray[np.intp]
 Found = TypeVar("Found")
 Entry = TypeVar("Entry", bound=np.generic)
 

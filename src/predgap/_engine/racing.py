@@ -14,9 +14,8 @@ from numpy.typing import NDArray
 from predgap._engine.engine import Engine, RankingMethod
 from predgap._engine.points import REPLICATES, balanced, checked_seed, common_points
 from predgap._engine.progress import Tell
+from predgap._typing import FloatArray
 from predgap.errors import PredgapError
-
-FloatArray = NDArray[np.float64]
 
 _N_SAMPLES: Final = 4096  # of each place, unless a number is asked for
 _FIRST: Final = 64  # points of each replicate before candidates are first compared

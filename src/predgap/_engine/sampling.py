@@ -22,10 +22,8 @@ from predgap._engine.engine import Engine
 from predgap._engine.estimates import GapEstimate, exact_estimate
 from predgap._engine.points import REPLICATES, Replicates, Sequence, balanced, checked_seed, common_points
 from predgap._engine.progress import Tell, after, share_of
+from predgap._typing import FloatArray, IndexArray
 from predgap.errors import PredgapError
-
-FloatArray = NDArray[np.float64]
-IndexArray = NDArray[np.intp]
 
 _FIRST: Final = 1024  # samples before a tolerance is first looked at
 _POINT_DOUBLES: Final = 8 << 20  # coordinates of the samples of single rows, held at once

@@ -8,12 +8,10 @@ from collections.abc import Sequence
 from typing import Any, overload
 
 import numpy as np
-from numpy.typing import NDArray
 
 from predgap._inputs.tables import listing
+from predgap._typing import BoolArray
 from predgap.errors import SubsetError
-
-BoolArray = NDArray[np.bool_]
 
 _EXPECTED = "expected feature names, integer indices, or a boolean mask"
 

@@ -19,9 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from predgap._inputs.categories import UNSEEN, Categories, is_missing
+from predgap._typing import FloatArray
 from predgap.errors import DependencyError, ShapeError, TableError
-
-FloatArray = NDArray[np.float64]
 
 BACKENDS: Final = ("pandas", "polars", "pyarrow")
 """Frame libraries that `to_native` tries, in this order."""

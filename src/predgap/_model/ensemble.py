@@ -18,11 +18,8 @@ from numpy.typing import ArrayLike, NDArray
 from predgap._inputs.categories import UNSEEN, Categories
 from predgap._inputs.tables import names_or_default, read_table
 from predgap._model import serialization as ensemblefiles
+from predgap._typing import BoolArray, FloatArray, IntArray
 from predgap.errors import EnsembleError, OutputError, ShapeError, TableError
-
-IntArray = NDArray[np.int32]
-FloatArray = NDArray[np.float64]
-BoolArray = NDArray[np.bool_]
 
 LEAF: Final = -1
 """Marks a leaf in `feature`, `left` and `right`."""

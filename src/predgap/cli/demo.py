@@ -9,10 +9,10 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from predgap import plots
 from predgap._optional import require
+from predgap._typing import FloatArray
 from predgap.explainer import Explainer
 from predgap.noise import Normal
 from predgap.ranking import Ranking
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-FloatArray = NDArray[np.float64]
 
 _FEATURES: Final = (  # scikit-learn calls the last six s1 ... s6
     "age",

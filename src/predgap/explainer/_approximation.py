@@ -11,9 +11,10 @@ from predgap._engine.costs import refusing
 from predgap._engine.engine import Engine, RankingMethod
 from predgap._engine.estimates import GapEstimate
 from predgap._engine.points import checked_seed
-from predgap._engine.progress import Progress, reporting
+from predgap._engine.progress import reporting
 from predgap._engine.questions import Curves, Draws, Gaps, Question, Rankings
 from predgap._engine.sampling import Budget
+from predgap._typing import Progress
 from predgap.explainer._arguments import Inputs, check_choice, ranking_call
 from predgap.ranking import Ranking
 

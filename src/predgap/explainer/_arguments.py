@@ -12,12 +12,10 @@ from predgap._engine.questions import Ranked
 from predgap._inputs.subsets import subset_mask
 from predgap._inputs.tables import Table, read_table
 from predgap._model.ensemble import Ensemble
+from predgap._typing import BoolArray, FloatArray
 from predgap.errors import PredgapError, RankingError, SubsetError
 from predgap.loaders.pipelines import Preparation
 from predgap.ranking import Ranking, ranking_order
-
-FloatArray = NDArray[np.float64]
-BoolArray = NDArray[np.bool_]
 
 _BY_CERTAINTY: Final = ("exact", "bounded", "pruned", "qmc", "mc")
 

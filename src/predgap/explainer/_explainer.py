@@ -17,9 +17,10 @@ from predgap._engine.engine import Engine, RankingMethod, Strategy, resolve_n_jo
 from predgap._engine.estimates import GapEstimate
 from predgap._engine.kernel_noise import laws_for_model
 from predgap._engine.points import checked_seed
-from predgap._engine.progress import Progress, checked_progress, reporting
+from predgap._engine.progress import checked_progress, reporting
 from predgap._engine.questions import N_SAMPLES, Draws, Gaps, Rankings, mean_of_curve
 from predgap._model.ensemble import Ensemble
+from predgap._typing import FloatArray, Progress
 from predgap.errors import NoiseError
 from predgap.explainer._approximation import Approximation, Method
 from predgap.explainer._arguments import Inputs, check_choice, ranking_call
@@ -29,7 +30,6 @@ from predgap.loaders.pipelines import preparation
 from predgap.noise import Noise
 from predgap.ranking import Ranking
 
-FloatArray = NDArray[np.float64]
 EstimateMethod = Literal["auto", "exact", "bounded", "mc", "qmc"]
 
 

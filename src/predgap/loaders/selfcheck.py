@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from predgap._inputs.categories import Categories
-from predgap._model.ensemble import ALL_OUTPUTS, LEAF, NUMERIC, Ensemble, FloatArray, IntArray
+from predgap._model.ensemble import ALL_OUTPUTS, LEAF, NUMERIC, Ensemble
+from predgap._typing import FloatArray, IntArray
 from predgap.errors import LoaderError
 
 __all__ = ["ask", "check", "rows_at_thresholds"]

@@ -32,7 +32,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from predgap._inputs.categories import Categories, of_labels
-from predgap._model.ensemble import ALL_OUTPUTS, LEAF, NUMERIC, Ensemble, FloatArray
+from predgap._model.ensemble import ALL_OUTPUTS, LEAF, NUMERIC, Ensemble
+from predgap._typing import FloatArray
 from predgap.errors import EnsembleError, LoaderError, UnsupportedModelError
 from predgap.loaders import selfcheck, splits
 

@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from predgap._inputs.categories import Categories
-from predgap._model.ensemble import LEAF, NUMERIC, BoolArray, FloatArray
+from predgap._model.ensemble import LEAF, NUMERIC
+from predgap._typing import BoolArray, FloatArray
 from predgap.errors import UnsupportedModelError
 
 __all__ = ["Cuts", "Integers", "above", "as_cuts", "as_sets"]

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from predgap._inputs.categories import is_missing
 from predgap._inputs.tables import Columns, count, listing, names_or_default
+from predgap._typing import FloatArray
 from predgap.errors import NoiseError
 from predgap.noise._laws import (
     ColumnLaw,
@@ -30,8 +30,6 @@ from predgap.noise._laws import (
 )
 from predgap.noise._scales import ColumnLabels, Names, Numbers, measure, open_table, read_numbers, shortened
 from predgap.noise._scipy_laws import ScipyLaw, show_frozen
-
-FloatArray = NDArray[np.float64]
 
 
 class Noise(ABC):

@@ -13,10 +13,9 @@ from numpy.typing import NDArray
 
 from predgap._inputs.categories import Categories
 from predgap._inputs.tables import Columns, listing
+from predgap._typing import FloatArray
 from predgap.errors import NoiseError, TableError
 from predgap.noise._tails import Tails, listed_tails, normal_tails, uniform_tails
-
-FloatArray = NDArray[np.float64]
 
 
 class Law(ABC):

@@ -10,13 +10,12 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from predgap._inputs.tables import Columns, by_name, count, listing, names_or_default, open_columns
+from predgap._typing import FloatArray
 from predgap.errors import NoiseError, TableError
 from predgap.noise._laws import positive
 
-FloatArray = NDArray[np.float64]
 Names = tuple[str, ...] | None
 
 _SHOWN: Final = 6  # items of a long list

@@ -6,13 +6,11 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from predgap._typing import FloatArray
 from predgap.errors import NoiseError
 from predgap.noise._laws import Law, may_be_missing
 from predgap.noise._tails import Tails, tails_from
-
-FloatArray = NDArray[np.float64]
 
 _FREEZE: Final = "expected a frozen univariate SciPy distribution such as scipy.stats.norm(scale=0.3)"
 

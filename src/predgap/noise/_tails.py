@@ -10,7 +10,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-FloatArray = NDArray[np.float64]
+from predgap._typing import FloatArray
+
 Tails = tuple[FloatArray, FloatArray]
 """P(x' < t) and P(x' >= t)."""
 

@@ -16,11 +16,12 @@ from typing import Final, Literal
 
 import predgap
 from predgap._inputs.tables import listing
+from predgap._typing import Progress
 from predgap.errors import DatasetError, PredgapError
 from predgap.paper.common import training
 from predgap.paper.common.cache import digest
 from predgap.paper.common.published import DATASETS
-from predgap.paper.common.results import Progress, Result, as_config, merged, versions
+from predgap.paper.common.results import Result, as_config, merged, versions
 from predgap.paper.common.subjects import Subject, authors_subjects, sha256_of
 from predgap.paper.data.sources import DATA_VARIABLE
 from predgap.paper.experiments import clocks, equal_time

@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from predgap._model.ensemble import FloatArray
+from predgap._typing import FloatArray
 from predgap.errors import LoaderError
 
 __all__ = ["Document", "as_document", "numbers", "object_in", "parse", "single"]

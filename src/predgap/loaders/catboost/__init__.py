@@ -18,7 +18,8 @@ from typing import Any
 import numpy as np
 
 from predgap._inputs.categories import Categories
-from predgap._model.ensemble import ALL_OUTPUTS, LEAF, NUMERIC, Ensemble, IntArray
+from predgap._model.ensemble import ALL_OUTPUTS, LEAF, NUMERIC, Ensemble
+from predgap._typing import IntArray
 from predgap.errors import EnsembleError, LoaderError
 from predgap.loaders import selfcheck
 from predgap.loaders._formats import sniff as files

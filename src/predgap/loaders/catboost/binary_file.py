@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from predgap._model.ensemble import BoolArray, FloatArray
+from predgap._typing import BoolArray, FloatArray
 from predgap.errors import LoaderError, UnsupportedModelError
 from predgap.loaders._formats.documents import parse, single
 from predgap.loaders._formats.flatbuffers import Buffer, Table

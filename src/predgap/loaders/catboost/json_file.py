@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from predgap._model.ensemble import FloatArray, IntArray
+from predgap._typing import FloatArray, IntArray
 from predgap.errors import LoaderError, UnsupportedModelError
 from predgap.loaders._formats.documents import Document, as_document, numbers, object_in, parse, single
 from predgap.loaders.catboost import model as shared

@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from predgap._model.ensemble import BoolArray, FloatArray, IntArray
+from predgap._typing import BoolArray, FloatArray, IntArray
 from predgap.errors import LoaderError, UnsupportedModelError
 
 __all__ = [

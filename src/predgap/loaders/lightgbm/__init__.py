@@ -30,7 +30,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from predgap._inputs.categories import Categories
-from predgap._model.ensemble import LEAF, NUMERIC, Ensemble, IntArray
+from predgap._model.ensemble import LEAF, NUMERIC, Ensemble
+from predgap._typing import IntArray
 from predgap.errors import EnsembleError, LoaderError, UnsupportedModelError
 from predgap.loaders import selfcheck
 from predgap.loaders._formats import sniff as files

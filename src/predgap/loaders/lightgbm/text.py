@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from predgap._model.ensemble import FloatArray, IntArray
+from predgap._typing import FloatArray, IntArray
 from predgap.errors import LoaderError
 
 __all__ = [

@@ -27,7 +27,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from predgap._model.ensemble import ALL_OUTPUTS, LEAF, Ensemble, FloatArray
+from predgap._model.ensemble import ALL_OUTPUTS, LEAF, Ensemble
+from predgap._typing import FloatArray
 from predgap.errors import EnsembleError, LoaderError, UnsupportedModelError
 from predgap.loaders import selfcheck
 from predgap.loaders._formats import sniff as files

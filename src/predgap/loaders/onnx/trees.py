@@ -8,7 +8,8 @@ from typing import Any, Final, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from predgap._model.ensemble import LEAF, BoolArray, FloatArray
+from predgap._model.ensemble import LEAF
+from predgap._typing import BoolArray, FloatArray
 from predgap.errors import LoaderError, UnsupportedModelError
 from predgap.loaders.onnx.graph import CLASSIFIER, GENERAL, TreeNode, Value
 from predgap.loaders.splits import Integers

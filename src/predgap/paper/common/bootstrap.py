@@ -11,11 +11,9 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from predgap._typing import FloatArray
 from predgap.errors import PredgapError
-
-FloatArray = NDArray[np.float64]
 
 _RESAMPLED_AT_ONCE: Final = 1 << 20  # row numbers
 

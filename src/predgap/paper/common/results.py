@@ -31,10 +31,10 @@ import numpy as np
 import predgap
 from predgap._files import write_whole
 from predgap._inputs.tables import listing
+from predgap._typing import Progress
 from predgap.errors import PredgapError
 
 Value = str | int | float | bool | None
-Progress = Callable[[int, int], object]  # told how many steps are done, of how many
 
 _PACKAGES: Final[Mapping[str, tuple[str, ...]]] = {  # and the names under which they are distributed
     "numpy": ("numpy",),

@@ -14,18 +14,17 @@ from numpy.typing import NDArray
 
 from predgap._inputs.tables import listing
 from predgap._model.ensemble import Ensemble
+from predgap._typing import BoolArray, FloatArray, Progress
 from predgap.errors import DatasetError, DependencyError
 from predgap.explainer import Explainer
 from predgap.loaders import load
 from predgap.noise import Normal
 from predgap.paper.common.published import DATASETS, KINDS, Kind
-from predgap.paper.common.results import Progress, Result, Value, collected
+from predgap.paper.common.results import Result, Value, collected
 from predgap.paper.data import SOURCES, PublishedSplit, data_folders, load_dataset, load_published_split
 from predgap.paper.data.sources import find
 from predgap.ranking import Ranking
 
-BoolArray = NDArray[np.bool_]
-FloatArray = NDArray[np.float64]
 Scale = float | None  # σ of a greedy ranking; None is SHAP
 
 

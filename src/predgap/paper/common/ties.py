@@ -20,16 +20,12 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from predgap._model.ensemble import LEAF, Ensemble
+from predgap._typing import BoolArray, FloatArray, IndexArray
 from predgap.errors import CostError
 from predgap.explainer import Explainer
 from predgap.ranking import Ranking
-
-BoolArray = NDArray[np.bool_]
-FloatArray = NDArray[np.float64]
-IndexArray = NDArray[np.intp]
 
 MAX_SUBSETS: Final = 200_000
 """Subsets of one step, over all rows, at which `steps` gives up: with ties everywhere there are 2^d."""

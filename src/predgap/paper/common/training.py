@@ -36,19 +36,16 @@ from queue import Empty, SimpleQueue
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from predgap._files import write_whole
+from predgap._typing import FloatArray, IndexArray, Progress
 from predgap.errors import DatasetError, DependencyError, PredgapError
 from predgap.paper.common.cache import Folder, remembered
 from predgap.paper.common.published import DATASETS, HYPERPARAMETERS, KINDS, Kind
-from predgap.paper.common.results import Progress, Result, Steps, Value, collected, merged
+from predgap.paper.common.results import Result, Steps, Value, collected, merged
 from predgap.paper.common.subjects import Subject, Training, all_files, read_subject, sha256_of_arrays
 from predgap.paper.common.threads import pool
 from predgap.paper.data import SOURCES, Dataset, Split, load_dataset, split
-
-FloatArray = NDArray[np.float64]
-IndexArray = NDArray[np.intp]
 
 COLUMNS: Final = (
     *("dataset", "kind", "max_depth", "eta", "subsample", "trees"),

@@ -41,9 +41,10 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from predgap._inputs.tables import listing
+from predgap._typing import FloatArray, IndexArray
 from predgap.errors import DatasetError, DependencyError
 from predgap.paper.data.csvnumbers import Csv, complete, numbers, parse_csv, wrong_header
 from predgap.paper.data.download import Download as Download
@@ -55,9 +56,6 @@ from predgap.paper.data.sources import Source as Source
 from predgap.paper.data.sources import absent, fetch_into, find, places
 from predgap.paper.data.sources import cache_dir as cache_dir
 from predgap.paper.data.sources import data_folders as data_folders
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.intp]
 
 NAMES: Final = (*SOURCES, "diabetes")
 """What `load_dataset` knows."""
@@ -124,8 +122,8 @@ class Split:
     test: Dataset
     raw_train: Dataset  # the same rows before that
     raw_test: Dataset
-    train_rows: IntArray  # (n_train,) row numbers in the data set that was split
-    test_rows: IntArray  # (n_test,)
+    train_rows: IndexArray  # (n_train,) row numbers in the data set that was split
+    test_rows: IndexArray  # (n_test,)
     mean: FloatArray  # (d,) of the training part
     scale: FloatArray  # (d,) population standard deviation of the training part; 1 where that is 0
     seed: int

@@ -9,12 +9,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from predgap._inputs.tables import listing
+from predgap._typing import FloatArray
 from predgap.errors import DatasetError
-
-FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)

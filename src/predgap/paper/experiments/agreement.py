@@ -19,18 +19,16 @@ from functools import partial
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from predgap._typing import BoolArray, Progress
 from predgap.errors import PredgapError
 from predgap.explainer import Explainer
 from predgap.noise import Normal
 from predgap.paper.common.published import PLACES, SCALES, judge, judge_range, printed
-from predgap.paper.common.results import Progress, Result, Value
+from predgap.paper.common.results import Result, Value
 from predgap.paper.common.subjects import Subject, per_subject, shap_ranking
 from predgap.paper.common.ties import Step, float32_tolerance, steps
 from predgap.ranking import Ranking
-
-BoolArray = NDArray[np.bool_]
 
 COLUMNS: Final = (
     *("kind", "dataset", "scale", "k", "n_rows", "agreement"),

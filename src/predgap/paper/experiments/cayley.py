@@ -22,16 +22,14 @@ from itertools import combinations
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from predgap._typing import IndexArray, Progress
 from predgap.paper.common.bootstrap import Resampled, interval, resampled_means
 from predgap.paper.common.published import SCALES
-from predgap.paper.common.results import Progress, Result, Value
+from predgap.paper.common.results import Result, Value
 from predgap.paper.common.subjects import Subject, method_of, per_subject, rankings
 from predgap.paper.experiments.entropy import among, choices
 from predgap.ranking import Ranking
-
-IndexArray = NDArray[np.intp]
 
 COLUMNS: Final = (
     *("kind", "dataset", "features", "n_features", "method", "scale", "other_method", "other_scale"),

@@ -24,21 +24,19 @@ from time import perf_counter
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from predgap import _core
 from predgap._text import printable
+from predgap._typing import FloatArray, Progress
 from predgap.errors import PredgapError
 from predgap.explainer import Explainer
 from predgap.noise import Normal
 from predgap.paper.common.algorithm1 import algorithm1_gap
 from predgap.paper.common.pairs import Pairs, draw_pairs
 from predgap.paper.common.published import SCALES
-from predgap.paper.common.results import Progress, Result, Steps, Value
+from predgap.paper.common.results import Result, Steps, Value
 from predgap.paper.common.subjects import Subject, per_subject
 from predgap.paper.experiments.precision import METHODS, draw_points
-
-FloatArray = NDArray[np.float64]
 
 EXACT: Final = "exact"
 TOGETHER: Final = "exact, together"

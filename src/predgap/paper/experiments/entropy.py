@@ -21,17 +21,14 @@ from itertools import product
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from predgap._model.ensemble import Ensemble
+from predgap._typing import BoolArray, FloatArray, Progress
 from predgap.errors import PredgapError
 from predgap.paper.common.published import PLACES, SCALES
-from predgap.paper.common.results import Progress, Result, Value
+from predgap.paper.common.results import Result, Value
 from predgap.paper.common.subjects import Subject, method_of, per_subject, rankings
 from predgap.ranking import Ranking
-
-BoolArray = NDArray[np.bool_]
-FloatArray = NDArray[np.float64]
 
 COLUMNS: Final = (
     *("kind", "dataset", "features", "n_features", "method", "scale", "reward", "k", "n_rows"),

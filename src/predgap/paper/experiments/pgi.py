@@ -23,18 +23,16 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from predgap._typing import FloatArray, Progress
 from predgap.errors import PredgapError
 from predgap.explainer import Explainer
 from predgap.noise import Normal
 from predgap.paper.common.bootstrap import Resampled, spreads
 from predgap.paper.common.published import DESCRIBED, PUBLISHED, SCALES, judge, judge_range, printed
-from predgap.paper.common.results import Progress, Result, Value
+from predgap.paper.common.results import Result, Value
 from predgap.paper.common.subjects import Scale, Subject, method_of, per_subject, rankings
 from predgap.paper.common.ties import float32_tolerance, steps
 from predgap.ranking import Ranking
-
-BoolArray = NDArray[np.bool_]
-FloatArray = NDArray[np.float64]
 
 COLUMNS: Final = (
     *("protocol", "kind", "dataset", "evaluation_scale", "method", "scale", "n_rows", "pgi2"),

@@ -19,11 +19,12 @@ from typing import Final
 
 import numpy as np
 
+from predgap._typing import Progress
 from predgap.explainer import Explainer
 from predgap.noise import Normal
 from predgap.paper.common.bootstrap import Resampled, spreads
 from predgap.paper.common.published import SCALES
-from predgap.paper.common.results import Progress, Result, Value
+from predgap.paper.common.results import Result, Value
 from predgap.paper.common.subjects import Subject, per_subject, rankings
 from predgap.paper.experiments.pgi import cell
 

@@ -26,20 +26,18 @@ from functools import partial
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import stdtrit
 
+from predgap._typing import FloatArray, Progress
 from predgap.errors import PredgapError
 from predgap.explainer import Explainer
 from predgap.noise import Normal
 from predgap.paper.common.cache import Folder, remembered
 from predgap.paper.common.pairs import Pairs, draw_pairs
 from predgap.paper.common.published import SAMPLERS, SCALES, judge, judge_range, printed_sampling
-from predgap.paper.common.results import Progress, Result, Steps, Value, versions
+from predgap.paper.common.results import Result, Steps, Value, versions
 from predgap.paper.common.subjects import Subject, per_subject, sha256_of_arrays
 from predgap.paper.common.threads import pool
-
-FloatArray = NDArray[np.float64]
 
 METHODS: Final = ("mc", "halton", "sobol")
 ITERATIONS: Final = (100, 500, 1000, 2000, 4000, 6000, 8000, 10000, 15000, 20000, 25000, 30000, 35000)

@@ -32,20 +32,17 @@ from statistics import NormalDist
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from predgap._typing import BoolArray, FloatArray, IndexArray, Progress
 from predgap.errors import PredgapError
 from predgap.explainer import Explainer
 from predgap.noise import Marginal
 from predgap.paper.common.bootstrap import Resampled, spreads
 from predgap.paper.common.published import DESCRIBED, PLACES, PUBLISHED, SCALES, judge, judge_range, printed
-from predgap.paper.common.results import Progress, Result, Value
+from predgap.paper.common.results import Result, Value
 from predgap.paper.common.subjects import Scale, Subject, method_of, per_subject, rankings, top_masks
 from predgap.ranking import Ranking
 
-BoolArray = NDArray[np.bool_]
-FloatArray = NDArray[np.float64]
-IndexArray = NDArray[np.intp]
 Predict = Callable[[FloatArray], FloatArray]
 
 COLUMNS: Final = (

@@ -35,9 +35,9 @@ from types import MappingProxyType
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import stdtrit
 
+from predgap._typing import BoolArray, FloatArray, IndexArray, Progress
 from predgap.errors import PredgapError
 from predgap.explainer import Explainer
 from predgap.noise import Normal
@@ -54,7 +54,7 @@ from predgap.paper.common.published import (
     judge_range,
     printed,
 )
-from predgap.paper.common.results import Progress, Result, Steps, Value
+from predgap.paper.common.results import Result, Steps, Value
 from predgap.paper.common.subjects import (
     Scale,
     Subject,
@@ -69,10 +69,6 @@ from predgap.paper.common.threads import pool
 from predgap.paper.common.ties import Step, float32_tolerance, steps
 from predgap.paper.common.training import parameters
 from predgap.ranking import Ranking
-
-BoolArray = NDArray[np.bool_]
-FloatArray = NDArray[np.float64]
-IndexArray = NDArray[np.intp]
 
 COLUMNS: Final = (
     *("protocol", "kind", "dataset", "k", "method", "scale", "n_rows"),

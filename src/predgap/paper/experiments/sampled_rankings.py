@@ -31,19 +31,16 @@ from functools import partial
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from predgap._typing import FloatArray, IndexArray, Progress
 from predgap.errors import PredgapError
 from predgap.explainer import Explainer
 from predgap.noise import Normal
 from predgap.paper.common.published import SCALES
-from predgap.paper.common.results import Progress, Result, Steps, Value
+from predgap.paper.common.results import Result, Steps, Value
 from predgap.paper.common.subjects import Subject, per_subject
 from predgap.paper.common.threads import pool
 from predgap.paper.experiments.precision import METHODS, draw_points
-
-FloatArray = NDArray[np.float64]
-IndexArray = NDArray[np.intp]
 
 COLUMNS: Final = (
     *("kind", "dataset", "scale", "method", "n_samples", "samples_per_row", "n_rows"),

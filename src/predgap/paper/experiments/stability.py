@@ -23,20 +23,18 @@ from functools import partial
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from predgap._typing import FloatArray, Progress
 from predgap.errors import PredgapError
 from predgap.explainer import Explainer
 from predgap.noise import Normal
 from predgap.paper.common.algorithm1 import algorithm1_gap
 from predgap.paper.common.pairs import draw_pairs
 from predgap.paper.common.published import SCALES
-from predgap.paper.common.results import Progress, Result, Steps, Value
+from predgap.paper.common.results import Result, Steps, Value
 from predgap.paper.common.subjects import Subject, per_subject
 from predgap.paper.common.threads import pool
 from predgap.paper.experiments.precision import nmae
-
-FloatArray = NDArray[np.float64]
 
 COLUMNS: Final = (
     *("kind", "dataset", "scale", "arithmetic", "n_pairs", "n_positive"),

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Protocol
 
+from predgap._typing import Progress
 from predgap.paper.common.published import KINDS, Kind
-from predgap.paper.common.results import Progress, Result
+from predgap.paper.common.results import Result
 from predgap.paper.common.subjects import Subject
 from predgap.paper.experiments import (
     agreement,
