@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from predgap.errors import LoaderError
 
-__all__ = ["MAX_FILE_BYTES", "Ends", "ends", "read", "show", "write_whole"]
+__all__ = ["MAX_FILE_BYTES", "FileEnds", "atomic_write", "read", "read_head_and_tail", "show"]
 
 MAX_FILE_BYTES: Final = 1 << 28
 """Larger model files are refused: 256 MiB is some 13,000 trees of depth 8 as JSON, 20,000 as UBJSON.
@@ -22,7 +22,7 @@ _HEAD_BYTES: Final = 4096
 _TAIL_BYTES: Final = 64
 
 
-class Ends(NamedTuple):
+class FileEnds(NamedTuple):
     """The first and last bytes of a file, and how many there are in all."""
 
     head: bytes
@@ -30,15 +30,15 @@ class Ends(NamedTuple):
     size: int
 
 
-def ends(path: Path) -> Ends:
-    """The two ends of a regular file; nothing else of it is read."""
+def read_head_and_tail(path: Path) -> FileEnds:
+    """The first and last bytes of a regular file, and its size; nothing else of it is read."""
     try:
         found = path.stat()
         _check_kind(path, found.st_mode, found.st_size)
         with path.open("rb") as file:
             head = file.read(_HEAD_BYTES)
             file.seek(max(0, found.st_size - _TAIL_BYTES))
-            return Ends(head, file.read(_TAIL_BYTES), found.st_size)
+            return FileEnds(head, file.read(_TAIL_BYTES), found.st_size)
     except LoaderError:
         raise
     except FileNotFoundError:
@@ -48,7 +48,7 @@ def ends(path: Path) -> Ends:
 
 
 def read(path: Path, most: int | None = MAX_FILE_BYTES) -> bytes:
-    """All of a file whose `ends` were found good, if it has at most that many bytes."""
+    """All of a file whose head and tail were found good, if it has at most that many bytes."""
     try:
         with path.open("rb") as file:
             size = os.fstat(file.fileno()).st_size
@@ -62,7 +62,7 @@ def read(path: Path, most: int | None = MAX_FILE_BYTES) -> bytes:
         raise LoaderError(f"{show(path)} cannot be read ({_reason(error)})") from error
 
 
-def write_whole(path: Path, content: bytes) -> None:
+def atomic_write(path: Path, content: bytes) -> None:
     """The file appears complete or not at all."""
     if not path.absolute().parent.is_dir():
         raise FileNotFoundError(f"there is no folder {show(path.parent)}; make it first")

@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from predgap._inputs.subsets import name_positions
-from predgap._inputs.tables import listing, names_or_default, open_columns, to_native
+from predgap._inputs.tables import open_columns, to_native
+from predgap._text import format_items, names_or_default
 from predgap._typing import FloatArray, IndexArray
 from predgap.errors import RankingError, SubsetError, TableError
 
@@ -92,7 +93,7 @@ class Ranking:
         _check_places(order.shape[1], d, "order")
         _check_features(order, d, more)
         if names is not None and len(names) != d:
-            raise RankingError(f"{len(names)} feature names ({listing(names)}) for {d} features")
+            raise RankingError(f"{len(names)} feature names ({format_items(names)}) for {d} features")
         _check_shape("scores", scores, (len(order), d))
         _check_shape("confidence", confidence, order.shape)
         if self.index is not None and len(self.index) != len(order):
@@ -282,7 +283,7 @@ def _aligned(ranking: Ranking, n_features: int, feature_names: Sequence[str] | N
     if mine == names_or_default(len(mine), None):
         return _by_position(ranking, n_features)
     raise RankingError(
-        f"the ranking is of the features {listing(mine)}; the model has {listing(feature_names)}"
+        f"the ranking is of the features {format_items(mine)}; the model has {format_items(feature_names)}"
         + _bias_hint(len(mine), n_features)
     )
 
@@ -330,7 +331,9 @@ def _check_features(order: IndexArray, n_features: int, more: str = "") -> None:
         j for j, times in Counter(order[row].tolist()).items() if times > 1 and j not in outside
     )
     found = ", ".join(
-        f"{verb} {listing(which)}" for verb, which in (("holds", outside), ("repeats", repeated)) if which
+        f"{verb} {format_items(which)}"
+        for verb, which in (("holds", outside), ("repeats", repeated))
+        if which
     )
     raise RankingError(
         f"row {row} does not rank features 0 ... {n_features - 1}, each at most once: it {found}"
@@ -406,7 +409,7 @@ def _read_attributions(values: Any, output: int | None, names: Sequence[str] | N
         array = array[:, :-1]  # pred_contribs: the bias is last
     if known is not None and array.shape[1] != len(known):
         raise RankingError(
-            f"the attributions have {array.shape[1]} columns, expected {len(known)} for {listing(known)}"
+            f"the attributions have {array.shape[1]} columns, expected {len(known)} for {format_items(known)}"
         )
     _check_finite(array, names_or_default(array.shape[1], known))
     return _Attributions(array, known, index, backend)
@@ -449,7 +452,8 @@ def _from_frame(
         return array, known, columns.index, columns.backend
     absent = [name for name in known if name not in own]
     raise RankingError(
-        f"the attributions lack {listing(absent)}; they have {listing(own)}, expected {listing(known)}"
+        f"the attributions lack {format_items(absent)}; they have {format_items(own)}, "
+        f"expected {format_items(known)}"
     )
 
 
@@ -542,7 +546,7 @@ def _known_n_features(
 def _names(names: Sequence[str]) -> tuple[str, ...]:
     given = (names,) if isinstance(names, str) else tuple(map(str, names))
     if len(set(given)) < len(given):
-        raise RankingError(f"feature names repeat: {listing(given)}")
+        raise RankingError(f"feature names repeat: {format_items(given)}")
     return given
 
 

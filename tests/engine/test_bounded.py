@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from assertions import STRATEGIES, exactly, rows_of
 from predgap import Explainer, Normal
 from strategies import WIDE, Split, Tree, ensemble_of, mixed_problems, problems, random_ensemble
-from twins import STRATEGIES, exactly, rows_of
 
 RTOLS = (1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8, 1e-9)
 TOLERANCES = st.sampled_from(RTOLS)

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import reference
+from assertions import STRATEGIES, assert_gaps, exactly, explainer_of, row_of, rows_of
 from predgap import Discrete, Explainer, Flip, FromScipy, Marginal, Noise, Normal, PerFeature, Uniform, _core
 from predgap._inputs.categories import Categories, of_labels
 from predgap._model.ensemble import Ensemble
@@ -20,7 +21,6 @@ from predgap.errors import EnsembleError, NoiseError, TableError
 from predgap.noise._laws import DiscreteLaw, FlipLaw, Law, StillLaw
 from reference import gap_by_definition, gap_by_pairs, gap_in_longdouble, tails_of
 from strategies import WIDE, Split, Tree, ensemble_of, mask_of, mixed_problems
-from twins import STRATEGIES, assert_gaps, exactly, explainer_of, row_of, rows_of
 
 every_strategy = pytest.mark.parametrize("strategy", STRATEGIES)
 

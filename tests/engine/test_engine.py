@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import reference
+from assertions import STRATEGIES, assert_gaps, exactly, explainer_of, row_of, rows_of
 from predgap import Discrete, Explainer, FromScipy, Marginal, Normal, Ranking, Uniform
 from predgap._model.ensemble import LEAF, Ensemble
 from reference import SummedRow, gap_by_definition, gap_by_pairs, gap_in_longdouble, tails_of
@@ -30,7 +31,6 @@ from strategies import (
     problems,
     random_ensemble,
 )
-from twins import STRATEGIES, assert_gaps, exactly, explainer_of, row_of, rows_of
 
 every_strategy = pytest.mark.parametrize("strategy", STRATEGIES)
 any_strategy = st.sampled_from(STRATEGIES)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import pickle
-import signal
 import subprocess
 import sys
 import textwrap
@@ -18,6 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+from assertions import interrupted
 from predgap import CostError, Ensemble, Explainer, FromScipy, Normal, PredgapError, Uniform, _core
 from predgap.noise._laws import NormalLaw, UniformLaw
 from strategies import Split, ensemble_of, full_trees, random_ensemble
@@ -209,24 +209,6 @@ def test_ctrl_c_answers_within_a_second_on_long_components(ask, strategy):
 def test_ctrl_c_answers_within_a_second_while_a_model_is_prepared():
     ensemble = full_trees(np.random.default_rng(0), n_trees=150, depth=14, n_features=20)
     assert interrupted(lambda: Explainer(ensemble, Normal(0.5)), after=0.2) < 1.0
-
-
-def interrupted(work, after: float) -> float:
-    """Seconds from Ctrl-C, pressed some time after the work began, to the KeyboardInterrupt."""
-    pressed = []
-
-    def press() -> None:
-        pressed.append(time.perf_counter())
-        os.kill(os.getpid(), signal.SIGINT)
-
-    timer = threading.Timer(after, press)
-    timer.start()
-    try:
-        with pytest.raises(KeyboardInterrupt):
-            work()
-    finally:
-        timer.cancel()  # the work was too small
-    return time.perf_counter() - pressed[0]
 
 
 def test_deep_trees_are_refused_with_their_cost():

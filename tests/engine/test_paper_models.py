@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from assertions import exactly
 from predgap import Explainer, Normal
 from predgap._model.ensemble import LEAF, Ensemble
 from reference import Row, gap_in_longdouble, monte_carlo, normal_tails, thresholds_of
 from strategies import mask_of
-from twins import exactly
 
 SINGLE = ("winequality_red_single", "housing_single", "telemetry_single")
 BIGGER = ("winequality_red", "housing", "telemetry")

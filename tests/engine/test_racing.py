@@ -11,13 +11,12 @@ from scipy import stats
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from test_kernels import interrupted
 
+from assertions import exactly, interrupted
 from predgap import Explainer, FromScipy, GapEstimate, Normal, PerFeature, PredgapError, Ranking, RankingError
 from predgap._engine.points import REPLICATES, common_points
 from predgap._engine.racing import race
 from strategies import Split, ensemble_of, mask_of, mixed_problems, problems, random_ensemble
-from twins import exactly
 
 ONE_LOOK = 1024  # samples before candidates are first compared
 SEQUENCE = {"qmc": "sobol", "mc": "random"}

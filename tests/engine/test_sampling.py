@@ -8,12 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import norm
 
+from assertions import STRATEGIES, exactly
 from predgap import Explainer, Marginal, Normal, PredgapError, SubsetError
 from predgap._engine.points import REPLICATES, Replicates, _sequence
 from predgap._engine.sampling import row_stream
 from reference import replaces, tails_of
 from strategies import Split, ensemble_of, mask_of, problems, random_ensemble
-from twins import STRATEGIES, exactly
 
 METHODS = {"mc": {}, "sobol": {"sequence": "sobol"}, "halton": {"sequence": "halton"}}
 each_method = pytest.mark.parametrize("name", METHODS)

@@ -17,7 +17,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 
-from predgap._inputs.tables import listing, open_columns, read_table, to_native
+from predgap._inputs.tables import open_columns, read_table, to_native
+from predgap._text import format_items
 from predgap.errors import ShapeError, TableError
 
 MAKERS = {"pandas": pd.DataFrame, "polars": pl.DataFrame, "pyarrow": pa.table}
@@ -393,5 +394,5 @@ def test_importing_loads_no_frame_library():
 
 
 def test_listing_shows_the_first_few():
-    assert listing([]) == ""
-    assert listing(["a"] * 9, limit=2) == "'a', 'a', ... (9 in all)"
+    assert format_items([]) == ""
+    assert format_items(["a"] * 9, limit=2) == "'a', 'a', ... (9 in all)"

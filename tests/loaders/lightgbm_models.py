@@ -125,7 +125,7 @@ def special(ensemble: Ensemble, j: int) -> np.ndarray:
         below, above = np.nextafter(cuts, -np.inf), np.nextafter(cuts, np.inf)
     odd = [0.0, -0.0, 1e-36, -1e-36, 5e-324, 1e300, -1e300, 1.7976931348623157e308, np.nan, np.nan]
     values = np.concatenate([below, cuts, above, odd])
-    return np.append(values, [np.inf, -np.inf]) if ensemble.takes_infinity else values[~np.isinf(values)]
+    return np.append(values, [np.inf, -np.inf]) if ensemble.accepts_infinity else values[~np.isinf(values)]
 
 
 def rows_for(ensemble: Ensemble, n: int = 1500) -> np.ndarray:

@@ -34,7 +34,7 @@ def rows_around_thresholds(ensemble: Ensemble, *, missing: bool = True, most: in
     with np.errstate(over="ignore"):
         cut = ensemble.threshold.astype(kind)
         below, above = np.nextafter(cut, low), np.nextafter(cut, high)
-    special = [kind(np.nan)] * missing + [low, high] * ensemble.takes_infinity
+    special = [kind(np.nan)] * missing + [low, high] * ensemble.accepts_infinity
     rows = [*(2 * rng.normal(size=(40, ensemble.n_features))).astype(kind)]
     inner, parent = np.flatnonzero(ensemble.feature != LEAF), _parents(ensemble)
     for node in rng.permutation(inner)[: most // (3 + len(special))]:
@@ -45,7 +45,7 @@ def rows_around_thresholds(ensemble: Ensemble, *, missing: bool = True, most: in
             rows.append(row.copy())
             rows[-1][ensemble.feature[node]] = value
     found = np.array(rows, dtype=kind)
-    return found if ensemble.takes_infinity else found[~np.isinf(found).any(axis=1)]
+    return found if ensemble.accepts_infinity else found[~np.isinf(found).any(axis=1)]
 
 
 def _parents(ensemble: Ensemble) -> dict[int, tuple[int, bool]]:
@@ -76,7 +76,7 @@ def rows_for(ensemble: Ensemble, n: int = 800) -> np.ndarray:
             continue
         cuts = ensemble.threshold[ensemble.feature == j].astype(kind)
         around = [cuts, np.nextafter(cuts, kind(-np.inf)), np.nextafter(cuts, kind(np.inf)), [0.0, np.nan]]
-        ends = [np.inf, -np.inf] if ensemble.takes_infinity else []
+        ends = [np.inf, -np.inf] if ensemble.accepts_infinity else []
         special = np.concatenate([*around, ends]).astype(kind)
         rows[:, j] = np.where(rng.random(n) < 0.8, rng.choice(special, n), rows[:, j])
     return rows

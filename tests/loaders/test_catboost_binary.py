@@ -27,13 +27,13 @@ from catboost_models import (
     train,
 )
 from loading import memory_below, printed_without, refused, rows_around_thresholds
+from predgap import _files
 from predgap.errors import LoaderError, UnsupportedModelError
 from predgap.loaders import catboost as loader
 from predgap.loaders import load
 from predgap.loaders._formats import flatbuffers
-from predgap.loaders._formats import sniff as files
 from predgap.loaders._formats.flatbuffers import Buffer
-from predgap.loaders.catboost import binary_file as catboost_binary
+from predgap.loaders.catboost import binary_file
 from predgap.loaders.catboost.categories import hash_of
 
 MODELS: dict[str, Any] = {
@@ -81,7 +81,7 @@ def test_a_newer_catboost_is_refused_as_a_file_only() -> None:
         UnsupportedModelError, match=r"does not know \(it has 'a field after Embedd.*pass the object"
     ):
         loader._read(data)
-    catboost_binary.read(data, known_only=False)
+    binary_file.read(data, known_only=False)
 
 
 # ---- files made here ----
@@ -483,7 +483,7 @@ def test_deep_and_large_trees_are_refused(monkeypatch: pytest.MonkeyPatch) -> No
     }
     with pytest.raises(LoaderError, match="more than 10,000 levels"):
         loader._read(cbm(core_of(GROWN | changes)))
-    monkeypatch.setattr(catboost_binary, "_MAX_VALUES", 1000)
+    monkeypatch.setattr(binary_file, "_MAX_VALUES", 1000)
     with pytest.raises(LoaderError, match="20,000 values, predgap loads up to 1,000"):
         loader._read(cbm(core_of(GROWN | changes)))
 
@@ -492,7 +492,7 @@ def test_gigabytes_of_nonsense_are_refused_at_once(tmp_path: Path) -> None:
     path = tmp_path / "model.cbm"
     for head in (b"CBM1", b"CBM1\xf8\xff\xff\x0f\x08\0\0\0"):
         path.write_bytes(head)
-        for size in (1 << 40, files.MAX_FILE_BYTES):  # sparse: takes no room on the disk
+        for size in (1 << 40, _files.MAX_FILE_BYTES):  # sparse: takes no room on the disk
             os.truncate(path, size)
             start = time.perf_counter()
             refused(path)

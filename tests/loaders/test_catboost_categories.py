@@ -32,7 +32,7 @@ from loading import refused
 from predgap._model.ensemble import LEAF, Ensemble
 from predgap.errors import TableError, UnsupportedModelError
 from predgap.loaders import load
-from predgap.loaders.catboost import categories as catboost_categories
+from predgap.loaders.catboost import categories
 from predgap.loaders.catboost.categories import OTHERS, Unnamed
 
 
@@ -89,7 +89,7 @@ def test_levels_are_the_categories_of_splits_and_all_others(tmp_path: Path) -> N
         **numbers,
     }
     unnamed = load(model).categorical()  # but numbers are found by trying
-    hashes = sorted((Unnamed(catboost_categories.hash_of(colour)) for colour in colours), key=repr)
+    hashes = sorted((Unnamed(categories.hash_of(colour)) for colour in colours), key=repr)
     assert {q: (own.codes.tolist(), own.labels) for q, own in unnamed.items()} == {
         1: (places, (*hashes, OTHERS)),
         **numbers,
@@ -202,13 +202,13 @@ def test_texts_are_hashed_as_catboost_hashes_them(tmp_path: Path) -> None:
     listed = json.loads((tmp_path / "model.json").read_text())["features_info"]["cat_features_hash"]
     assert len({entry["value"] for entry in listed}) == len(set(texts))
     for entry in listed:
-        assert catboost_categories.hash_of(entry["value"]) == entry["hash"]
+        assert categories.hash_of(entry["value"]) == entry["hash"]
     for value in (0, 1, 2**31, 2**32 - 1, *rng.integers(0, 2**32, 100).tolist()):
-        assert catboost_categories.hash_of(catboost_categories.text_with(value)) == value
+        assert categories.hash_of(categories.text_with(value)) == value
 
 
 def test_the_check_finds_another_hash(monkeypatch: pytest.MonkeyPatch) -> None:
     model = train_mixed()
-    right = catboost_categories.text_with
-    monkeypatch.setattr(catboost_categories, "text_with", lambda value: right(value) + b"?")
+    right = categories.text_with
+    monkeypatch.setattr(categories, "text_with", lambda value: right(value) + b"?")
     refused(model, "disagrees with CatBoost")

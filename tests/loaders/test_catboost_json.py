@@ -26,12 +26,12 @@ from catboost_models import (
     train,
 )
 from loading import assert_json_bombs_are_refused, refused
+from predgap import _files
 from predgap._model.ensemble import LEAF
 from predgap.errors import LoaderError
 from predgap.loaders import catboost as loader
 from predgap.loaders import load
-from predgap.loaders._formats import sniff as files
-from predgap.loaders.catboost import json_file as catboost_json
+from predgap.loaders.catboost import json_file
 from predgap.loaders.catboost.categories import OTHERS, HashedCategories
 
 
@@ -424,7 +424,7 @@ def test_every_truncation_is_refused(tmp_path: Path) -> None:
 def test_gigabytes_of_nonsense_are_refused_at_once(tmp_path: Path) -> None:
     path = tmp_path / "model.json"
     path.write_text(model_text()[:100])
-    for size in (1 << 40, files.MAX_FILE_BYTES):  # sparse: takes no room on the disk
+    for size in (1 << 40, _files.MAX_FILE_BYTES):  # sparse: takes no room on the disk
         os.truncate(path, size)
         start = time.perf_counter()
         refused(path)
@@ -444,7 +444,7 @@ def test_json_that_would_blow_up_in_memory_is_refused(
 ) -> None:
     path = tmp_path / "model.json"
     assert_json_bombs_are_refused(path, "trees")
-    monkeypatch.setattr(catboost_json, "_MAX_NUMBERS", 1000)
+    monkeypatch.setattr(json_file, "_MAX_NUMBERS", 1000)
     path.write_text(f'{{"trees":[{"0," * 1001}0]}}')
     refused(path, "more than 1,000 numbers")
 

@@ -15,6 +15,7 @@ import pandas as pd
 import pytest
 from scipy import sparse
 
+from assertions import assert_gaps_of_model
 from lightgbm_models import (
     BOOSTING,
     CLASSES,
@@ -38,7 +39,6 @@ from loading import Tampered, assert_same, fail, memory_below, refused, wrong_an
 from predgap.errors import LoaderError, TableError, UnsupportedModelError
 from predgap.loaders import lightgbm as loader
 from predgap.loaders import load
-from twins import assert_gaps_of_model
 
 # ---- models trained here ----
 

@@ -189,8 +189,8 @@ def test_every_mode(mode: str, kind: Any, tracks: int | None, value: float) -> N
     )
     for model in (old, new):
         ensemble = load(model)
-        assert ensemble.takes_infinity or np.isinf(value)
-        values = [v for v in values_around(value, kind) if ensemble.takes_infinity or not np.isinf(v)]
+        assert ensemble.accepts_infinity or np.isinf(value)
+        values = [v for v in values_around(value, kind) if ensemble.accepts_infinity or not np.isinf(v)]
         rows = np.array(list(itertools.product(values, [1.5, 1.6, np.nan])), dtype=kind)
         np.testing.assert_array_equal(ensemble.predict(rows), run(model, rows)[-1].ravel())
 

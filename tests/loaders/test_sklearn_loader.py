@@ -53,12 +53,12 @@ from sklearn.tree import (
 )
 
 import loading
+from assertions import assert_gaps_of_model
 from loading import rows_around_thresholds
 from predgap._model.ensemble import ALL_OUTPUTS, LEAF, NUMERIC, Ensemble
 from predgap.errors import LoaderError, TableError, UnsupportedModelError
 from predgap.loaders import load, selfcheck
 from predgap.loaders.splits import above
-from twins import assert_gaps_of_model
 
 RELEASE = tuple(map(int, sklearn.__version__.split(".")[:2]))
 
@@ -448,7 +448,7 @@ def test_splits_between_missing_and_present_values(kind: str) -> None:
     model = make(kind)
     assert has_infinite_threshold(model)
     ensemble = load(model)
-    assert not ensemble.takes_infinity
+    assert not ensemble.accepts_infinity
     largest = float(np.finfo(ensemble.row_dtype).max)
     rows = np.array([[value] * 4 for value in (largest, -largest, 0.0, np.nan)])
     rows = np.concatenate([rows, np.where(np.eye(4, dtype=bool), np.nan, largest)])
@@ -461,8 +461,8 @@ def test_infinite_values_are_taken_where_the_library_takes_them() -> None:
     for kind in ("histograms", "histograms of classes", "isolation"):
         model = make(kind)
         ensemble = load(model)
-        assert ensemble.takes_infinity == takes(model, np.inf)
-        if ensemble.takes_infinity:
+        assert ensemble.accepts_infinity == takes(model, np.inf)
+        if ensemble.accepts_infinity:
             assert_agrees(model, ensemble, rows)
     for kind in ("tree", "forest of classes", "boosting", "bag"):
         model = make(kind)
@@ -664,7 +664,7 @@ def test_a_column_of_missing_categories_and_infinite_numbers() -> None:
     model = HistGradientBoostingRegressor(categorical_features=[1], **HIST).fit(rows, Y_)
     ensemble = load(model)
     assert len(ensemble.categorical()[1]) == 0
-    assert ensemble.takes_infinity
+    assert ensemble.accepts_infinity
     assert_agrees(model, ensemble, np.array([[0.0, 3.0], [np.inf, np.nan], [-np.inf, 0.0]]))
 
 

@@ -219,12 +219,12 @@ def test_every_comparison(operator: str, threshold: float, default_left: bool, k
         model = build(operator=operator, threshold=threshold, default_left=default_left, kind=kind)
     ensemble = load(model)
     # x < inf holds for all but inf, which no finite threshold says
-    assert ensemble.takes_infinity or np.isinf(threshold)
+    assert ensemble.accepts_infinity or np.isinf(threshold)
     step = np.dtype(kind).type
     near = step(threshold)
     with np.errstate(over="ignore"):
         values = [near, np.nextafter(near, step(9)), np.nextafter(near, step(-9)), 0, 1, -1, np.nan]
-    values = [v for v in values if ensemble.takes_infinity or not np.isinf(v)]
+    values = [v for v in values if ensemble.accepts_infinity or not np.isinf(v)]
     rows = np.array([[v, 0] for v in values], dtype=kind)
     np.testing.assert_array_equal(ensemble.predict(rows), gtil.predict(model, rows).ravel())
 

@@ -18,11 +18,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from loading import Bomb, assert_json_bombs_are_refused, memory_below, printed_without, refused
+from predgap import _files
 from predgap._model.ensemble import Ensemble
 from predgap.errors import LoaderError, UnsupportedModelError
 from predgap.loaders import load
 from predgap.loaders import xgboost as loader
-from predgap.loaders._formats import sniff as files
 from predgap.loaders._formats import ubjson
 from xgboost_models import assert_agrees, assert_booster_agrees, labels_of, make_frame, save, train, train_on
 
@@ -191,7 +191,7 @@ def test_gigabytes_of_nonsense_are_refused_at_once(model_bytes: dict[str, bytes]
     path = tmp_path / "model.json"
     for opening in (b"", b"nonsense", *(data[:100] for data in model_bytes.values())):
         path.write_bytes(opening)
-        for size in (1 << 40, files.MAX_FILE_BYTES):  # sparse: takes no room on the disk
+        for size in (1 << 40, _files.MAX_FILE_BYTES):  # sparse: takes no room on the disk
             os.truncate(path, size)
             start = time.perf_counter()
             with memory_below(1 << 20):

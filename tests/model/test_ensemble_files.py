@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 import predgap
 from loading import assert_same, bits, memory_below, printed_without
 from predgap import Categories, Ensemble, EnsembleError, LoaderError, UnsupportedModelError
-from predgap._model import serialization as ensemblefiles
+from predgap._model import serialization
 from strategies import Split, ensemble_of, ensembles, mixed_ensembles, random_ensemble
 
 
@@ -48,7 +48,7 @@ def rich() -> Ensemble:
         feature_names=["age", "colour", 'x"[0]', "\u2028"],
         row_dtype=np.dtype(np.float32),
         missing=-999.25,
-        takes_infinity=False,
+        accepts_infinity=False,
         unseen_is_missing=True,
         source="a test, “quoted”",
     )
@@ -80,7 +80,7 @@ def test_everything_survives(tmp_path: Path) -> None:
 
 
 def test_no_field_is_forgotten() -> None:
-    assert {f.name for f in dataclasses.fields(Ensemble)} == {*ensemblefiles._ARRAYS, *ensemblefiles._PLAIN}
+    assert {f.name for f in dataclasses.fields(Ensemble)} == {*serialization._ARRAYS, *serialization._PLAIN}
     plain = ensemble_of([1.0], 4)
     for field in dataclasses.fields(Ensemble):
         if field.name not in ("n_features", "target", "bias"):
@@ -91,10 +91,10 @@ def test_no_field_is_forgotten() -> None:
 @settings(max_examples=100, deadline=None)
 def test_the_round_trip_is_the_identity(ensemble: Ensemble, missing: float) -> None:
     ensemble = dataclasses.replace(ensemble, missing=missing)
-    data = ensemblefiles.encode(ensemble)
-    back = Ensemble(**ensemblefiles.decode(data))
+    data = serialization.encode(ensemble)
+    back = Ensemble(**serialization.decode(data))
     assert_same(back, ensemble)
-    assert ensemblefiles.encode(back) == data
+    assert serialization.encode(back) == data
 
 
 NAMES = st.lists(st.text(st.characters(exclude_categories=["Cs"])), unique=True, min_size=3, max_size=3)
@@ -111,13 +111,13 @@ LABEL = st.one_of(
 def test_names_and_labels_survive_with_their_types(names: list[str], labels: list[Any], source: str) -> None:
     levels = Categories(range(len(labels)), tuple(labels))
     ensemble = ensemble_of([1.0], 3, categories=[None, levels, None], feature_names=names, source=source)
-    assert_same(Ensemble(**ensemblefiles.decode(ensemblefiles.encode(ensemble))), ensemble)
+    assert_same(Ensemble(**serialization.decode(serialization.encode(ensemble))), ensemble)
 
 
 def test_labels_of_numpy_become_the_python_values_they_equal() -> None:
     labels = (np.int64(3), np.float32(0.1), np.str_("a"), np.bool_(False))
     ensemble = ensemble_of([1.0], 1, categories=[Categories(range(4), labels)])
-    back = Ensemble(**ensemblefiles.decode(ensemblefiles.encode(ensemble)))
+    back = Ensemble(**serialization.decode(serialization.encode(ensemble)))
     found = back.categories[0].labels
     assert found == labels
     assert [type(label) for label in found] == [int, float, str, bool]
@@ -224,13 +224,13 @@ def test_things_that_are_no_saved_ensembles(tmp_path: Path) -> None:
 
 def test_every_truncation_and_every_flipped_byte_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "model"
-    data = ensemblefiles.encode(rich())
+    data = serialization.encode(rich())
     for end in range(1, len(data), 11):
         path.write_bytes(data[:end])
         refused(path, "bytes, its first line says|begins with")
     path.write_bytes(data + b"\n")
     refused(path, "bytes, its first line says .*; save or copy it again")
-    for place in range(len(ensemblefiles.NAME), len(data), 7):
+    for place in range(len(serialization.NAME), len(data), 7):
         path.write_bytes(data[:place] + bytes([data[place] ^ 16]) + data[place + 1 :])
         with pytest.raises(LoaderError):
             predgap.load(path)
@@ -239,7 +239,7 @@ def test_every_truncation_and_every_flipped_byte_is_refused(tmp_path: Path) -> N
 def test_gigabytes_of_nonsense_are_refused_at_once(tmp_path: Path) -> None:
     path = tmp_path / "model"
     sizes = f"predgap ensemble 1 100 {1 << 39} {'0' * 64}\n".encode()
-    for opening in (ensemblefiles.encode(rich())[:300], sizes):
+    for opening in (serialization.encode(rich())[:300], sizes):
         path.write_bytes(opening)
         os.truncate(path, 1 << 40)  # sparse: takes no room on the disk
         start = time.perf_counter()
@@ -326,7 +326,7 @@ DAMAGE: dict[str, tuple[Callable[[Any], Any], str]] = {
 @pytest.mark.parametrize("name", DAMAGE)
 def test_a_damaged_header_is_refused(name: str, tmp_path: Path) -> None:
     apply, says = DAMAGE[name]
-    header, arrays = parts(ensemblefiles.encode(rich()))
+    header, arrays = parts(serialization.encode(rich()))
     apply(header)
     path = tmp_path / "model"
     path.write_bytes(sealed(json.dumps(header).encode(), arrays))
@@ -352,13 +352,13 @@ DAMAGED_ARRAYS: dict[str, tuple[int | tuple[int, ...], float, str]] = {
 def unchecked(**changed: Any) -> bytes:
     """The file of an ensemble like `rich`, sound or not."""
     fields = {f.name: getattr(rich(), f.name) for f in dataclasses.fields(Ensemble)}
-    return ensemblefiles.encode(SimpleNamespace(**fields | changed, names=rich().names))  # type: ignore[arg-type]
+    return serialization.encode(SimpleNamespace(**fields | changed, names=rich().names))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("name", DAMAGED_ARRAYS)
 def test_damaged_arrays_are_refused(name: str, tmp_path: Path) -> None:
     at, value, says = DAMAGED_ARRAYS[name]
-    array = np.array(getattr(rich(), name), dtype=ensemblefiles._ARRAYS[name][0])
+    array = np.array(getattr(rich(), name), dtype=serialization._ARRAYS[name][0])
     array[at] = value
     path = tmp_path / "model"
     path.write_bytes(unchecked(**{name: array}))
@@ -391,9 +391,9 @@ def test_headers_that_would_blow_up_in_memory_are_refused(tmp_path: Path) -> Non
 def test_names_full_of_brackets_are_no_lists() -> None:
     names = [f"[{{{j}" for j in range(5000)]
     ensemble = ensemble_of([1.0], 5000, feature_names=names)
-    assert_same(Ensemble(**ensemblefiles.decode(ensemblefiles.encode(ensemble))), ensemble)
+    assert_same(Ensemble(**serialization.decode(serialization.encode(ensemble))), ensemble)
     every = ensemble_of([1.0], 500, categories=[Categories([])] * 500)
-    assert_same(Ensemble(**ensemblefiles.decode(ensemblefiles.encode(every))), every)
+    assert_same(Ensemble(**serialization.decode(serialization.encode(every))), every)
 
 
 # ---- mutations ----
@@ -464,7 +464,7 @@ def model_files() -> list[bytes]:
     numeric = ensemble_of(
         [Split(0, 0.5, 1.0, Split(1, -1.0, 2.0, 3.0)), Split(2, 0.0, -1.0, 1.0)], 3, source="mutations"
     )
-    return [ensemblefiles.encode(rich()), ensemblefiles.encode(numeric)]
+    return [serialization.encode(rich()), serialization.encode(numeric)]
 
 
 @given(seed=st.integers(0, 2**63), which=st.integers(0, 1))

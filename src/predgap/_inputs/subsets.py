@@ -9,7 +9,7 @@ from typing import Any, overload
 
 import numpy as np
 
-from predgap._inputs.tables import listing
+from predgap._text import format_items
 from predgap._typing import BoolArray
 from predgap.errors import SubsetError
 
@@ -103,7 +103,7 @@ def _nested(rows: list[Any]) -> BoolArray:
         return np.array(rows, dtype=np.bool_)
     except ValueError:
         lengths = sorted({np.size(row) for row in rows})
-        raise SubsetError(f"the masks of the rows differ in length: {listing(lengths)}") from None
+        raise SubsetError(f"the masks of the rows differ in length: {format_items(lengths)}") from None
 
 
 def _flat(items: list[Any]) -> BoolArray | list[Any]:
@@ -116,7 +116,7 @@ def _flat(items: list[Any]) -> BoolArray | list[Any]:
     if "other" in kinds:
         raise SubsetError(f"the subset holds {strange!r} ({type(strange).__name__}); {_EXPECTED}")
     found = " and ".join(f"{times} of kind {kind}" for kind, times in kinds.items())
-    raise SubsetError(f"the subset mixes {found}: {listing(items)}; use one kind")
+    raise SubsetError(f"the subset mixes {found}: {format_items(items)}; use one kind")
 
 
 def _kind(item: Any) -> str:
@@ -136,7 +136,7 @@ def _positions(items: list[Any], names: Sequence[str]) -> list[int]:
     if outside:
         hint = " (they are not counted from the end)" if min(outside) < 0 else ""
         raise SubsetError(
-            f"no feature has index {listing(outside)}; the model has {len(names)} features, "
+            f"no feature has index {format_items(outside)}; the model has {len(names)} features, "
             f"indices 0 to {len(names) - 1}{hint}"
         )
     return [int(j) for j in items]
@@ -155,7 +155,7 @@ def name_positions(wanted: Sequence[str], names: Sequence[str]) -> list[int]:
         hints = [f"{match[0]!r} for {name!r}" for name, match in close.items() if match]
         meant = f"did you mean {', '.join(hints[:3])}? " if hints else ""
         raise SubsetError(
-            f"the model has no feature {listing(unknown)}; {meant}its features are {listing(names)}"
+            f"the model has no feature {format_items(unknown)}; {meant}its features are {format_items(names)}"
         )
     return [place[name] for name in wanted]
 
@@ -163,7 +163,9 @@ def name_positions(wanted: Sequence[str], names: Sequence[str]) -> list[int]:
 def _mask_of(positions: list[int], names: Sequence[str]) -> BoolArray:
     twice = [names[j] for j, times in Counter(positions).items() if times > 1]
     if twice:
-        raise SubsetError(f"the subset names {listing(twice)} more than once; each feature may occur once")
+        raise SubsetError(
+            f"the subset names {format_items(twice)} more than once; each feature may occur once"
+        )
     mask = np.zeros(len(names), dtype=np.bool_)
     mask[positions] = True
     return mask
@@ -192,11 +194,11 @@ def _in_model_order(series: Any, names: Sequence[str]) -> BoolArray:
     labels = list(series.index)
     if sorted(labels) != sorted(names):
         raise SubsetError(
-            f"the mask is labelled {listing(labels)}; the model's features are {listing(names)}. Give one "
-            "boolean per feature, or pass a plain array in the model's order"
+            f"the mask is labelled {format_items(labels)}; the model's features are {format_items(names)}. "
+            "Give one boolean per feature, or pass a plain array in the model's order"
         )
     value = dict(zip(labels, series.tolist(), strict=True))
     strange = [name for name in names if not isinstance(value[name], bool | np.bool_)]
     if strange:
-        raise SubsetError(f"the mask is missing for {listing(strange)}; expected True or False")
+        raise SubsetError(f"the mask is missing for {format_items(strange)}; expected True or False")
     return np.array([value[name] for name in names], dtype=np.bool_)

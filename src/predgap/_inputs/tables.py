@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from predgap._inputs.categories import UNSEEN, Categories, is_missing
+from predgap._text import count, format_items
 from predgap._typing import FloatArray
 from predgap.errors import DependencyError, ShapeError, TableError
 
@@ -166,32 +167,6 @@ def to_native(columns: Mapping[str, Any], backend: str | None = None) -> Any:
     raise DependencyError(f"a frame needs {wanted}, not installed; try: pip install {candidates[0]}")
 
 
-def names_or_default(n_features: int, feature_names: Sequence[str] | None) -> tuple[str, ...]:
-    """The model's feature names, or f0, f1, ..."""
-    return tuple(feature_names) if feature_names is not None else tuple(f"f{j}" for j in range(n_features))
-
-
-def listing(items: Iterable[Any], limit: int = 8) -> str:
-    """Items for an error message: the first few, and how many there are.
-
-    Examples
-    --------
-    >>> listing(["age", "bmi"])
-    "'age', 'bmi'"
-    >>> listing(range(100), limit=3)
-    '0, 1, 2, ... (100 in all)'
-    """
-    shown = [repr(item) for item in items]
-    if len(shown) <= limit:
-        return ", ".join(shown)
-    return ", ".join(shown[:limit]) + f", ... ({len(shown)} in all)"
-
-
-def count(number: int, noun: str) -> str:
-    """'1 column', '2 columns'."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
-
-
 # ---- matching ------------------------------------------------------------------------------------
 
 
@@ -200,21 +175,21 @@ def _order_by_name(names: Sequence[str], feature_names: Sequence[str]) -> list[i
     missing = [name for name in feature_names if name not in place]
     known = set(feature_names)
     extra = [name for name in names if name not in known]
-    sides = f"X has {listing(names)}; the model needs {listing(feature_names)}"
+    sides = f"X has {format_items(names)}; the model needs {format_items(feature_names)}"
     if missing:
-        also = f", and has {listing(extra)} which the model does not know" if extra else ""
-        raise TableError(f"X lacks {count(len(missing), 'column')}: {listing(missing)}{also}. {sides}")
+        also = f", and has {format_items(extra)} which the model does not know" if extra else ""
+        raise TableError(f"X lacks {count(len(missing), 'column')}: {format_items(missing)}{also}. {sides}")
     if extra:
         raise ShapeError(
-            f"X has {count(len(extra), 'column')} that the model does not know: {listing(extra)}; "
+            f"X has {count(len(extra), 'column')} that the model does not know: {format_items(extra)}; "
             f"drop the target and other columns that are not features. {sides}"
         )
     return [place[name] for name in feature_names]
 
 
 def _wrong_count(columns: Columns, n_features: int, feature_names: Sequence[str] | None) -> str:
-    has = f": {listing(columns.names)}" if columns.names and not columns.numbered else ""
-    needs = f": {listing(feature_names)}" if feature_names is not None else ""
+    has = f": {format_items(columns.names)}" if columns.names and not columns.numbered else ""
+    needs = f": {format_items(feature_names)}" if feature_names is not None else ""
     hint = "; drop the target column?" if columns.n_columns > n_features else ""
     return f"X has {count(columns.n_columns, 'column')}{has}; the model needs {n_features}{needs}{hint}"
 
@@ -251,7 +226,7 @@ def _duplicates(X: Any) -> TableError:
 
 def _repeated_names(names: Iterable[str]) -> TableError:
     twice = [name for name, times in Counter(names).items() if times > 1]
-    return TableError(f"X has more than one column called {listing(twice)}; rename or drop all but one")
+    return TableError(f"X has more than one column called {format_items(twice)}; rename or drop all but one")
 
 
 def _open_frame(frame: nw.DataFrame[Any]) -> Columns:
@@ -393,7 +368,7 @@ def _as_array(X: Any) -> NDArray[Any]:
 
 def _wrong_ndim(X: Any, array: NDArray[Any]) -> str:
     if array.ndim == 1 and array.dtype.names is not None:
-        return f"X is a structured array with fields {listing(array.dtype.names)}; pass pd.DataFrame(X)"
+        return f"X is a structured array with fields {format_items(array.dtype.names)}; pass pd.DataFrame(X)"
     found = f"X is {array.ndim}-dimensional, shape {array.shape}; expected (n, d)"
     if array.ndim > 1:
         return found
@@ -453,7 +428,7 @@ def _codes_of_labels(labels: Sequence[Any], levels: Categories, what: str) -> Fl
     known = np.isnan(codes) | (codes != UNSEEN)
     if len(codes) and not known.any() and not any(isinstance(label, str) for label in labels):
         raise TableError(
-            f"{what} holds none of the model's categories {listing(levels.labels or ())}, but "
+            f"{what} holds none of the model's categories {format_items(levels.labels or ())}, but "
             f"{labels[0]!r}; a frame must hold labels: pass those, or codes as an array"
         )
     return codes

@@ -16,8 +16,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from predgap._inputs.categories import UNSEEN, Categories
-from predgap._inputs.tables import names_or_default, read_table
-from predgap._model import serialization as ensemblefiles
+from predgap._inputs.tables import read_table
+from predgap._model import serialization
+from predgap._text import names_or_default
 from predgap._typing import BoolArray, FloatArray, IntArray
 from predgap.errors import EnsembleError, OutputError, ShapeError, TableError
 
@@ -84,7 +85,7 @@ class Ensemble:
     feature_names: tuple[str, ...] | None = None
     row_dtype: np.dtype[Any] = field(default_factory=lambda: np.dtype(np.float64))
     missing: float = float("nan")  # a value that is missing, besides NaN
-    takes_infinity: bool = True  # does the source library accept infinite values in a row?
+    accepts_infinity: bool = True  # does the source library accept infinite values in a row?
     unseen_is_missing: bool = False  # is a category that is no level of its feature a missing value?
     source: str = "arrays"  # what it was loaded from, for people
 
@@ -151,7 +152,7 @@ class Ensemble:
         rows[gone] = np.nan
         for q, levels in self.categorical().items():
             rows[:, q] = self._cast_codes(rows[:, q], q, levels)
-        if not self.takes_infinity and np.isinf(rows).any():
+        if not self.accepts_infinity and np.isinf(rows).any():
             r, j = np.argwhere(np.isinf(rows))[0]
             raise TableError(
                 f"X[{r}, {j}] (feature {self.names[j]!r}) is infinite or too large for "
@@ -221,12 +222,12 @@ class Ensemble:
         ...     Ensemble.load(os.path.join(folder, "constant.predgap")).predict([[0.0]])
         array([10.])
         """
-        ensemblefiles.save(self, path)
+        serialization.save(self, path)
 
     @classmethod
     def load(cls, path: str | PathLike[Any]) -> Ensemble:
         """The ensemble that `save` wrote, bit for bit; `LoaderError` for anything else."""
-        return ensemblefiles.load(path, cls)
+        return serialization.load(path, cls)
 
     def named(self, feature_names: Sequence[str]) -> Ensemble:
         """The same ensemble with other feature names."""
@@ -458,9 +459,9 @@ def _check_trees(e: Ensemble) -> None:
     """Every node has at most one parent and no root has one, so no walk from a root meets a node twice."""
     inner = e.feature != LEAF
     children = np.concatenate([e.left[inner], e.right[inner], e.root])
-    arrivals = np.bincount(children, minlength=e.n_nodes)
-    if (arrivals > 1).any():
+    n_parents = np.bincount(children, minlength=e.n_nodes)
+    if (n_parents > 1).any():
         raise EnsembleError(
-            f"node {int(np.argmax(arrivals))} is reached in {int(arrivals.max())} ways; "
+            f"node {int(np.argmax(n_parents))} is reached in {int(n_parents.max())} ways; "
             "trees must not share nodes or contain cycles"
         )

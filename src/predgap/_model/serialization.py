@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from predgap._files import ends, read, show, write_whole
+from predgap._files import atomic_write, read, read_head_and_tail, show
 from predgap._inputs.categories import Categories
 from predgap.errors import EnsembleError, LoaderError, UnsupportedModelError
 
@@ -84,13 +84,13 @@ _TEXT_OR_OPENING: Final = re.compile(rb'"(?:[^"\\]|\\.)*+"?|([\[{])', re.DOTALL)
 
 def save(ensemble: Ensemble, path: str | os.PathLike[Any]) -> None:
     """Write the ensemble to a file, which appears complete or not at all."""
-    write_whole(Path(os.fsdecode(path)), encode(ensemble))
+    atomic_write(Path(os.fsdecode(path)), encode(ensemble))
 
 
 def load(path: str | os.PathLike[Any], build: Callable[..., Built]) -> Built:
     """What `build` makes of the fields that `save` wrote; `LoaderError` if it cannot be what was saved."""
     where = Path(os.fsdecode(path))
-    head, _, size = ends(where)
+    head, _, size = read_head_and_tail(where)
     try:
         _promised(head, size)
         return build(**decode(read(where, most=None)))
@@ -113,7 +113,7 @@ def encode(ensemble: Ensemble) -> bytes:
         "feature_names": ensemble.feature_names,
         "categories": _plain_categories(ensemble),
         "row_dtype": ensemble.row_dtype.name,
-        "takes_infinity": bool(ensemble.takes_infinity),
+        "takes_infinity": bool(ensemble.accepts_infinity),
         "unseen_is_missing": bool(ensemble.unseen_is_missing),
         "source": str(ensemble.source),
     }
@@ -173,7 +173,7 @@ def decode(data: bytes) -> dict[str, Any]:
         "feature_names": _names(header["feature_names"]),
         "categories": _categories(header["categories"]),
         "row_dtype": header["row_dtype"],
-        "takes_infinity": header["takes_infinity"],
+        "accepts_infinity": header["takes_infinity"],
         "unseen_is_missing": header["unseen_is_missing"],
         "source": header["source"],
     }

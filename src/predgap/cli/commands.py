@@ -46,10 +46,10 @@ from predgap import (
 )
 from predgap._engine.accuracy import RTOL
 from predgap._engine.engine import resolve_n_jobs
-from predgap._inputs.tables import listing, read_table, to_native
+from predgap._inputs.tables import read_table, to_native
 from predgap._model.ensemble import LEAF
 from predgap._optional import require
-from predgap._text import printable
+from predgap._text import format_items, printable
 from predgap.cli.tablefiles import SUFFIXES, read_table_file, without, write_csv, write_table
 
 Estimator = Literal["auto", "exact", "bounded", "qmc"]
@@ -437,7 +437,7 @@ def _check_columns(path: Path, table: pa.Table, ensemble: Ensemble) -> None:
     extra = [name for name in columns if name not in names]
     if names and extra and set(names) <= set(columns):
         options = " ".join(f"--drop {shlex.quote(name)}" for name in extra)
-        raise TableError(f"{path}: the model does not know {listing(extra)}; leave out with {options}")
+        raise TableError(f"{path}: the model does not know {format_items(extra)}; leave out with {options}")
     try:
         read_table(table, ensemble.n_features, ensemble.feature_names, ensemble.categories)
     except TableError as error:

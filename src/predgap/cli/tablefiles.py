@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 
-from predgap._inputs.tables import listing
+from predgap._text import format_items
 from predgap.errors import TableError
 
 SUFFIXES: Final = (".csv", ".parquet")
@@ -83,7 +83,9 @@ def without(table: pa.Table, columns: Sequence[str]) -> pa.Table:
         if name not in names:
             close = difflib.get_close_matches(name, names, n=1)
             meant = f"did you mean {close[0]!r}? " if close else ""
-            raise TableError(f"there is no column {name!r} to drop; {meant}The table has {listing(names)}")
+            raise TableError(
+                f"there is no column {name!r} to drop; {meant}The table has {format_items(names)}"
+            )
     return table.select([j for j, name in enumerate(names) if name not in set(columns)])
 
 

@@ -85,7 +85,7 @@ class Inputs:
             feature_names=self.ensemble.feature_names,
             index=table.index,
             backend=table.backend,
-            feature_space=None if self.preparation is None else self.preparation.space,
+            feature_space=None if self.preparation is None else self.preparation.feature_space,
             method=method,
             estimator=max(set(ranked.method.tolist()), key=_BY_CERTAINTY.index, default="exact"),
             confidence=ranked.confidence,

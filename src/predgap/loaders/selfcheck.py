@@ -127,7 +127,7 @@ def _around(ensemble: Ensemble, thresholds: FloatArray, n_most: int, takes_missi
     special = [kind(0.0)]
     if takes_missing:
         special += [kind(np.nan), kind(ensemble.missing)]
-    if ensemble.takes_infinity:
+    if ensemble.accepts_infinity:
         special += [kind(-np.inf), kind(np.inf)]
     else:
         values = values[np.isfinite(values)]

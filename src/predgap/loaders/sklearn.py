@@ -119,7 +119,7 @@ def from_object(model: Any) -> Ensemble:
             categories=parts.categories,
             feature_names=getattr(model, "feature_names_in_", None),
             row_dtype=np.dtype(parts.row_dtype),
-            takes_infinity=_takes_infinity(parts, model.n_features_in_),
+            accepts_infinity=_accepts_infinity(parts, model.n_features_in_),
             unseen_is_missing=parts.categories is not None,
             source=f"scikit-learn {sklearn.__version__} {name}",
         )
@@ -204,7 +204,7 @@ def _takes(parts: _Sum, n_features: int, value: float) -> bool:
     return True
 
 
-def _takes_infinity(parts: _Sum, n_features: int) -> bool:
+def _accepts_infinity(parts: _Sum, n_features: int) -> bool:
     # Where a threshold is infinite no finite one routes an infinite value as the model does: see as_cuts.
     finite = all(np.isfinite(tree.threshold).all() for tree in parts.trees)
     return finite and _takes(parts, n_features, np.inf)

@@ -26,7 +26,7 @@ class Cuts(NamedTuple):
     left: Integers
     right: Integers
     default_left: BoolArray
-    takes_infinity: bool  # False if some present values are parted from missing ones alone
+    accepts_infinity: bool  # False if some present values are parted from missing ones alone
 
 
 def as_cuts(
@@ -70,7 +70,7 @@ def as_cuts(
         left=np.where(swap, right, left),
         right=np.where(swap, left, right),
         default_left=default_left ^ swap,
-        takes_infinity=not endless.any(),
+        accepts_infinity=not endless.any(),
     )
 
 

@@ -21,12 +21,12 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from predgap import _files
 from predgap._inputs.categories import Categories
 from predgap._model.ensemble import ALL_OUTPUTS, LEAF, NUMERIC, Ensemble
 from predgap._typing import BoolArray, FloatArray, IntArray
 from predgap.errors import EnsembleError, LoaderError, UnsupportedModelError
 from predgap.loaders import selfcheck
-from predgap.loaders._formats import sniff as files
 from predgap.loaders._formats import ubjson
 from predgap.loaders._formats.documents import Document, as_document, numbers, object_in, parse, single
 
@@ -94,7 +94,7 @@ _object = partial(object_in, model="an XGBoost model saved by save_model")
 
 def from_file(path: Path) -> Ensemble:
     """The ensemble of a JSON or UBJSON file, with all of its trees."""
-    document = _decode(files.read(path))
+    document = _decode(_files.read(path))
     version = _version(document)
     news = _unknown_parts(document)
     if version[0] > _NEWEST_MAJOR or news:
@@ -203,7 +203,7 @@ def _ensemble(
             feature_names=_texts(learner, "feature_names"),
             row_dtype=np.dtype(np.float32),
             missing=missing,
-            takes_infinity=bool(np.isinf(missing)),  # XGBoost's own rule
+            accepts_infinity=bool(np.isinf(missing)),  # XGBoost's own rule
             source=f"XGBoost {_dotted(version)} {name} {objective}",
         )
     except EnsembleError as error:

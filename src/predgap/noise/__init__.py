@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 
 from predgap._inputs.categories import is_missing
-from predgap._inputs.tables import Columns, count, listing, names_or_default
+from predgap._inputs.tables import Columns
+from predgap._text import count, format_items, names_or_default
 from predgap._typing import FloatArray
 from predgap.errors import NoiseError
 from predgap.noise._laws import (
@@ -235,7 +236,7 @@ class Discrete(Noise):
                 "become missing"
             )
         if len(set(given)) < len(given):
-            raise NoiseError(f"values holds one more than once: {listing(given)}")
+            raise NoiseError(f"values holds one more than once: {format_items(given)}")
         object.__setattr__(self, "values", given)
         object.__setattr__(self, "probabilities", _shares(probabilities, len(given)))
 
@@ -327,7 +328,7 @@ class PerFeature(Noise):
         if rest and self.default is None:
             names = names_or_default(n_features, feature_names)
             raise NoiseError(
-                f"no noise for {count(len(rest), 'feature')}: {listing(names[j] for j in rest)}; "
+                f"no noise for {count(len(rest), 'feature')}: {format_items(names[j] for j in rest)}; "
                 "add them, or give default="
             )
         others = self.default.laws_of(rest, n_features, feature_names) if self.default is not None else ()
@@ -343,8 +344,8 @@ class PerFeature(Noise):
         unknown = [key for key, _ in self.noises if key not in place]
         if unknown:
             raise NoiseError(
-                f"the model has no feature {listing(unknown)}; its {n_features} features are "
-                f"{listing(names_or_default(n_features, feature_names))}"
+                f"the model has no feature {format_items(unknown)}; its {n_features} features are "
+                f"{format_items(names_or_default(n_features, feature_names))}"
             )
         placed: dict[int, Noise] = {}
         for key, noise in self.noises:

@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from predgap._inputs.categories import Categories
-from predgap._inputs.tables import Columns, listing
+from predgap._inputs.tables import Columns
+from predgap._text import format_items
 from predgap._typing import FloatArray
 from predgap.errors import NoiseError, TableError
 from predgap.noise._tails import Tails, listed_tails, normal_tails, uniform_tails
@@ -265,7 +266,7 @@ def _shares_of_levels(levels: Categories, codes: FloatArray, shares: FloatArray,
         named = f"{what[first]!r} is" if isinstance(what, tuple) else f"{what} are"
         raise NoiseError(
             f"{named} not among the {len(levels)} categories that the model knows: "
-            f"{listing(levels.labels or ())}"
+            f"{format_items(levels.labels or ())}"
         )
     return np.bincount(at, weights=shares, minlength=len(levels)).astype(np.float64)
 

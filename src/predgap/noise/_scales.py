@@ -11,7 +11,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from predgap._inputs.tables import Columns, by_name, count, listing, names_or_default, open_columns
+from predgap._inputs.tables import Columns, by_name, open_columns
+from predgap._text import count, format_items, names_or_default
 from predgap._typing import FloatArray
 from predgap.errors import NoiseError, TableError
 from predgap.noise._laws import positive
@@ -73,11 +74,11 @@ class _ByName(Numbers):
         known = set(names)
         unknown = [name for name in self.names if name not in known]
         if missing or unknown:
-            lacks = f"lacks the model's features {listing(missing)}" if missing else ""
-            has = f"names {listing(unknown)}, which the model does not have" if unknown else ""
+            lacks = f"lacks the model's features {format_items(missing)}" if missing else ""
+            has = f"names {format_items(unknown)}, which the model does not have" if unknown else ""
             raise NoiseError(
                 f"{self.what} {' and '.join(filter(None, (lacks, has)))}; "
-                f"the model's {n_features} features are {listing(names)}"
+                f"the model's {n_features} features are {format_items(names)}"
             )
         return [value[names[j]] for j in features]
 
@@ -108,7 +109,7 @@ class ColumnLabels:
             if missing:
                 raise NoiseError(
                     f"the table given to {self.given_to} lacks {count(len(missing), 'feature')} of the "
-                    f"model: {listing(missing)}; it has {listing(own)}"
+                    f"model: {format_items(missing)}; it has {format_items(own)}"
                 )
             return [place[feature_names[j]] for j in features]
         if self.n_columns != n_features:
@@ -166,7 +167,7 @@ def _read_named(pairs: list[tuple[Any, Any]], what: str) -> _ByName:
         raise NoiseError(f"{what} has the key {strange[0]!r}, expected feature names")
     names = tuple(name for name, _ in pairs)
     if len(set(names)) < len(names):
-        raise NoiseError(f"{what} names a feature more than once: {listing(names)}")
+        raise NoiseError(f"{what} names a feature more than once: {format_items(names)}")
     return _ByName(names, tuple(positive(v, f"{what}[{name!r}]") for name, v in pairs), what)
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 import predgap
-from predgap._inputs.tables import listing
+from predgap._text import format_items
 from predgap._typing import Progress
 from predgap.errors import DatasetError, PredgapError
 from predgap.paper.common import training
@@ -53,7 +53,7 @@ class Plan:
     def __post_init__(self) -> None:
         if self.what not in ("all", *GROUPS):
             raise PredgapError(
-                f"there is no {self.what!r} to reproduce; expected {listing(['all', *GROUPS])}"
+                f"there is no {self.what!r} to reproduce; expected {format_items(['all', *GROUPS])}"
             )
 
 

@@ -1,4 +1,4 @@
-"""Opening model files that may be anything: look before reading, read within a limit, refuse by name."""
+"""What a file is, by its first bytes: pickles, and formats that are refused by name."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import re
 from pathlib import Path
 from typing import Final, NoReturn
 
-from predgap._files import MAX_FILE_BYTES, ends, read, show
+from predgap._files import show
 from predgap.errors import LoaderError, UnsupportedModelError
 
-__all__ = ["MAX_FILE_BYTES", "ends", "is_pickle", "read", "refuse"]
+__all__ = ["is_pickle", "refuse"]
 
 _PICKLE: Final = re.compile(rb"\x80[\x02-\x08]|c[\w.]+\r?\n[\w.]+\r?\n|\([dl]p?\d*\r?\n|[\]}]q\0")
 _COMPRESSED: Final = re.compile(

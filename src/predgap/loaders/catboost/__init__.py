@@ -17,14 +17,13 @@ from typing import Any
 
 import numpy as np
 
+from predgap import _files
 from predgap._inputs.categories import Categories
 from predgap._model.ensemble import ALL_OUTPUTS, LEAF, NUMERIC, Ensemble
 from predgap._typing import IntArray
 from predgap.errors import EnsembleError, LoaderError
 from predgap.loaders import selfcheck
-from predgap.loaders._formats import sniff as files
-from predgap.loaders.catboost import binary_file as binary
-from predgap.loaders.catboost import json_file as catboost_json
+from predgap.loaders.catboost import binary_file, json_file
 from predgap.loaders.catboost.categories import HashedCategories, levels
 from predgap.loaders.catboost.model import Model
 from predgap.loaders.splits import above
@@ -34,7 +33,7 @@ __all__ = ["from_file", "from_object"]
 
 def from_file(path: Path) -> Ensemble:
     """The ensemble of a JSON or .cbm file."""
-    return _ensemble(_read(files.read(path)))
+    return _ensemble(_read(_files.read(path)))
 
 
 def from_object(model: Any) -> Ensemble:
@@ -42,14 +41,14 @@ def from_object(model: Any) -> Ensemble:
     with TemporaryDirectory(prefix="predgap-") as folder:
         path = Path(folder, "model.cbm")
         selfcheck.ask("CatBoost", "be saved", lambda: model.save_model(str(path), format="cbm"))
-        found = binary.read(path.read_bytes(), known_only=False)
+        found = binary_file.read(path.read_bytes(), known_only=False)
     return _checked(_ensemble(found), model, symmetric=found.nodes.symmetric)
 
 
 def _read(data: bytes) -> Model:
-    if data.startswith(binary.MARK):
-        return binary.read(data, known_only=True)
-    return catboost_json.read(data)
+    if data.startswith(binary_file.MARK):
+        return binary_file.read(data, known_only=True)
+    return json_file.read(data)
 
 
 def _checked(ensemble: Ensemble, model: Any, symmetric: bool) -> Ensemble:

@@ -29,12 +29,12 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from predgap import _files
 from predgap._inputs.categories import Categories
 from predgap._model.ensemble import LEAF, NUMERIC, Ensemble
 from predgap._typing import IntArray
 from predgap.errors import EnsembleError, LoaderError, UnsupportedModelError
 from predgap.loaders import selfcheck
-from predgap.loaders._formats import sniff as files
 from predgap.loaders.lightgbm.categories import Sets, check_labels, read_levels, read_sets
 from predgap.loaders.lightgbm.text import Counts, Fields, count, field, floats, integers, parts, read
 
@@ -73,7 +73,7 @@ _ask = partial(selfcheck.ask, "LightGBM")
 
 def from_file(path: Path) -> Ensemble:
     """The ensemble of a text file, with all of its trees."""
-    return _loaded([files.read(path)], known_only=True).ensemble
+    return _loaded([_files.read(path)], known_only=True).ensemble
 
 
 def from_object(model: Any) -> Ensemble:
@@ -194,7 +194,7 @@ def _ensemble(
         )
     forest = "average_output" in header
     divisor = max(1, n_trees // n_outputs) if forest else 1
-    takes_infinity, unfolded = not np.isinf(nodes["cut"]).any(), bool(nodes["folded"].any())
+    accepts_infinity, unfolded = not np.isinf(nodes["cut"]).any(), bool(nodes["folded"].any())
     nodes, sizes = _unfolded(nodes, sizes) if unfolded else (nodes, sizes)
     nodes, root = _turned(nodes), np.cumsum(sizes) - sizes
     shift = np.where(nodes["feature"] == LEAF, 0, np.repeat(root, sizes))
@@ -216,7 +216,7 @@ def _ensemble(
             set_code=sets.code,
             categories=tuple(levels),
             feature_names=None if names == [f"Column_{j}" for j in range(len(names))] else tuple(names),
-            takes_infinity=takes_infinity,
+            accepts_infinity=accepts_infinity,
             source=f"LightGBM {'rf ' if forest else ''}{objective[:60]}",
         )
     except EnsembleError as error:

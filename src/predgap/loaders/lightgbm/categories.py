@@ -22,8 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from predgap._inputs.categories import Categories, of_labels
-from predgap._inputs.tables import count as counted
 from predgap._model.ensemble import NUMERIC
+from predgap._text import count as counted
 from predgap._typing import BoolArray, FloatArray, IntArray
 from predgap.errors import EnsembleError, LoaderError, UnsupportedModelError
 from predgap.loaders._formats import documents

@@ -27,11 +27,11 @@ from typing import Any, Final
 
 import numpy as np
 
+from predgap import _files
 from predgap._model.ensemble import ALL_OUTPUTS, LEAF, Ensemble
 from predgap._typing import FloatArray
 from predgap.errors import EnsembleError, LoaderError, UnsupportedModelError
 from predgap.loaders import selfcheck
-from predgap.loaders._formats import sniff as files
 from predgap.loaders.onnx.graph import CLASSIFIER, GENERAL, TreeNode, read, single_node_model
 from predgap.loaders.onnx.trees import EQ, GT, GTE, LEQ, MEMBER, UNUSED, Trees, read_trees, tree_of_node
 from predgap.loaders.splits import Integers, as_cuts, as_sets
@@ -47,7 +47,7 @@ _ask = partial(selfcheck.ask, "ONNX", advice="is it sound? See onnx.checker.chec
 
 def from_file(path: Path) -> Ensemble:
     """The ensemble of a .onnx file, checked as far as the module says."""
-    return _ensemble(files.read(path))
+    return _ensemble(_files.read(path))
 
 
 def from_object(model: Any) -> Ensemble:

@@ -361,11 +361,11 @@ def _joins_the_next(trees: Trees, here: Integers) -> BoolArray:
     """Which of these nodes are in a chain with their false branch, to which there is no other way."""
     then = trees.false[here]
     alike = (trees.mode[then] == EQ) & (trees.feature[then] == trees.feature[here])
-    alike &= (trees.true[then] == trees.true[here]) & (_arrivals(trees)[then] == 1)
+    alike &= (trees.true[then] == trees.true[here]) & (_n_parents(trees)[then] == 1)
     return np.asarray(alike)
 
 
-def _arrivals(trees: Trees) -> Integers:
+def _n_parents(trees: Trees) -> Integers:
     """In how many ways each node is reached."""
     inner = trees.feature != LEAF
     ways = np.concatenate([trees.root, trees.true[inner], trees.false[inner]])
@@ -384,10 +384,10 @@ def _refuse_modes(mode: Integers) -> None:
 
 def tree_of_node(trees: Trees) -> Integers:
     """The tree that each node is part of, (n_nodes,)."""
-    inner, arrivals = trees.feature != LEAF, _arrivals(trees)
-    if (arrivals > 1).any():
+    inner, n_parents = trees.feature != LEAF, _n_parents(trees)
+    if (n_parents > 1).any():
         raise UnsupportedModelError(
-            f"node {np.argmax(arrivals)} of the ONNX model is reached in {arrivals.max()} ways; predgap "
+            f"node {np.argmax(n_parents)} of the ONNX model is reached in {n_parents.max()} ways; predgap "
             "handles trees, where there is one way to each node"
         )
     tree = np.full(len(inner), -1)

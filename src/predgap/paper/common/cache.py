@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from predgap._files import write_whole
+from predgap._files import atomic_write
 
 Folder = str | os.PathLike[str] | None
 
@@ -42,7 +42,7 @@ def remembered(
         np.save(file, kept, allow_pickle=False)
         content = file.getvalue()
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(path, content + _checksum(path, content))
+        atomic_write(path, content + _checksum(path, content))
     return kept
 
 

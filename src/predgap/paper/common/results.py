@@ -29,8 +29,8 @@ from typing import Any, Final
 import numpy as np
 
 import predgap
-from predgap._files import write_whole
-from predgap._inputs.tables import listing
+from predgap._files import atomic_write
+from predgap._text import format_items
 from predgap._typing import Progress
 from predgap.errors import PredgapError
 
@@ -82,7 +82,7 @@ class Result:
     def column(self, name: str) -> tuple[Value, ...]:
         """The values of a column."""
         if name not in self.columns:
-            raise PredgapError(f"there is no column {name!r}; the columns are {listing(self.columns)}")
+            raise PredgapError(f"there is no column {name!r}; the columns are {format_items(self.columns)}")
         place = self.columns.index(name)
         return tuple(row[place] for row in self.rows)
 
@@ -103,12 +103,12 @@ class Result:
         target = Path(folder)
         target.mkdir(parents=True, exist_ok=True)
         table = _to_csv(self)
-        write_whole(target / f"{self.experiment}.csv", table)
+        atomic_write(target / f"{self.experiment}.csv", table)
         parquet = _to_parquet(self)
         if parquet is not None:
-            write_whole(target / f"{self.experiment}.parquet", parquet)
+            atomic_write(target / f"{self.experiment}.parquet", parquet)
         manifest = target / f"{self.experiment}.json"
-        write_whole(manifest, _to_json(_manifest(self, hashlib.sha256(table).hexdigest())))
+        atomic_write(manifest, _to_json(_manifest(self, hashlib.sha256(table).hexdigest())))
         return manifest
 
     @classmethod
@@ -210,8 +210,8 @@ def merged(results: Sequence[Result], config: Any) -> Result:
         if (other.experiment, other.columns, other.versions, other.seed) != expected:
             raise PredgapError(
                 f"parts of {first.experiment!r} do not fit together: {other.experiment!r} has columns "
-                f"{listing(other.columns)}, versions {dict(other.versions)} and seed {other.seed}, expected "
-                f"{listing(first.columns)}, {dict(first.versions)} and {seed}"
+                f"{format_items(other.columns)}, versions {dict(other.versions)} and seed {other.seed}, "
+                f"expected {format_items(first.columns)}, {dict(first.versions)} and {seed}"
             )
     timings: dict[str, float] = {}
     for name, seconds in (entry for result in results for entry in result.timings.items()):
@@ -273,12 +273,12 @@ def _plain(value: Any) -> Value:
 def _types(result: Result) -> dict[str, str]:
     """The type of each column, by name; that of a column of None is str."""
     if len(set(result.columns)) < len(result.columns):
-        raise PredgapError(f"the columns have repeated names: {listing(result.columns)}")
+        raise PredgapError(f"the columns have repeated names: {format_items(result.columns)}")
     types = {}
     for name in result.columns:
         kinds = {type(value).__name__ for value in result.column(name) if value is not None}
         if len(kinds) > 1:
-            raise PredgapError(f"the column {name!r} mixes {listing(sorted(kinds))}; expected one type")
+            raise PredgapError(f"the column {name!r} mixes {format_items(sorted(kinds))}; expected one type")
         types[name] = kinds.pop() if kinds else "str"
     return types
 
@@ -304,7 +304,9 @@ def _to_csv(result: Result) -> bytes:
 def _from_csv(table: bytes, types: Mapping[str, str]) -> tuple[tuple[Value, ...], ...]:
     header, *rows = csv.reader(io.StringIO(table.decode(), newline=""))
     if header != list(types):
-        raise PredgapError(f"the table has columns {listing(header)}, its manifest {listing(list(types))}")
+        raise PredgapError(
+            f"the table has columns {format_items(header)}, its manifest {format_items(list(types))}"
+        )
     readers = [_READERS[kind] for kind in types.values()]
     return tuple(
         tuple(reader(cell) if cell else None for reader, cell in zip(readers, row, strict=True))
@@ -358,7 +360,9 @@ def _read(path: Path) -> tuple[dict[str, Any], bytes]:
     except ValueError as error:
         raise PredgapError(f"{str(path)!r} is not a manifest: {error}") from None
     if not isinstance(manifest, dict) or not {"table", *_KEPT} <= manifest.keys():
-        raise PredgapError(f"{str(path)!r} is not a manifest: expected {listing(('table', *_KEPT))} in it")
+        raise PredgapError(
+            f"{str(path)!r} is not a manifest: expected {format_items(('table', *_KEPT))} in it"
+        )
     return manifest, table
 
 
@@ -373,7 +377,7 @@ def _described(path: Path, manifest: Mapping[str, Any]) -> tuple[str, dict[str, 
         pass
     raise PredgapError(
         f"{str(path)!r} is not a manifest: expected a table with sha256, and columns with name and a type "
-        f"of {listing(tuple(_READERS))}"
+        f"of {format_items(tuple(_READERS))}"
     )
 
 

@@ -12,8 +12,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from predgap._inputs.tables import listing
 from predgap._model.ensemble import Ensemble
+from predgap._text import format_items
 from predgap._typing import BoolArray, FloatArray, Progress
 from predgap.errors import DatasetError, DependencyError
 from predgap.explainer import Explainer
@@ -132,7 +132,9 @@ def _authors_split(
 ) -> tuple[PublishedSplit, Training | None, dict[str, str]]:
     """A split, its training rows, and the SHA-256 of the files that they come from."""
     if dataset not in DATASETS:
-        raise DatasetError(f"the paper has no models of {dataset!r}; its data sets are {listing(DATASETS)}")
+        raise DatasetError(
+            f"the paper has no models of {dataset!r}; its data sets are {format_items(DATASETS)}"
+        )
     stem = SOURCES[dataset].stem
     parts = load_published_split(dataset, data_dir)
     test = _find(data_dir, "splits", f"test_{stem}_scaled.csv")
@@ -163,8 +165,8 @@ def _authors_subject(
     subject = read_subject(kind, dataset, model, test.X, test.y, training=training, files=files)
     if subject.ensemble.feature_names not in (None, test.feature_names):
         raise DatasetError(
-            f"{model.name} has the features {listing(subject.ensemble.names)}; "
-            f"its test rows have {listing(test.feature_names)}"
+            f"{model.name} has the features {format_items(subject.ensemble.names)}; "
+            f"its test rows have {format_items(test.feature_names)}"
         )
     return subject
 
@@ -252,6 +254,6 @@ def _find(data_dir: str | os.PathLike[str] | None, folder: str, name: str) -> Pa
         if path.is_file():
             return path
     raise DatasetError(
-        f"there is no {folder}/{name} in {listing([str(base) for base in bases])}; "
+        f"there is no {folder}/{name} in {format_items([str(base) for base in bases])}; "
         "pass the folder that has it as data_dir"
     )

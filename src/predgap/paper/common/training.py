@@ -37,7 +37,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from predgap._files import write_whole
+from predgap._files import atomic_write
 from predgap._typing import FloatArray, IndexArray, Progress
 from predgap.errors import DatasetError, DependencyError, PredgapError
 from predgap.paper.common.cache import Folder, remembered
@@ -164,7 +164,7 @@ def _subject(config: Config, kind: Kind, parts: Split, found: Result, folder: Pa
     stem = SOURCES[name].stem if name in SOURCES else name
     model = folder / "models" / (f"{stem}_single.json" if kind == "Single" else f"{stem}.json")
     model.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(model, _trained(config, train, chosen))
+    atomic_write(model, _trained(config, train, chosen))
     source = f"raw/{SOURCES[name].file}" if name in SOURCES else f"rows/{name}"
     sha256 = train.sha256 or found.files[f"rows/{name}"]
     return read_subject(

@@ -43,7 +43,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import ArrayLike
 
-from predgap._inputs.tables import listing
+from predgap._text import format_items
 from predgap._typing import FloatArray, IndexArray
 from predgap.errors import DatasetError, DependencyError
 from predgap.paper.data.csvnumbers import Csv, complete, numbers, parse_csv, wrong_header
@@ -155,8 +155,8 @@ class PublishedSplit:
             raise DatasetError(f"the split {self.test.name!r} has no scaling parameters to compare rows by")
         if dataset.model_names != self.test.feature_names:
             raise DatasetError(
-                f"the data set {dataset.name!r} has features {listing(dataset.model_names)}; the split "
-                f"{self.test.name!r} has {listing(self.test.feature_names)}"
+                f"the data set {dataset.name!r} has features {format_items(dataset.model_names)}; the split "
+                f"{self.test.name!r} has {format_items(self.test.feature_names)}"
             )
         whole = replace(
             dataset, X=(dataset.X - self.mean) / self.scale, feature_names=self.test.feature_names
@@ -398,7 +398,7 @@ def _scaling(path: Path, source: Source) -> tuple[FloatArray, FloatArray]:
         raise DatasetError(wrong_header(table, ("", *wanted)))
     labels = [cells[0] for _, cells in table.rows]
     if labels != ["mean", "variance"]:
-        raise DatasetError(f"{table.where} has rows {listing(labels)}; expected 'mean', 'variance'")
+        raise DatasetError(f"{table.where} has rows {format_items(labels)}; expected 'mean', 'variance'")
     mean, variance = complete(table, table.header[1:])
     if not (variance > 0).all():
         raise DatasetError(f"{table.where} has a variance of {variance.min()}; expected positive ones")
@@ -421,4 +421,4 @@ def _generator(seed: int) -> np.random.Generator:
 def _unknown(name: str, names: Sequence[str]) -> DatasetError:
     close = difflib.get_close_matches(str(name), names, n=1)
     meant = f"did you mean {close[0]!r}? " if close else ""
-    return DatasetError(f"there is no data set {name!r}; {meant}Known are {listing(names)}")
+    return DatasetError(f"there is no data set {name!r}; {meant}Known are {format_items(names)}")

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from predgap._inputs.tables import listing
+from predgap._text import format_items
 from predgap._typing import FloatArray
 from predgap.errors import DatasetError
 
@@ -86,4 +86,4 @@ def complete(table: Csv, columns: Sequence[str]) -> FloatArray:
 
 
 def wrong_header(table: Csv, expected: Sequence[str]) -> str:
-    return f"{table.where} has the header {listing(table.header)}; expected {listing(expected, 30)}"
+    return f"{table.where} has the header {format_items(table.header)}; expected {format_items(expected, 30)}"

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import IO, Any, Final
 from urllib.parse import urlsplit
 
-from predgap._inputs.tables import listing
+from predgap._text import format_items
 from predgap.errors import DatasetError
 
 Progress = Callable[[int, int | None], None]
@@ -144,7 +144,7 @@ def _member(archive: Path, download: Download) -> bytes:
     except _UNSOUND_ZIP as error:
         raise DatasetError(f"{download.url} did not serve a sound zip archive ({error})") from None
     if content is None:
-        raise DatasetError(f"the archive {download.url} has no file {member!r}; it has {listing(held)}")
+        raise DatasetError(f"the archive {download.url} has no file {member!r}; it has {format_items(held)}")
     if len(content) > _LIMITS.max_bytes:
         raise _too_long(f"{member!r} in {download.url}")
     return content

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
-from predgap._inputs.tables import listing
+from predgap._text import format_items
 from predgap.errors import DatasetError
 from predgap.paper.data.download import Download, DownloadError, Progress, fetch
 
@@ -164,4 +164,4 @@ def absent(name: str, source: Source, folders: Sequence[Path], why: str) -> Data
 
 
 def places(folders: Sequence[Path]) -> str:
-    return listing(map(str, folders))
+    return format_items(map(str, folders))

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from predgap._files import write_whole
+from predgap._files import atomic_write
 from predgap.paper.common.results import Result, joined_files
 from predgap.paper.report import sections
 from predgap.paper.report.page import Block, Bullets, Heading, Page, Paragraph, Table, to_html, to_markdown
@@ -42,11 +42,11 @@ def write_pages(found: Reproduction) -> tuple[Path, Path]:
     folder = found.plan.out
     for figure in made.figures():
         (folder / "figures").mkdir(parents=True, exist_ok=True)
-        write_whole(folder / "figures" / f"{figure.name}.svg", figure.svg)
+        atomic_write(folder / "figures" / f"{figure.name}.svg", figure.svg)
     name = f"reproduction{found.plan.suffix}"
     markdown, html = folder / f"{name}.md", folder / f"{name}.html"
-    write_whole(markdown, to_markdown(made).encode())
-    write_whole(html, to_html(made).encode())
+    atomic_write(markdown, to_markdown(made).encode())
+    atomic_write(html, to_html(made).encode())
     return markdown, html
 
 

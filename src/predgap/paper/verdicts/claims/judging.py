@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from predgap._inputs.tables import count
+from predgap._text import count
 
 Verdict = Literal["holds", "holds in part", "does not hold", "undecided"]
 Finding = tuple[Verdict, str]  # and the evidence

@@ -1,11 +1,16 @@
-"""The engine beside its slow twins: the same problem for both, and whether they agree."""
+"""Assertions that tests share: the engine gives what its slow reference gives; and Ctrl-C stops it."""
 
 from __future__ import annotations
 
+import os
+import signal
+import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pytest
 
 from predgap import Explainer, Normal
 from predgap._model.ensemble import Ensemble
@@ -49,3 +54,21 @@ def assert_gaps_of_model(ensemble: Ensemble, X: np.ndarray) -> None:
         row = row_of(ensemble, noise, x, gap_in_longdouble)
         for subset in ([0], [1, 2], [0, 1, 2, 3]):
             row.assert_gap(float(explainer.gap(x[None, :], subset)[0]), subset)
+
+
+def interrupted(work: Callable[[], Any], after: float) -> float:
+    """Seconds from Ctrl-C, pressed some time after the work began, to the KeyboardInterrupt."""
+    pressed: list[float] = []
+
+    def press() -> None:
+        pressed.append(time.perf_counter())
+        os.kill(os.getpid(), signal.SIGINT)
+
+    timer = threading.Timer(after, press)
+    timer.start()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            work()
+    finally:
+        timer.cancel()  # the work was too small
+    return time.perf_counter() - pressed[0]
