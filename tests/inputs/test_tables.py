@@ -355,7 +355,7 @@ class Absent:
 
 sys.meta_path.insert(0, Absent())
 from predgap.errors import DependencyError
-from predgap.tables import to_native
+from predgap._inputs.tables import to_native
 try:
     print(type(to_native({{"a": [1]}}, {backend!r})).__module__.split(".")[0])
 except DependencyError as error:

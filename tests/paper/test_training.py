@@ -221,8 +221,8 @@ def test_a_search_that_is_stopped_goes_on(rows, table, tmp_path, fits, n_jobs):
 
 KILLED = """
 import os, sys
-from predgap.datasets import load_dataset, split
-from predgap.experiments.training import Config, search
+from predgap.paper.data import load_dataset, split
+from predgap.paper.common.training import Config, search
 folder, last = sys.argv[1], int(sys.argv[2])
 config = Config(max_depths=(1, 2), etas=(0.5,), subsamples=(0.5, 0.9), max_trees=3, n_folds=3)
 progress = lambda done, total: os._exit(9) if done == last else None
