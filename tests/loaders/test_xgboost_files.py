@@ -210,7 +210,7 @@ def test_every_truncation_is_refused(
         path.write_bytes(data[:end])
         refused(path)
         with pytest.raises(LoaderError):
-            loader._ensemble(loader._decode(data[:end]))
+            loader._ensemble(loader.decode(data[:end]))
     path.write_bytes(data[:-50] + b"}")
     refused(path)
     path.write_bytes(data + data)
@@ -419,7 +419,7 @@ def test_keys_within_texts_are_not_keys(model_bytes: dict[str, bytes], tmp_path:
     path = tmp_path / "model.json"
     note = '{"parents":[1,2],"loss_changes": [3]} \\"sum_hessian\\":[4]'
     damaged(lambda d, le, m: le["attributes"].update(note=note), model_bytes, path)
-    text = loader._decode(path.read_bytes())["learner"]["attributes"]["note"]
+    text = loader.decode(path.read_bytes())["learner"]["attributes"]["note"]
     assert text == note
     assert load(path).n_trees == 2
 
@@ -508,7 +508,7 @@ def test_ubjson_values() -> None:
 
 def loads_or_refuses(data: bytes) -> Ensemble | None:
     try:
-        return loader._ensemble(loader._decode(data))
+        return loader._ensemble(loader.decode(data))
     except LoaderError:
         return None
 
