@@ -1,5 +1,6 @@
 """Exact squared prediction gaps for tree ensembles: how faithful is a feature ranking?"""
 
+from predgap import plots
 from predgap._engine.costs import Cost
 from predgap._engine.estimates import GapEstimate
 from predgap._inputs.categories import Categories
@@ -55,4 +56,5 @@ __all__ = [
     "Uniform",
     "UnsupportedModelError",
     "load",
+    "plots",
 ]

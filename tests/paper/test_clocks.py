@@ -15,7 +15,7 @@ import pytest
 
 from predgap import Explainer, Normal, PredgapError
 from predgap._engine.engine import Engine
-from predgap.paper.common.algorithm1 import algorithm1_gap
+from predgap._shared import algorithm1_gap
 from predgap.paper.common.pairs import draw_pairs
 from predgap.paper.common.results import Result
 from predgap.paper.common.subjects import Subject, authors_subjects

@@ -13,7 +13,7 @@ from scipy.special import erfc
 
 from predgap import Ensemble, Explainer, Normal, PredgapError, Uniform
 from predgap._model.ensemble import LEAF
-from predgap.paper.common.algorithm1 import algorithm1_gap
+from predgap._shared import algorithm1_gap
 from predgap.paper.common.pairs import draw_pairs
 from predgap.paper.common.results import Result
 from predgap.paper.common.subjects import Subject, authors_subjects

@@ -5,7 +5,6 @@
 - `training`: models of the same kinds by grid search
 - `pairs`: random pairs of a row and a subset
 - `ties`: all the rankings that greedy may give when ties are broken in other ways
-- `algorithm1`: the paper's own algorithm
 - `bootstrap`: intervals over rows that are drawn anew
 - `threads`: threads that can be interrupted
 - `results`: what an experiment returns; saved, and loaded again

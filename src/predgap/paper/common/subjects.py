@@ -12,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from predgap._model.ensemble import Ensemble
+from predgap import Ensemble
 from predgap._text import format_items
 from predgap._typing import BoolArray, FloatArray, Progress
 from predgap.errors import DatasetError, DependencyError

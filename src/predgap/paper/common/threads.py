@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
-from predgap._engine.engine import resolve_n_jobs
+from predgap._shared import resolve_n_jobs
 
 
 @contextmanager

@@ -21,7 +21,8 @@ from typing import Final
 
 import numpy as np
 
-from predgap._model.ensemble import LEAF, Ensemble
+from predgap import Ensemble
+from predgap._shared import LEAF
 from predgap._typing import BoolArray, FloatArray, IndexArray
 from predgap.errors import CostError
 from predgap.explainer import Explainer

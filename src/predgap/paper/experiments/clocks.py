@@ -25,13 +25,12 @@ from typing import Final
 
 import numpy as np
 
-from predgap import _core
+from predgap._shared import algorithm1_gap, instruction_set, sums_of_squares
 from predgap._text import printable
 from predgap._typing import FloatArray, Progress
 from predgap.errors import PredgapError
 from predgap.explainer import Explainer
 from predgap.noise import Normal
-from predgap.paper.common.algorithm1 import algorithm1_gap
 from predgap.paper.common.pairs import Pairs, draw_pairs
 from predgap.paper.common.published import SCALES
 from predgap.paper.common.results import Result, Steps, Value
@@ -99,7 +98,7 @@ def machine() -> str:
         lines = []
     names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
     name = names[0] if names else platform.processor() or platform.machine()
-    return f"{printable(name)}, {_core.instruction_set()}"
+    return f"{printable(name)}, {instruction_set()}"
 
 
 def _seconds(do: Callable[[], object]) -> float:
@@ -129,8 +128,8 @@ def _sample(explainer: Explainer, pairs: Pairs, points: Callable[[int], FloatArr
     """Estimate the gap of each pair; `points(k)` gives its points (n, k)."""
     rows = explainer.ensemble.cast(pairs.X)
     for pair, mask in enumerate(pairs.masks):
-        cube = points(int(mask.sum()))[None]
-        explainer._engine.sample(rows[pair : pair + 1], mask, cube, np.array([cube.shape[1]]))
+        drawn = points(int(mask.sum()))
+        sums_of_squares(explainer, rows[pair : pair + 1], mask, drawn, np.array([len(drawn)]))
 
 
 def _drawn(method: str, n: int, rng: np.random.Generator, k: int) -> FloatArray:

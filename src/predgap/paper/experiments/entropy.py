@@ -22,7 +22,7 @@ from typing import Final
 
 import numpy as np
 
-from predgap._model.ensemble import Ensemble
+from predgap import Ensemble
 from predgap._typing import BoolArray, FloatArray, Progress
 from predgap.errors import PredgapError
 from predgap.paper.common.published import PLACES, SCALES

@@ -28,6 +28,7 @@ from typing import Final
 import numpy as np
 from scipy.special import stdtrit
 
+from predgap._shared import sums_of_squares
 from predgap._typing import FloatArray, Progress
 from predgap.errors import PredgapError
 from predgap.explainer import Explainer
@@ -132,9 +133,9 @@ def gaps(explainers: Sequence[Explainer], pairs: Pairs, pair: int, iterations: S
     out = np.empty((len(explainers), 1 + len(METHODS) * len(ends)))
     out[:, 0] = [explainer.gap(x, mask)[0] for explainer in explainers]
     for use, method in enumerate(METHODS):
-        points = draw_points(method, int(mask.sum()), ends[-1], pairs.stream(pair, use))[None]
+        points = draw_points(method, int(mask.sum()), ends[-1], pairs.stream(pair, use))
         for row, explainer in zip(out, explainers, strict=True):
-            sums = explainer._engine.sample(explainer.ensemble.cast(x), mask, points, ends)[0, :, 1]
+            sums = sums_of_squares(explainer, explainer.ensemble.cast(x), mask, points, ends)
             row[1 + use * len(ends) : 1 + (use + 1) * len(ends)] = np.cumsum(sums) / ends
     return out
 

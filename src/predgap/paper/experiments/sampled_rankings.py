@@ -32,6 +32,7 @@ from typing import Final
 
 import numpy as np
 
+from predgap._shared import sums_of_squares
 from predgap._typing import FloatArray, IndexArray, Progress
 from predgap.errors import PredgapError
 from predgap.explainer import Explainer
@@ -151,8 +152,8 @@ def sampled_order(explainer: Explainer, x: FloatArray, points: FloatArray) -> In
         subset = np.zeros(len(x), dtype=np.bool_)
         subset[features] = True
         subset &= used  # the others would only cost time
-        mine = points.take(np.flatnonzero(subset), axis=1)[None]
-        return float(explainer._engine.sample(row, subset, mine, ends)[0, 0, 1])
+        mine = points.take(np.flatnonzero(subset), axis=1)
+        return float(sums_of_squares(explainer, row, subset, mine, ends)[0])
 
     order, left, last = list[int](), list(range(len(x))), 0.0
     while len(left) > 1:

@@ -24,11 +24,11 @@ from typing import Final
 
 import numpy as np
 
+from predgap._shared import algorithm1_gap
 from predgap._typing import FloatArray, Progress
 from predgap.errors import PredgapError
 from predgap.explainer import Explainer
 from predgap.noise import Normal
-from predgap.paper.common.algorithm1 import algorithm1_gap
 from predgap.paper.common.pairs import draw_pairs
 from predgap.paper.common.published import SCALES
 from predgap.paper.common.results import Result, Steps, Value
