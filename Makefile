@@ -23,8 +23,8 @@ sanitize: $(VENV)/.test
 	  --config-settings=build-dir=build/sanitizing --config-settings=cmake.define.PREDGAP_SANITIZE=ON .
 	LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libubsan.so)" \
 	  ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1 PYTHONPATH=build/sanitized \
-	  $(VENV)/bin/python -m pytest -p no:cacheprovider tests/test_bounded.py tests/test_categories.py \
-	  tests/test_engine.py tests/test_racing.py tests/test_sampling.py
+	  $(VENV)/bin/python -m pytest -p no:cacheprovider $(addprefix tests/engine/test_,bounded.py categories.py \
+	  engine.py racing.py sampling.py)
 
 lint: $(VENV)/.lint
 	$(VENV)/bin/ruff check .

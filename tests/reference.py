@@ -24,7 +24,7 @@ from typing import Any, ClassVar
 import mpmath
 import numpy as np
 
-from predgap.ensemble import LEAF, NUMERIC, Ensemble
+from predgap._model.ensemble import LEAF, NUMERIC, Ensemble
 
 Number = Any  # float, Fraction or an mpmath number
 Tails = Any

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from predgap import noise as noises_of
-from predgap.categories import Categories
-from predgap.ensemble import LEAF, NUMERIC, Ensemble
+from predgap._inputs.categories import Categories
+from predgap._model.ensemble import LEAF, NUMERIC, Ensemble
 
 # --- trees ----------------------------------------------------------------------------------------------
 

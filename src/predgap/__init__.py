@@ -1,8 +1,10 @@
 """Exact squared prediction gaps for tree ensembles: how faithful is a feature ranking?"""
 
-from predgap.categories import Categories
-from predgap.costs import Cost
-from predgap.ensemble import Ensemble
+from predgap import plots
+from predgap._engine.costs import Cost
+from predgap._engine.estimates import GapEstimate
+from predgap._inputs.categories import Categories
+from predgap._model.ensemble import Ensemble
 from predgap.errors import (
     CostError,
     DatasetError,
@@ -18,7 +20,6 @@ from predgap.errors import (
     TableError,
     UnsupportedModelError,
 )
-from predgap.estimates import GapEstimate
 from predgap.explainer import Explainer
 from predgap.loaders import load
 from predgap.noise import Discrete, Flip, FromScipy, Marginal, Noise, Normal, PerFeature, Uniform
@@ -55,4 +56,5 @@ __all__ = [
     "Uniform",
     "UnsupportedModelError",
     "load",
+    "plots",
 ]

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from predgap._text import printable
 from predgap.errors import DependencyError, ShapeError
 from predgap.ranking import Ranking
-from predgap.text import printable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

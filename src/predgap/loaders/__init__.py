@@ -13,16 +13,18 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
-from predgap import ensemblefiles
-from predgap.ensemble import Ensemble
+from predgap import _files
+from predgap._model import serialization
+from predgap._model.ensemble import Ensemble
 from predgap.errors import LoaderError, UnsupportedModelError
-from predgap.loaders import files, pickles
+from predgap.loaders import pickles
+from predgap.loaders._formats import sniff
 
 __all__ = ["load"]
 
 
 @dataclass(frozen=True, slots=True)
-class _Dialect:
+class _ModelSource:
     """A source library: how to tell its models, and the module that reads them.
 
     The module offers `from_object(model)` and, if there are files, `from_file(path)`, both to an `Ensemble`.
@@ -36,8 +38,8 @@ class _Dialect:
     ending: bytes = b""  # the last byte of its files, but for white space; empty if that may be any
 
 
-_DIALECTS: Final = (
-    _Dialect(
+_SOURCES: Final = (
+    _ModelSource(
         module="predgap.loaders.xgboost",
         package="xgboost",
         classes=frozenset({"Booster", "XGBModel"}),
@@ -49,7 +51,7 @@ _DIALECTS: Final = (
         supported="an XGBoost Booster, XGBRegressor, XGBClassifier, XGBRanker, XGBRFRegressor or "
         "XGBRFClassifier, or the path of a model that XGBoost saved as .json or .ubj",
     ),
-    _Dialect(
+    _ModelSource(
         module="predgap.loaders.lightgbm",
         package="lightgbm",
         classes=frozenset({"Booster", "LGBMModel"}),
@@ -57,7 +59,7 @@ _DIALECTS: Final = (
         supported="a LightGBM Booster, LGBMRegressor, LGBMClassifier or LGBMRanker, or the path of a model "
         "that LightGBM saved as text",
     ),
-    _Dialect(
+    _ModelSource(
         module="predgap.loaders.catboost",
         package="catboost",
         classes=frozenset({"CatBoost"}),
@@ -68,20 +70,20 @@ _DIALECTS: Final = (
         supported="a CatBoost, CatBoostRegressor, CatBoostClassifier or CatBoostRanker, or the path of a "
         "model that CatBoost saved as JSON",
     ),
-    _Dialect(
+    _ModelSource(
         module="predgap.loaders.catboost",
         package="catboost",
         classes=frozenset(),
         opening=re.compile(rb"CBM1"),
         supported="the path of a model that CatBoost saved as .cbm",
     ),
-    _Dialect(
+    _ModelSource(
         module="predgap.loaders.treelite",
         package="treelite",
         classes=frozenset({"Model"}),
         supported="a treelite Model",
     ),
-    _Dialect(
+    _ModelSource(
         module="predgap.loaders.onnx",
         package="onnx",
         classes=frozenset({"ModelProto"}),
@@ -89,13 +91,13 @@ _DIALECTS: Final = (
         opening=re.compile(rb"\x08[\x01-\x1f](?:[\x12\x1a\x22\x28\x32\x3a\x42\x72]|[\xa2\xca]\x01)"),
         supported="an ONNX ModelProto with one tree ensemble, or the path of a .onnx file of it",
     ),
-    _Dialect(  # before scikit-learn, of which it is a part
+    _ModelSource(  # before scikit-learn, of which it is a part
         module="predgap.loaders.pipelines",
         package="sklearn",
         classes=frozenset({"Pipeline"}),
         supported="a scikit-learn Pipeline that ends in one of all these",
     ),
-    _Dialect(  # the last one: wrappers of other libraries are scikit-learn estimators too
+    _ModelSource(  # the last one: wrappers of other libraries are scikit-learn estimators too
         module="predgap.loaders.sklearn",
         package="sklearn",
         classes=frozenset({"BaseEstimator"}),
@@ -105,7 +107,7 @@ _DIALECTS: Final = (
 )
 
 _SUPPORTED: Final = "; ".join(
-    [*(dialect.supported for dialect in _DIALECTS), "or the path of what Ensemble.save wrote"]
+    [*(source.supported for source in _SOURCES), "or the path of what Ensemble.save wrote"]
 )
 
 
@@ -165,9 +167,9 @@ def load(model_or_path: Any, *, allow_pickle: bool = False) -> Ensemble:
 def _load_object(model: Any) -> Ensemble:
     if isinstance(model, Ensemble):
         return model
-    for dialect in _DIALECTS:
-        if _is_made_by(dialect, type(model)):
-            return _loaded(dialect.module, "from_object", model)
+    for source in _SOURCES:
+        if _is_made_by(source, type(model)):
+            return _loaded(source.module, "from_object", model)
     kind = type(model)
     raise UnsupportedModelError(
         f"cannot load a {kind.__module__}.{kind.__qualname__}; expected {_SUPPORTED}. "
@@ -177,22 +179,22 @@ def _load_object(model: Any) -> Ensemble:
 
 def _load_file(name: str | os.PathLike[Any], allow_pickle: bool) -> Ensemble:
     path = Path(os.fsdecode(name))
-    head, tail, _ = files.ends(path)
-    if head.startswith(ensemblefiles.NAME):
+    head, tail, _ = _files.read_head_and_tail(path)
+    if head.startswith(serialization.NAME):
         return Ensemble.load(path)
-    for dialect in _DIALECTS:
-        if dialect.opening is not None and dialect.opening.match(head):
-            if not tail.rstrip().endswith(dialect.ending):
+    for source in _SOURCES:
+        if source.opening is not None and source.opening.match(head):
+            if not tail.rstrip().endswith(source.ending):
                 raise LoaderError(f"{str(path)!r} stops in the middle of the model; save or copy it again")
-            return _loaded(dialect.module, "from_file", path)
-    if allow_pickle and files.is_pickle(head):
+            return _loaded(source.module, "from_file", path)
+    if allow_pickle and sniff.is_pickle(head):
         return _load_object(pickles.opened(path))
-    files.refuse(path, head, _SUPPORTED)
+    sniff.refuse(path, head, _SUPPORTED)
 
 
-def _is_made_by(dialect: _Dialect, kind: type) -> bool:
+def _is_made_by(source: _ModelSource, kind: type) -> bool:
     return any(
-        cls.__name__ in dialect.classes and cls.__module__.partition(".")[0] == dialect.package
+        cls.__name__ in source.classes and cls.__module__.partition(".")[0] == source.package
         for cls in kind.__mro__
     )
 

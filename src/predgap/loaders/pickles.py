@@ -6,8 +6,8 @@ import pickle
 from pathlib import Path
 from typing import Any
 
+from predgap._files import show
 from predgap.errors import LoaderError
-from predgap.files import show
 
 __all__ = ["opened"]
 

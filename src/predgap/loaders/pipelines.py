@@ -15,10 +15,10 @@ import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from predgap.ensemble import Ensemble
+from predgap._inputs.tables import Table, read_table
+from predgap._model.ensemble import Ensemble
 from predgap.errors import LoaderError, PredgapError, TableError, UnsupportedModelError
 from predgap.loaders import load
-from predgap.tables import Table, read_table
 
 __all__ = ["Preparation", "from_object", "preparation"]
 
@@ -37,7 +37,7 @@ def from_object(pipeline: Any) -> Ensemble:
     return replace(
         ensemble,
         feature_names=names if fits else ensemble.feature_names,
-        source=" ".join(filter(None, (ensemble.source, prepared.space))),
+        source=" ".join(filter(None, (ensemble.source, prepared.feature_space))),
     )
 
 
@@ -54,7 +54,7 @@ class Preparation:
     model: Any
 
     @property
-    def space(self) -> str | None:
+    def feature_space(self) -> str | None:
         """Where the model's features live, for people."""
         titles = [title for _, step in self.steps for title in _titles(step)]
         return f"after {', '.join(titles)}" if titles else None

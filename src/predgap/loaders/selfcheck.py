@@ -8,8 +8,9 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from predgap.categories import Categories
-from predgap.ensemble import ALL_OUTPUTS, LEAF, NUMERIC, Ensemble, FloatArray, IntArray
+from predgap._inputs.categories import Categories
+from predgap._model.ensemble import ALL_OUTPUTS, LEAF, NUMERIC, Ensemble
+from predgap._typing import FloatArray, IntArray
 from predgap.errors import LoaderError
 
 __all__ = ["ask", "check", "rows_at_thresholds"]
@@ -126,7 +127,7 @@ def _around(ensemble: Ensemble, thresholds: FloatArray, n_most: int, takes_missi
     special = [kind(0.0)]
     if takes_missing:
         special += [kind(np.nan), kind(ensemble.missing)]
-    if ensemble.takes_infinity:
+    if ensemble.accepts_infinity:
         special += [kind(-np.inf), kind(np.inf)]
     else:
         values = values[np.isfinite(values)]

@@ -31,8 +31,9 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from predgap.categories import Categories, of_labels
-from predgap.ensemble import ALL_OUTPUTS, LEAF, NUMERIC, Ensemble, FloatArray
+from predgap._inputs.categories import Categories, of_labels
+from predgap._model.ensemble import ALL_OUTPUTS, LEAF, NUMERIC, Ensemble
+from predgap._typing import FloatArray
 from predgap.errors import EnsembleError, LoaderError, UnsupportedModelError
 from predgap.loaders import selfcheck, splits
 
@@ -118,7 +119,7 @@ def from_object(model: Any) -> Ensemble:
             categories=parts.categories,
             feature_names=getattr(model, "feature_names_in_", None),
             row_dtype=np.dtype(parts.row_dtype),
-            takes_infinity=_takes_infinity(parts, model.n_features_in_),
+            accepts_infinity=_accepts_infinity(parts, model.n_features_in_),
             unseen_is_missing=parts.categories is not None,
             source=f"scikit-learn {sklearn.__version__} {name}",
         )
@@ -203,7 +204,7 @@ def _takes(parts: _Sum, n_features: int, value: float) -> bool:
     return True
 
 
-def _takes_infinity(parts: _Sum, n_features: int) -> bool:
+def _accepts_infinity(parts: _Sum, n_features: int) -> bool:
     # Where a threshold is infinite no finite one routes an infinite value as the model does: see as_cuts.
     finite = all(np.isfinite(tree.threshold).all() for tree in parts.trees)
     return finite and _takes(parts, n_features, np.inf)

@@ -7,8 +7,9 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from predgap.categories import Categories
-from predgap.ensemble import LEAF, NUMERIC, BoolArray, FloatArray
+from predgap._inputs.categories import Categories
+from predgap._model.ensemble import LEAF, NUMERIC
+from predgap._typing import BoolArray, FloatArray
 from predgap.errors import UnsupportedModelError
 
 __all__ = ["Cuts", "Integers", "above", "as_cuts", "as_sets"]
@@ -25,7 +26,7 @@ class Cuts(NamedTuple):
     left: Integers
     right: Integers
     default_left: BoolArray
-    takes_infinity: bool  # False if some present values are parted from missing ones alone
+    accepts_infinity: bool  # False if some present values are parted from missing ones alone
 
 
 def as_cuts(
@@ -69,7 +70,7 @@ def as_cuts(
         left=np.where(swap, right, left),
         right=np.where(swap, left, right),
         default_left=default_left ^ swap,
-        takes_infinity=not endless.any(),
+        accepts_infinity=not endless.any(),
     )
 
 

@@ -22,7 +22,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from predgap.ensemble import ALL_OUTPUTS, LEAF, BoolArray, Ensemble, FloatArray
+from predgap._model.ensemble import ALL_OUTPUTS, LEAF, Ensemble
+from predgap._typing import BoolArray, FloatArray
 from predgap.errors import EnsembleError, LoaderError, UnsupportedModelError
 from predgap.loaders import selfcheck
 from predgap.loaders.splits import Integers, as_cuts, as_sets

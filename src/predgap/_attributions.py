@@ -1,0 +1,157 @@
+"""Attributions of any library, such as SHAP values, as one array per output."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from predgap._inputs.tables import open_columns
+from predgap._text import format_items, names_or_default
+from predgap._typing import FloatArray
+from predgap.errors import RankingError, TableError
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Attributions:
+    """Attributions of one output, and the labels that came with them."""
+
+    values: FloatArray  # (n, d), finite
+    names: tuple[str, ...] | None
+    index: Any = None
+    backend: str | None = None
+
+
+def read_attributions(values: Any, output: int | None, names: Sequence[str] | None) -> Attributions:
+    """Attributions of n rows in any accepted form; RankingError for what is none, or is not finite."""
+    known = None if names is None else tuple(map(str, names))
+    index = backend = None
+    if hasattr(values, "values") and hasattr(values, "base_values"):
+        array, known = _from_explanation(values, known)
+    elif isinstance(values, np.ndarray | list | tuple):
+        array = _stacked(values)
+    else:
+        array, known, index, backend = _from_frame(values, known)
+    array = _one_output(array, output, None if known is None else len(known))
+    if known is not None and array.shape[1] == len(known) + 1:
+        array = array[:, :-1]  # pred_contribs: the bias is last
+    if known is not None and array.shape[1] != len(known):
+        raise RankingError(
+            f"the attributions have {array.shape[1]} columns, expected {len(known)} for {format_items(known)}"
+        )
+    _check_finite(array, names_or_default(array.shape[1], known))
+    return Attributions(array, known, index, backend)
+
+
+def _from_explanation(e: Any, known: tuple[str, ...] | None) -> tuple[FloatArray, tuple[str, ...] | None]:
+    """A shap.Explanation, recognised by its attributes: importing shap takes seconds."""
+    array = _floats(e.values)
+    if isinstance(e.feature_names, str):
+        raise RankingError(
+            f"the Explanation holds only the feature {e.feature_names!r}; pass one with all features"
+        )
+    data = getattr(e, "data", None)
+    if (np.ndim(data) if data is not None else array.ndim) == 1:
+        array = array[None]  # one row, e.g. explanation[0]
+    if known is None and e.feature_names is not None:
+        known = tuple(map(str, e.feature_names))
+    return array, known
+
+
+def _stacked(values: Any) -> FloatArray:
+    """An array; a list of k arrays (n, d) becomes (n, d, k)."""
+    is_outputs = isinstance(values, list | tuple) and len(values) > 0 and np.ndim(values[0]) == 2
+    return np.moveaxis(_floats(values), 0, -1) if is_outputs else _floats(values)
+
+
+def _from_frame(
+    frame: Any, known: tuple[str, ...] | None
+) -> tuple[FloatArray, tuple[str, ...] | None, Any, str | None]:
+    try:
+        columns = open_columns(frame)
+        array = columns.values(range(columns.n_columns))
+    except TableError as error:
+        raise RankingError(f"attributions: {error}") from None
+    own = None if columns.numbered else columns.names
+    if own is None or known is None:
+        return array, known or own, columns.index, columns.backend
+    if set(known) <= set(own):  # the rest, such as a bias, is not a feature
+        array = array[:, [own.index(name) for name in known]]
+        return array, known, columns.index, columns.backend
+    absent = [name for name in known if name not in own]
+    raise RankingError(
+        f"the attributions lack {format_items(absent)}; they have {format_items(own)}, "
+        f"expected {format_items(known)}"
+    )
+
+
+def _one_output(array: FloatArray, output: int | None, d: int | None) -> FloatArray:
+    """(n, d or d + 1) of one output."""
+    if array.ndim == 2 and d is not None:
+        array = _unfolded(array, d)
+    if array.ndim == 3:
+        array = _outputs_last(array, d)
+    elif array.ndim == 2 and output in (None, 0):
+        return array
+    elif array.ndim == 2:
+        raise RankingError(f"output={output!r}, but attributions of shape {array.shape} have one output (0)")
+    else:
+        raise RankingError(
+            f"attributions have shape {array.shape}; expected (n, d), or (n, d, k) for k outputs; "
+            "pass one row as values[None, :]; an importance for all rows makes one order, "
+            "Ranking.from_attributions(values[None, :]).order[0]"
+        )
+    k = array.shape[2]
+    if output is None and k != 1:
+        raise RankingError(f"attributions for {k} outputs; choose one with output=0 ... output={k - 1}")
+    chosen = 0 if output is None else output
+    if isinstance(chosen, bool) or not isinstance(chosen, int | np.integer) or not 0 <= chosen < k:
+        raise RankingError(f"output={output!r} does not exist; there are {k} (0 to {k - 1})")
+    return array[:, :, chosen]
+
+
+def _unfolded(array: FloatArray, d: int) -> FloatArray:
+    """LightGBM's contributions of k outputs, (n, k (d + 1)), as (n, k, d + 1)."""
+    k, rest = divmod(array.shape[1], d + 1)
+    return array.reshape(len(array), k, d + 1) if k > 1 and rest == 0 and array.shape[1] != d else array
+
+
+def _outputs_last(array: FloatArray, d: int | None) -> FloatArray:
+    """(n, d, k) as shap has it; XGBoost's pred_contribs are (n, k, d + 1)."""
+    if d is None:
+        return array
+    as_shap = array.shape[1] in (d, d + 1)
+    as_xgboost = array.shape[2] == d + 1
+    if as_shap and as_xgboost:
+        raise RankingError(
+            f"attributions of shape {array.shape} may be (n, d, k) or XGBoost's (n, k, d + 1) for "
+            f"d={d}; pass the chosen output as (n, d)"
+        )
+    return np.swapaxes(array, 1, 2) if as_xgboost else array
+
+
+def _floats(values: Any) -> FloatArray:
+    try:
+        array = np.asarray(values)
+    except ValueError:
+        raise RankingError("the rows of the attributions differ in length; expected (n, d)") from None
+    if array.dtype.kind == "O":
+        try:
+            return np.array(array, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise RankingError(f"attributions are not numbers: {error}") from None
+    if array.dtype.kind not in "iuf":
+        raise RankingError(f"attributions have dtype {array.dtype}, expected numbers")
+    return array.astype(np.float64)
+
+
+def _check_finite(array: FloatArray, names: Sequence[str]) -> None:
+    bad = ~np.isfinite(array)
+    if bad.any():
+        r, j = np.argwhere(bad)[0]
+        raise RankingError(
+            f"the attribution in row {r} of feature {names[j]!r} is {array[r, j]} "
+            f"({int(bad.sum())} are NaN or infinite); they cannot be ranked"
+        )

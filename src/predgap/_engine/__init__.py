@@ -1,0 +1,1 @@
+"""Answers from the C++ core: exact, bounded or sampled, and what each would cost."""

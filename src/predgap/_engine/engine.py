@@ -1,0 +1,275 @@
+"""Calls of the kernels: arrays in, arrays out, rows in parts whose tables fit into memory."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from typing import Any, Final, Literal, TypeVar, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from predgap import _core
+from predgap._engine.accuracy import Accuracy
+from predgap._engine.kernel_noise import KernelNoise
+from predgap._engine.progress import Tell, after
+from predgap._model.ensemble import LEAF, NUMERIC, Ensemble
+from predgap._typing import BoolArray, FloatArray, IntArray
+from predgap.errors import CostError, PredgapError
+from predgap.noise._laws import Law
+
+ByteArray = NDArray[np.uint8]
+
+Strategy = Literal["plan", "compiled", "pairs"]
+Question = Literal["gap", "curve", "greedy", "single"]
+RankingMethod = Literal["greedy", "single"]
+
+Arrays = TypeVar("Arrays", bound=tuple[NDArray[Any], ...])
+Answer = tuple[FloatArray, FloatArray, ByteArray]
+"""Gaps, (n,) or (n, k); how far each gap of a row may be off, (n,); codes of `_core.METHODS`, (n,)."""
+
+_SET_BYTES: Final = 1 << 30  # of the sets of categories that splits test
+
+
+class Engine:
+    """The kernels of a model, all of its outputs, and the noise of its features.
+
+    Rows are as the model casts them, (n, d). Masks are (1 or n, d), orders (1 or n, k).
+    """
+
+    def __init__(
+        self, ensemble: Ensemble, laws: dict[int, Law], n_threads: int = 1, strategy: Strategy | None = None
+    ) -> None:
+        e = ensemble
+        self.ensemble, self.laws, self.n_threads, self.strategy = ensemble, laws, n_threads, strategy
+        self.kernels = _core.Engine(
+            e.n_features,
+            e.n_outputs,
+            e.root,
+            e.target,
+            e.feature,
+            e.threshold,
+            e.left,
+            e.right,
+            e.default_left.view(np.uint8),
+            e.value,
+            *_level_sets(e),
+        )
+        self.used: BoolArray = np.zeros(e.n_features, dtype=np.bool_)  # features that some split tests
+        self.used[e.feature[e.feature != LEAF]] = True
+        self._noise = KernelNoise(self.kernels, ensemble, laws)
+        self._every = np.ones((1, e.n_features), dtype=np.bool_)
+        self._accuracies: dict[Accuracy, _core.Accuracy] = {}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Engine, (self.ensemble, self.laws, self.n_threads, self.strategy)
+
+    def gap(self, rows: FloatArray, masks: BoolArray, accuracy: Accuracy, tell: Tell = None) -> Answer:
+        """Gaps (n,)."""
+        subsets, promised = _as_bytes(masks), self._accuracy(accuracy)
+
+        def ask(part: slice, mine: _core.Rows, tell: Tell) -> Answer:
+            return _core.gap(mine, _rows_of(subsets, part), promised, self.n_threads, tell)
+
+        return self._in_parts(rows, masks, tell, ask)
+
+    def curve(self, rows: FloatArray, order: IntArray, accuracy: Accuracy, tell: Tell = None) -> Answer:
+        """Gaps (n, k) of the prefixes of an order."""
+        promised = self._accuracy(accuracy)
+
+        def ask(part: slice, mine: _core.Rows, tell: Tell) -> Answer:
+            return _core.curve(mine, _rows_of(order, part), promised, self.n_threads, tell)
+
+        return self._in_parts(rows, self.features_of(order), tell, ask)
+
+    def mean_change(self, rows: FloatArray, masks: BoolArray, tell: Tell = None) -> FloatArray:
+        """E[f(x')] - f(x), (n, n_outputs); exact."""
+        subsets = _as_bytes(masks)
+
+        def ask(part: slice, mine: _core.Rows, tell: Tell) -> tuple[FloatArray]:
+            return (_core.mean_change(mine, _rows_of(subsets, part), self.n_threads, tell),)
+
+        return self._in_parts(rows, masks, tell, ask)[0]
+
+    def rank(
+        self, rows: FloatArray, method: RankingMethod, top: int, accuracy: Accuracy, tell: Tell = None
+    ) -> tuple[IntArray, FloatArray, ByteArray, FloatArray, ByteArray]:
+        """Order (n, top), scores (n, d), is the place proven? (n, top), bounds (n,), method codes (n,)."""
+        promised = self._accuracy(accuracy)
+
+        def ask(
+            part: slice, mine: _core.Rows, tell: Tell
+        ) -> tuple[IntArray, FloatArray, ByteArray, FloatArray, ByteArray]:
+            return _core.rank(mine, method, top, promised, self.n_threads, tell)
+
+        return self._in_parts(rows, self._every, tell, ask)
+
+    def cost(
+        self, rows: FloatArray, question: Question, masks: BoolArray, top: int, accuracy: Accuracy
+    ) -> tuple[ByteArray, FloatArray, FloatArray]:
+        """Method codes, milliseconds and megabytes, (n,), of a question about the features of the masks."""
+        features, promised = _as_bytes(masks), self._accuracy(accuracy)
+
+        def ask(part: slice, mine: _core.Rows, tell: Tell) -> tuple[ByteArray, FloatArray, FloatArray]:
+            return _core.cost(mine, question, _rows_of(features, part), top, promised)
+
+        return self._in_parts(rows, masks, None, ask)
+
+    def typical_rows(self) -> FloatArray:
+        """A few rows (m, d) made up from the model, which its noise can move."""
+        return self._noise.without_cells(self.kernels.typical_rows())
+
+    def sample(
+        self,
+        rows: FloatArray,
+        mask: BoolArray,
+        points: FloatArray,
+        ends: NDArray[np.int64],
+        output: int = 0,
+        tell: Tell = None,
+    ) -> FloatArray:
+        """Sums of f(x') - f(x), its square and its fourth power over stretches of points, (n, s, 3).
+
+        `points` (1 or n, m, k) lie in the unit cube, a coordinate per feature of the mask (d,); stretches end
+        at `ends` (s,).
+        """
+        subset = mask.view(np.uint8)
+
+        def ask(part: slice, mine: _core.Rows, tell: Tell) -> tuple[FloatArray]:
+            own = _rows_of(points, part)
+            return (_core.sample(mine, output, subset, own, ends, self.n_threads, tell),)
+
+        return self._in_parts(rows, mask[None], tell, ask)[0]
+
+    def sample_curve(
+        self,
+        rows: FloatArray,
+        order: IntArray,
+        points: FloatArray,
+        column: IntArray,
+        n_replicates: int,
+        tell: Tell = None,
+    ) -> FloatArray:
+        """Sums (n, n_replicates, k) of the squared changes of the prefixes over points (m, columns)."""
+
+        def ask(part: slice, mine: _core.Rows, tell: Tell) -> tuple[FloatArray]:
+            own = _rows_of(order, part)
+            return (_core.sample_curve(mine, own, points, column, n_replicates, self.n_threads, tell),)
+
+        return self._in_parts(rows, self.features_of(order), tell, ask)[0]
+
+    def race(
+        self,
+        rows: FloatArray,
+        method: RankingMethod,
+        top: int,
+        points: FloatArray,
+        column: IntArray,
+        look_end: NDArray[np.int64],
+        n_replicates: int,
+        clear: float,
+        tell: Tell = None,
+    ) -> tuple[IntArray, FloatArray, FloatArray]:
+        """Order (n, top), scores (n, d) and leads of the places (n, top), from samples."""
+
+        def ask(part: slice, mine: _core.Rows, tell: Tell) -> tuple[IntArray, FloatArray, FloatArray]:
+            return _core.race(
+                mine, method, top, points, column, look_end, n_replicates, clear, self.n_threads, tell
+            )
+
+        return self._in_parts(rows, self._every, tell, ask)
+
+    def features_of(self, order: IntArray) -> BoolArray:
+        """Which features the rows of an order hold, (1 or n, d)."""
+        if order.shape[1] == self.ensemble.n_features:
+            return self._every
+        masks = np.zeros((len(order), self.ensemble.n_features), dtype=np.bool_)
+        np.put_along_axis(masks, order.astype(np.intp), True, axis=1)
+        return masks
+
+    def _accuracy(self, accuracy: Accuracy) -> _core.Accuracy:
+        made = self._accuracies.get(accuracy)
+        if made is None:
+            made = _core.Accuracy(accuracy.kind, accuracy.tolerance, self.strategy or "auto")
+            self._accuracies[accuracy] = made
+        return made
+
+    def _in_parts(
+        self,
+        rows: FloatArray,
+        masks: BoolArray,
+        tell: Tell,
+        ask: Callable[[slice, _core.Rows, Tell], Arrays],
+    ) -> Arrays:
+        """The answers about all rows; without rows, those about none."""
+        found = []
+        for part, mine in self._parts(rows, masks):
+            try:
+                found.append(ask(part, mine, after(tell, part.start)))
+            except _core.TooCostly as refused:
+                row, *takes = refused.args
+                raise _core.TooCostly(part.start + row, *takes) from None
+            if tell is not None:
+                tell(part.stop)  # kernels tell now and then, and say nothing of parts that are quick
+        if len(found) == 1:
+            return found[0]
+        joined = tuple(np.concatenate(arrays) for arrays in zip(*found, strict=True))
+        return cast(Arrays, joined)
+
+    def _parts(self, rows: FloatArray, masks: BoolArray) -> Iterator[tuple[slice, _core.Rows]]:
+        n, x = len(rows), self._noise.with_cells(rows, masks)
+        step = self._noise.rows_at_once or max(n, 1)
+        for first in range(0, max(n, 1), step):
+            part = slice(first, min(first + step, n))
+            yield part, self._noise.rows(x[part], _rows_of(masks, part))
+
+
+def _rows_of(array: NDArray[Any], part: slice) -> NDArray[Any]:
+    """Those of some rows, of an array with one row for all or one for each."""
+    return array if len(array) == 1 else array[part]
+
+
+def _as_bytes(masks: BoolArray) -> ByteArray:
+    return np.ascontiguousarray(masks).view(np.uint8)
+
+
+def _level_sets(e: Ensemble) -> tuple[IntArray, ...]:
+    """For the kernels: set of each node, levels of each feature, and the sets, each of one feature.
+
+    A set's codes become places among the levels of its feature.
+    """
+    categorical = e.categorical()
+    n_levels = np.full(e.n_features, -1, dtype=np.int32)
+    for q, levels in categorical.items():
+        n_levels[q] = len(levels)
+    nodes = np.flatnonzero((e.feature != LEAF) & (e.category_set != NUMERIC))
+    size = float((n_levels[e.feature[nodes]] / 8.0).sum())
+    if size > _SET_BYTES:
+        raise CostError(
+            f"{len(nodes):,} splits on features of up to {n_levels.max():,} categories need "
+            f"{size / 1e6:,.0f} MB; the limit is {_SET_BYTES / 1e6:,.0f} MB. Train with fewer categories"
+        )
+    pairs, which = np.unique(np.stack([e.feature[nodes], e.category_set[nodes]]), axis=1, return_inverse=True)
+    of_node = np.full(e.n_nodes, NUMERIC, dtype=np.int32)
+    of_node[nodes] = which.reshape(-1)
+    places = [
+        categorical[int(q)].levels_of(e.set_code[e.set_begin[s] : e.set_begin[s + 1]].astype(np.float64))
+        for q, s in pairs.T
+    ]
+    begin = np.cumsum([0, *map(len, places)], dtype=np.int32)
+    levels_in = np.concatenate([*places, np.empty(0)]).astype(np.int32)
+    return of_node, n_levels, np.ascontiguousarray(pairs[0], dtype=np.int32), begin, levels_in
+
+
+def resolve_n_jobs(n_jobs: int) -> int:
+    """The number of threads that a number of jobs asks for; -1 asks for all cores.
+
+    Examples
+    --------
+    >>> resolve_n_jobs(1)
+    1
+    """
+    if isinstance(n_jobs, bool) or not isinstance(n_jobs, int | np.integer) or (n_jobs < 1 and n_jobs != -1):
+        raise PredgapError(f"n_jobs is {n_jobs!r}, expected a number of threads, or -1 for all cores")
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return cores if n_jobs < 0 else min(int(n_jobs), 4 * cores)  # more would only wait for each other

@@ -1,0 +1,259 @@
+"""A noise as kernels take it: codes of laws, tails at thresholds, masses of the cells of categories."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from predgap import _core
+from predgap._inputs.categories import UNSEEN, Categories
+from predgap._model.ensemble import LEAF, Ensemble
+from predgap._typing import BoolArray, FloatArray
+from predgap.errors import NoiseError
+from predgap.noise import Noise
+from predgap.noise._laws import FlipLaw, Law, NormalLaw, StillLaw, UniformLaw, unmoved_tails
+
+_TABLE_BYTES: Final = 32 << 20  # tails of laws that only Python can evaluate, held at once
+_PROBABILITY_ERROR: Final = 1e-9  # by which probabilities of all that may happen may miss 1
+
+
+def laws_for_model(noise: Noise, ensemble: Ensemble) -> dict[int, Law]:
+    """The law of each feature that some split uses, by its index; NoiseError if the noise does not fit."""
+    used = np.unique(ensemble.feature[ensemble.feature != LEAF]).tolist()
+    laws = noise.laws_of(used, ensemble.n_features, ensemble.feature_names)
+    if len(laws) != len(used):
+        raise NoiseError(f"{noise!r} gives {len(laws)} laws for {len(used)} features")
+    categorical = ensemble.categorical()
+    return {
+        q: law if q in categorical else _law_for_model(law, ensemble)
+        for q, law in zip(used, laws, strict=True)
+    }
+
+
+def _law_for_model(law: Law, ensemble: Ensemble) -> Law:
+    """The law of a numeric feature, for a model that rounds its rows and may take a number for missing."""
+    law = law.rounded(ensemble.row_dtype)
+    if np.isnan(ensemble.missing):
+        return law
+    return law.avoiding(float(ensemble.row_dtype.type(ensemble.missing)))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Categorical:
+    """A categorical feature."""
+
+    q: int
+    levels: Categories
+    cell: FloatArray  # (m + 1,) of each level; the last is that of categories that are no level
+    flips: bool
+
+    def code_of_cell(self, cells: NDArray[np.intp]) -> FloatArray:
+        """The first category of each cell; where no level is in it, an unknown one, if the law takes it."""
+        code = np.full(int(self.cell.max()) + 1, UNSEEN)
+        if self.flips and len(self.levels):
+            code[:] = self.levels.codes[0]
+        own, first = np.unique(self.cell[:-1].astype(np.intp), return_index=True)
+        code[own] = self.levels.codes[first]
+        return code[cells]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Tabulated:
+    """A numeric feature whose tails only Python can evaluate."""
+
+    q: int
+    law: Law
+    at: slice  # its thresholds, among those of all features
+    thresholds: FloatArray
+
+
+class KernelNoise:
+    """The noise of a model's features, and rows with it, as kernels take them."""
+
+    def __init__(self, kernels: _core.Engine, ensemble: Ensemble, laws: dict[int, Law]) -> None:
+        self._kernels = kernels
+        self._names = ensemble.names if ensemble.categories else ()  # of use where categories are refused
+        self._categorical = _categorical_features(kernels, ensemble, laws)
+        self._tabulated = _tabulated_features(kernels, ensemble, laws)
+        self._n_thresholds = len(kernels.thresholds)
+        kinds = np.full(ensemble.n_features, _core.LAWS["still"], dtype=np.uint8)
+        parameters = np.zeros(ensemble.n_features)
+        categorical = ensemble.categorical()
+        for q, law in laws.items():
+            kind, parameters[q] = ("category", 0.0) if q in categorical else _kind_and_parameter(law)
+            kinds[q] = _core.LAWS[kind]
+        self._core = _core.Noise(kernels, kinds, parameters, *self._masses(ensemble, laws))
+
+    @property
+    def rows_at_once(self) -> int | None:
+        """How many rows' tails fit into memory; None for any number."""
+        return max(1, _TABLE_BYTES // (16 * max(1, self._n_thresholds))) if self._tabulated else None
+
+    def with_cells(self, rows: FloatArray, masks: BoolArray) -> FloatArray:
+        """Cast rows (n, d), with the codes of categories replaced by their cells.
+
+        masks (1 or n, d) say what moves; NoiseError if a category that is no level cannot.
+        """
+        if not self._categorical:
+            return np.ascontiguousarray(rows)
+        rows = np.array(rows, order="C")
+        for feature in self._categorical:
+            codes = rows[:, feature.q]
+            at = feature.levels.levels_of(codes)
+            missing = np.isnan(codes)
+            if feature.flips:
+                self._refuse_unseen(feature, ~missing & (at < 0) & masks[:, feature.q])
+            rows[:, feature.q] = np.where(missing, np.nan, feature.cell[at])
+        return rows
+
+    def rows(self, x: FloatArray, masks: BoolArray) -> _core.Rows:
+        """Rows (n, d) with cells in place of codes, and their tails; masks (1 or n, d) say what moves."""
+        if not self._tabulated:
+            return _core.Rows(self._kernels, self._core, x, None, None)
+        below, above = np.zeros((2, len(x), self._n_thresholds))
+        for feature in self._tabulated:
+            column, moved = x[:, feature.q], masks[:, feature.q]
+            movable = ~np.isnan(column) if feature.law.replaces else np.isfinite(column)
+            asked = np.flatnonzero(moved & movable)
+            if len(asked) and len(feature.thresholds):
+                below[asked, feature.at], above[asked, feature.at] = _checked_tails(
+                    feature.law, column[asked], feature.thresholds
+                )
+            still = np.flatnonzero(moved & ~movable & ~np.isnan(column))  # infinite: adding moves it nowhere
+            if len(still):
+                below[still, feature.at], above[still, feature.at] = unmoved_tails(
+                    column[still], feature.thresholds
+                )
+        return _core.Rows(self._kernels, self._core, x, below, above)
+
+    def without_cells(self, x: FloatArray) -> FloatArray:
+        """Cast rows (n, d) with one code for each cell, and near x where a law cannot move that itself."""
+        rows = x.copy()
+        for feature in self._categorical:
+            cells = x[:, feature.q]
+            missing = np.isnan(cells)
+            code = feature.code_of_cell(np.where(missing, 0, cells).astype(np.intp))
+            rows[:, feature.q] = np.where(missing, np.nan, code)
+        for number in self._tabulated:
+            rows[:, number.q] = number.law.movable(x[:, number.q])
+        return rows
+
+    def _masses(self, ensemble: Ensemble, laws: dict[int, Law]) -> tuple[FloatArray, FloatArray]:
+        """P(x' in the cell), of each cell of the categorical features, where x is in another one, and where
+        it is in that one."""
+        begin = self._kernels.cell_begin
+        mass, stay = np.zeros(begin[-1]), np.ones(begin[-1])
+        for feature in self._categorical:
+            law = laws.get(feature.q)
+            if law is None:
+                continue
+            reached, stays = _category_probabilities(law, feature.levels, self._names[feature.q])
+            if (reached[feature.levels.codes == ensemble.missing] > 0).any():
+                raise NoiseError(
+                    f"the noise of feature {self._names[feature.q]!r} may give it the category "
+                    f"{ensemble.missing:g}, which means missing to the model; a value does not become missing"
+                )
+            cells = slice(begin[feature.q], begin[feature.q + 1])
+            own = feature.cell[:-1].astype(np.intp)
+            mass[cells], stay[cells] = _of_cells(law, reached, stays, own, cells.stop - cells.start)
+        return mass, stay
+
+    def _refuse_unseen(self, feature: _Categorical, unseen: BoolArray) -> None:
+        """A category that is no level cannot flip to the others."""
+        if unseen.any():
+            raise NoiseError(
+                f"row {int(np.flatnonzero(unseen)[0])} has a category of feature "
+                f"{self._names[feature.q]!r} that the model does not know, and Flip moves between those "
+                "that it knows; drop such rows, or give the feature Discrete noise"
+            )
+
+
+def _kind_and_parameter(law: Law) -> tuple[str, float]:
+    """What kernels know of the law of a number; "table" if they must be told its tails."""
+    match law:
+        case StillLaw():
+            return "still", 0.0
+        case NormalLaw(scale):
+            return "normal", scale
+        case UniformLaw(half_width):
+            return "uniform", half_width
+    return "table", 0.0
+
+
+def _tabulated_features(
+    kernels: _core.Engine, ensemble: Ensemble, laws: dict[int, Law]
+) -> tuple[_Tabulated, ...]:
+    thresholds, begin, found = kernels.thresholds, kernels.threshold_begin, []
+    for q in sorted(laws.keys() - ensemble.categorical().keys()):
+        if _kind_and_parameter(laws[q])[0] == "table":
+            at = slice(int(begin[q]), int(begin[q + 1]))
+            found.append(_Tabulated(q, laws[q], at, thresholds[at]))
+    return tuple(found)
+
+
+def _categorical_features(
+    kernels: _core.Engine, ensemble: Ensemble, laws: dict[int, Law]
+) -> tuple[_Categorical, ...]:
+    of_level, first, found = kernels.cell_of_level, 0, []
+    for q, levels in ensemble.categorical().items():
+        cell = np.append(of_level[first : first + len(levels)], 0).astype(np.float64)
+        found.append(_Categorical(q, levels, cell, isinstance(laws.get(q), FlipLaw)))
+        first += len(levels)
+    return tuple(found)
+
+
+def _of_cells(
+    law: Law, reached: FloatArray, stays: FloatArray, own: NDArray[np.intp], n_cells: int
+) -> tuple[FloatArray, FloatArray]:
+    """The probabilities of levels, each in the cell `own` (m,), as those of cells.
+
+    Wherever x is in a cell, it is as likely to be there afterwards: the first level stands for all.
+    """
+    mass: FloatArray = np.bincount(own, reached, minlength=n_cells).astype(np.float64)
+    cells, first = np.unique(own, return_index=True)
+    from_first = reached.copy()
+    from_first[first] = stays[first]
+    stay: FloatArray = np.bincount(own, from_first, minlength=n_cells).astype(np.float64)
+    without_levels = np.ones(n_cells, dtype=np.bool_)  # where only categories that are no level can be
+    without_levels[cells] = False
+    stay[without_levels] = 0.0 if law.replaces else max(0.0, 1.0 - float(reached.sum()))
+    return mass, stay
+
+
+def _checked_tails(law: Law, x: FloatArray, thresholds: FloatArray) -> list[FloatArray]:
+    """Tails (n, k) that a law gives, as arrays of probabilities; NoiseError if they are none."""
+    shape = (len(x), len(thresholds))
+    arrays = [np.asarray(tail, dtype=np.float64) for tail in law.tails(x, thresholds)]
+    if len(arrays) != 2 or any(array.shape != shape for array in arrays):
+        found = ", ".join(str(array.shape) for array in arrays)
+        raise NoiseError(f"the tails of {law!r} have shapes {found}; expected two arrays of {shape}")
+    below, above = arrays
+    if not all(((array >= 0) & (array <= 1)).all() for array in arrays):
+        raise NoiseError(f"the tails of {law!r} are not probabilities between 0 and 1")
+    off = np.abs(below + above - 1.0)
+    if off.max() > _PROBABILITY_ERROR:
+        row, k = np.unravel_index(int(off.argmax()), shape)
+        raise NoiseError(
+            f"the tails of {law!r} sum to {below[row, k] + above[row, k]:g} at x = {x[row]:g} and "
+            f"t = {thresholds[k]:g}; expected P(x' < t) + P(x' >= t) = 1"
+        )
+    return arrays
+
+
+def _category_probabilities(law: Law, levels: Categories, feature: str) -> tuple[FloatArray, FloatArray]:
+    """How likely each level is reached and kept, (m,) each; NoiseError if these are no probabilities."""
+    try:
+        given: list[Any] = [law.category_probabilities(levels), law.staying_probabilities(levels)]
+    except NoiseError as error:
+        raise NoiseError(f"feature {feature!r} is categorical: {error}") from None
+    reached, stays = (np.asarray(array, dtype=np.float64) for array in given)
+    sound = reached.shape == stays.shape == (len(levels),) and (reached >= 0).all() and (stays >= 0).all()
+    if not sound or (np.abs(stays + (reached.sum() - reached) - 1.0) > _PROBABILITY_ERROR).any():
+        raise NoiseError(
+            f"the category probabilities of {law!r} are not {len(levels)} probabilities whose sum, with that "
+            "of staying, is 1"
+        )
+    return reached, stays

@@ -1,0 +1,65 @@
+"""Rankings from sampled gaps, and how certain each of their places is.
+
+All candidates for a place are evaluated at the same points, so that they differ by what they do and not by
+luck. They race: those that are clearly behind drop out, and more points are drawn until one is left.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from predgap._engine.engine import Engine, RankingMethod
+from predgap._engine.points import REPLICATES, balanced, checked_seed, common_points
+from predgap._engine.progress import Tell
+from predgap._typing import FloatArray
+from predgap.errors import PredgapError
+
+_N_SAMPLES: Final = 4096  # of each place, unless a number is asked for
+_FIRST: Final = 64  # points of each replicate before candidates are first compared
+_CLEAR: Final = 0.999  # the confidence at which a candidate drops out
+_MOST_DOUBLES: Final = 1 << 26  # coordinates of all points
+
+
+def race(
+    engine: Engine,
+    rows: FloatArray,
+    method: RankingMethod,
+    top: int,
+    n_samples: int | None,
+    seed: int,
+    by: Literal["mc", "qmc"] = "qmc",
+    tell: Tell = None,
+) -> tuple[NDArray[np.int32], FloatArray, FloatArray]:
+    """Order (n, top), scores (n, d) and confidence (n, top), by the sum of the gaps of a model's outputs.
+
+    A place is as certain as the closest rival of its feature allows: the one-sided confidence, by Student's t
+    over the replicates, that its gap is the larger one of the two.
+    """
+    from scipy.stats import t as student  # slow to import
+
+    column, points, look_end = _looks(engine, n_samples, checked_seed(seed), by)
+    freedom = REPLICATES - 1
+    clear = float(student.ppf(_CLEAR, freedom))
+    order, scores, lead = engine.race(rows, method, top, points, column, look_end, REPLICATES, clear, tell)
+    return order, scores, student.cdf(lead, freedom)
+
+
+def _looks(
+    engine: Engine, n_samples: int | None, seed: int, by: Literal["mc", "qmc"]
+) -> tuple[NDArray[np.int32], FloatArray, NDArray[np.int64]]:
+    """The coordinate of each feature; points, ordered by look and then replicate; where the looks end."""
+    column, replicates = common_points(engine.used, seed, "random" if by == "mc" else "sobol")
+    k = int(column.max(initial=0)) + 1
+    most = balanced(max(2 * REPLICATES, _MOST_DOUBLES // k))
+    n = min(_N_SAMPLES, most) if n_samples is None else balanced(n_samples)
+    if n > most:
+        raise PredgapError(f"n_samples is {n_samples}, expected at most {most} for a ranking by this model")
+    end = [n]
+    while end[0] > REPLICATES * _FIRST:
+        end.insert(0, end[0] // 2)
+    bounds = [0, *(m // REPLICATES for m in end)]
+    looks = [replicates.points(*bounds[i : i + 2]).reshape(-1, k) for i in range(len(end))]
+    return column, np.concatenate(looks), np.array(end, dtype=np.int64)

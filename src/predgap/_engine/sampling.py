@@ -1,0 +1,333 @@
+"""Gaps by sampling, with their standard errors: plain Monte Carlo and randomised quasi-Monte Carlo.
+
+Both draw points of the unit cube, one coordinate per perturbed feature that the model uses, and the kernels
+turn them into perturbed rows by the inverse transform. More samples repeat the draws of fewer, and add to
+them. Many subsets of a row are evaluated at common points, so that their gaps can be compared. Rows come in
+chunks, so that the sums of all rows are never held at once; a row's numbers do not depend on its neighbours.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from predgap._engine.accuracy import checked_rtol
+from predgap._engine.engine import Engine
+from predgap._engine.estimates import GapEstimate, exact_estimate
+from predgap._engine.points import REPLICATES, Replicates, Sequence, balanced, checked_seed, common_points
+from predgap._engine.progress import Tell, after, share_of
+from predgap._typing import FloatArray, IndexArray
+from predgap.errors import PredgapError
+
+_FIRST: Final = 1024  # samples before a tolerance is first looked at
+_POINT_DOUBLES: Final = 8 << 20  # coordinates of the samples of single rows, held at once
+_SUM_DOUBLES: Final = 4 << 20  # sums over samples, held at once
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """When to stop: at `rtol` (standard error over value), at the latest after `n_samples`."""
+
+    n_samples: int
+    rtol: float | None = None
+
+    def __post_init__(self) -> None:
+        if isinstance(self.n_samples, bool) or not isinstance(self.n_samples, int | np.integer):
+            raise PredgapError(f"n_samples is {self.n_samples!r}, expected a whole number")
+        if self.n_samples < 2 * REPLICATES:
+            raise PredgapError(f"n_samples is {self.n_samples}, expected at least {2 * REPLICATES}")
+        if self.rtol is not None:
+            checked_rtol(self.rtol, zero=False)
+
+    def steps(self) -> Iterator[int]:
+        """Numbers of samples at which to look: the last one only, or doubling towards it."""
+        n = self.n_samples if self.rtol is None else min(_FIRST, self.n_samples)
+        while n < self.n_samples:
+            yield n
+            n *= 2
+        yield self.n_samples
+
+
+def estimate_mc(
+    engine: Engine,
+    rows: FloatArray,
+    mask: NDArray[np.bool_],
+    budget: Budget,
+    seed: int,
+    tell: Tell = None,
+) -> GapEstimate:
+    """Gaps (n,) of a mask (d,) from independent samples; each row draws from a stream of its own.
+
+    Of several outputs, the standard error is an upper bound.
+    """
+    asked, seed = mask & engine.used, checked_seed(seed)
+    if not asked.any():
+        return exact_estimate(np.zeros(len(rows)))
+    return _Independent(engine, rows, asked, budget, seed).run("mc", tell)
+
+
+def estimate_qmc(
+    engine: Engine,
+    rows: FloatArray,
+    mask: NDArray[np.bool_],
+    budget: Budget,
+    seed: int,
+    sequence: Sequence = "sobol",
+    tell: Tell = None,
+) -> GapEstimate:
+    """Gaps (n,) of a mask (d,) from randomised quasi-random points, the same for all rows."""
+    asked, seed = mask & engine.used, checked_seed(seed)
+    if not asked.any():
+        return exact_estimate(np.zeros(len(rows)))
+    return _Shared(engine, rows, asked, budget, seed, sequence).run("qmc", tell)
+
+
+def estimate_curve(
+    engine: Engine,
+    rows: FloatArray,
+    order: NDArray[np.int32],
+    budget: Budget,
+    seed: int,
+    method: Literal["mc", "qmc"],
+    *,
+    average: bool,
+    tell: Tell = None,
+) -> GapEstimate:
+    """Gaps (n, k) of the prefixes of order (1 or n, k), at common points; or their average, (n,).
+
+    The error of the average comes from its own replicates: the gaps of a curve err together.
+    """
+    sequence: Sequence = "random" if method == "mc" else "sobol"
+    return _Prefixes(engine, rows, order, budget, checked_seed(seed), sequence, average=average).run(
+        method, tell
+    )
+
+
+def row_stream(seed: int, row: FloatArray) -> np.random.Generator:
+    """The random numbers of a cast row (d,): they depend on the seed and on its values, not on its place."""
+    values = row + 0.0  # -0.0 is 0.0
+    values[np.isnan(values)] = np.nan  # there are many NaNs
+    content = int.from_bytes(hashlib.blake2b(values.tobytes(), digest_size=16).digest(), "little")
+    return np.random.default_rng(np.random.SeedSequence([seed, content]))
+
+
+class _Sampler(ABC):
+    """Sums over samples of rows, and what they tell about the answer."""
+
+    rows_at_once: int
+    width: tuple[int, ...] = ()  # shape of one row's answer
+    sums: tuple[int, ...]  # shape of one row's sums
+
+    def __init__(self, engine: Engine, rows: FloatArray, budget: Budget) -> None:
+        self.engine, self.rows, self.budget = engine, rows, budget
+
+    @abstractmethod
+    def usable(self, n: int) -> int:
+        """The largest number of samples up to n that may be drawn."""
+
+    def begin(self, chunk: slice) -> None:  # noqa: B027 (most have nothing to prepare)
+        """Prepare for the samples of these rows, from the first on."""
+
+    @abstractmethod
+    def add(self, which: IndexArray, drawn: int, n: int, tell: Tell) -> FloatArray:
+        """Sums of rows `which` over their samples drawn, drawn + 1, ..., n - 1."""
+
+    @abstractmethod
+    def judge(self, sums: FloatArray, n: int) -> tuple[FloatArray, FloatArray]:
+        """Values and standard errors, from sums over n samples."""
+
+    def run(self, method: str, tell: Tell) -> GapEstimate:
+        """The estimates of all rows, chunk by chunk."""
+        n_rows = len(self.rows)
+        shape = (n_rows, *self.width)
+        value, error, spent = np.zeros(shape), np.full(shape, np.inf), np.zeros(shape, dtype=np.int64)
+        for first in range(0, n_rows, self.rows_at_once):
+            chunk = slice(first, min(first + self.rows_at_once, n_rows))
+            value[chunk], error[chunk], spent[chunk] = self._run(chunk, after(tell, first))
+            if tell is not None:
+                tell(chunk.stop)
+        return GapEstimate(value, error, np.full(shape, np.inf), np.full(shape, method), spent)
+
+    def _run(self, chunk: slice, tell: Tell) -> tuple[FloatArray, FloatArray, NDArray[np.int64]]:
+        """Adds samples to the rows that are not sure enough, until all are or the budget is spent."""
+        n_rows, most = chunk.stop - chunk.start, self.usable(self.budget.n_samples)
+        shape = (n_rows, *self.width)
+        value, error, spent = np.zeros(shape), np.full(shape, np.inf), np.zeros(shape, dtype=np.int64)
+        sums, open_rows, drawn = np.zeros((n_rows, *self.sums)), np.arange(n_rows), 0
+        self.begin(chunk)
+        for n in map(self.usable, self.budget.steps()):
+            if n > drawn:
+                part = share_of(tell, drawn / most, n / most, len(open_rows), n_rows)
+                sums[open_rows] += self.add(chunk.start + open_rows, drawn, n, part)
+                drawn = n
+            value[open_rows], error[open_rows] = self.judge(sums[open_rows], n)
+            spent[open_rows] = n
+            if self.budget.rtol is not None:
+                open_rows = open_rows[_unsure(value[open_rows], error[open_rows], self.budget.rtol)]
+            if len(open_rows) == 0:
+                break
+        return value, error, spent
+
+
+def _unsure(value: FloatArray, error: FloatArray, rtol: float) -> NDArray[np.bool_]:
+    """Which rows need more samples, (n,). The errors of a curve are set beside its mean."""
+    scale, largest = value, error
+    if value.ndim > 1:
+        scale, largest = value.sum(axis=1) / max(1, value.shape[1]), error.max(axis=1, initial=0.0)
+    # 0 ± 0 means that no sample changed the prediction: keep sampling.
+    unsure: NDArray[np.bool_] = (largest > rtol * scale) | (scale == 0)
+    return unsure
+
+
+class _Independent(_Sampler):
+    """Gaps of one subset; each row draws its own points."""
+
+    sums = (3,)  # of f(x') - f(x), its square and its fourth power
+
+    def __init__(
+        self, engine: Engine, rows: FloatArray, mask: NDArray[np.bool_], budget: Budget, seed: int
+    ) -> None:
+        super().__init__(engine, rows, budget)
+        self._mask, self._k, self._seed = mask, int(mask.sum()), seed
+        self.rows_at_once = max(1, _POINT_DOUBLES // (budget.n_samples * self._k))
+        self._streams: dict[int, np.random.Generator] = {}
+
+    def usable(self, n: int) -> int:
+        return n
+
+    def begin(self, chunk: slice) -> None:
+        self._streams = {r: row_stream(self._seed, self.rows[r]) for r in range(chunk.start, chunk.stop)}
+
+    def add(self, which: IndexArray, drawn: int, n: int, tell: Tell) -> FloatArray:
+        rows, n_outputs = self.rows[which], self.engine.ensemble.n_outputs
+        step = max(1, _POINT_DOUBLES // (len(which) * self._k))
+        total = np.zeros((len(which), 3))
+        for begin in range(drawn, n, step):
+            end = min(begin + step, n)
+            points = np.stack([self._streams[r].random((end - begin, self._k)) for r in which.tolist()])
+            share = (begin - drawn) / (n - drawn), (end - drawn) / (n - drawn)
+            moments = [
+                self.engine.sample(
+                    rows,
+                    self._mask,
+                    points,
+                    np.array([end - begin]),
+                    output,
+                    _of_output(tell, share, output, n_outputs, len(which)),
+                )[:, 0]
+                for output in range(n_outputs)
+            ]
+            total += _over_outputs(moments)
+        return total
+
+    def judge(self, sums: FloatArray, n: int) -> tuple[FloatArray, FloatArray]:
+        mean = sums[:, 1] / n
+        return mean, np.sqrt(np.maximum(sums[:, 2] / n - mean**2, 0.0) / (n - 1))
+
+
+def _over_outputs(moments: list[FloatArray]) -> FloatArray:
+    """Moments (n_rows, 3) of the outputs as those of D with D² = Σ D_k²; the fourth is an upper bound."""
+    if len(moments) == 1:
+        return moments[0]
+    first, second = sum(m[:, 0] for m in moments), sum(m[:, 1] for m in moments)
+    fourth = sum(np.sqrt(m[:, 2]) for m in moments) ** 2  # Minkowski's inequality
+    return np.stack([first, second, fourth], axis=1)
+
+
+def _of_output(tell: Tell, share: tuple[float, float], output: int, n_outputs: int, n_rows: int) -> Tell:
+    """For one output's part of a share of the work on some rows."""
+    begin, width = share[0], (share[1] - share[0]) / n_outputs
+    return share_of(tell, begin + output * width, begin + (output + 1) * width, n_rows, n_rows)
+
+
+class _Replicated(_Sampler):
+    """Answers at points that all rows share; the spread of the replicates is their error."""
+
+    replicates: Replicates
+
+    def usable(self, n: int) -> int:
+        return balanced(n) if self.replicates.sequence == "sobol" else n // REPLICATES * REPLICATES
+
+    def judge(self, sums: FloatArray, n: int) -> tuple[FloatArray, FloatArray]:
+        points = n // REPLICATES
+        means = sums / points
+        mean, error = means.mean(axis=1), means.std(axis=1, ddof=1) / np.sqrt(REPLICATES)
+        # Points are so even that all replicates may agree, and be off by a share of one point.
+        return mean, np.maximum(error, mean / (points * (REPLICATES + 1)))
+
+    def blocks(self, drawn: int, n: int) -> Iterator[tuple[FloatArray, tuple[float, float]]]:
+        """The points of each replicate for samples drawn ... n - 1 in all, and the share that they are."""
+        first, last = drawn // REPLICATES, n // REPLICATES
+        for begin, end in self.replicates.blocks(first, last):
+            share = (begin - first) / (last - first), (end - first) / (last - first)
+            yield self.replicates.points(begin, end), share
+
+
+class _Shared(_Replicated):
+    """Gaps of one subset."""
+
+    sums = (REPLICATES,)
+
+    def __init__(
+        self,
+        engine: Engine,
+        rows: FloatArray,
+        mask: NDArray[np.bool_],
+        budget: Budget,
+        seed: int,
+        sequence: Sequence,
+    ) -> None:
+        super().__init__(engine, rows, budget)
+        self._mask = mask
+        self.replicates = Replicates(sequence, int(mask.sum()), seed)
+        self.rows_at_once = max(1, _SUM_DOUBLES // (3 * REPLICATES))
+
+    def add(self, which: IndexArray, drawn: int, n: int, tell: Tell) -> FloatArray:
+        rows, total = self.rows[which], np.zeros((len(which), REPLICATES))
+        n_outputs = self.engine.ensemble.n_outputs
+        for points, share in self.blocks(drawn, n):
+            ends = points.shape[1] * np.arange(1, REPLICATES + 1)
+            cube = points.reshape(1, -1, points.shape[2])
+            for output in range(n_outputs):
+                part = _of_output(tell, share, output, n_outputs, len(which))
+                total += self.engine.sample(rows, self._mask, cube, ends, output, part)[:, :, 1]
+        return total
+
+
+class _Prefixes(_Replicated):
+    """Gaps of the prefixes of an order, or their average."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        rows: FloatArray,
+        order: NDArray[np.int32],
+        budget: Budget,
+        seed: int,
+        sequence: Sequence,
+        *,
+        average: bool,
+    ) -> None:
+        super().__init__(engine, rows, budget)
+        k = order.shape[1]
+        self._order, self._average = order, average
+        self._column, self.replicates = common_points(engine.used, seed, sequence)
+        self.width = () if average else (k,)
+        self.sums = (REPLICATES, *self.width)
+        self.rows_at_once = max(1, _SUM_DOUBLES // (REPLICATES * max(1, k)))
+
+    def add(self, which: IndexArray, drawn: int, n: int, tell: Tell) -> FloatArray:
+        rows, k = self.rows[which], self._order.shape[1]
+        order = self._order if len(self._order) == 1 else self._order[which]
+        total = np.zeros((len(which), REPLICATES, k))
+        for points, share in self.blocks(drawn, n):
+            cube = points.reshape(-1, points.shape[2])
+            part = share_of(tell, *share, len(which), len(which))
+            total += self.engine.sample_curve(rows, order, cube, self._column, REPLICATES, part)
+        return total.sum(axis=2) / max(1, k) if self._average else total

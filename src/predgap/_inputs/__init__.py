@@ -1,0 +1,1 @@
+"""What users pass, as arrays: tables, categories, subsets of features."""

@@ -1,0 +1,455 @@
+"""Turning a user's table into float64 columns, and matching named columns to a model's features.
+
+NumPy arrays and lists go by position. Frames (pandas, Polars, PyArrow) are read through narwhals, so
+that none of them is imported here, and go by name when the model has names.
+"""
+
+from __future__ import annotations
+
+import itertools
+import numbers
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from typing import Any, Final, Protocol
+
+import narwhals.stable.v2 as nw
+import numpy as np
+from numpy.typing import NDArray
+
+from predgap._inputs.categories import UNSEEN, Categories, is_missing
+from predgap._text import count, format_items
+from predgap._typing import FloatArray
+from predgap.errors import DependencyError, ShapeError, TableError
+
+BACKENDS: Final = ("pandas", "polars", "pyarrow")
+"""Frame libraries that `to_native` tries, in this order."""
+
+ByFeature = Sequence[Categories | None] | None
+"""The levels of each feature of a model, None for a numeric one; or None if there are no others."""
+
+_ACCEPTED: Final = "a NumPy array, a pandas or Polars DataFrame, a PyArrow Table or a list of rows"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Table:
+    """A user's X in the model's terms."""
+
+    values: FloatArray  # (n, d) in the model's order, NaN where missing; may share memory with X
+    index: Any = None  # row labels: the pandas index, else None
+    backend: str | None = None  # library of X, for frames that are returned; None for arrays
+
+
+class _Source(Protocol):
+    """Where the columns of a table come from; it can be pickled."""
+
+    def column(self, j: int) -> FloatArray:
+        """(n_rows,) numbers, or TableError."""
+
+    def codes(self, j: int, levels: Categories) -> FloatArray:
+        """(n_rows,) codes of its levels, or TableError."""
+
+    def copied(self) -> _Source:
+        """One that does not change with the caller's table."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Columns:
+    """A table that has not met a model yet; a column is converted, or refused, when it is asked for."""
+
+    n_rows: int
+    n_columns: int
+    names: tuple[str, ...] | None  # None for arrays and lists
+    numbered: bool  # names are only pandas' default 0, 1, 2, ...
+    source: _Source
+    index: Any = None
+    backend: str | None = None
+
+    def column(self, j: int) -> FloatArray:
+        """Column j as numbers, (n_rows,); TableError if it holds anything else."""
+        return self.source.column(j)
+
+    def codes(self, j: int, levels: Categories) -> FloatArray:
+        """Column j as codes of its levels, (n_rows,); TableError if it cannot be."""
+        return self.source.codes(j, levels)
+
+    def copied(self) -> Columns:
+        """The same columns, which do not change when the caller's table does."""
+        return replace(self, source=self.source.copied())
+
+    def values(self, order: Sequence[int], categories: ByFeature = None) -> FloatArray:
+        """The columns `order` as one array (n_rows, len(order))."""
+        if isinstance(self.source, _Numbers):
+            whole = self.source.whole
+            return whole if order == range(self.n_columns) else whole[:, list(order)]
+        out = np.empty((self.n_rows, len(order)))
+        for place, j in enumerate(order):
+            levels = None if categories is None else categories[place]
+            out[:, place] = self.column(j) if levels is None else self.codes(j, levels)
+        return out
+
+
+def read_table(
+    X: Any, n_features: int, feature_names: Sequence[str] | None = None, categories: ByFeature = None
+) -> Table:
+    """X as the model's features: float64, in the model's order, NaN for null and NaN.
+
+    Named columns are matched to `feature_names` in any order; if either side has no names, columns go
+    by position. pandas' default column labels 0, 1, 2, ... count as no names, unless the model's
+    features are called so. A categorical feature becomes the codes of its levels: a frame holds their
+    labels, an array of numbers the codes themselves, and text is always a label.
+
+    Parameters
+    ----------
+    X : (n, d) NumPy array, pandas or Polars DataFrame, PyArrow Table, or list of rows
+    n_features : int
+        d, the number of features of the model.
+    feature_names : sequence of d strings, or None
+    categories : sequence of d `Categories` or None, or None
+
+    Examples
+    --------
+    >>> read_table([[1, None], [True, 2.5]], 2).values
+    array([[1. , nan],
+           [1. , 2.5]])
+    """
+    if type(X) is np.ndarray and X.dtype == np.float64 and X.ndim == 2 and X.shape[1] == n_features:
+        return Table(X)  # what every path below would end in, at a tenth of the time
+    columns = open_columns(X)
+    names = columns.names
+    if names is not None and feature_names is not None and by_name(names, columns.numbered, feature_names):
+        order: Sequence[int] = _order_by_name(names, feature_names)
+    elif columns.n_columns == n_features:
+        order = range(n_features)
+    else:
+        raise ShapeError(_wrong_count(columns, n_features, feature_names))
+    return Table(columns.values(order, categories), columns.index, columns.backend)
+
+
+def open_columns(X: Any) -> Columns:
+    """The columns of any accepted table; refuses what is not one."""
+    if isinstance(X, np.ma.MaskedArray):
+        X = _unmasked(X)
+    if hasattr(X, "toarray") and hasattr(X, "nnz"):
+        raise TableError(
+            f"X is a sparse {type(X).__name__}, in which an absent entry may mean 0 or missing; "
+            "pass X.toarray() if it means 0"
+        )
+    if isinstance(X, np.ndarray | list | tuple):
+        return _open_array(X)
+    frame = _as_frame(X)
+    return _open_array(X) if frame is None else _open_frame(frame)
+
+
+def by_name(names: Sequence[str], numbered: bool, feature_names: Sequence[str]) -> bool:
+    """Whether a frame's labels are to be matched to the model's names, or go by position."""
+    return not numbered or set(feature_names) <= set(names)
+
+
+def to_native(columns: Mapping[str, Any], backend: str | None = None) -> Any:
+    """A frame of `backend` ("pandas", "polars", "pyarrow") with these columns of equal length.
+
+    Without a backend, the first installed of pandas, Polars and PyArrow is taken.
+
+    Examples
+    --------
+    >>> to_native({"feature": ["age", "bmi"], "place": [2, 1]}, "polars").columns
+    ['feature', 'place']
+    """
+    candidates: tuple[Any, ...] = (backend,) if backend else BACKENDS
+    for name in candidates:
+        try:
+            return nw.from_dict(dict(columns), backend=name).to_native()
+        except ImportError:
+            continue
+    wanted = " or ".join(candidates)
+    raise DependencyError(f"a frame needs {wanted}, not installed; try: pip install {candidates[0]}")
+
+
+# ---- matching ------------------------------------------------------------------------------------
+
+
+def _order_by_name(names: Sequence[str], feature_names: Sequence[str]) -> list[int]:
+    place = {name: j for j, name in enumerate(names)}
+    missing = [name for name in feature_names if name not in place]
+    known = set(feature_names)
+    extra = [name for name in names if name not in known]
+    sides = f"X has {format_items(names)}; the model needs {format_items(feature_names)}"
+    if missing:
+        also = f", and has {format_items(extra)} which the model does not know" if extra else ""
+        raise TableError(f"X lacks {count(len(missing), 'column')}: {format_items(missing)}{also}. {sides}")
+    if extra:
+        raise ShapeError(
+            f"X has {count(len(extra), 'column')} that the model does not know: {format_items(extra)}; "
+            f"drop the target and other columns that are not features. {sides}"
+        )
+    return [place[name] for name in feature_names]
+
+
+def _wrong_count(columns: Columns, n_features: int, feature_names: Sequence[str] | None) -> str:
+    has = f": {format_items(columns.names)}" if columns.names and not columns.numbered else ""
+    needs = f": {format_items(feature_names)}" if feature_names is not None else ""
+    hint = "; drop the target column?" if columns.n_columns > n_features else ""
+    return f"X has {count(columns.n_columns, 'column')}{has}; the model needs {n_features}{needs}{hint}"
+
+
+# ---- frames --------------------------------------------------------------------------------------
+
+
+def _as_frame(X: Any) -> nw.DataFrame[Any] | None:
+    """X as an eager narwhals frame; None if it is no frame at all."""
+    if type(X).__name__ == "RecordBatch" and type(X).__module__.startswith("pyarrow"):
+        import pyarrow as pa  # loaded already: X is one of its objects
+
+        X = pa.Table.from_batches([X])
+    try:
+        frame = nw.from_native(X, pass_through=True, allow_series=True)
+        if isinstance(frame, nw.DataFrame):
+            frame.columns  # noqa: B018 (some libraries object to repeated names only now)
+    except nw.exceptions.DuplicateError:
+        raise _duplicates(X) from None
+    if isinstance(frame, nw.LazyFrame):
+        raise TableError(f"X is a lazy {type(X).__name__}; collect it first, e.g. X.collect()")
+    if isinstance(frame, nw.Series):
+        raise ShapeError(
+            f"X is a {type(X).__name__} of {count(len(frame), 'value')}, expected a table (n, d); "
+            "pass one row as X.to_numpy()[None, :], one column as X.to_frame()"
+        )
+    return frame if isinstance(frame, nw.DataFrame) else None
+
+
+def _duplicates(X: Any) -> TableError:
+    labels = X.column_names if hasattr(X, "column_names") else X.columns
+    return _repeated_names(map(str, labels))
+
+
+def _repeated_names(names: Iterable[str]) -> TableError:
+    twice = [name for name, times in Counter(names).items() if times > 1]
+    return TableError(f"X has more than one column called {format_items(twice)}; rename or drop all but one")
+
+
+def _open_frame(frame: nw.DataFrame[Any]) -> Columns:
+    labels: list[Any] = list(frame.columns)
+    names = tuple(map(str, labels))
+    if len(set(names)) < len(names):  # labels that differ only in type: 1 and "1"
+        raise _repeated_names(names)
+    return Columns(
+        n_rows=len(frame),
+        n_columns=len(names),
+        names=names,
+        numbered=all(isinstance(label, int) for label in labels) and labels == list(range(len(labels))),
+        source=_Frame(frame, names),
+        index=nw.maybe_get_index(frame),
+        backend=str(frame.implementation),
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Frame:
+    """Columns of a frame; of categorical features they hold labels."""
+
+    frame: nw.DataFrame[Any]
+    names: tuple[str, ...]
+
+    def column(self, j: int) -> FloatArray:
+        return _series_values(self.frame[:, j], f"column {self.names[j]!r}")
+
+    def codes(self, j: int, levels: Categories) -> FloatArray:
+        return _codes_of_labels(self.frame[:, j].to_list(), levels, f"column {self.names[j]!r}")
+
+    def copied(self) -> _Frame:
+        return _Frame(self.frame.clone(), self.names)
+
+
+def _series_values(series: nw.Series[Any], what: str) -> FloatArray:
+    dtype = series.dtype
+    if len(series) == 0:  # an empty frame has no meaningful dtypes
+        return np.empty(0)
+    if isinstance(dtype, nw.Categorical | nw.Enum):
+        raise TableError(
+            f"{what} is categorical ({dtype}), where numbers are needed: pass the numbers that the model was "
+            "trained on, or, if it splits on categories, give this feature Discrete, Flip or Marginal noise"
+        )
+    if dtype.is_temporal() or dtype.is_nested():
+        raise TableError(
+            f"{what} has type {dtype}, first {_first(series)!r}; expected numbers: convert or drop it"
+        )
+    if dtype.is_integer() or dtype == nw.Boolean:
+        return _whole_numbers(series, what)
+    if dtype.is_float() or dtype == nw.Unknown:
+        values = series.to_numpy()
+        if values.ndim == 1 and values.dtype.kind in "biuf":
+            return values.astype(np.float64)
+    return _from_objects(series.to_list(), what)
+
+
+def _whole_numbers(series: nw.Series[Any], what: str) -> FloatArray:
+    """Integers and booleans; nulls are set aside, because each library converts them differently."""
+    if series.dtype in (nw.Int128, nw.UInt128):
+        return _from_objects(series.to_list(), what)
+    missing = series.is_null().to_numpy()
+    filler: Any = False if series.dtype == nw.Boolean else 0
+    filled = series.fill_null(filler) if missing.any() else series
+    values = filled.to_numpy().astype(np.float64)
+    values[missing] = np.nan
+    return values
+
+
+def _first(series: nw.Series[Any]) -> Any:
+    present = series.drop_nulls()
+    return present.head(1).to_list()[0] if len(present) else None
+
+
+# ---- arrays --------------------------------------------------------------------------------------
+
+
+def _open_array(X: Any) -> Columns:
+    if isinstance(X, list | tuple) and len(X) == 0:
+        raise ShapeError("X is an empty list, which has no columns; for no rows pass np.empty((0, d))")
+    array = _as_array(X)
+    if array.ndim != 2:
+        raise ShapeError(_wrong_ndim(X, array))
+    if array.dtype.kind in "biuf":
+        return _unnamed(array, _Numbers(np.asarray(array, dtype=np.float64)))
+    if array.dtype.kind not in "OUST":
+        raise TableError(f"X has dtype {array.dtype}; expected numbers: convert it, or pass a DataFrame")
+    return _unnamed(array, _Objects(array.astype(object)))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Numbers:
+    """Columns of an array of numbers; of categorical features they hold codes."""
+
+    whole: FloatArray  # (n_rows, n_columns); may share memory with X
+
+    def column(self, j: int) -> FloatArray:
+        return self.whole[:, j]
+
+    def codes(self, j: int, levels: Categories) -> FloatArray:
+        return self.whole[:, j]
+
+    def copied(self) -> _Numbers:
+        return _Numbers(self.whole.copy())
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Objects:
+    """Columns of an array of anything; text is always a label."""
+
+    objects: NDArray[Any]  # (n_rows, n_columns), a copy of X
+
+    def column(self, j: int) -> FloatArray:
+        return _from_objects(self.objects[:, j].tolist(), f"column {j}")
+
+    def codes(self, j: int, levels: Categories) -> FloatArray:
+        return _codes_of_objects(self.objects[:, j].tolist(), levels, f"column {j}")
+
+    def copied(self) -> _Objects:
+        return self
+
+
+def _unnamed(array: NDArray[Any], source: _Source) -> Columns:
+    n, d = array.shape
+    return Columns(n_rows=n, n_columns=d, names=None, numbered=False, source=source)
+
+
+def _as_array(X: Any) -> NDArray[Any]:
+    try:
+        array = np.asarray(X)
+    except (ValueError, TypeError) as error:
+        raise TableError(f"X is a {type(X).__name__} whose rows differ in length or form: {error}") from None
+    if array.dtype.kind in "USTO" and not isinstance(X, np.ndarray):
+        array = np.asarray(X, dtype=object)  # numbers beside text have become text: show what was given
+    if array.ndim == 0 or (array.ndim == 1 and isinstance(X, Mapping)):
+        raise TableError(f"X is a {type(X).__name__}; expected {_ACCEPTED}")
+    return array
+
+
+def _wrong_ndim(X: Any, array: NDArray[Any]) -> str:
+    if array.ndim == 1 and array.dtype.names is not None:
+        return f"X is a structured array with fields {format_items(array.dtype.names)}; pass pd.DataFrame(X)"
+    found = f"X is {array.ndim}-dimensional, shape {array.shape}; expected (n, d)"
+    if array.ndim > 1:
+        return found
+    return f"{found}; pass one row as {'X[None, :]' if isinstance(X, np.ndarray) else '[row]'}"
+
+
+def _unmasked(X: np.ma.MaskedArray[Any, Any]) -> NDArray[Any]:
+    if X.dtype.kind in "biuf":
+        return np.ma.filled(X.astype(np.float64), np.nan)
+    objects: NDArray[Any] = X.data.astype(object)
+    objects[np.ma.getmaskarray(X)] = None
+    return objects
+
+
+# ---- single values -------------------------------------------------------------------------------
+
+
+def _from_objects(values: Sequence[Any], what: str) -> FloatArray:
+    out = []
+    for value in values:
+        try:
+            out.append(_number(value))
+        except (TypeError, ValueError, OverflowError) as error:
+            row, culprit = _culprit(values, len(out))
+            kind = "text" if isinstance(culprit, str | bytes) else f"a {type(culprit).__name__}"
+            reason = f" ({error})" if isinstance(error, OverflowError) else ""
+            raise TableError(
+                f"{what} holds {kind}, first {culprit!r} in row {row}{reason}; expected numbers: "
+                "encode or drop it"
+            ) from None
+    return np.array(out, dtype=np.float64)
+
+
+def _codes_of_objects(values: Sequence[Any], levels: Categories, what: str) -> FloatArray:
+    """Codes of a column of an array: numbers are codes, anything else is a label."""
+    is_label = [_is_label(value, levels) for value in values]
+    labelled = _codes_of_labels(list(itertools.compress(values, is_label)), levels, what)
+    out = _from_objects([None if yes else v for v, yes in zip(values, is_label, strict=True)], what)
+    out[np.array(is_label, dtype=bool)] = labelled
+    return out
+
+
+def _is_label(value: Any, levels: Categories) -> bool:
+    if is_missing(value):
+        return value is None and None in levels.place  # a level of its own to some libraries
+    return not isinstance(value, numbers.Real)
+
+
+def _codes_of_labels(labels: Sequence[Any], levels: Categories, what: str) -> FloatArray:
+    text = next((label for label in labels if isinstance(label, str)), None)
+    if text is not None and not levels.labelled:
+        raise TableError(
+            f"{what} holds text, first {text!r}, but the model has only the codes of its categories, not "
+            "their labels; pass the codes, e.g. those of the training table's categories"
+        )
+    codes = levels.codes_of(labels)
+    known = np.isnan(codes) | (codes != UNSEEN)
+    if len(codes) and not known.any() and not any(isinstance(label, str) for label in labels):
+        raise TableError(
+            f"{what} holds none of the model's categories {format_items(levels.labels or ())}, but "
+            f"{labels[0]!r}; a frame must hold labels: pass those, or codes as an array"
+        )
+    return codes
+
+
+def _culprit(values: Sequence[Any], failed: int) -> tuple[int, Any]:
+    """The value to blame: in a column of text, the first that does not even read as a number."""
+    for row in range(failed, len(values)):
+        try:
+            if isinstance(values[row], str):
+                float(values[row])
+        except ValueError:
+            return row, values[row]
+    return failed, values[failed]
+
+
+def _number(value: Any) -> float:
+    """A Python, NumPy or pandas scalar as float; raises on what is not a real number."""
+    if is_missing(value):
+        return float("nan")
+    is_time = isinstance(value, np.timedelta64)  # which NumPy counts among the integers
+    if is_time or not isinstance(value, numbers.Real | Decimal | np.bool_):
+        raise TypeError("not a real number")
+    return float(value)

@@ -1,0 +1,467 @@
+"""The ensemble: frozen node arrays that every loader ends in and every kernel starts from.
+
+A node is a row of the node arrays, a tree is its root's row number. `validate` checks all that the
+kernels rely on, so that no array of a validated ensemble can make them read out of bounds.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields, replace
+from os import PathLike
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from predgap._inputs.categories import UNSEEN, Categories
+from predgap._inputs.tables import read_table
+from predgap._model import serialization
+from predgap._text import names_or_default
+from predgap._typing import BoolArray, FloatArray, IntArray
+from predgap.errors import EnsembleError, OutputError, ShapeError, TableError
+
+LEAF: Final = -1
+"""Marks a leaf in `feature`, `left` and `right`."""
+
+ALL_OUTPUTS: Final = -1
+"""Marks a tree in `target` whose leaves hold one value per output."""
+
+NUMERIC: Final = -1
+"""Marks a split in `category_set` that compares with a threshold."""
+
+_LARGEST_VALUE: Final = 1e145
+_MOST_FEATURES: Final = 10_000_000
+
+_LARGEST_SINGLE: Final = 1 << 24  # of the whole numbers that float32 tells apart
+
+_NOTHING: Final = np.empty(0, dtype=np.int32)
+_FROM_ZERO: Final = np.zeros(1, dtype=np.int32)
+
+_DENSE_CELLS: Final = 1 << 26  # sets x codes that are looked up in a table
+_ROUTING_CELLS: Final = 1 << 20  # rows x trees routed at once: bounds the memory of `leaves`
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True, repr=False)
+class Ensemble:
+    """`bias` plus a sum of binary trees, with one or several outputs.
+
+    A row goes left at a node iff `x[feature] < threshold`, or, where the node has a set of categories, iff
+    the code `x[feature]` is in it; a missing value (NaN, or the value `missing`) goes left iff
+    `default_left`. Rows are cast to `row_dtype` first, as the source library does. Building an ensemble
+    validates it and makes its arrays read-only.
+
+    Examples
+    --------
+    >>> stump = Ensemble(
+    ...     root=[0], feature=[0, -1, -1], threshold=[0.5, 0, 0], left=[1, -1, -1], right=[2, -1, -1],
+    ...     default_left=[True, False, False], value=[[0.0], [1.0], [3.0]], target=[0], bias=[10.0],
+    ...     n_features=1)
+    >>> stump.predict([[0.0], [0.5], [float("nan")]])
+    array([11., 13., 11.])
+    """
+
+    root: IntArray  # (n_trees,) node id of each root
+    feature: IntArray  # (n_nodes,) split feature, LEAF at leaves
+    threshold: FloatArray  # (n_nodes,) left iff x[feature] < threshold; finite
+    left: IntArray  # (n_nodes,) node id, LEAF at leaves
+    right: IntArray  # (n_nodes,) node id, LEAF at leaves
+    default_left: BoolArray  # (n_nodes,) where a missing value goes
+    value: FloatArray  # (n_nodes, 1), or (n_nodes, n_outputs) when leaves are vectors
+    target: IntArray  # (n_trees,) output that a tree adds to; ALL_OUTPUTS when leaves are vectors
+    bias: FloatArray  # (n_outputs,)
+    n_features: int
+    category_set: IntArray = field(
+        default_factory=lambda: _NOTHING
+    )  # (n_nodes,) set whose categories go left, NUMERIC for a threshold
+    set_begin: IntArray = field(
+        default_factory=lambda: _FROM_ZERO
+    )  # (n_sets + 1,) where each set begins in `set_code`
+    set_code: IntArray = field(
+        default_factory=lambda: _NOTHING
+    )  # codes of the categories, ascending in each set
+    categories: tuple[Categories | None, ...] | None = None  # (n_features,) levels of categorical features
+    feature_names: tuple[str, ...] | None = None
+    row_dtype: np.dtype[Any] = field(default_factory=lambda: np.dtype(np.float64))
+    missing: float = float("nan")  # a value that is missing, besides NaN
+    accepts_infinity: bool = True  # does the source library accept infinite values in a row?
+    unseen_is_missing: bool = False  # is a category that is no level of its feature a missing value?
+    source: str = "arrays"  # what it was loaded from, for people
+
+    def __post_init__(self) -> None:
+        if isinstance(self.n_features, bool) or not isinstance(self.n_features, int | np.integer):
+            raise EnsembleError(f"n_features is {self.n_features!r}, expected a whole number")
+        if np.size(self.category_set) == 0:
+            object.__setattr__(self, "category_set", np.full(np.shape(self.feature), NUMERIC))
+        if self.categories is not None:
+            levels = tuple(self.categories) if isinstance(self.categories, list | tuple) else ()
+            if not all(c is None or isinstance(c, Categories) for c in levels) or len(levels) == 0:
+                raise EnsembleError(
+                    f"categories is {self.categories!r}, expected Categories or None per feature"
+                )
+            object.__setattr__(self, "categories", levels if any(c is not None for c in levels) else None)
+        for name, dtype in _DTYPES.items():
+            object.__setattr__(self, name, _frozen(name, getattr(self, name), dtype))
+        if self.feature_names is not None:
+            object.__setattr__(self, "feature_names", tuple(map(str, self.feature_names)))
+        object.__setattr__(self, "row_dtype", np.dtype(self.row_dtype))
+        self.validate()
+
+    def __repr__(self) -> str:
+        return (
+            f"<Ensemble of {self.source}: {self.n_trees} trees, {self.n_nodes} nodes, {self.n_features} "
+            f"features, {self.n_outputs} outputs>"
+        )
+
+    @property
+    def n_trees(self) -> int:
+        return len(self.root)
+
+    @property
+    def n_nodes(self) -> int:
+        return len(self.feature)
+
+    @property
+    def n_outputs(self) -> int:
+        return len(self.bias)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Feature names to show: the model's own, or f0, f1, ..."""
+        return names_or_default(self.n_features, self.feature_names)
+
+    def validate(self) -> None:
+        """Raise `EnsembleError` unless the arrays describe trees that kernels may walk unchecked."""
+        _check_shapes(self)
+        _check_ranges(self)
+        _check_sets(self)
+        _check_trees(self)
+
+    def cast(self, X: ArrayLike) -> FloatArray:
+        """An array of rows (n, d) as the model sees them: rounded to `row_dtype`, missing values as NaN."""
+        rows = np.asarray(X, dtype=np.float64)
+        if rows.ndim != 2 or rows.shape[1] != self.n_features:
+            raise ShapeError(
+                f"X has shape {rows.shape}, the model needs (n, {self.n_features}); "
+                "pass one row as X[None, :], and drop the target column"
+            )
+        with np.errstate(over="ignore"):  # a value too large for float32 is an infinity, judged below
+            rows = rows.astype(self.row_dtype).astype(np.float64)
+            gone = rows == float(self.row_dtype.type(self.missing))
+        rows[gone] = np.nan
+        for q, levels in self.categorical().items():
+            rows[:, q] = self._cast_codes(rows[:, q], q, levels)
+        if not self.accepts_infinity and np.isinf(rows).any():
+            r, j = np.argwhere(np.isinf(rows))[0]
+            raise TableError(
+                f"X[{r}, {j}] (feature {self.names[j]!r}) is infinite or too large for "
+                f"{self.row_dtype.name}, which is not taken for a model of {self.source}; mark it missing "
+                "(NaN) or clip it"
+            )
+        return rows
+
+    def categorical(self) -> dict[int, Categories]:
+        """The levels of each categorical feature, by its index."""
+        return {q: levels for q, levels in enumerate(self.categories or ()) if levels is not None}
+
+    def _cast_codes(self, codes: FloatArray, q: int, levels: Categories) -> FloatArray:
+        """A column of codes; all that are no level are alike, for no set of the feature holds them."""
+        gone = np.isnan(codes)
+        strange = ~gone & (codes != np.trunc(codes))  # infinities are whole
+        if strange.any():
+            r = int(np.flatnonzero(strange)[0])
+            raise TableError(
+                f"X[{r}, {q}] is {codes[r]:g}, but feature {self.names[q]!r} is categorical: expected a "
+                "whole number, the code of a category"
+            )
+        known = gone | (levels.levels_of(codes) >= 0)
+        if levels.closed and not known.all():
+            r = int(np.flatnonzero(~known)[0])
+            raise TableError(
+                f"X[{r}, {q}] is {codes[r]:g}, which is none of the codes of feature {self.names[q]!r}, 0 to "
+                f"{len(levels) - 1}; if it is a category itself, pass a frame, which holds labels"
+            )
+        return np.where(known, codes, np.nan if self.unseen_is_missing else UNSEEN)
+
+    def leaves(self, X: Any) -> IntArray:
+        """Node id of the leaf that each row reaches in each tree, (n, n_trees)."""
+        rows = self.cast(read_table(X, self.n_features, self.feature_names, self.categories).values)
+        out = np.empty((len(rows), self.n_trees), dtype=np.int32)
+        step = max(1, _ROUTING_CELLS // max(1, self.n_trees))
+        for start in range(0, len(rows), step):
+            out[start : start + step] = self._route(rows[start : start + step])
+        return out
+
+    def predict(self, X: Any) -> FloatArray:
+        """Raw margin, (n,) for one output, (n, n_outputs) for several; X is an array or a frame."""
+        leaves = self.leaves(X)
+        out = np.broadcast_to(self.bias, (len(leaves), self.n_outputs)).copy()
+        for tree in range(self.n_trees):  # in tree order: the same sum for any batch of rows
+            values = self.value[leaves[:, tree]]
+            if self.target[tree] == ALL_OUTPUTS:
+                out += values
+            else:
+                out[:, self.target[tree]] += values[:, 0]
+        return out[:, 0] if self.n_outputs == 1 else out
+
+    def save(self, path: str | PathLike[Any]) -> None:
+        """Write all of it to a file, which appears complete or not at all.
+
+        Nothing in the file is code, and no library is needed to load it. Labels of categories may be text,
+        numbers or truth values.
+
+        Examples
+        --------
+        >>> import tempfile, os
+        >>> constant = Ensemble(
+        ...     root=[], feature=[], threshold=[], left=[], right=[], default_left=[], value=np.empty((0, 1)),
+        ...     target=[], bias=[10.0], n_features=1)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     constant.save(os.path.join(folder, "constant.predgap"))
+        ...     Ensemble.load(os.path.join(folder, "constant.predgap")).predict([[0.0]])
+        array([10.])
+        """
+        serialization.save(self, path)
+
+    @classmethod
+    def load(cls, path: str | PathLike[Any]) -> Ensemble:
+        """The ensemble that `save` wrote, bit for bit; `LoaderError` for anything else."""
+        return serialization.load(path, cls)
+
+    def named(self, feature_names: Sequence[str]) -> Ensemble:
+        """The same ensemble with other feature names."""
+        if isinstance(feature_names, str):
+            raise EnsembleError(f"feature_names is the text {feature_names!r}, expected a list of names")
+        return replace(self, feature_names=tuple(feature_names))
+
+    def select(self, output: int) -> Ensemble:
+        """The ensemble of one output."""
+        if isinstance(output, bool) or not isinstance(output, int | np.integer):
+            raise OutputError(
+                f"output={output!r} is not a number; the model's outputs are 0 to {self.n_outputs - 1}"
+            )
+        if not 0 <= output < self.n_outputs:
+            raise OutputError(
+                f"output={output} does not exist; the model has {self.n_outputs} (0 to {self.n_outputs - 1})"
+            )
+        if self.n_outputs == 1:
+            return self
+        mine = (self.target == output) | (self.target == ALL_OUTPUTS)
+        column = output if self.value.shape[1] > 1 else 0
+        one = replace(
+            self,
+            root=self.root[mine],
+            target=np.zeros(int(mine.sum()), dtype=np.int32),
+            value=self.value[:, [column]],
+            bias=self.bias[[output]],
+        )
+        return one if mine.all() else one._pruned()
+
+    def _pruned(self) -> Ensemble:
+        """Without the nodes that no row can reach."""
+        kept = np.zeros(self.n_nodes, dtype=np.bool_)
+        level = self.root
+        while len(level):
+            kept[level] = True
+            inner = level[self.feature[level] != LEAF]
+            level = np.concatenate([self.left[inner], self.right[inner]])
+        number = np.append(np.cumsum(kept, dtype=np.int32) - 1, LEAF).astype(np.int32)  # LEAF stays LEAF
+        by_node = ("feature", "threshold", "default_left", "value", "category_set")
+        return replace(
+            self,
+            root=number[self.root],
+            left=number[self.left[kept]],
+            right=number[self.right[kept]],
+            **{name: getattr(self, name)[kept] for name in by_node},
+        )
+
+    def _route(self, rows: FloatArray) -> IntArray:
+        member = _Members(self)
+        node = np.broadcast_to(self.root, (len(rows), self.n_trees)).copy()
+        at = np.nonzero(self.feature[node] != LEAF)
+        while at[0].size:
+            here = node[at]
+            x = rows[at[0], self.feature[here]]
+            goes_left = np.where(np.isnan(x), self.default_left[here], x < self.threshold[here])
+            split = np.flatnonzero((self.category_set[here] != NUMERIC) & ~np.isnan(x))
+            goes_left[split] = member.test(self.category_set[here[split]], x[split])
+            node[at] = np.where(goes_left, self.left[here], self.right[here])
+            inner = self.feature[node[at]] != LEAF
+            at = (at[0][inner], at[1][inner])
+        return node
+
+
+class _Members:
+    """Which codes are in which sets, for many questions at once."""
+
+    def __init__(self, e: Ensemble) -> None:
+        of_set = np.repeat(np.arange(len(e.set_begin) - 1, dtype=np.int64), np.diff(e.set_begin))
+        self._width = int(e.set_code.max(initial=-1)) + 1
+        cells = (len(e.set_begin) - 1) * self._width
+        self._dense = np.zeros(cells if cells <= _DENSE_CELLS else 0, dtype=np.bool_)
+        self._keys = of_set * self._width + e.set_code  # ascending, as sets and their codes are
+        if len(self._dense):
+            self._dense[self._keys] = True
+
+    def test(self, which: IntArray, codes: FloatArray) -> BoolArray:
+        """Is each code in its set? Both (n,)."""
+        possible = (codes >= 0) & (codes < self._width)
+        wanted = which.astype(np.int64) * self._width + np.where(possible, codes, 0).astype(np.int64)
+        if not len(self._keys):
+            return np.zeros(len(which), dtype=np.bool_)
+        if len(self._dense):
+            return possible & self._dense[wanted]
+        at = np.minimum(np.searchsorted(self._keys, wanted), len(self._keys) - 1)
+        found: BoolArray = possible & (self._keys[at] == wanted)
+        return found
+
+
+_DTYPES: Final[dict[str, Any]] = {
+    "root": np.int32,
+    "feature": np.int32,
+    "threshold": np.float64,
+    "left": np.int32,
+    "right": np.int32,
+    "default_left": np.bool_,
+    "value": np.float64,
+    "target": np.int32,
+    "bias": np.float64,
+    "category_set": np.int32,
+    "set_begin": np.int32,
+    "set_code": np.int32,
+}
+assert set(_DTYPES) <= {f.name for f in fields(Ensemble)}
+
+
+def _frozen(name: str, values: Any, dtype: Any) -> NDArray[Any]:
+    given = np.asarray(values)
+    if given.size and given.dtype.kind not in "biuf":
+        raise EnsembleError(f"{name} has dtype {given.dtype}, expected {np.dtype(dtype).name}")
+    with np.errstate(invalid="ignore", over="ignore"):
+        array = np.array(given, dtype=dtype, order="C")
+    if array.dtype.kind in "ib" and not np.array_equal(array, given):
+        raise EnsembleError(f"{name} holds values that {array.dtype} cannot: {given.tolist()[:5]} ...")
+    array.setflags(write=False)
+    return array
+
+
+def _check_shapes(e: Ensemble) -> None:
+    n_nodes, n_trees, n_outputs = np.size(e.feature), np.size(e.root), np.size(e.bias)
+    if n_outputs < 1 or e.n_features < 0 or (n_nodes < 1 and n_trees > 0):
+        raise EnsembleError(
+            f"an ensemble needs an output and nodes for its trees; found {n_outputs} outputs, "
+            f"{n_nodes} nodes, {n_trees} trees, {e.n_features} features"
+        )
+    if e.n_features > _MOST_FEATURES:
+        raise EnsembleError(f"{e.n_features} features; at most {_MOST_FEATURES} are supported")
+    width = e.value.shape[1] if e.value.ndim == 2 else -1
+    expected = dict.fromkeys(
+        ("feature", "threshold", "left", "right", "default_left", "category_set"), (n_nodes,)
+    ) | {
+        "root": (n_trees,),
+        "target": (n_trees,),
+        "bias": (n_outputs,),
+        "value": (n_nodes, width if width in (1, n_outputs) else n_outputs),
+    }
+    for name, shape in expected.items():
+        found = getattr(e, name).shape
+        if found != shape:
+            raise EnsembleError(f"{name} has shape {found}, expected {shape}")
+    if e.feature_names is not None and len(e.feature_names) != e.n_features:
+        raise EnsembleError(f"{len(e.feature_names)} feature names for {e.n_features} features")
+    if e.feature_names is not None and len(set(e.feature_names)) < e.n_features:
+        twice = [name for name, n in Counter(e.feature_names).items() if n > 1]
+        raise EnsembleError(f"feature names must differ; {twice[0]!r} is given more than once")
+    if e.row_dtype not in (np.dtype(np.float32), np.dtype(np.float64)):
+        raise EnsembleError(f"row_dtype is {e.row_dtype}, expected float32 or float64")
+
+
+def _check_ranges(e: Ensemble) -> None:
+    inner = e.feature != LEAF
+    rules = {
+        f"a split feature outside 0 ... {e.n_features - 1}": inner
+        & ((e.feature < 0) | (e.feature >= e.n_features)),
+        "a child outside the nodes": inner
+        & ((e.left < 0) | (e.left >= e.n_nodes) | (e.right < 0) | (e.right >= e.n_nodes)),
+        "a leaf with children": ~inner & ((e.left != LEAF) | (e.right != LEAF)),
+        "a threshold that is not finite": inner & ~np.isfinite(e.threshold),
+        "a leaf value that is not finite": ~inner & ~np.isfinite(e.value).all(axis=1),
+        f"a leaf value beyond ±{_LARGEST_VALUE:g}, whose square may overflow": ~inner
+        & (np.abs(e.value) > _LARGEST_VALUE).any(axis=1),
+    }
+    for what, wrong in rules.items():
+        if wrong.any():
+            raise EnsembleError(f"node {int(np.flatnonzero(wrong)[0])} has {what}")
+    if not np.isfinite(e.bias).all():
+        raise EnsembleError(f"the bias is not finite: {e.bias.tolist()}")
+    if ((e.root < 0) | (e.root >= max(1, e.n_nodes))).any():
+        raise EnsembleError(f"a root lies outside the {e.n_nodes} nodes")
+    vector = e.value.shape[1] > 1
+    if vector and (e.target != ALL_OUTPUTS).any():
+        raise EnsembleError("leaves are vectors, so every tree's target must be ALL_OUTPUTS")
+    if not vector and ((e.target < 0) | (e.target >= e.n_outputs)).any():
+        raise EnsembleError(f"a tree's target lies outside 0 ... {e.n_outputs - 1}")
+
+
+def _check_sets(e: Ensemble) -> None:
+    n_sets = e.set_begin.size - 1
+    ordered = (
+        e.set_begin.ndim == 1 and n_sets >= 0 and e.set_begin[0] == 0 and (np.diff(e.set_begin) >= 0).all()
+    )
+    if e.set_code.ndim != 1 or not ordered or e.set_begin[-1] != len(e.set_code):
+        raise EnsembleError(f"set_begin must run from 0 to the {e.set_code.size} codes of the sets")
+    rising = np.diff(e.set_code) > 0
+    rising[e.set_begin[(e.set_begin > 0) & (e.set_begin < len(e.set_code))] - 1] = True  # between sets
+    if not rising.all() or (e.set_code < 0).any():
+        raise EnsembleError("the codes of a set must not be negative, and ascend")
+    if e.categories is not None and len(e.categories) != e.n_features:
+        raise EnsembleError(f"{len(e.categories)} entries of categories for {e.n_features} features")
+    inner = e.feature != LEAF
+    by_set = inner & (e.category_set != NUMERIC)
+    levels = e.categorical()
+    categorical = np.isin(e.feature, list(levels))
+    rules = {
+        f"a set of categories outside 0 ... {n_sets - 1}": by_set
+        & ((e.category_set < 0) | (e.category_set >= n_sets)),
+        "a set of categories on a numeric feature": by_set & ~categorical,
+        "a threshold on a categorical feature": inner & ~by_set & categorical,
+    }
+    for what, wrong in rules.items():
+        if wrong.any():
+            raise EnsembleError(f"node {int(np.flatnonzero(wrong)[0])} has {what}")
+    _check_levels(e, levels, by_set)
+
+
+def _check_levels(e: Ensemble, levels: dict[int, Categories], by_set: BoolArray) -> None:
+    """Every category of a feature's sets is one of its levels, and rows can hold them."""
+    for q, own in levels.items():
+        if e.row_dtype == np.float32 and own.codes.max(initial=0) > _LARGEST_SINGLE:
+            raise EnsembleError(
+                f"feature {e.names[q]!r} has the category {own.codes.max()}, which float32 rows cannot hold"
+            )
+    if not by_set.any():
+        return
+    pairs = np.unique(np.stack([e.feature[by_set], e.category_set[by_set]], axis=1), axis=0)
+    features, first = np.unique(pairs[:, 0], return_index=True)
+    for q, sets in zip(features.tolist(), np.split(pairs[:, 1], first[1:]), strict=True):
+        own = levels[q]
+        codes = np.concatenate([e.set_code[e.set_begin[s] : e.set_begin[s + 1]] for s in sets])
+        strange = codes[own.levels_of(codes) < 0]
+        if len(strange):
+            raise EnsembleError(
+                f"feature {e.names[q]!r} is split on the category {int(strange[0])}, which is none of its "
+                f"{len(own)} levels"
+            )
+
+
+def _check_trees(e: Ensemble) -> None:
+    """Every node has at most one parent and no root has one, so no walk from a root meets a node twice."""
+    inner = e.feature != LEAF
+    children = np.concatenate([e.left[inner], e.right[inner], e.root])
+    n_parents = np.bincount(children, minlength=e.n_nodes)
+    if (n_parents > 1).any():
+        raise EnsembleError(
+            f"node {int(np.argmax(n_parents))} is reached in {int(n_parents.max())} ways; "
+            "trees must not share nodes or contain cycles"
+        )

@@ -1,0 +1,68 @@
+"""What the reproduction of the paper uses of predgap beside its public names."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from predgap import _core
+from predgap._engine.engine import resolve_n_jobs
+from predgap._model.ensemble import LEAF
+from predgap._typing import BoolArray, FloatArray
+from predgap.errors import PredgapError
+from predgap.explainer import Explainer
+from predgap.noise._laws import NormalLaw
+
+__all__ = ["LEAF", "algorithm1_gap", "instruction_set", "resolve_n_jobs", "sums_of_squares"]
+
+
+def instruction_set() -> str:
+    """The instruction set that the kernels use."""
+    return _core.instruction_set()
+
+
+def sums_of_squares(
+    explainer: Explainer, row: FloatArray, mask: BoolArray, points: FloatArray, ends: NDArray[np.int64]
+) -> FloatArray:
+    """Sums of (f(x') - f(x))² over stretches of given points, (s,).
+
+    Parameters
+    ----------
+    explainer : Explainer
+        Of a model with one output.
+    row : (1, d) array
+        As `ensemble.cast` gives it.
+    mask : (d,) booleans
+        The k features that are perturbed.
+    points : (m, k) array
+        In the unit cube, a coordinate per perturbed feature.
+    ends : (s,) integers
+        Where each stretch of points ends.
+    """
+    sums: FloatArray = explainer._engine.sample(row, mask, points[None], ends)[0, :, 1]
+    return sums
+
+
+def algorithm1_gap(explainer: Explainer, X: FloatArray, masks: BoolArray, *, float32: bool) -> FloatArray:
+    """Gaps (n,) by the paper's Algorithm 1, with its printed slips mended, on one thread.
+
+    Parameters
+    ----------
+    explainer : Explainer
+        With normal noise on every feature.
+    X : (n, d) array
+    masks : (n, d) booleans
+        The subset of each row.
+    float32 : bool
+        All arithmetic in float32, as in the paper, or in float64.
+    """
+    engine = explainer._engine
+    scale = {q: law.scale for q, law in engine.laws.items() if isinstance(law, NormalLaw)}
+    if len(scale) < len(engine.laws):
+        raise PredgapError(
+            f"{len(engine.laws) - len(scale)} of {len(engine.laws)} features have noise that is not normal; "
+            "expected Normal noise, the only one that Algorithm 1 knows"
+        )
+    scales = np.array([scale.get(q, 1.0) for q in range(explainer.ensemble.n_features)])
+    rows, subsets = explainer.ensemble.cast(X), np.ascontiguousarray(masks).view(np.uint8)
+    return _core.algorithm1(engine.kernels, rows, scales, subsets, float32)

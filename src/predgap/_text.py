@@ -1,0 +1,46 @@
+"""Text for people: names from data made fit to be shown, and parts of messages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+
+def printable(text: str) -> str:
+    r"""`text` on one line, with control and invisible characters written out.
+
+    A name may hold line breaks, terminal escapes or marks that reverse the direction of writing; none
+    of them may act on the terminal or the page that shows it.
+
+    Examples
+    --------
+    >>> print(printable("age\n\x1b[31mred"))
+    age\n\x1b[31mred
+    """
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
+
+
+def names_or_default(n_features: int, feature_names: Sequence[str] | None) -> tuple[str, ...]:
+    """The model's feature names, or f0, f1, ..."""
+    return tuple(feature_names) if feature_names is not None else tuple(f"f{j}" for j in range(n_features))
+
+
+def format_items(items: Iterable[Any], limit: int = 8) -> str:
+    """Items for an error message: the first few, and how many there are.
+
+    Examples
+    --------
+    >>> format_items(["age", "bmi"])
+    "'age', 'bmi'"
+    >>> format_items(range(100), limit=3)
+    '0, 1, 2, ... (100 in all)'
+    """
+    shown = [repr(item) for item in items]
+    if len(shown) <= limit:
+        return ", ".join(shown)
+    return ", ".join(shown[:limit]) + f", ... ({len(shown)} in all)"
+
+
+def count(number: int, noun: str) -> str:
+    """'1 column', '2 columns'."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -1,0 +1,22 @@
+"""The command `predgap`; the commands themselves are in `commands`, which needs the extra `cli`."""
+
+from __future__ import annotations
+
+import sys
+from typing import Final
+
+_EXTRA: Final = ("click", "rich", "pyarrow")  # what pip install 'predgap[cli]' brings
+
+
+def main() -> None:
+    """Run the command line and exit: 0 done, 1 refused, 2 wrong usage, 130 interrupted."""
+    try:
+        from predgap.cli.commands import app
+    except ModuleNotFoundError as error:
+        package = (error.name or "").partition(".")[0]
+        if package not in _EXTRA:
+            raise
+        sys.exit(f"predgap: the command line needs {package}: pip install 'predgap[cli]'")
+    except KeyboardInterrupt:
+        sys.exit(130)
+    app.main(prog_name="predgap")

@@ -1,0 +1,72 @@
+"""The application: its errors are one line each, its exit codes 0, 1, 2 and 130."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, NoReturn
+
+import click
+
+import predgap
+from predgap import PredgapError
+from predgap._text import printable
+
+
+class _App(click.Group):
+    """A group whose errors are one line on stderr, and whose exit codes are 0, 1, 2 and 130."""
+
+    def main(self, *args: Any, **kwargs: Any) -> NoReturn:
+        """Run, and exit."""
+        for stream in (sys.stdout, sys.stderr):
+            if hasattr(stream, "reconfigure"):  # "µ" on a terminal that does not know it is no error
+                stream.reconfigure(errors="backslashreplace")
+        try:
+            with _warnings_as_lines():
+                code = super().main(*args, **(kwargs | {"standalone_mode": False})) or 0
+        except click.Abort:
+            code = complain("interrupted", 130)
+        except click.UsageError as error:
+            where = error.ctx.command_path if error.ctx else "predgap"
+            code = complain(f"{error.format_message()} (see {where} --help)", 2)
+        except PredgapError as error:
+            code = complain(str(error), 1)
+        except OSError as error:
+            about = f"{error.filename!r}: " if error.filename else ""
+            code = complain(f"{about}{error.strerror or error}", 1)
+        sys.exit(code)
+
+
+def complain(message: str, code: int) -> int:
+    click.echo(f"predgap: {printable(message)}", err=True)
+    return code
+
+
+@contextmanager
+def _warnings_as_lines() -> Iterator[None]:
+    """Show warnings as one line each, without the place in the source."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("default", UserWarning)
+        warnings.showwarning = _show_warning
+        yield
+
+
+def _show_warning(message: Warning | str, category: object, *_: object, **__: object) -> None:
+    complain(f"warning: {message}", 0)
+
+
+@click.group(cls=_App, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(predgap.__version__, message="predgap %(version)s")
+@click.pass_context
+def app(context: click.Context) -> None:
+    """Exact squared prediction gaps for tree ensembles.
+
+    MODEL is a model file of XGBoost (JSON, UBJSON), LightGBM (text) or CatBoost (JSON, cbm). TABLE is a CSV
+    file (delimited by comma, semicolon or tab, with a header) or a Parquet file; its columns are matched to
+    the model's features by name. In a CSV file empty cells, NA, N/A, NaN, null and the like are missing
+    values.
+    """
+    if context.invoked_subcommand is None:
+        click.echo(context.get_help())

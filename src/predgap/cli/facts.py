@@ -1,0 +1,55 @@
+"""Facts about a model, as `predgap info` shows them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from predgap import Discrete, Ensemble, Explainer, Noise, Normal, PerFeature, PredgapError
+from predgap._model.ensemble import LEAF
+
+
+def facts(ensemble: Ensemble, n_splits: int, n_used: int) -> Iterator[tuple[str, str]]:
+    yield "source", ensemble.source
+    yield "trees", f"{ensemble.n_trees:,}, up to {_depth(ensemble)} splits deep"
+    yield "nodes", f"{ensemble.n_nodes:,}, of which {n_splits:,} splits"
+    yield "outputs", str(ensemble.n_outputs)
+    yield "features", f"{ensemble.n_features:,}, of which {n_used:,} are used"
+    yield "one gap", _cost(ensemble)
+
+
+def _depth(ensemble: Ensemble) -> int:
+    """Splits on the longest path from a root."""
+    depth, level = 0, ensemble.root
+    while len(level := level[ensemble.feature[level] != LEAF]):
+        depth += 1
+        level = np.concatenate([ensemble.left[level], ensemble.right[level]])
+    return depth
+
+
+def _cost(ensemble: Ensemble) -> str:
+    """What an exact gap takes when all features are perturbed by noise of a third of their spread."""
+    used = np.unique(ensemble.feature[ensemble.feature != LEAF]).tolist()
+    try:
+        explainer = Explainer(ensemble, PerFeature({q: _noise_of(ensemble, q) for q in used}), rtol=0.0)
+        cost = explainer.cost(used)
+    except PredgapError as error:
+        return f"unknown: {error}"
+    takes = _duration(1e6 * cost.milliseconds)
+    return f"about {takes} and {cost.megabytes:,.3g} MB per row if all features move (estimate)"
+
+
+def _noise_of(ensemble: Ensemble, q: int) -> Noise:
+    levels = ensemble.categorical().get(q)
+    if levels is not None:
+        return Discrete(levels.labels or ())
+    spread = float(np.unique(ensemble.threshold[ensemble.feature == q]).std())
+    return Normal(0.3 * spread if 0 < spread < float("inf") else 1.0)
+
+
+def _duration(nanoseconds: float) -> str:
+    for unit, size in (("s", 1e9), ("ms", 1e6)):
+        if nanoseconds >= size:
+            return f"{nanoseconds / size:,.3g} {unit}"
+    return f"{nanoseconds / 1e3:,.3g} µs"

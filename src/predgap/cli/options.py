@@ -1,0 +1,115 @@
+"""Options and arguments of the commands, checked."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Literal, TypeVar, get_args
+
+import click
+import pyarrow as pa
+
+from predgap import Noise, Normal, TableError, Uniform
+from predgap.cli.tablefiles import SUFFIXES
+
+Estimator = Literal["auto", "exact", "bounded", "qmc"]
+Command = TypeVar("Command", bound=Callable[..., Any])
+NoiseOf = Callable[[pa.Table], Noise]
+
+
+def _noise(context: click.Context, parameter: click.Parameter, value: str) -> NoiseOf:
+    """The noise that a text such as `normal:0.3std` asks for, once there is a table."""
+    found = re.fullmatch(r"(normal|uniform):([^:]+?)(std)?", value)
+    if found is None:
+        raise click.BadParameter(f"{value!r}; expected normal:0.3std, normal:0.3 or uniform:0.5")
+    law, number, relative = found.groups()
+    if relative and law == "uniform":
+        raise click.BadParameter(f"{value!r}; a uniform noise has an absolute half-width: uniform:0.5")
+    try:
+        size = float(number)
+        fixed = Normal(size) if law == "normal" else Uniform(size)
+    except ValueError:  # NoiseError is one
+        raise click.BadParameter(f"{value!r}; {number!r} is not a positive finite number") from None
+    return (lambda table: _relative(table, size)) if relative else (lambda table: fixed)
+
+
+def _relative(table: pa.Table, factor: float) -> Noise:
+    if table.num_rows < 2:
+        rows = "1 row" if table.num_rows else "no rows"
+        raise TableError(
+            f"the table has {rows}, so its columns have no standard deviation to scale the noise by; give an "
+            "absolute scale, such as --noise normal:0.3"
+        )
+    return Normal.relative(table, factor)
+
+
+def checked_jobs(context: click.Context, parameter: click.Parameter, value: int) -> int:
+    if value < 1 and value != -1:
+        raise click.BadParameter(f"{value}; expected a number of threads, or -1 for all cores")
+    return value
+
+
+def _target(context: click.Context, parameter: click.Parameter, value: str | None) -> Path | None:
+    if value is None:
+        return None
+    path = Path(value)
+    if path.suffix.lower() not in SUFFIXES:
+        raise click.BadParameter(f"{value!r} ends in neither {' nor '.join(SUFFIXES)}")
+    if not path.absolute().parent.is_dir():
+        raise click.BadParameter(f"there is no folder {str(path.parent)!r}; make it first")
+    if path.is_dir():
+        raise click.BadParameter(f"{value!r} is a folder")
+    return path
+
+
+def explaining(command: Command) -> Command:
+    """The arguments and options that `gap` and `rank` share."""
+    for decorate in (
+        click.option("-o", "target", metavar="FILE", callback=_target, help="Write here, .csv or .parquet."),
+        click.option(
+            "--jobs", default=1, callback=checked_jobs, show_default=True, help="Threads; -1: all cores."
+        ),
+        click.option(
+            "--output",
+            type=int,
+            metavar="K",
+            help="Which output of a model with several, from 0; without it, all together.",
+        ),
+        click.option(
+            "--noise",
+            callback=_noise,
+            metavar="NOISE",
+            default="normal:0.3std",
+            show_default=True,
+            help="How features move: normal:0.3std (0.3 times each column's standard deviation in TABLE), "
+            "or for all features alike normal:0.3 (standard deviation) or uniform:0.5 (half-width).",
+        ),
+        click.option(
+            "--flip",
+            type=click.FloatRange(0, 1, min_open=True),
+            metavar="P",
+            help="Categories change with this probability, to any other; without it, they are drawn from "
+            "their column of TABLE.",
+        ),
+        click.option("--drop", multiple=True, metavar="NAMES", help="Columns that are not features."),
+        click.argument("table", type=click.Path(path_type=Path)),
+        click.argument("model", type=click.Path()),
+    ):
+        command = decorate(command)
+    return command
+
+
+def split_names(given: Sequence[str], known: Sequence[str]) -> list[str]:
+    """Names from a repeated option; commas separate, unless the whole is a name."""
+    return [name for text in given for name in ([text] if text in known else text.split(","))]
+
+
+estimator_option = click.option(
+    "--estimator",
+    type=click.Choice(get_args(Estimator)),
+    default="auto",
+    show_default=True,
+    help="How gaps are obtained: bounded is within a millionth, guaranteed; qmc samples; auto is guaranteed, "
+    "or approximate where that takes too long.",
+)

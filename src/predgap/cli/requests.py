@@ -1,0 +1,117 @@
+"""Between options and the library: models, tables and noise in, tables out."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import pyarrow as pa
+
+import predgap
+from predgap import (
+    CostError,
+    Ensemble,
+    Explainer,
+    Flip,
+    Marginal,
+    Noise,
+    OutputError,
+    PerFeature,
+    Ranking,
+    TableError,
+)
+from predgap._engine.accuracy import RTOL
+from predgap._inputs.tables import read_table
+from predgap._text import format_items, printable
+from predgap.cli.options import Estimator, NoiseOf, split_names
+from predgap.cli.progress import row_progress
+from predgap.cli.tablefiles import read_table_file, without, write_csv, write_table
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """The options that `gap` and `rank` share."""
+
+    model: str
+    table: Path
+    drop: tuple[str, ...]
+    noise: NoiseOf
+    flip: float | None
+    output: int | None
+    jobs: int
+
+
+def ranked(
+    explainer: Explainer, rows: pa.Table, method: Literal["greedy", "single"], estimator: Estimator
+) -> Ranking:
+    if estimator == "qmc":
+        return explainer.approximate(method="qmc").rank(rows, method)
+    try:
+        return explainer.rank(rows, method)
+    except CostError:
+        if estimator != "auto":
+            raise
+    return explainer.approximate().rank(rows, method)
+
+
+@contextmanager
+def explaining_rows(
+    request: Request, what: str, *, exact: bool = False
+) -> Iterator[tuple[Explainer, pa.Table]]:
+    """An explainer and the rows, checked; inside, progress is shown."""
+    ensemble = predgap.load(request.model)
+    table = read_table_file(request.table)
+    table = without(table, split_names(request.drop, table.column_names))
+    _check_columns(request.table, table, ensemble)
+    noise = _with_categories(request.noise(table), request.flip, ensemble, table)
+    with row_progress(what) as tell:
+        try:
+            explainer = Explainer(
+                ensemble,
+                noise,
+                output=request.output,
+                rtol=0.0 if exact else RTOL,
+                n_jobs=request.jobs,
+                progress=tell,
+            )
+        except OutputError as error:
+            raise OutputError(f"{error} (option --output)") from None
+        yield explainer, table
+
+
+def _with_categories(noise: Noise, flip: float | None, ensemble: Ensemble, table: pa.Table) -> Noise:
+    """The noise, but for categorical features."""
+    categorical = ensemble.categorical()
+    if not categorical:
+        return noise
+    other: Noise = Marginal(table) if flip is None else Flip(flip)
+    return PerFeature(dict.fromkeys(categorical, other), default=noise)
+
+
+def _check_columns(path: Path, table: pa.Table, ensemble: Ensemble) -> None:
+    names, columns = ensemble.feature_names or (), table.column_names
+    extra = [name for name in columns if name not in names]
+    if names and extra and set(names) <= set(columns):
+        options = " ".join(f"--drop {shlex.quote(name)}" for name in extra)
+        raise TableError(f"{path}: the model does not know {format_items(extra)}; leave out with {options}")
+    try:
+        read_table(table, ensemble.n_features, ensemble.feature_names, ensemble.categories)
+    except TableError as error:
+        hint = " (--drop NAME)" if len(columns) > ensemble.n_features and not names else ""
+        raise TableError(f"{path}: {error}{hint}") from None
+
+
+def emit(table: pa.Table, target: Path | None) -> None:
+    """To the file, or as CSV to stdout."""
+    if target is not None:
+        write_table(table, target)
+        return
+    if sys.stdout.isatty() and "feature" in table.column_names:
+        names = [printable(name) for name in table["feature"].to_pylist()]
+        table = table.set_column(table.column_names.index("feature"), "feature", pa.array(names, pa.string()))
+    write_csv(table, sys.stdout.buffer)

@@ -1,0 +1,56 @@
+"""What a user's question would cost, on rows of a table or on rows that are made up."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+from predgap._engine.accuracy import Accuracy
+from predgap._engine.costs import Cost
+from predgap._engine.engine import Engine
+from predgap._engine.questions import Curves, Gaps, Question, Rankings
+from predgap.errors import RankingError, SubsetError, TableError
+from predgap.explainer._arguments import Inputs
+from predgap.ranking import Ranking
+
+_MOST_ROWS: Final = 20  # of a table that are looked at
+
+
+def cost_of(engine: Engine, inputs: Inputs, question: Any, X: Any, accuracy: Accuracy) -> Cost:
+    """The mean cost per row of "rank", of the curve of a Ranking, or of the gap of a subset.
+
+    Without a table X, rows are made up from the model's thresholds.
+    """
+    asked = _on_typical_rows(engine, inputs, question) if X is None else _on_rows(engine, inputs, question, X)
+    if len(asked.rows) == 0:
+        raise TableError("X has no rows to foretell a cost from; leave it out, or pass some")
+    some = np.unique(np.linspace(0, len(asked.rows) - 1, _MOST_ROWS).astype(np.intp))
+    return asked.of_rows(some).prices(accuracy).mean()
+
+
+def _on_rows(engine: Engine, inputs: Inputs, question: Any, X: Any) -> Question[Any]:
+    rows = inputs.rows(X)
+    if _is_rank(question):
+        return Rankings(engine, rows, "greedy", engine.ensemble.n_features)
+    if isinstance(question, Ranking):
+        return Curves(engine, rows, inputs.order(len(rows), question))
+    return Gaps(engine, rows, inputs.masks(len(rows), question))
+
+
+def _on_typical_rows(engine: Engine, inputs: Inputs, question: Any) -> Question[Any]:
+    rows = engine.typical_rows()
+    if _is_rank(question):
+        return Rankings(engine, rows, "greedy", engine.ensemble.n_features)
+    if isinstance(question, Ranking):
+        order = inputs.order(len(question), question)
+        if len(order) == 0:
+            raise RankingError("the ranking has no rows to foretell a cost from; pass one that has")
+        return Curves(engine, rows, order[np.arange(len(rows)) % len(order)])
+    if getattr(question, "ndim", 1) == 2:
+        raise SubsetError("the subset has one mask per row; pass these rows as X, or one mask for all")
+    return Gaps(engine, rows, inputs.one_mask(len(rows), question)[None])
+
+
+def _is_rank(question: Any) -> bool:
+    return isinstance(question, str) and question == "rank"

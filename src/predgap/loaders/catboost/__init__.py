@@ -1,0 +1,142 @@
+"""CatBoost models: objects, and files saved as JSON or in CatBoost's own binary format (.cbm).
+
+Both formats are read here, without CatBoost. Objects are saved in the binary one, which is much quicker, then
+checked against their own predictions.
+
+Of categories, splits may ask for one at a time ("one-hot"). Where a row's category is missing it goes with
+all that are not asked for; CatBoost itself refuses such rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+
+from predgap import _files
+from predgap._inputs.categories import Categories
+from predgap._model.ensemble import ALL_OUTPUTS, LEAF, NUMERIC, Ensemble
+from predgap._typing import IntArray
+from predgap.errors import EnsembleError, LoaderError
+from predgap.loaders import selfcheck
+from predgap.loaders.catboost import binary_file, json_file
+from predgap.loaders.catboost.categories import HashedCategories, levels
+from predgap.loaders.catboost.model import Model
+from predgap.loaders.splits import above
+
+__all__ = ["from_file", "from_object"]
+
+
+def from_file(path: Path) -> Ensemble:
+    """The ensemble of a JSON or .cbm file."""
+    return _ensemble(_read(_files.read(path)))
+
+
+def from_object(model: Any) -> Ensemble:
+    """The ensemble of a CatBoost object, checked against the object's own leaves and margins."""
+    with TemporaryDirectory(prefix="predgap-") as folder:
+        path = Path(folder, "model.cbm")
+        selfcheck.ask("CatBoost", "be saved", lambda: model.save_model(str(path), format="cbm"))
+        found = binary_file.read(path.read_bytes(), known_only=False)
+    return _checked(_ensemble(found), model, symmetric=found.nodes.symmetric)
+
+
+def _read(data: bytes) -> Model:
+    if data.startswith(binary_file.MARK):
+        return binary_file.read(data, known_only=True)
+    return json_file.read(data)
+
+
+def _checked(ensemble: Ensemble, model: Any, symmetric: bool) -> Ensemble:
+    """The ensemble, once it agrees with the object; only symmetric trees keep the numbers of their leaves."""
+    CatBoost = import_module("catboost").CatBoost
+
+    def leaves(rows: selfcheck.Rows) -> Any:  # CatBoost counts from the first leaf, which follows all splits
+        n_splits = np.diff(ensemble.root, append=ensemble.n_nodes) // 2
+        found = CatBoost.calc_leaf_indexes(model, _with_texts(rows, ensemble), thread_count=1)
+        return found.reshape(len(rows), -1) + n_splits
+
+    def margins(rows: selfcheck.Rows) -> Any:  # by the base class: a wrapper may transform them
+        texts = _with_texts(rows, ensemble)
+        return CatBoost.predict(model, texts, prediction_type="RawFormulaVal", thread_count=1)
+
+    def asked(question: Callable[[selfcheck.Rows], Any]) -> Callable[[selfcheck.Rows], Any]:
+        return lambda rows: selfcheck.ask("CatBoost", "predict", lambda: question(rows))
+
+    selfcheck.check(
+        ensemble,
+        library="CatBoost",
+        margins=asked(margins),
+        leaves=asked(leaves) if symmetric else None,
+        double=True,
+    )
+    return ensemble
+
+
+def _with_texts(rows: selfcheck.Rows, ensemble: Ensemble) -> Any:
+    """Rows of codes as CatBoost takes them."""
+    if ensemble.categories is None:
+        return rows
+    texts = rows.astype(object)
+    for q, known in ensemble.categorical().items():
+        assert isinstance(known, HashedCategories)
+        texts[:, q] = known.texts(rows[:, q].tolist())
+    return texts
+
+
+def _ensemble(model: Model) -> Ensemble:
+    nodes, asked, bias = model.nodes, model.asked, model.bias
+    categories, codes = _categories(model)
+    # The question of each inner node; leaves have -1, and take what is appended to each column.
+    at = np.full(len(nodes.inner), -1, dtype=np.int32)
+    at[nodes.inner] = nodes.place
+    one_hot = np.append(asked.one_hot, False)[at]
+    value = np.zeros((len(at), len(bias)))
+    with np.errstate(over="ignore", invalid="ignore"):  # what is not finite, the ensemble refuses
+        value[~nodes.inner] = nodes.value * model.scale
+    try:
+        return Ensemble(
+            root=nodes.root,
+            feature=np.append(asked.column, LEAF)[at],
+            # x > border goes right, so x goes left iff it is below the next single
+            threshold=np.append(np.where(asked.one_hot, 0.0, above(asked.compared, np.float32)), 0.0)[at],
+            # What is asked for goes to the right in CatBoost: a greater number, but also an equal category.
+            left=np.where(nodes.inner, nodes.left + one_hot, LEAF),
+            right=np.where(nodes.inner, nodes.left + ~one_hot, LEAF),
+            default_left=np.append(asked.missing_left, False)[at],
+            value=value,
+            target=np.full(len(nodes.root), ALL_OUTPUTS if len(bias) > 1 else 0),
+            bias=bias,
+            n_features=len(categories),
+            category_set=np.where(one_hot, at - (len(asked.column) - len(codes)), NUMERIC),
+            set_begin=np.arange(len(codes) + 1, dtype=np.int32),
+            set_code=codes,
+            categories=categories,
+            feature_names=_feature_names(model),
+            row_dtype=np.dtype(np.float32),
+            source=model.source,
+        )
+    except EnsembleError as error:
+        raise LoaderError(f"the CatBoost model makes no sound ensemble: {error}") from error
+
+
+def _feature_names(model: Model) -> tuple[str, ...] | None:
+    """The names; where only some features have one, the others have their number, as in CatBoost."""
+    name = {feature.column: feature.name for feature in model.features}
+    return tuple(name[q] or str(q) for q in range(len(name))) if any(name.values()) else None
+
+
+def _categories(model: Model) -> tuple[tuple[Categories | None, ...], IntArray]:
+    """The levels of each column; the code of each category that splits ask for, as they count them."""
+    found: list[Categories | None] = [None] * len(model.features)
+    codes: list[int] = []
+    for feature in model.categorical:
+        hashes = (feature.hashes.astype(np.int64) & 0xFFFFFFFF).tolist()
+        known = levels(hashes, model.texts, f"feature {feature.name or feature.column!r}")
+        found[feature.column] = known
+        codes += [known.code_of_hash[value] for value in hashes]
+    return tuple(found), np.array(codes, dtype=np.int32)

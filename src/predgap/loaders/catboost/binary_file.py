@@ -1,0 +1,272 @@
+"""CatBoost's own binary files (.cbm): a mark, a size, and a FlatBuffer with the model as flat arrays.
+
+What follows are parts for features that predgap refuses. CatBoost need not be installed.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from predgap._typing import BoolArray, FloatArray
+from predgap.errors import LoaderError, UnsupportedModelError
+from predgap.loaders._formats.documents import parse, single
+from predgap.loaders._formats.flatbuffers import Buffer, Table
+from predgap.loaders.catboost import model as shared
+from predgap.loaders.catboost.model import CategoricalFeature, FloatFeature, Model, Nodes
+
+__all__ = ["MARK", "read"]
+
+MARK: Final = b"CBM1"
+
+# The fields of each table, in their order, as CatBoost 1.2 writes them
+_CORE: Final = ("FormatVersion", "ModelTrees", "InfoMap", "ModelPartIds")
+_TREES: Final = (
+    *("ApproxDimension", "TreeSplits", "TreeSizes", "TreeStartOffsets"),
+    *("CatFeatures", "FloatFeatures", "OneHotFeatures", "CtrFeatures", "LeafValues", "LeafWeights"),
+    *("NonSymmetricStepNodes", "NonSymmetricNodeIdToLeafId", "TextFeatures", "EstimatedFeatures"),
+    *("Scale", "Bias", "MultiBias", "RepackedBins", "EmbeddingFeatures"),
+)
+_FLOAT_FEATURE: Final = ("HasNans", "Index", "FlatIndex", "Borders", "FeatureId", "NanValueTreatment")
+_CATEGORICAL_FEATURE: Final = ("Index", "FlatIndex", "FeatureId", "UsedInModel")
+_ONE_HOT_FEATURE: Final = ("Index", "Values", "StringValues")
+_KEY_VALUE: Final = ("Key", "Value")
+
+_FORMAT: Final = "FlabuffersModel_v1"
+_PARTS: Final = {"static_provider_v1", "text_process_v2\0", "embed_process_1\0"}
+_TREATMENTS: Final = ("AsIs", "AsFalse", "AsTrue")
+
+_HEAD: Final = struct.Struct(f"<{len(MARK)}xI")  # the mark, and the size of what holds the model
+_BYTE, _INT, _DOUBLE = struct.Struct("<b"), struct.Struct("<i"), struct.Struct("<d")
+_INTS, _UNSIGNED = np.dtype("<i4"), np.dtype("<u4")
+_SINGLES, _DOUBLES = np.dtype("<f4"), np.dtype("<f8")
+_WAYS: Final = np.dtype(("<u2", (2,)))  # left and right
+
+_MAX_VALUES: Final = 1 << 23  # of leaves: each takes 8 bytes here, and some 200 of memory on the way
+_MAX_LEVELS: Final = 10_000
+_MAX_PARAMS: Final = 1 << 20  # characters: they are some thousand
+
+
+def read(data: bytes, *, known_only: bool) -> Model:
+    """The model; `known_only` refuses what CatBoost 1.2 does not write."""
+    buffer, rest = _core(data)
+    core = buffer.root(_CORE)
+    version, parts = core.text("FormatVersion"), [*core.texts("ModelPartIds")]
+    if version != _FORMAT:
+        raise shared.unknown(f"format {version}")
+    trees = core.table("ModelTrees", _TREES)
+    _refuse(trees)
+    floats, categorical = _float_features(trees), _categorical_features(trees)
+    asked = shared.questions(floats, categorical)
+    leaves = _leaves(trees)
+    nodes = _nodes(trees, leaves)
+    shared.check_places(nodes.place, asked)
+    model = Model(
+        floats=floats,
+        categorical=categorical,
+        asked=asked,
+        texts={},  # only JSON has them
+        nodes=nodes,
+        scale=trees.number("Scale", _DOUBLE, 1.0),
+        bias=_bias(trees, leaves.shape[1]),
+        source=shared.source_of(_info(core)),
+    )
+    news = buffer.unknown or next((part for part in parts if part not in _PARTS), "")
+    if known_only and news:
+        raise shared.unknown(news)
+    if rest and not parts:
+        raise LoaderError(f"the model ends {rest} bytes before the file does; save or copy it again")
+    return model
+
+
+def _core(data: bytes) -> tuple[Buffer, int]:
+    """What holds the model, and the number of bytes that follow."""
+    (size,) = _HEAD.unpack_from(data) if len(data) >= _HEAD.size else (0,)
+    rest = len(data) - _HEAD.size - size
+    if rest < 0:
+        raise LoaderError("the file stops in the middle of the model; save or copy it again")
+    return Buffer(memoryview(data)[_HEAD.size : _HEAD.size + size]), rest
+
+
+def _refuse(trees: Table) -> None:
+    """What needs more than the columns of a table of numbers and categories."""
+    if len(trees.numbers("CtrFeatures", _UNSIGNED)):
+        raise UnsupportedModelError(f"the model splits on {shared.CTRS}")
+    for kind in ("text", "embedding", "estimated"):
+        if len(trees.numbers(f"{kind.title()}Features", _UNSIGNED)):
+            raise UnsupportedModelError(f"the model has {kind} features, {shared.AS_NUMBERS} {kind}_features")
+
+
+def _info(core: Table) -> dict[str, Any]:
+    """The metadata that predgap knows."""
+    found: dict[str, Any] = {}
+    for entry in core.tables("InfoMap", _KEY_VALUE):
+        key = entry.text("Key")
+        if key == "catboost_version_info":
+            found[key] = entry.text("Value")
+        elif key == "params":
+            found[key] = _params(entry.text("Value"))
+    return found
+
+
+def _params(text: str) -> Any:
+    """The options of training, which say nothing about the trees, and which anyone may change."""
+    try:
+        return parse(text.encode()) if len(text) <= _MAX_PARAMS else None
+    except LoaderError:
+        return None
+
+
+# ---- features ----
+
+
+def _float_features(trees: Table) -> list[FloatFeature]:
+    found = []
+    for feature in trees.tables("FloatFeatures", _FLOAT_FEATURE):
+        treatment = feature.number("NanValueTreatment", _BYTE, 0)
+        named = _TREATMENTS[treatment] if 0 <= treatment < len(_TREATMENTS) else treatment
+        found.append(
+            FloatFeature(
+                number=feature.number("Index", _INT, -1),
+                column=feature.number("FlatIndex", _INT, -1),
+                name=feature.text("FeatureId"),
+                borders=single(feature.numbers("Borders", _SINGLES)),
+                missing_left=shared.missing_goes_left(named, feature.number("HasNans", _BYTE, 0) != 0),
+            )
+        )
+    return found
+
+
+def _categorical_features(trees: Table) -> list[CategoricalFeature]:
+    hashes = _hashes(trees)
+    found = [
+        CategoricalFeature(
+            number=feature.number("Index", _INT, -1),
+            column=feature.number("FlatIndex", _INT, -1),
+            name=feature.text("FeatureId"),
+            hashes=hashes.get(i, np.empty(0)),
+        )
+        for i, feature in enumerate(trees.tables("CatFeatures", _CATEGORICAL_FEATURE))
+    ]
+    if not hashes.keys() <= {*range(len(found))}:
+        raise LoaderError("the model splits on a categorical feature that it has not; the file is damaged")
+    return found
+
+
+def _hashes(trees: Table) -> dict[int, FloatArray]:
+    """The hashes that splits ask for, by the place of the feature among the categorical ones."""
+    found: dict[int, FloatArray] = {}
+    last = -1
+    for feature in trees.tables("OneHotFeatures", _ONE_HOT_FEATURE):
+        if len(feature.numbers("StringValues", _UNSIGNED)):
+            raise shared.unknown("StringValues")
+        number = feature.number("Index", _INT, -1)
+        if number <= last:  # their order is that of the questions
+            raise LoaderError("the categorical features of splits do not ascend; the file is damaged")
+        found[number] = feature.numbers("Values", _INTS).astype(np.float64)
+        last = number
+    return found
+
+
+# ---- trees ----
+
+
+def _leaves(trees: Table) -> FloatArray:
+    """The values of all leaves, (n_leaves, n_outputs)."""
+    values, width = trees.numbers("LeafValues", _DOUBLES), trees.number("ApproxDimension", _INT, 0)
+    if not len(values):  # CatBoost itself cannot predict with a model shrunk to none
+        raise LoaderError("the model has no trees; is it fitted?")
+    if len(values) > _MAX_VALUES:
+        raise LoaderError(
+            f"the leaves have {len(values):,} values, predgap loads up to {_MAX_VALUES:,}; train fewer or "
+            "shallower trees"
+        )
+    if width < 1 or len(values) % width:
+        raise LoaderError(f"{len(values)} values of leaves for {width} outputs; the file is damaged")
+    return values.reshape(-1, width)
+
+
+def _bias(trees: Table, width: int) -> FloatArray:
+    """One number per output; old files have a single one."""
+    several, one = trees.numbers("MultiBias", _DOUBLES), trees.number("Bias", _DOUBLE, 0.0)
+    if not len(several) and (width == 1 or one == 0.0):
+        return np.full(width, one)
+    if len(several) != width:
+        raise LoaderError(
+            f"a bias of {max(1, len(several))} numbers for {width} outputs; the file is damaged"
+        )
+    return several
+
+
+def _nodes(trees: Table, leaves: FloatArray) -> Nodes:
+    size, splits = trees.numbers("TreeSizes", _INTS), trees.numbers("TreeSplits", _INTS)
+    ways = trees.numbers("NonSymmetricStepNodes", _WAYS)
+    leaf = trees.numbers("NonSymmetricNodeIdToLeafId", _UNSIGNED)
+    begin = np.cumsum(size, dtype=np.int64) - size
+    if not np.array_equal(trees.numbers("TreeStartOffsets", _INTS), begin):
+        raise LoaderError("the trees do not follow one another; the file is damaged")
+    if not len(ways) and not len(leaf):
+        return shared.symmetric(size, splits, leaves)
+    if (size < 1).any() or not size.sum(dtype=np.int64) == len(ways) == len(leaf) == len(splits):
+        raise LoaderError("the trees have other numbers of nodes than they say; the file is damaged")
+    return _grown(begin, ways, splits, leaf, leaves)
+
+
+def _grown(
+    begin: NDArray[np.int64],
+    ways: NDArray[np.uint16],
+    splits: NDArray[np.int32],
+    leaf: NDArray[np.uint32],
+    leaves: FloatArray,
+) -> Nodes:
+    """Trees whose nodes have two ways, each to so many nodes further; one of 0 ends in the node's own leaf.
+
+    The leaf of a node is told by its place among all values.
+    """
+    goes_on = ways > 0
+    inner, ends = goes_on[:, 0] | goes_on[:, 1], ~(goes_on[:, 0] & goes_on[:, 1])
+    width = leaves.shape[1]
+    used = leaf[ends]
+    if len(used) != len(leaves) or (np.sort(used) != np.arange(0, leaves.size, width)).any():
+        raise LoaderError("the nodes do not have one leaf each; the file is damaged")
+    child = np.arange(len(ways))[:, None] + ways
+    _check_ways(begin, child, goes_on)
+    nodes = _level_by_level(begin, child, goes_on, inner)
+    tree = np.searchsorted(begin, nodes >> 1, side="right")
+    nodes = nodes[np.argsort(tree, kind="stable")]
+    at = nodes >> 1
+    splitting = (nodes & 1 == 0) & inner[at]
+    return shared.grown(
+        size=np.bincount(tree - 1, minlength=len(begin)).astype(np.int32),
+        inner=splitting,
+        place=splits[at[splitting]],
+        value=leaves[leaf[at[~splitting]] // width],
+    )
+
+
+def _check_ways(begin: NDArray[np.int64], child: NDArray[np.int64], goes_on: BoolArray) -> None:
+    """One way leads to each node but the first of its tree, and from within the tree."""
+    end = np.append(begin[1:], len(child))
+    expected = np.ones(len(child), dtype=np.int64)
+    expected[begin] = 0
+    inside = (child < np.repeat(end, end - begin)[:, None]).all()
+    if not inside or (np.bincount(child[goes_on], minlength=len(child)) != expected).any():
+        raise LoaderError("the nodes of a tree are not connected as a tree; the file is damaged")
+
+
+def _level_by_level(
+    begin: NDArray[np.int64], child: NDArray[np.int64], goes_on: BoolArray, inner: BoolArray
+) -> NDArray[np.int64]:
+    """All nodes and leaves of nodes: twice the number of the node, one more for a leaf of an inner one."""
+    level, found = 2 * begin, list[NDArray[np.int64]]()
+    while len(level):
+        if len(found) == _MAX_LEVELS:
+            raise LoaderError(f"a tree has more than {_MAX_LEVELS:,} levels; the file is damaged")
+        found.append(level)
+        at = level[level & 1 == 0] >> 1
+        at = at[inner[at]]
+        level = (2 * child[at] + ~goes_on[at]).ravel()
+    return np.concatenate(found)

@@ -1,0 +1,247 @@
+"""The categories of CatBoost models, which know them by a hash of their text only.
+
+A model holds the hashes of those categories that it splits on. To it, all others are alike, and so they are
+one level here. Text and whole numbers are hashed as CatBoost does, so that a frame may hold what the model
+was trained on, whether or not the text behind a hash is known; 5 and "5" are the same category.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache, lru_cache
+from numbers import Integral, Real
+from typing import Any, Final
+
+import numpy as np
+
+from predgap._inputs.categories import Categories, is_missing
+from predgap.errors import TableError, UnsupportedModelError
+
+__all__ = ["OTHERS", "HashedCategories", "Unnamed", "hash_of", "levels", "text_with"]
+
+_LARGEST_NUMBER: Final = 2**24 - 2  # rows are single precision, in which codes beyond 2^24 are rounded
+_TRIED: Final = range(-100, 10_000)  # whole numbers to look for behind a hash
+_WHOLE: Final = re.compile("0|-?[1-9][0-9]*")
+
+
+@dataclass(frozen=True, slots=True)
+class Unnamed:
+    """The label of a category of which only the hash is known, or of all that a model does not tell apart.
+
+    It is no text, since any text may be a category.
+    """
+
+    hash: int | None = None
+
+    def __repr__(self) -> str:
+        return "(any other)" if self.hash is None else f"#{self.hash:08x}"
+
+
+OTHERS: Final = Unnamed()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class HashedCategories(Categories):
+    """Levels in which labels are looked up by their hash; the last one is that of all others.
+
+    Examples
+    --------
+    >>> colour = levels([hash_of("red"), hash_of("blue")], {hash_of("red"): "red"}, "colour")
+    >>> colour.labels
+    (#cc8e5543, 'red', (any other))
+    >>> colour.codes_of(["red", "blue", "mauve"])
+    array([1., 0., 2.])
+    """
+
+    code_of_hash: Mapping[int, int] = field(default_factory=dict)
+
+    def texts(self, codes: Iterable[float]) -> list[bytes]:
+        """For each code a text that CatBoost takes for its category; if it has none, for another one."""
+        text: dict[float, bytes] = {code: text_with(value) for value, code in self.code_of_hash.items()}
+        other = text_with(next(value for value in range(2**32) if value not in self.code_of_hash))
+        return [text.get(code, other) for code in codes]
+
+    def code_of(self, label: Any) -> float:
+        if isinstance(label, Unnamed):
+            return self.place.get(label, float(self.codes[-1]))
+        return self.code_of_hash.get(hash_of(self._text(label)), int(self.codes[-1]))
+
+    def _text(self, label: Any) -> str | bytes:
+        """A label as CatBoost hashes it; what it refuses is refused here too."""
+        if isinstance(label, str | bytes):
+            return label
+        if isinstance(label, Integral | np.bool_) or (self._has_numbers and _is_whole(label)):
+            return str(int(label))
+        found = "a missing value" if is_missing(label) else f"{label!r} ({type(label).__name__})"
+        raise TableError(
+            f"a categorical column holds {found}; CatBoost takes text and whole numbers: give it what the "
+            "model was trained on, such as 'nan'"
+        )
+
+    @property
+    def _has_numbers(self) -> bool:
+        return all(isinstance(label, int) for label in (self.labels or ())[:-1])
+
+
+def levels(hashes: Sequence[int], names: Mapping[int, str], what: str) -> HashedCategories:
+    """The levels of a feature: the categories of these hashes, with their names if known, and all others.
+
+    If all of them are whole numbers, these are the codes too, so that arrays of numbers mean what they mean
+    to CatBoost. Otherwise codes are 0, 1, 2, ... in the order of the labels.
+    """
+    numbers = _whole_numbers(hashes, names, what)
+    labels: list[Any] = numbers or [names.get(value, Unnamed(value)) for value in hashes]
+    order = sorted(range(len(labels)), key=lambda i: labels[i] if numbers else str(labels[i]))
+    codes = [numbers[i] for i in order] if numbers else [*range(len(labels))]
+    return HashedCategories(
+        np.array([*codes, codes[-1] + 1 if codes else 0], dtype=np.int32),
+        (*(labels[i] for i in order), OTHERS),
+        complete=False,
+        closed=numbers is None,  # or numbers that are categories to CatBoost would be taken for codes
+        code_of_hash={hashes[i]: code for i, code in zip(order, codes, strict=True)},
+    )
+
+
+def _whole_numbers(hashes: Sequence[int], names: Mapping[int, str], what: str) -> list[int] | None:
+    """The numbers behind hashes, if all of them are of numbers."""
+    texts = [names.get(value) or _numbers_by_hash().get(value, "") for value in hashes]
+    if not all(map(_WHOLE.fullmatch, texts)):
+        return None
+    for text in texts:
+        if len(text) > 9 or not 0 <= int(text) <= _LARGEST_NUMBER:
+            raise UnsupportedModelError(
+                f"{what} has the category {text[:40]}; predgap takes numbers from 0 to {_LARGEST_NUMBER} as "
+                "categories: train with others, or with text that is no number"
+            )
+    return [int(text) for text in texts]
+
+
+@cache
+def _numbers_by_hash() -> dict[int, str]:
+    return {_city_hash(text.encode()) & _LOW: text for text in map(str, _TRIED)}
+
+
+def _is_whole(label: Any) -> bool:
+    return isinstance(label, Real) and float(label).is_integer()
+
+
+# ---- CityHash64 in its first version; CatBoost uses the lower half ----
+
+_MASK: Final = 2**64 - 1
+_LOW: Final = 2**32 - 1
+_K0: Final = 0xC3A5C85C97CB3127
+_K1: Final = 0xB492B66FBE98F273
+_K2: Final = 0x9AE16A3B2F90404F
+_K3: Final = 0xC949D7C7509E6557
+_MULTIPLIER: Final = 0x9DDFEA08EB382D69
+_INVERSE: Final = pow(_MULTIPLIER, -1, 2**64)
+_TAIL: Final = b"category"
+
+
+@lru_cache(maxsize=1 << 14)
+def hash_of(text: str | bytes) -> int:
+    """The number, from 0 to 2^32 - 1, by which CatBoost knows a category."""
+    return _city_hash(text.encode(errors="surrogatepass") if isinstance(text, str) else text) & _LOW
+
+
+def text_with(value: int) -> bytes:
+    """A text with this hash: `_short_hash` backwards from it, with the second half of the text given."""
+    tail = _word(_TAIL, 0)
+    v = _rotated(tail + 16, 16)
+    y = _folded((value ^ tail) * _INVERSE & _MASK)
+    x = _folded(y * _INVERSE & _MASK ^ v)
+    return (x * _INVERSE & _MASK ^ v).to_bytes(8, "little") + _TAIL
+
+
+def _city_hash(s: bytes) -> int:
+    if len(s) <= 16:
+        return _short_hash(s)
+    if len(s) <= 32:
+        return _medium_hash(s)
+    return _long_hash(s) if len(s) <= 64 else _endless_hash(s)
+
+
+def _short_hash(s: bytes) -> int:
+    n = len(s)
+    if n > 8:
+        tail = _word(s, n - 8)
+        return _both(_word(s, 0), _rotated(tail + n, n)) ^ tail
+    if n >= 4:
+        return _both(n + (_word(s[:4], 0) << 3), _word(s, n - 4))
+    if n > 0:
+        y, z = s[0] + (s[n >> 1] << 8), n + (s[-1] << 2)
+        return _folded((y * _K2 ^ z * _K3) & _MASK) * _K2 & _MASK
+    return _K2
+
+
+def _medium_hash(s: bytes) -> int:
+    n = len(s)
+    a, b = _word(s, 0) * _K1, _word(s, 8)
+    c, d = _word(s, n - 8) * _K2, _word(s, n - 16) * _K0
+    return _both(_rotated(a - b, 43) + _rotated(c, 30) + d, a + _rotated(b ^ _K3, 20) - c + n)
+
+
+def _long_hash(s: bytes) -> int:
+    n = len(s)
+    a = _word(s, 0) + (n + _word(s, n - 16)) * _K0
+    v = _quarter(a, _word(s, 8), _word(s, 16), _word(s, 24))
+    w = _quarter(_word(s, 16) + _word(s, n - 32), _word(s, n - 24), _word(s, n - 16), _word(s, n - 8))
+    r = _folded((v[0] + w[1]) * _K2 + (w[0] + v[1]) * _K0 & _MASK)
+    return _folded(r * _K0 + v[1] & _MASK) * _K2 & _MASK
+
+
+def _endless_hash(s: bytes) -> int:
+    n = len(s)
+    x, y, z = _word(s, 0), _word(s, n - 16) ^ _K1, _word(s, n - 56) ^ _K0
+    v = _weak(s, n - 64, n, y)
+    w = _weak(s, n - 32, n * _K1, _K0)
+    z += _folded(v[1]) * _K1
+    x = _rotated(z + x, 39) * _K1
+    y = _rotated(y, 33) * _K1
+    for at in range(0, n - 1 & ~63, 64):
+        x = _rotated(x + y + v[0] + _word(s, at + 16), 37) * _K1 & _MASK ^ w[1]
+        y = _rotated(y + v[1] + _word(s, at + 48), 42) * _K1 & _MASK ^ v[0]
+        z = _rotated(z & _MASK ^ w[0], 33)
+        v = _weak(s, at, v[1] * _K1, x + w[0])
+        w = _weak(s, at + 32, z + w[1], y)
+        x, z = z, x
+    return _both(_both(v[0], w[0]) + _folded(y & _MASK) * _K1 + z, _both(v[1], w[1]) + x)
+
+
+def _both(u: int, v: int) -> int:
+    """128 bits to 64."""
+    u, v = u & _MASK, v & _MASK
+    x = _folded((u ^ v) * _MULTIPLIER & _MASK)
+    return _folded((v ^ x) * _MULTIPLIER & _MASK) * _MULTIPLIER & _MASK
+
+
+def _quarter(a: int, second: int, third: int, z: int) -> tuple[int, int]:
+    b, c = _rotated(a + z, 52), _rotated(a, 37)
+    c += _rotated(a + second, 7)
+    a += second + third
+    return a + z & _MASK, b + _rotated(a, 31) + c & _MASK
+
+
+def _weak(s: bytes, at: int, a: int, b: int) -> tuple[int, int]:
+    w, x, y, z = (_word(s, at + i) for i in (0, 8, 16, 24))
+    a += w
+    b = _rotated(b + a + z, 21)
+    c = a
+    a += x + y
+    return a + z & _MASK, b + _rotated(a, 44) + c & _MASK
+
+
+def _word(s: bytes, at: int) -> int:
+    return int.from_bytes(s[at : at + 8], "little")
+
+
+def _rotated(x: int, by: int) -> int:
+    x &= _MASK
+    return (x >> by | x << 64 - by) & _MASK
+
+
+def _folded(x: int) -> int:
+    """Its own inverse."""
+    return x ^ x >> 47

@@ -1,0 +1,347 @@
+"""CatBoost models saved as JSON.
+
+There are two kinds of trees. Symmetric trees are lists of splits and of leaves. All others are objects within
+objects, indented ever deeper: a thousand such trees are 100 MB of text and a million objects. So they are
+read one at a time, into flat lists.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import re
+from functools import partial
+from itertools import chain
+from typing import Any, Final
+
+import numpy as np
+
+from predgap._typing import FloatArray, IntArray
+from predgap.errors import LoaderError, UnsupportedModelError
+from predgap.loaders._formats.documents import Document, as_document, numbers, object_in, parse, single
+from predgap.loaders.catboost import model as shared
+from predgap.loaders.catboost.categories import hash_of
+from predgap.loaders.catboost.model import CategoricalFeature, FloatFeature, Model, Nodes, Questions
+
+__all__ = ["read"]
+
+# A number may take 2 bytes of text, but some 200 of memory when it is a leaf's. This is 16,000 symmetric
+# trees of depth 8, with the weights of their leaves.
+_MAX_NUMBERS: Final = 1 << 23
+
+# What CatBoost 1.2 writes
+_KNOWN: Final[dict[str, set[str]]] = {
+    "model": {"ctr_data", "features_info", "model_info", "oblivious_trees", "scale_and_bias", "trees"},
+    "features_info": {"cat_features_hash", "categorical_features", "ctrs", "float_features"},
+    "float_features": {
+        *("borders", "feature_id", "feature_index", "feature_name", "flat_feature_index", "has_nans"),
+        "nan_value_treatment",
+    },
+    "categorical_features": {"feature_id", "feature_index", "feature_name", "flat_feature_index", "values"},
+    "cat_features_hash": {"hash", "value"},
+    "oblivious_trees": {"leaf_values", "leaf_weights", "splits"},
+}
+_LEAF_KEYS: Final = {"value", "weight"}
+# What splits of each kind say: their place among all that the model asks, the feature among those of its
+# kind, and what it is compared with.
+_SPLITS: Final = {
+    "FloatFeature": ("split_index", "float_feature_index", "border"),
+    "OneHotFeature": ("split_index", "cat_feature_index", "value"),
+}
+_BLANK: Final = " \n\r\t"
+
+Splits = dict[Any, Document]
+"""The splits of a model by their split_index, which is not checked yet."""
+
+_object = partial(object_in, model="a CatBoost model saved as JSON")
+
+
+def read(data: bytes) -> Model:
+    """The model; what CatBoost 1.2 does not write is refused."""
+    document = _decode(data)
+    info = _object(document, "features_info")
+    news = _unknown_parts(document, info)
+    if news:
+        raise shared.unknown(news[0])
+    scale, bias = _scale_and_bias(document)
+    nodes, splits = _nodes(document, len(bias))
+    _refuse(splits, info)
+    floats, categorical = _float_features(info), _categorical_features(info)
+    asked = shared.questions(floats, categorical)
+    _check_splits(splits, asked)
+    return Model(
+        floats=floats,
+        categorical=categorical,
+        asked=asked,
+        texts=_texts(asked, info),
+        nodes=nodes,
+        scale=scale,
+        bias=bias,
+        source=shared.source_of(document.get("model_info")),
+    )
+
+
+# ---- bytes to a document ----
+
+
+def _decode(data: bytes) -> Document:
+    data = _dense(data)
+    if data.count(b",") > _MAX_NUMBERS:
+        raise LoaderError(
+            f"the model has more than {_MAX_NUMBERS:,} numbers, the most that predgap loads; train fewer or "
+            "shallower trees"
+        )
+    collecting = gc.isenabled()
+    gc.disable()  # all objects stay: looking through them again and again would take half of the time
+    try:
+        return as_document(parse(data, _loads))
+    finally:
+        if collecting:
+            gc.enable()
+
+
+def _dense(data: bytes) -> bytes:
+    """A file without the spaces that indent its trees, three quarters of it; those in names stay."""
+    opening, blank = re.search(rb'"trees"\s*:', data), _BLANK.encode()  # no name, which no colon follows
+    if opening is None:
+        return data
+    head, dense = data[: opening.start()], data.translate(None, blank)
+    at = len(head.translate(None, blank))
+    if dense.find(b'"features_info"', at) >= 0:
+        return data
+    return b"".join([head, memoryview(dense)[at:]])
+
+
+def _loads(text: str) -> Any:
+    """What a JSON text holds, but for its "trees": these are `_Grown`."""
+    opening = re.search(r'"trees"\s*:\s*\[', text)
+    if opening is None:
+        return json.loads(text)
+    grown = _Grown()
+    end = grown.read(text, opening.end())
+    found = json.loads(text[: opening.end()] + text[end:])
+    if isinstance(found, dict) and found.get("trees") == []:
+        found["trees"] = grown
+    return found
+
+
+def _unknown_parts(document: Document, info: Document) -> list[str]:
+    """Keys that CatBoost 1.2 does not write; nodes of trees that are not symmetric are checked on reading."""
+    parts = [("model", document), ("features_info", info)]
+    for name in ("float_features", "categorical_features", "cat_features_hash"):
+        parts += [(name, part) for part in _objects(info, name)]
+    parts += [("oblivious_trees", tree) for tree in _objects(document, "oblivious_trees")]
+    return [key for name, part in parts for key in part.keys() - _KNOWN[name]]
+
+
+def _objects(parent: Document, name: str) -> list[Document]:
+    """A list of objects; CatBoost writes null for an empty one."""
+    children = parent.get(name)
+    if children is None:
+        return []
+    if not isinstance(children, list) or not set(map(type, children)) <= {dict}:
+        raise LoaderError(f"{name} is not a list of objects; the file is damaged")
+    return children
+
+
+def _scale_and_bias(document: Document) -> tuple[float, FloatArray]:
+    """What the sum of the leaves is multiplied by, and what is then added to each output."""
+    found = document.get("scale_and_bias")
+    if not isinstance(found, list) or len(found) != 2 or not isinstance(found[1], list) or not found[1]:
+        raise LoaderError(
+            "scale_and_bias is not a number and a list of numbers; if the model is from an old CatBoost, "
+            "load it with CatBoost 1.2 and save it again"
+        )
+    return float(numbers(found[:1], "the scale")[0]), numbers(found[1], "the bias")
+
+
+# ---- features ----
+
+
+def _float_features(info: Document) -> list[FloatFeature]:
+    return [
+        FloatFeature(
+            *_position(feature),
+            borders=single(numbers(feature.get("borders"), "borders")),
+            missing_left=shared.missing_goes_left(
+                feature.get("nan_value_treatment"), feature.get("has_nans")
+            ),
+        )
+        for feature in _objects(info, "float_features")
+    ]
+
+
+def _categorical_features(info: Document) -> list[CategoricalFeature]:
+    return [
+        CategoricalFeature(
+            *_position(feature),
+            hashes=numbers(feature.get("values") or [], "values", frozenset({int})),  # there may be none
+        )
+        for feature in _objects(info, "categorical_features")
+    ]
+
+
+def _position(feature: Document) -> tuple[Any, Any, Any]:
+    """The number, column and name of a feature, none of which is checked yet."""
+    return feature.get("feature_index"), feature.get("flat_feature_index"), feature.get("feature_id", "")
+
+
+def _texts(asked: Questions, info: Document) -> dict[int, str]:
+    """The text of categories, by their hash; it is there if the model was saved with a pool."""
+    hashes = {value & 0xFFFFFFFF for value in asked.compared[asked.one_hot].astype(np.int64).tolist()}
+    found = {}
+    for entry in _objects(info, "cat_features_hash"):
+        value, text = entry.get("hash"), entry.get("value")
+        if type(value) is int and value in hashes:
+            if not isinstance(text, str) or hash_of(text) != value:
+                raise LoaderError(f"cat_features_hash says that {value} is the hash of {str(text)[:40]!r}")
+            found[value] = text
+    return found
+
+
+# ---- splits ----
+
+
+def _places(splits: list[Any], known: Splits) -> list[Any]:
+    """The split_index of each split. It says all, so `known` keeps one split of each; others must agree."""
+    try:
+        places = [split["split_index"] for split in splits]
+        agree = [*map(known.setdefault, places, splits)] == splits
+    except (KeyError, TypeError):
+        raise LoaderError("a split has no split_index; the file is damaged") from None
+    if not agree:
+        raise LoaderError("splits with the same split_index differ; the file is damaged")
+    return places
+
+
+def _whole(places: list[Any]) -> IntArray:
+    found = numbers(places, "split_index")
+    if not (np.abs(found) < 2**31).all() or (found != np.trunc(found)).any():
+        raise LoaderError("a split_index is not a whole number; the file is damaged")
+    return found.astype(np.int32)
+
+
+def _refuse(splits: Splits, info: Document) -> None:
+    for split in splits.values():
+        kind = split.get("split_type")
+        if kind == "OnlineCtr":
+            raise UnsupportedModelError(f"the model splits on {shared.CTRS}")
+        if not isinstance(kind, str) or kind not in _SPLITS:
+            raise UnsupportedModelError(
+                f"the model splits in the way {str(kind)[:40]!r}, {shared.AS_NUMBERS} cat_features"
+            )
+    if info.get("ctrs"):
+        raise UnsupportedModelError(f"the model has {shared.CTRS}")
+
+
+def _check_splits(splits: Splits, asked: Questions) -> None:
+    """CatBoost goes by the split_index alone, but what else splits say must agree."""
+    for kind, keys in _SPLITS.items():
+        of_kind = [split for split in splits.values() if split["split_type"] == kind]
+        places, number, compared = ([split.get(key) for split in of_kind] for key in keys)
+        place, one_hot = _whole(places), kind == "OneHotFeature"
+        shared.check_places(place, asked)
+        value = numbers(compared, keys[2])
+        agrees = (asked.one_hot[place] == one_hot) & (asked.number[place] == numbers(number, keys[1]))
+        if not (agrees & (asked.compared[place] == (value if one_hot else single(value)))).all():
+            raise LoaderError(
+                "a split states a feature, border or value that its split_index is not; save it again"
+            )
+
+
+# ---- trees ----
+
+
+def _nodes(document: Document, width: int) -> tuple[Nodes, Splits]:
+    """The nodes of a document that `_loads` made, with leaves of so many values; and its splits."""
+    grown, symmetric = document.get("trees"), _objects(document, "oblivious_trees")
+    if isinstance(grown, _Grown) and grown.sizes and not symmetric:
+        return grown.nodes(width), grown.splits
+    if not symmetric or "trees" in document:  # CatBoost itself cannot predict with a model shrunk to none
+        raise LoaderError("the model has no trees, or has two kinds; is it a CatBoost model saved as JSON?")
+    return _from_symmetric(symmetric, width)
+
+
+def _from_symmetric(trees: list[Document], width: int) -> tuple[Nodes, Splits]:
+    splits: Splits = {}
+    places = [_places(_objects(tree, "splits"), splits) for tree in trees]
+    values = [numbers(tree.get("leaf_values"), "leaf_values") for tree in trees]
+    for i, (part, of_tree) in enumerate(zip(values, places, strict=True)):
+        if part.size != width << min(len(of_tree), 62):
+            raise LoaderError(f"tree {i} has {part.size} leaf_values, expected {width} * 2^{len(of_tree)}")
+    nodes = shared.symmetric(
+        depth=np.array([*map(len, places)], dtype=np.int32),
+        place=_whole([*chain.from_iterable(places)]),
+        value=np.concatenate(values).reshape(-1, width),
+    )
+    return nodes, splits
+
+
+class _Grown:
+    """Trees of any shape as flat lists, in the order that `Nodes` has."""
+
+    def __init__(self) -> None:
+        self.sizes: list[int] = []  # number of nodes of each tree
+        self.splits: Splits = {}
+        self._inner: list[bool] = []  # of each node
+        self._places: list[Any] = []  # split_index of each inner node
+        self._values: list[FloatArray] = []  # of the leaves of each tree, (n,) or (n, n_outputs)
+
+    def read(self, text: str, at: int) -> int:
+        """Add the trees of the list whose first one begins at or after `at`; where the list ends."""
+        decoder, word = json.JSONDecoder(), re.compile(rf"[^{_BLANK}]|\Z")
+
+        def next_after(at: int) -> int:
+            found = word.search(text, at)
+            return found.start() if found else len(text)
+
+        at = next_after(at)
+        while text[at : at + 1] != "]":
+            tree, at = decoder.raw_decode(text, at)
+            self._add(tree)
+            at = next_after(at)
+            if text[at : at + 1] != ",":
+                break
+            at = next_after(at + 1)
+        return at
+
+    def nodes(self, width: int) -> Nodes:
+        """All of them, with leaves of so many values."""
+        expected = () if width == 1 else (width,)
+        if any(part.shape[1:] != expected for part in self._values):
+            raise LoaderError(f"a leaf does not have {width} values, one per output; the file is damaged")
+        return shared.grown(
+            size=np.array(self.sizes, dtype=np.int32),
+            inner=np.array(self._inner),
+            place=_whole(self._places),
+            value=np.concatenate(self._values).reshape(-1, width),
+        )
+
+    def _add(self, tree: Any) -> None:
+        queue, leaves, splits = [tree], [], []
+        try:
+            for node in queue:  # which grows meanwhile
+                if len(node) == 3:
+                    splits.append(node["split"])
+                    queue += (node["left"], node["right"])
+                else:
+                    leaves.append(node)
+            values = [leaf["value"] for leaf in leaves]
+        except (KeyError, TypeError):
+            raise LoaderError("a node has neither a value, nor left, right and split") from None
+        if not _LEAF_KEYS.issuperset(chain.from_iterable(leaves)):
+            raise LoaderError("a leaf has something else than a value and a weight")
+        self.sizes.append(len(queue))
+        self._inner += map((3).__eq__, map(len, queue))
+        self._places += _places(splits, self.splits)
+        self._values.append(_leaf_values(values))
+
+
+def _leaf_values(values: list[Any]) -> FloatArray:
+    """One number for each leaf, (n,), or a list of equally many, (n, n_outputs)."""
+    if not isinstance(values[0], list):
+        return numbers(values, "the value of a leaf")
+    width = len(values[0])
+    if not all(isinstance(value, list) and len(value) == width for value in values):
+        raise LoaderError("the leaves of a tree have different numbers of values; the file is damaged")
+    return numbers([*chain.from_iterable(values)], "the value of a leaf").reshape(len(values), width)

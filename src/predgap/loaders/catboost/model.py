@@ -1,0 +1,230 @@
+"""What CatBoost's files say, whichever their format: features, what splits ask about them, and trees."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from predgap._typing import BoolArray, FloatArray, IntArray
+from predgap.errors import LoaderError, UnsupportedModelError
+
+__all__ = [
+    "AS_NUMBERS",
+    "CTRS",
+    "CategoricalFeature",
+    "Feature",
+    "FloatFeature",
+    "Model",
+    "Nodes",
+    "Questions",
+    "check_places",
+    "grown",
+    "missing_goes_left",
+    "questions",
+    "source_of",
+    "symmetric",
+    "unknown",
+]
+
+AS_NUMBERS: Final = "which predgap does not handle yet; encode them as numbers and train without"
+CTRS: Final = (
+    "statistics of categories (CTR splits), which predgap does not handle; train with one_hot_max_size=255, "
+    "or encode categories as numbers and train without cat_features"
+)
+
+_MAX_DEPTH: Final = 16  # of symmetric trees, as in CatBoost; they have 2^depth leaves
+
+
+# ---- features, and what splits ask about them ----
+
+
+@dataclass(frozen=True, slots=True)
+class Feature:
+    number: int  # place among the features of its kind
+    column: int
+    name: str  # may be empty
+
+
+@dataclass(frozen=True, slots=True)
+class FloatFeature(Feature):
+    borders: FloatArray  # single precision
+    missing_left: bool
+
+
+@dataclass(frozen=True, slots=True)
+class CategoricalFeature(Feature):
+    hashes: FloatArray  # of the categories that splits ask for, as signed numbers of 32 bits
+
+
+class Questions(NamedTuple):
+    """All that splits may ask, as they count it: borders of numbers, then hashes of categories."""
+
+    column: IntArray  # (n,) feature
+    number: IntArray  # (n,) place of the feature among those of its kind
+    compared: FloatArray  # (n,) border or hash
+    one_hot: BoolArray  # (n,) is it about a category?
+    missing_left: BoolArray  # (n,)
+
+
+def questions(floats: list[FloatFeature], categorical: list[CategoricalFeature]) -> Questions:
+    """The questions about features that are sound."""
+    _check_features(floats, categorical)
+    features: list[Feature] = [*floats, *categorical]
+    compared = [f.borders for f in floats] + [c.hashes for c in categorical]
+    counts = [len(part) for part in compared]
+
+    def repeated(values: list[Any], kind: type) -> Any:
+        return np.repeat(np.array(values, dtype=kind), counts)
+
+    found = Questions(
+        column=repeated([feature.column for feature in features], np.int32),
+        number=repeated([feature.number for feature in features], np.int32),
+        compared=np.concatenate([np.empty(0), *compared]),
+        one_hot=repeated([False] * len(floats) + [True] * len(categorical), bool),
+        missing_left=repeated([f.missing_left for f in floats] + [False] * len(categorical), bool),
+    )
+    ascends = (found.compared[1:] > found.compared[:-1]) | (np.diff(found.column) != 0) | found.one_hot[1:]
+    if not np.isfinite(found.compared).all() or not ascends.all():
+        raise LoaderError("the borders of a feature are not ascending single-precision numbers")
+    return found
+
+
+def check_places(place: IntArray, asked: Questions) -> None:
+    """Splits must ask questions that there are."""
+    if ((place < 0) | (place >= len(asked.column))).any():
+        raise LoaderError(
+            f"a split is none of the {len(asked.column)} that the features allow; the file is damaged"
+        )
+
+
+def _check_features(floats: list[FloatFeature], categorical: list[CategoricalFeature]) -> None:
+    kinds: dict[str, Sequence[Feature]] = {"numeric": floats, "categorical": categorical}
+    for kind, features in kinds.items():
+        for i, feature in enumerate(features):
+            if feature.number != i:
+                raise LoaderError(
+                    f"number {i} of the {kind} features says that it is another one; the file is damaged"
+                )
+    both: list[Feature] = [*floats, *categorical]
+    columns: list[Any] = [feature.column for feature in both]
+    if not set(map(type, columns)) <= {int} or sorted(columns) != [*range(len(columns))]:
+        raise LoaderError(f"the features are not the columns 0 ... {len(columns) - 1}; the file is damaged")
+    if not all(isinstance(feature.name, str) for feature in both):
+        raise LoaderError("the name of a feature is not a text; the file is damaged")
+    for part in categorical:
+        hashes = part.hashes
+        if len(np.unique(hashes)) < len(hashes) or not (np.abs(hashes + 0.5) < 2**31).all():
+            raise LoaderError("the values of a categorical feature are not different numbers of 32 bits")
+
+
+def missing_goes_left(treatment: Any, seen: Any) -> bool:
+    """NaN is not greater than a border, unless there were some in training that count as infinite."""
+    if treatment not in ("AsIs", "AsFalse", "AsTrue") or not isinstance(seen, bool):
+        raise LoaderError(
+            f"a feature has nan_value_treatment {str(treatment)[:40]!r} and has_nans {str(seen)[:40]!r}; "
+            "expected AsIs, AsFalse or AsTrue, and true or false"
+        )
+    return not (seen and treatment == "AsTrue")
+
+
+# ---- trees ----
+
+
+class Nodes(NamedTuple):
+    """The nodes of all trees; in a tree, the children of a node follow those of all nodes before it."""
+
+    root: IntArray  # (n_trees,)
+    inner: BoolArray  # (n_nodes,)
+    place: IntArray  # (n_inner,) the question
+    left: IntArray  # (n_nodes,) the left child, at inner nodes; the right one comes next
+    value: FloatArray  # (n_leaves, n_outputs), in the order of the nodes
+    symmetric: bool
+
+
+def symmetric(depth: IntArray, place: IntArray, value: FloatArray) -> Nodes:
+    """Trees that ask one question per level: each a heap, its nodes level by level.
+
+    Bit k of a leaf's number is the answer to question k. So the root asks the last one, which decides the
+    highest bit: the leaves are then in the order of their numbers.
+
+    Parameters
+    ----------
+    depth : int array
+        Number of levels of each tree.
+    place : int array
+        The questions of all trees, one after the other.
+    value : float array
+        The leaves of all trees, (n_leaves, n_outputs).
+    """
+    if (depth < 0).any() or (depth > _MAX_DEPTH).any():
+        strange = depth[(depth < 0) | (depth > _MAX_DEPTH)][0]
+        raise LoaderError(f"a tree has {strange} levels, CatBoost's symmetric trees up to {_MAX_DEPTH}")
+    n_leaves, n_splits = int((1 << depth.astype(np.int64)).sum()), int(depth.sum(dtype=np.int64))
+    if n_leaves != len(value) or n_splits != len(place):
+        raise LoaderError(
+            f"{len(value)} leaves and {len(place)} splits for trees that have {n_leaves} and {n_splits}; the "
+            "file is damaged"
+        )
+    size = (2 << depth.astype(np.int32)) - 1
+    root = np.cumsum(size, dtype=np.int32) - size
+    heap = np.arange(size.sum(), dtype=np.int32) - np.repeat(root, size)  # place in it
+    level = np.frexp(heap + 1.0)[1] - 1
+    inner, last = level < np.repeat(depth, size), np.repeat(np.cumsum(depth) - 1, size)
+    return Nodes(
+        root=root,
+        inner=inner,
+        place=place[last[inner] - level[inner]],
+        left=np.repeat(root, size) + 2 * heap + 1,
+        value=value,
+        symmetric=True,
+    )
+
+
+def grown(size: IntArray, inner: BoolArray, place: IntArray, value: FloatArray) -> Nodes:
+    """Trees of any shape, from the number of nodes of each, all in the order that `Nodes` has."""
+    root = np.cumsum(size, dtype=np.int32) - size.astype(np.int32)
+    before = np.cumsum(inner, dtype=np.int32) - inner  # inner nodes in front of each node
+    left = np.repeat(root + 1 - 2 * before[root], size) + 2 * before
+    return Nodes(root=root, inner=inner, place=place, left=left, value=value, symmetric=False)
+
+
+# ---- all of it ----
+
+
+class Model(NamedTuple):
+    floats: list[FloatFeature]
+    categorical: list[CategoricalFeature]
+    asked: Questions
+    texts: dict[int, str]  # of categories, by the hash, from 0 on; as far as they are known
+    nodes: Nodes
+    scale: float  # the sum of the leaves is multiplied by it
+    bias: FloatArray  # (n_outputs,) and this is then added
+    source: str  # for people
+
+    @property
+    def features(self) -> list[Feature]:
+        return [*self.floats, *self.categorical]
+
+
+def source_of(info: Any) -> str:
+    """CatBoost, its version and the loss, as far as the model's metadata tell."""
+    texts = []
+    for path in (("catboost_version_info",), ("params", "loss_function", "type")):
+        found = info
+        for key in path:
+            found = found.get(key) if isinstance(found, dict) else None
+        texts.append(found[:1000] if isinstance(found, str) else "")
+    version = re.search(r"tags/v([\d.]{1,20})", texts[0])
+    return " ".join(filter(None, ("CatBoost", version[1] if version else "", texts[1][:60])))
+
+
+def unknown(what: str) -> UnsupportedModelError:
+    """For files, which have no predictions to check against: what is new may change what trees mean."""
+    return UnsupportedModelError(
+        f"the file was written by a CatBoost that predgap does not know (it has {what[:40]!r}); load "
+        "it with CatBoost and pass the object, which is then checked against its predictions"
+    )

@@ -1,0 +1,233 @@
+"""ONNX models with one TreeEnsembleRegressor, TreeEnsembleClassifier or (ai.onnx.ml 5) TreeEnsemble.
+
+An ensemble gives the margin, which is what the trees and `base_values` add up to (or average, with
+`aggregate_function` AVERAGE); `post_transform` is left out. Each target or class is an output. But a
+classifier of two classes whose weights are all for one class has one output, the score of the second class:
+with weights for class 0, this is how ONNX has binary classifiers. Before the node there may be Cast and
+Identity, after it ZipMap too.
+
+A file is read without the `onnx` package, and an object as the file it would be saved to. If onnxruntime is
+installed, the load is checked against it: it runs the tree node alone, without `post_transform`, taken over
+only after all that is wrong with it was refused. The evaluator in the `onnx` package is no substitute, since
+it knows neither doubles nor all binary classifiers. A model with more than 262,144 features is not checked,
+nor is one with a TreeEnsemble by an onnxruntime that does not have it yet.
+
+Rows are FLOAT or DOUBLE, as the model's input is (FLOAT also if it casts to that). A missing value, NaN, goes
+to the true branch where `nodes_missing_value_tracks_true` says so, and to the false one elsewhere. Where a
+feature is only ever compared by BRANCH_EQ or BRANCH_MEMBER, it is categorical. If the model leaves the number
+of features open, it is the number of those up to the last one that is used.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from predgap import _files
+from predgap._model.ensemble import ALL_OUTPUTS, LEAF, Ensemble
+from predgap._typing import FloatArray
+from predgap.errors import EnsembleError, LoaderError, UnsupportedModelError
+from predgap.loaders import selfcheck
+from predgap.loaders.onnx.graph import CLASSIFIER, GENERAL, TreeNode, read, single_node_model
+from predgap.loaders.onnx.trees import EQ, GT, GTE, LEQ, MEMBER, UNUSED, Trees, read_trees, tree_of_node
+from predgap.loaders.splits import Integers, as_cuts, as_sets
+
+__all__ = ["from_file", "from_object"]
+
+_MAX_FEATURES: Final = 10_000_000
+_MOST_CHECKED: Final = 1 << 18  # features: rows to check with would take too much memory
+_CELLS_PER_WEIGHT: Final = 64  # values of leaves that are vectors, of which most may be 0
+
+_ask = partial(selfcheck.ask, "ONNX", advice="is it sound? See onnx.checker.check_model")
+
+
+def from_file(path: Path) -> Ensemble:
+    """The ensemble of a .onnx file, checked as far as the module says."""
+    return _ensemble(_files.read(path))
+
+
+def from_object(model: Any) -> Ensemble:
+    """The ensemble of an `onnx.ModelProto`, checked as far as the module says."""
+    return _ensemble(_ask("be saved", model.SerializeToString))
+
+
+def _ensemble(data: bytes) -> Ensemble:
+    node = read(data)
+    trees = read_trees(node)
+    n_features = _n_features(node, trees)
+    bias, target_ids = _outputs(node, trees)
+    value, target = _values(node, trees, target_ids, len(bias))
+    feature, by_set = trees.feature, np.isin(trees.mode, (EQ, MEMBER))
+    cuts = as_cuts(
+        np.where(by_set | (feature == LEAF), 0.0, trees.split),
+        trees.true,
+        trees.false,
+        trees.missing_true & (feature != LEAF),
+        inclusive=np.isin(trees.mode, (LEQ, GT)),
+        upward=np.isin(trees.mode, (GT, GTE)),
+        kind=node.row_kind,
+    )
+    try:
+        ensemble = Ensemble(
+            **cuts._asdict(),
+            **as_sets(feature, by_set, *trees.member, n_features),
+            root=trees.root,
+            feature=feature,
+            value=value,
+            target=target,
+            bias=bias,
+            n_features=n_features,
+            row_dtype=np.dtype(node.row_kind),
+            source=f"ONNX {node.operator} by {node.producer or 'an unknown program'}",
+        )
+    except EnsembleError as error:
+        raise LoaderError(f"the ONNX model is damaged: {error}; save it again") from error
+    _check(ensemble, node)
+    return ensemble
+
+
+def _n_features(node: TreeNode, trees: Trees) -> int:
+    used = int(trees.feature.max(initial=-1)) + 1
+    stated = max(1, used) if node.n_features is None else node.n_features
+    if not used <= stated <= _MAX_FEATURES:
+        raise LoaderError(
+            f"the ONNX model has {stated} features and uses feature {used - 1}; expected up to "
+            f"{_MAX_FEATURES}, and none beyond"
+        )
+    return stated
+
+
+# ---- outputs ----
+
+
+def _outputs(node: TreeNode, trees: Trees) -> tuple[FloatArray, Integers]:
+    """The bias of each output, and the output of each weight."""
+    n, base = trees.n_targets, trees.base
+    if (trees.target >= n).any() or not len(trees.target):
+        raise LoaderError(f"there are weights for no target or class of the {n}; the ONNX model is damaged")
+    if node.operator == CLASSIFIER and n == 2:
+        classes = np.unique(trees.target)
+        if len(base) > (1 if classes.tolist() == [0] else 0):
+            raise UnsupportedModelError(
+                f"the ONNX model is a classifier of two classes with {len(base)} base_values and weights for "
+                f"{len(classes)} of them, where runtimes disagree about what these are added to; convert it "
+                "with weights for class 0 only, and one base value"
+            )
+        if len(classes) == 1:
+            return _bias(base, 1), np.zeros(len(trees.target), dtype=np.int64)
+    return _bias(base, n), trees.target
+
+
+def _bias(base: FloatArray, n: int) -> FloatArray:
+    if len(base) not in (0, n):
+        raise LoaderError(f"base_values has {len(base)} entries, expected {n}; the ONNX model is damaged")
+    return base if len(base) else np.zeros(n)
+
+
+def _values(node: TreeNode, trees: Trees, output: Integers, n_outputs: int) -> tuple[FloatArray, Integers]:
+    """The values of leaves, and the outputs that trees add to."""
+    at_leaf = trees.feature[trees.leaf] == LEAF  # old converters wrote weights for splits too
+    leaf, output, weight = trees.leaf[at_leaf], output[at_leaf], trees.weight[at_leaf]
+    if (np.diff(np.sort((leaf << 32) | output)) == 0).any():
+        raise LoaderError("a leaf has two weights for the same target or class; the ONNX model is damaged")
+    tree_of = tree_of_node(trees)
+    _refuse_split_values(trees, leaf)
+    tree, n_trees = tree_of[leaf], len(trees.root)
+    _refuse_lost_scores(node, trees, _always(tree_of[trees.feature == LEAF], tree, output), n_outputs)
+    if trees.average:
+        weight = weight / n_trees
+    target = np.zeros(n_trees, dtype=np.int64)
+    target[tree] = output
+    n_nodes = len(tree_of)
+    if (target[tree] == output).all():
+        value = np.zeros((n_nodes, 1))
+        value[leaf, 0] = weight
+        return value, target
+    if n_nodes * n_outputs > _CELLS_PER_WEIGHT * (len(weight) + n_nodes):
+        raise UnsupportedModelError(
+            f"the {len(weight)} weights of the ONNX model are spread over {n_outputs} targets or classes so "
+            "thinly that predgap would need far more memory than the model"
+        )
+    value = np.zeros((n_nodes, n_outputs))
+    value[leaf, output] = weight
+    return value, np.full(n_trees, ALL_OUTPUTS)
+
+
+def _refuse_split_values(trees: Trees, weighted: Integers) -> None:
+    """For one target, onnxruntime takes the split value of a leaf for its weight where it has none."""
+    strange = (trees.feature == LEAF) & (trees.split != 0)
+    strange[weighted] = False
+    if trees.n_targets == 1 and strange.any():
+        raise UnsupportedModelError(
+            f"node {np.argmax(strange)} of the ONNX model is a leaf without weight and with something else "
+            "in nodes_values, where runtimes disagree; give it a weight, be it 0"
+        )
+
+
+def _always(tree_of_leaf: Integers, tree: Integers, output: Integers) -> Integers:
+    """The outputs that every row has a weight for, since all leaves of some tree have one."""
+    n_leaves = np.bincount(tree_of_leaf)
+    pair, n_weights = np.unique((tree << 32) | output, return_counts=True)
+    return np.unique((pair & 0xFFFFFFFF)[n_weights == n_leaves[pair >> 32]])
+
+
+def _refuse_lost_scores(node: TreeNode, trees: Trees, always: Integers, n_outputs: int) -> None:
+    """Where a row has no weight for an output, onnxruntime takes other ways than ONNX describes.
+
+    It leaves out the base value of a target among several, and takes two classes for a binary classifier.
+    """
+    if n_outputs == 1:
+        return
+    if node.operator == CLASSIFIER:
+        lost = np.setdiff1d([1] if n_outputs == 2 else [], always)
+    else:
+        lost = np.setdiff1d(np.flatnonzero(trees.base), always)
+    if len(lost):
+        raise UnsupportedModelError(
+            f"some rows have no weight for target or class {int(lost[0])}, where runtimes disagree about its "
+            "score; give each leaf of a tree a weight for it, be it 0"
+        )
+
+
+# ---- check ----
+
+
+def _check(ensemble: Ensemble, node: TreeNode) -> None:
+    session = _session(node, ensemble.n_features) if ensemble.n_features <= _MOST_CHECKED else None
+    if session is None:
+        return
+
+    def margins(rows: selfcheck.Rows) -> Any:
+        scores = _ask("be run", lambda: session.run(["Y"], {"X": rows.astype(node.tree_kind)})[0])
+        return scores[:, -ensemble.n_outputs :]  # of a binary classifier, the second class
+
+    selfcheck.check(
+        ensemble,
+        library="onnxruntime",
+        margins=margins,
+        double=node.operator == GENERAL and node.tree_kind is np.float64,
+    )
+
+
+def _session(node: TreeNode, n_features: int) -> Any:
+    """What runs the node alone; None without onnxruntime, or if it is too old to know the operator."""
+    try:
+        onnxruntime = import_module("onnxruntime")
+    except ImportError:
+        return None
+    raw = {name: attribute for name, attribute in node.raw.items() if name not in UNUSED}
+    model = single_node_model(node, raw, n_features)
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4  # what is wrong is raised, and need not be printed too
+    options.intra_op_num_threads = 1
+    providers = ["CPUExecutionProvider"]
+    try:
+        return _ask("be run", lambda: onnxruntime.InferenceSession(model, options, providers=providers))
+    except LoaderError as error:
+        if type(error.__cause__).__name__ == "NotImplemented":
+            return None
+        raise

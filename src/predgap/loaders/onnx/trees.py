@@ -1,0 +1,410 @@
+"""The attributes of ONNX's tree operators, as arrays of nodes and of leaf weights."""
+
+from __future__ import annotations
+
+from itertools import repeat
+from typing import Any, Final, NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from predgap._model.ensemble import LEAF
+from predgap._typing import BoolArray, FloatArray
+from predgap.errors import LoaderError, UnsupportedModelError
+from predgap.loaders.onnx.graph import CLASSIFIER, GENERAL, TreeNode, Value
+from predgap.loaders.splits import Integers
+
+__all__ = ["EQ", "GT", "GTE", "LEQ", "LT", "MEMBER", "Trees", "read_trees", "tree_of_node"]
+
+LEQ, LT, GTE, GT, EQ, NEQ, MEMBER, NO_SPLIT = range(8)  # as TreeEnsemble numbers them, and one for leaves
+_MODES: Final = {
+    **{b"BRANCH_LEQ": LEQ, b"BRANCH_LT": LT, b"BRANCH_GTE": GTE, b"BRANCH_GT": GT},
+    **{b"BRANCH_EQ": EQ, b"BRANCH_NEQ": NEQ, b"LEAF": NO_SPLIT},
+}
+_AGGREGATES: Final = ("AVERAGE", "SUM", "MIN", "MAX")  # as TreeEnsemble numbers them
+_TRANSFORMS: Final = ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")
+UNUSED: Final = ("nodes_hitrates", "nodes_hitrates_as_tensor", "post_transform")
+"""Attributes that have no influence on margins."""
+
+_LISTED: Final = frozenset(
+    {"nodes_treeids", "nodes_nodeids", "nodes_featureids", "nodes_modes", "nodes_values"}
+    | {"nodes_values_as_tensor", "nodes_truenodeids", "nodes_falsenodeids", "nodes_missing_value_tracks_true"}
+    | {"base_values", "base_values_as_tensor", *UNUSED}
+)
+_WEIGHTS: Final = ("treeids", "nodeids", "ids", "weights", "weights_as_tensor")
+_KNOWN: Final = {
+    "TreeEnsembleRegressor": _LISTED
+    | {"n_targets", "aggregate_function", *(f"target_{name}" for name in _WEIGHTS)},
+    "TreeEnsembleClassifier": _LISTED
+    | {"classlabels_int64s", "classlabels_strings", *(f"class_{name}" for name in _WEIGHTS)},
+    "TreeEnsemble": frozenset(
+        {"aggregate_function", "leaf_targetids", "leaf_weights", "membership_values", "n_targets"}
+        | {"nodes_falseleafs", "nodes_falsenodeids", "nodes_featureids", "nodes_missing_value_tracks_true"}
+        | {"nodes_modes", "nodes_splits", "nodes_trueleafs", "nodes_truenodeids", "tree_roots", *UNUSED}
+    ),
+}
+_MAX_TARGETS: Final = 1_000_000  # a damaged number must not make us allocate without end
+_MAX_DEPTH: Final = 1_000  # onnxruntime overruns its stack with trees that are much deeper
+
+_T = TypeVar("_T")
+
+
+class Trees(NamedTuple):
+    """Nodes, and what leaves add to targets."""
+
+    root: Integers  # (n_trees,)
+    feature: Integers  # (n_nodes,) LEAF at leaves
+    mode: Integers  # (n_nodes,)
+    split: FloatArray  # (n_nodes,)
+    true: Integers  # (n_nodes,) node that passes to, LEAF at leaves
+    false: Integers
+    missing_true: BoolArray
+    member: tuple[Integers, FloatArray]  # node and code of each category
+    leaf: Integers  # (n_weights,) node
+    target: Integers  # (n_weights,)
+    weight: FloatArray  # (n_weights,)
+    n_targets: int
+    base: FloatArray  # (0,) or (n_targets,), or one for a binary classifier
+    average: bool
+
+
+def read_trees(node: TreeNode) -> Trees:
+    """The trees of a node; names of attributes are those of ONNX."""
+    news = node.attributes.keys() - _KNOWN[node.operator]
+    if news:
+        raise UnsupportedModelError(
+            f"{node.operator} has the attribute {min(news)[:40]!r}, which predgap does not know"
+        )
+    attributes = _Attributes(node)
+    trees = _general(attributes) if node.operator == GENERAL else _listed(attributes)
+    return _with_sets(trees)
+
+
+class _Attributes:
+    """The attributes of a node, asked for by name and kind."""
+
+    def __init__(self, node: TreeNode) -> None:
+        self.classifies = node.operator == CLASSIFIER
+        self._found = node.attributes
+        self._kind = node.tree_kind
+
+    def _get(self, name: str, kind: type[_T], default: Value | None) -> _T:
+        found = self._found.get(name, default)
+        if not isinstance(found, kind):
+            what = "missing" if found is None else "of another type than ONNX has for it"
+            raise LoaderError(f"the attribute {name!r} is {what}; the ONNX model is damaged")
+        return found
+
+    def integers(self, name: str, n: int | None = None, *, most: int = 2**31 - 1) -> Integers:
+        """Numbers from 0 to `most`, n of them if that is given."""
+        found = _sized(self._get(name, np.ndarray, np.empty(0, dtype=np.int64)), name, n)
+        if found.dtype != np.int64 or ((found < 0) | (found > most)).any():
+            raise LoaderError(f"{name} has entries that are not from 0 to {most}; the ONNX model is damaged")
+        return found
+
+    def flags(self, name: str, n: int) -> BoolArray:
+        """Zeros and ones; all zero if they are not there."""
+        found = self.integers(name, most=1)
+        return _sized(found, name, n).astype(np.bool_) if len(found) else np.zeros(n, dtype=np.bool_)
+
+    def floats(self, name: str, n: int | None = None) -> FloatArray:
+        """Numbers, from the list or from the tensor of this name."""
+        both = [key for key in (name, f"{name}_as_tensor") if key in self._found]
+        if len(both) > 1:
+            raise LoaderError(f"{both[0]} and {both[1]} are both there; the ONNX model is damaged")
+        return self.tensor(both[0], n) if both and both[0] != name else self._singles(name, n)
+
+    def _singles(self, name: str, n: int | None) -> FloatArray:
+        found = _sized(self._get(name, np.ndarray, np.empty(0, dtype=np.float32)), name, n)
+        if found.dtype != np.float32:
+            raise LoaderError(f"{name} is no list of floats; the ONNX model is damaged")
+        return found.astype(np.float64)
+
+    def tensor(self, name: str, n: int | None = None, kind: type[Any] | None = None) -> NDArray[Any]:
+        """Numbers of the kind that rows have, unless said otherwise."""
+        kind = kind or self._kind
+        found = _sized(self._get(name, np.ndarray, np.empty(0, dtype=kind)), name, n)
+        if found.dtype != kind:
+            raise UnsupportedModelError(
+                f"{name} is {found.dtype}, but the rows need {np.dtype(kind)}, and no runtime takes both"
+            )
+        return found if kind is np.uint8 else found.astype(np.float64)
+
+    def texts(self, name: str) -> list[bytes]:
+        return self._get(name, list, [])
+
+    def choice(self, name: str, choices: tuple[str, ...], default: str) -> str:
+        """One of the choices, which older operators have as a text and the newest as a number."""
+        found = self._found.get(name, default)
+        if isinstance(found, int) and 0 <= found < len(choices):
+            return choices[found]
+        if found not in choices:
+            raise LoaderError(f"{name} is {str(found)[:40]!r}, expected one of {', '.join(choices)}")
+        return str(found)
+
+    def n_targets(self) -> int:
+        n = self._n_classes() if self.classifies else self._get("n_targets", int, None)
+        if not 1 <= n <= _MAX_TARGETS:
+            raise LoaderError(f"the ONNX model has {n} targets or classes, expected 1 to {_MAX_TARGETS}")
+        return n
+
+    def _n_classes(self) -> int:
+        numbers = self._get("classlabels_int64s", np.ndarray, np.empty(0))
+        texts = self.texts("classlabels_strings")
+        if len(numbers) and texts:
+            raise LoaderError("the classes have both numbers and texts for labels; the ONNX model is damaged")
+        return len(numbers) + len(texts)
+
+    def average(self) -> bool:
+        """Is the prediction an average, not a sum?"""
+        aggregate = self.choice("aggregate_function", _AGGREGATES, "SUM")
+        if aggregate not in ("SUM", "AVERAGE"):
+            raise UnsupportedModelError(
+                f"aggregate_function is {aggregate}: the prediction is that of one tree at a time, which is "
+                "no sum; predgap handles SUM and AVERAGE"
+            )
+        self.choice("post_transform", _TRANSFORMS, "NONE")
+        return aggregate == "AVERAGE"
+
+
+def _sized(found: NDArray[Any], name: str, n: int | None) -> NDArray[Any]:
+    if n is not None and len(found) != n:
+        raise LoaderError(f"{name} has {len(found)} entries, expected {n}; the ONNX model is damaged")
+    return found
+
+
+# ---- TreeEnsembleRegressor and TreeEnsembleClassifier ----
+
+
+def _listed(a: _Attributes) -> Trees:
+    """Nodes and leaves in one list, each with the number of its tree, and its own within that."""
+    mode = np.array(list(map(_MODES.get, a.texts("nodes_modes"), repeat(-1))), dtype=np.int32)
+    n, inner = len(mode), mode != NO_SPLIT
+    if (mode < 0).any():
+        name = a.texts("nodes_modes")[int(np.argmin(mode))][:40].decode(errors="replace")
+        raise LoaderError(f"nodes_modes has {name!r}, which ONNX does not have; the model is damaged")
+    _refuse_modes(mode[inner])
+    places = _Places(a.integers("nodes_treeids", n), a.integers("nodes_nodeids", n))
+    true, false = np.full((2, n), LEAF)
+    true[inner] = places.find(places.tree[inner], a.integers("nodes_truenodeids", n)[inner])
+    false[inner] = places.find(places.tree[inner], a.integers("nodes_falsenodeids", n)[inner])
+    prefix = "class" if a.classifies else "target"
+    weight = a.floats(f"{prefix}_weights")
+    trees, nodes, target = (
+        a.integers(f"{prefix}_{name}", len(weight)) for name in ("treeids", "nodeids", "ids")
+    )
+    return Trees(
+        root=places.first,
+        feature=np.where(inner, a.integers("nodes_featureids", n), LEAF),
+        mode=mode,
+        split=a.floats("nodes_values", n),
+        true=true,
+        false=false,
+        missing_true=a.flags("nodes_missing_value_tracks_true", n),
+        member=(np.empty(0, dtype=np.int64), np.empty(0)),
+        leaf=places.find(places.tree_of(trees), nodes),
+        target=target,
+        weight=weight,
+        n_targets=a.n_targets(),
+        base=a.floats("base_values"),
+        average=a.average(),
+    )
+
+
+class _Places:
+    """Where in the list the nodes are, by their tree and their number within it."""
+
+    def __init__(self, tree_id: Integers, node_id: Integers) -> None:
+        self.first = np.flatnonzero(np.diff(tree_id, prepend=-1))
+        self.tree = np.cumsum(np.diff(tree_id, prepend=-1) != 0) - 1
+        self._ids = tree_id[self.first]
+        self._order = np.argsort(self._ids, kind="stable")
+        key = (self.tree << 32) | node_id
+        self._by_key = np.argsort(key, kind="stable")
+        self._keys = key[self._by_key]
+        if not len(key) or (np.diff(self._ids[self._order]) == 0).any() or (np.diff(self._keys) == 0).any():
+            raise LoaderError(
+                "the nodes of a tree are not next to one another, or two have the same number, or there are "
+                "none; the ONNX model is damaged"
+            )
+
+    def tree_of(self, ids: Integers) -> Integers:
+        """Trees by their id."""
+        at = np.minimum(np.searchsorted(self._ids, ids, sorter=self._order), len(self._ids) - 1)
+        trees = self._order[at]
+        if (self._ids[trees] != ids).any():
+            raise LoaderError("a leaf weight is for a tree that is not there; the ONNX model is damaged")
+        return trees
+
+    def find(self, tree: Integers, node: Integers) -> Integers:
+        """Nodes by their number in a tree."""
+        key = (tree << 32) | node
+        at = np.minimum(np.searchsorted(self._keys, key), len(self._keys) - 1)
+        if (self._keys[at] != key).any():
+            raise LoaderError("a branch or weight is for a node that is not there; the ONNX model is damaged")
+        return self._by_key[at]
+
+
+# ---- TreeEnsemble ----
+
+
+def _general(a: _Attributes) -> Trees:
+    """Nodes and leaves in two lists; a leaf becomes as many nodes as there are ways to it."""
+    mode = a.tensor("nodes_modes", kind=np.uint8).astype(np.int32)
+    n = len(mode)
+    _refuse_modes(mode)
+    weight = a.tensor("leaf_weights")
+    sides = [
+        (a.integers(f"nodes_{side}nodeids", n), a.integers(f"nodes_{side}leafs", n, most=1) == 1)
+        for side in ("true", "false")
+    ]
+    child = np.concatenate([to for to, _ in sides])
+    to_leaf = np.concatenate([is_leaf for _, is_leaf in sides])
+    if (child >= np.where(to_leaf, len(weight), n)).any():
+        raise LoaderError("a branch leads to a node or leaf that is not there; the ONNX model is damaged")
+    root = a.integers("tree_roots", most=n - 1)
+    _refuse_single_leaves(root, child.reshape(2, n), to_leaf.reshape(2, n))
+    leaf = n - 1 + np.cumsum(to_leaf)
+    true, false = np.split(np.where(to_leaf, leaf, child), 2)
+    origin = child[to_leaf]
+
+    def padded(values: NDArray[Any], filler: int) -> NDArray[Any]:
+        return np.concatenate([values, np.full(len(origin), filler)])
+
+    return Trees(
+        root=root,
+        feature=padded(a.integers("nodes_featureids", n), LEAF),
+        mode=padded(mode, NO_SPLIT),
+        split=padded(a.tensor("nodes_splits", n), 0),
+        true=padded(true, LEAF),
+        false=padded(false, LEAF),
+        missing_true=padded(a.flags("nodes_missing_value_tracks_true", n), 0) != 0,
+        member=_members(mode, a.tensor("membership_values")),
+        leaf=leaf[to_leaf],
+        target=a.integers("leaf_targetids", len(weight))[origin],
+        weight=weight[origin],
+        n_targets=a.n_targets(),
+        base=np.empty(0),
+        average=a.average(),
+    )
+
+
+def _refuse_single_leaves(root: Integers, child: Integers, to_leaf: BoolArray) -> None:
+    """A tree that is one leaf has a root with two ways to it; runtimes take the leaf of the root's number."""
+    true, false = child[:, root]
+    if (to_leaf[:, root].all(axis=0) & (true == false) & (true != root)).any():
+        raise UnsupportedModelError(
+            "a tree is a single leaf, and its root has another number than that leaf, which runtimes read "
+            "differently; give them the same number"
+        )
+
+
+def _members(mode: Integers, values: FloatArray) -> tuple[Integers, FloatArray]:
+    """The categories of each node that asks for a set; each set ends with NaN."""
+    nodes = np.flatnonzero(mode == MEMBER)
+    end = np.isnan(values)
+    if end.sum() != len(nodes) or (len(end) and not end[-1]):
+        raise LoaderError(
+            f"membership_values has {end.sum()} sets, expected {len(nodes)}; the ONNX model is damaged"
+        )
+    which = np.cumsum(end) - end
+    return nodes[which[~end]], values[~end]
+
+
+# ---- both ----
+
+
+def _with_sets(trees: Trees) -> Trees:
+    """The trees with a set for each BRANCH_EQ, or for a chain of them.
+
+    Converters write a set as a chain: each node asks for one category, and all have the same true branch.
+    The set goes to the head of the chain, and the other nodes are left out.
+    """
+    here = np.flatnonzero(trees.mode == EQ)
+    joins = _joins_the_next(trees, here)
+    joined = trees.false[here[joins]]
+    head = np.arange(len(trees.mode))
+    head[joined] = here[joins]
+    for _ in range(len(head).bit_length()):  # the way to the head is halved each time
+        head = head[head]
+    false, missing_true = trees.false.copy(), trees.missing_true.copy()
+    false[head[here[~joins]]] = trees.false[here[~joins]]
+    np.logical_or.at(missing_true, head[here], trees.missing_true[here])
+    node = np.concatenate([head[here], trees.member[0]])
+    code = np.concatenate([trees.split[here], trees.member[1]])
+    changed = trees._replace(false=false, missing_true=missing_true, member=(node, code))
+    return _without(changed, joined) if len(joined) else changed
+
+
+def _without(trees: Trees, left_out: Integers) -> Trees:
+    """The trees without nodes that nothing leads to."""
+    keep = np.ones(len(trees.mode), dtype=np.bool_)
+    keep[left_out] = False
+    place = np.cumsum(keep) - 1
+    weighs = keep[trees.leaf]
+    return trees._replace(
+        root=place[trees.root],
+        feature=trees.feature[keep],
+        mode=trees.mode[keep],
+        split=trees.split[keep],
+        true=np.where(trees.true == LEAF, LEAF, place[trees.true])[keep],
+        false=np.where(trees.false == LEAF, LEAF, place[trees.false])[keep],
+        missing_true=trees.missing_true[keep],
+        member=(place[trees.member[0]], trees.member[1]),
+        leaf=place[trees.leaf[weighs]],
+        target=trees.target[weighs],
+        weight=trees.weight[weighs],
+    )
+
+
+def _joins_the_next(trees: Trees, here: Integers) -> BoolArray:
+    """Which of these nodes are in a chain with their false branch, to which there is no other way."""
+    then = trees.false[here]
+    alike = (trees.mode[then] == EQ) & (trees.feature[then] == trees.feature[here])
+    alike &= (trees.true[then] == trees.true[here]) & (_n_parents(trees)[then] == 1)
+    return np.asarray(alike)
+
+
+def _n_parents(trees: Trees) -> Integers:
+    """In how many ways each node is reached."""
+    inner = trees.feature != LEAF
+    ways = np.concatenate([trees.root, trees.true[inner], trees.false[inner]])
+    return np.bincount(ways, minlength=len(inner))
+
+
+def _refuse_modes(mode: Integers) -> None:
+    if (mode > MEMBER).any():
+        raise LoaderError(f"nodes_modes has {mode.max()}, which ONNX does not have; the model is damaged")
+    if (mode == NEQ).any():
+        raise UnsupportedModelError(
+            "the ONNX model splits with BRANCH_NEQ, where runtimes disagree about missing values; write it "
+            "as BRANCH_EQ with the branches exchanged"
+        )
+
+
+def tree_of_node(trees: Trees) -> Integers:
+    """The tree that each node is part of, (n_nodes,)."""
+    inner, n_parents = trees.feature != LEAF, _n_parents(trees)
+    if (n_parents > 1).any():
+        raise UnsupportedModelError(
+            f"node {np.argmax(n_parents)} of the ONNX model is reached in {n_parents.max()} ways; predgap "
+            "handles trees, where there is one way to each node"
+        )
+    tree = np.full(len(inner), -1)
+    tree[trees.root] = np.arange(len(trees.root))
+    level = trees.root
+    for _ in range(_MAX_DEPTH):
+        level = level[inner[level]]
+        if not len(level):
+            break
+        for child in (trees.true[level], trees.false[level]):
+            tree[child] = tree[level]
+        level = np.concatenate([trees.true[level], trees.false[level]])
+    else:
+        raise UnsupportedModelError(f"the ONNX model has a tree of more than {_MAX_DEPTH} levels")
+    if (tree < 0).any():
+        raise UnsupportedModelError(
+            f"node {np.argmin(tree)} of the ONNX model is in no tree, and runtimes then mix up weights; "
+            "leave it out"
+        )
+    return tree

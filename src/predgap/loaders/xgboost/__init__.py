@@ -1,0 +1,225 @@
+"""XGBoost models: a Booster, its scikit-learn wrappers, and files saved as JSON or UBJSON.
+
+Objects are saved to UBJSON in memory and then read as a file is, so there is one way in; afterwards they
+are checked against their own predictions. XGBoost itself is imported for that check only.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from predgap import _files
+from predgap._model.ensemble import Ensemble
+from predgap._typing import FloatArray
+from predgap.errors import EnsembleError, LoaderError, UnsupportedModelError
+from predgap.loaders import selfcheck
+from predgap.loaders._formats.documents import Document, single
+from predgap.loaders.xgboost.categories import read_categories
+from predgap.loaders.xgboost.document import (
+    TREE_ARRAYS,
+    count,
+    decode,
+    dotted,
+    integers,
+    numbers_of,
+    section,
+    text,
+    texts,
+)
+from predgap.loaders.xgboost.intercepts import read_bias
+from predgap.loaders.xgboost.trees import read_nodes
+
+__all__ = ["from_file", "from_object"]
+
+_OLDEST: Final = (1, 3)
+_NEWEST_MAJOR: Final = 3
+_MAX_FEATURES: Final = 10_000_000
+_MAX_OUTPUTS: Final = 1_000_000  # a damaged number must not make us allocate without end
+
+_TREE_KEYS: Final = TREE_ARRAYS | {"id", "loss_changes", "parents", "sum_hessian", "tree_param"}
+_MODEL_KEYS: Final = frozenset(
+    {"cats", "gbtree_model_param", "iteration_indptr", "tree_info", "trees", "weight_drop"}
+)
+_BOOSTER_KEYS: Final = frozenset({"gbtree", "model", "name", "weight_drop"})
+_LABEL_KEYS: Final = frozenset({"enc", "feature_segments", "is_ref", "sorted", "sorted_idx"})
+
+_ask = partial(selfcheck.ask, "XGBoost")
+
+
+def from_file(path: Path) -> Ensemble:
+    """The ensemble of a JSON or UBJSON file, with all of its trees."""
+    document = decode(_files.read(path))
+    version = _version(document)
+    news = _unknown_parts(document)
+    if version[0] > _NEWEST_MAJOR or news:
+        raise UnsupportedModelError(
+            f"the file was written by XGBoost {dotted(version)} in a way that predgap does not know"
+            f"{f' (it has {news[0][:40]!r})' if news else ''}; load it with XGBoost and pass the object, "
+            "which is then checked against its predictions"
+        )
+    return _ensemble(document)
+
+
+def from_object(model: Any) -> Ensemble:
+    """The ensemble of a Booster or wrapper, checked against the object's own leaves and margins."""
+    kinds = type(model).__mro__
+    if any(kind.__module__.startswith("xgboost.dask") for kind in kinds):
+        raise UnsupportedModelError(f"{type(model).__name__} predicts on a cluster; pass its get_booster()")
+    if not any(kind.__name__ == "XGBModel" for kind in kinds):
+        return _checked(_ensemble(_saved(model)), model, model, iterations=None)
+    booster = _ask("give its booster", model.get_booster)
+    document = _saved(booster)
+    iterations = _best_iterations(document)
+    missing = float("nan") if model.missing is None else float(model.missing)
+    return _checked(_ensemble(document, iterations=iterations, missing=missing), model, booster, iterations)
+
+
+def _checked(ensemble: Ensemble, model: Any, booster: Any, iterations: int | None) -> Ensemble:
+    """The ensemble, once it agrees with the object: with a wrapper's `predict` where there is one."""
+    from xgboost import DMatrix
+
+    def matrix(rows: selfcheck.Rows) -> Any:
+        return DMatrix(rows, missing=ensemble.missing)
+
+    def leaves(rows: selfcheck.Rows) -> Any:  # not by a wrapper's `apply`: it insists on feature names
+        span = (0, iterations or 0)
+        return booster.predict(matrix(rows), pred_leaf=True, iteration_range=span, validate_features=False)
+
+    def margins(rows: selfcheck.Rows) -> Any:
+        data = matrix(rows) if model is booster else rows
+        return model.predict(data, output_margin=True, validate_features=False)
+
+    selfcheck.check(
+        ensemble,
+        library="XGBoost",
+        margins=lambda rows: _ask("predict", lambda: margins(rows)),
+        leaves=(lambda rows: _ask("predict", lambda: leaves(rows))) if ensemble.n_trees else None,
+    )
+    return ensemble
+
+
+def _saved(booster: Any) -> Document:
+    return decode(bytes(_ask("be saved", lambda: booster.save_raw("ubj"))))
+
+
+def _ensemble(
+    document: Document, *, iterations: int | None = None, missing: float = float("nan")
+) -> Ensemble:
+    learner = section(document, "learner")
+    version = _version(document)
+    objective = text(section(learner, "objective"), "name")
+    name, model, weights = _tree_model(section(learner, "gradient_booster"))
+    param = section(learner, "learner_model_param")
+    n_outputs = max(1, *(count(param, key, 1, _MAX_OUTPUTS) for key in ("num_class", "num_target")))
+    trees = _trees(model)
+    info = integers(numbers_of(model.get("tree_info"), "tree_info"), "tree_info")
+    if len(info) != len(trees):
+        raise LoaderError(f"tree_info has {len(info)} entries for {len(trees)} trees; the file is damaged")
+    if weights is None:
+        weights = np.ones(len(trees))
+    elif len(weights) != len(trees) or not np.isfinite(weights).all():
+        raise LoaderError(
+            f"weight_drop is not {len(trees)} finite numbers, one per tree; the file is damaged"
+        )
+    n_trees = len(trees) if iterations is None else _trees_within(model, iterations, n_outputs)
+    nodes = read_nodes(trees[:n_trees], info[:n_trees], weights[:n_trees], n_outputs)
+    n_features = count(param, "num_feature", most=_MAX_FEATURES)
+    try:
+        return Ensemble(
+            **nodes,
+            bias=read_bias(text(param, "base_score"), objective, version, n_outputs),
+            n_features=n_features,
+            categories=read_categories(learner, model, nodes, n_features, version),
+            feature_names=texts(learner, "feature_names"),
+            row_dtype=np.dtype(np.float32),
+            missing=missing,
+            accepts_infinity=bool(np.isinf(missing)),  # XGBoost's own rule
+            source=f"XGBoost {dotted(version)} {name} {objective}",
+        )
+    except EnsembleError as error:
+        raise LoaderError(f"the XGBoost model is damaged: {error}; save it again") from error
+
+
+def _unknown_parts(document: Document) -> list[str]:
+    """Keys that no version up to 3.4 writes, where they could change what the trees mean.
+
+    XGBoost has moved or added such parts in 3.2, 3.3 and 3.4: a file has no predictions to check
+    against, so whatever is new must not be passed over.
+    """
+    booster = section(section(document, "learner"), "gradient_booster")
+    _, model, _ = _tree_model(booster)
+    parts = [(booster, _BOOSTER_KEYS), (model, _MODEL_KEYS), *((tree, _TREE_KEYS) for tree in _trees(model))]
+    if "cats" in model:
+        parts.append((section(model, "cats"), _LABEL_KEYS))
+    return [key for part, known in parts for key in part.keys() - known]
+
+
+def _version(document: Document) -> tuple[int, ...]:
+    parts = integers(numbers_of(document.get("version"), "version"), "version")
+    if len(parts) != 3 or (parts < 0).any():
+        raise LoaderError(f"the version is {parts.tolist()}, expected three numbers")
+    version = tuple(parts.tolist())
+    if version < _OLDEST:
+        raise UnsupportedModelError(
+            f"the model was saved by XGBoost {dotted(version)}; load it with XGBoost "
+            f"{dotted(_OLDEST)} or newer and save it again"
+        )
+    return version
+
+
+def _tree_model(booster: Document) -> tuple[str, Document, FloatArray | None]:
+    """Name of the booster, the part with its trees, and the weights of these under DART."""
+    name = text(booster, "name")
+    if name == "gblinear":
+        raise UnsupportedModelError("the booster is gblinear, a linear model; predgap explains trees")
+    if name not in ("gbtree", "dart"):
+        raise UnsupportedModelError(f"the booster is {name[:40]!r}; predgap knows gbtree and dart")
+    model = section(section(booster, "gbtree") if name == "dart" else booster, "model")
+    # Beside a "dart" up to 3.2, beside a "gbtree" in 3.3, within the model since 3.4.
+    weights = [part["weight_drop"] for part in (booster, model) if "weight_drop" in part]
+    if len(weights) != 1 and (weights or name == "dart"):
+        raise LoaderError(
+            f"the DART weights are there {len(weights)} times, expected once; the file is damaged"
+        )
+    return ("dart", model, single(numbers_of(weights[0], "weight_drop"))) if weights else (name, model, None)
+
+
+def _trees(model: Document) -> list[Document]:
+    """The trees by their id, which is what `tree_info` and the weights go by."""
+    trees = model.get("trees")
+    if not isinstance(trees, list) or not all(isinstance(tree, dict) for tree in trees):
+        raise LoaderError("the model has no list of trees; was it saved with save_model?")
+    stated = count(section(model, "gbtree_model_param"), "num_trees")
+    by_id = {tree.get("id"): tree for tree in trees if isinstance(tree.get("id"), int)}
+    if len(trees) != stated or by_id.keys() != set(range(stated)):
+        raise LoaderError(
+            f"the model states {stated} trees and has {len(trees)}, or their ids are not in order"
+        )
+    return [by_id[i] for i in range(stated)]
+
+
+def _best_iterations(document: Document) -> int | None:
+    """How many iterations a wrapper uses: up to and with the best one, if training was stopped early."""
+    attributes = section(document, "learner").get("attributes")
+    if not isinstance(attributes, dict) or "best_iteration" not in attributes:
+        return None
+    return count(attributes, "best_iteration") + 1
+
+
+def _trees_within(model: Document, iterations: int, n_outputs: int) -> int:
+    """How many trees the first iterations built."""
+    if "iteration_indptr" in model:
+        ends = integers(numbers_of(model["iteration_indptr"], "iteration_indptr"), "iteration_indptr")
+    else:  # before 2.0 every iteration built the same number
+        param = section(model, "gbtree_model_param")
+        step = n_outputs * max(1, count(param, "num_parallel_tree", 1))
+        ends = np.arange(0, count(param, "num_trees") + 1, step, dtype=np.int32)
+    if iterations >= len(ends) or ends[iterations] < 0:
+        raise LoaderError(
+            f"best_iteration is {iterations - 1}, but there are only {len(ends) - 1} iterations"
+        )
+    return int(ends[iterations])

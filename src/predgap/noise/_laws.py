@@ -1,0 +1,290 @@
+"""Laws: how one feature moves, as the probability that it ends below each threshold or at each category."""
+
+from __future__ import annotations
+
+import numbers
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from predgap._inputs.categories import Categories
+from predgap._inputs.tables import Columns
+from predgap._text import format_items
+from predgap._typing import FloatArray
+from predgap.errors import NoiseError, TableError
+from predgap.noise._tails import Tails, listed_tails, normal_tails, uniform_tails
+
+
+class Law(ABC):
+    """How one feature moves; immutable.
+
+    A numeric feature is asked for `tails`, a categorical one for `category_probabilities` and
+    `staying_probabilities`.
+    """
+
+    __slots__ = ()
+
+    replaces: ClassVar[bool] = False
+    """Is x' a new value, rather than x plus something? Adding moves no infinite x; replacing does."""
+
+    @abstractmethod
+    def tails(self, x: FloatArray, thresholds: FloatArray) -> Tails:
+        """P(x' < t) and P(x' >= t), both (n, k), for x (n,) and thresholds (k,).
+
+        Each is computed in its own tail, never as 1 minus the other, so that both keep their relative
+        accuracy however small they are. x is finite, or, if the law replaces it, not missing.
+        """
+
+    def category_probabilities(self, levels: Categories) -> FloatArray:
+        """P(x' = level), (m,), for each level of a categorical feature, where x is at another one.
+
+        How likely a level is reached must not depend on where x comes from.
+        """
+        raise NoiseError(
+            f"{self!r} moves numbers; give a categorical feature Discrete, Flip or Marginal noise"
+        )
+
+    def staying_probabilities(self, levels: Categories) -> FloatArray:
+        """P(x' = level), (m,), for each level of a categorical feature, where x is at that level.
+
+        A law that can do so gives them directly, not as 1 minus the rest: then small ones keep their digits.
+        """
+        reached = self.category_probabilities(levels)
+        return reached if self.replaces else np.maximum(1.0 - (reached.sum() - reached), 0.0)
+
+    def rounded(self, dtype: np.dtype[Any]) -> Law:
+        """The law for a model that rounds its rows to `dtype`; only values that replace x are rounded."""
+        return self
+
+    def avoiding(self, missing: float) -> Law:
+        """The law for a model to which this number means missing; NoiseError if x' may well be it."""
+        return self
+
+    def movable(self, x: FloatArray) -> FloatArray:
+        """Numbers (n,) near x (n,) that the law can move; costs are foretold with them."""
+        return x
+
+
+@dataclass(frozen=True, slots=True)
+class StillLaw(Law):
+    """The feature does not move."""
+
+    def tails(self, x: FloatArray, thresholds: FloatArray) -> Tails:
+        return unmoved_tails(x, thresholds)
+
+    def category_probabilities(self, levels: Categories) -> FloatArray:
+        return np.zeros(len(levels))
+
+    def staying_probabilities(self, levels: Categories) -> FloatArray:
+        return np.ones(len(levels))
+
+
+@dataclass(frozen=True, slots=True)
+class NormalLaw(Law):
+    """δ is normal with mean 0 and standard deviation `scale`."""
+
+    scale: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "scale", positive(self.scale, "scale"))
+
+    def tails(self, x: FloatArray, thresholds: FloatArray) -> Tails:
+        return normal_tails(x, thresholds, self.scale)
+
+
+@dataclass(frozen=True, slots=True)
+class UniformLaw(Law):
+    """δ is uniform on [-half_width, half_width]."""
+
+    half_width: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "half_width", positive(self.half_width, "half_width"))
+
+    def tails(self, x: FloatArray, thresholds: FloatArray) -> Tails:
+        return uniform_tails(x, thresholds, self.half_width)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DiscreteLaw(Law):
+    """x' is one of these values, whatever x is; of a categorical feature they are labels."""
+
+    replaces: ClassVar[bool] = True
+
+    values: tuple[Any, ...]
+    probabilities: FloatArray  # sum to 1
+
+    def tails(self, x: FloatArray, thresholds: FloatArray) -> Tails:
+        below, above = listed_tails(self._numbers(), self.probabilities, thresholds)
+        shape = (len(x), len(thresholds))
+        return np.broadcast_to(below, shape), np.broadcast_to(above, shape)
+
+    def category_probabilities(self, levels: Categories) -> FloatArray:
+        return _shares_of_levels(levels, levels.codes_of(self.values), self.probabilities, self.values)
+
+    def rounded(self, dtype: np.dtype[Any]) -> Law:
+        if not all(isinstance(value, numbers.Real) for value in self.values):
+            return self
+        with np.errstate(over="ignore"):
+            return DiscreteLaw(tuple(self._numbers().astype(dtype).tolist()), self.probabilities)
+
+    def avoiding(self, missing: float) -> Law:
+        if missing in self._numbers():
+            raise may_be_missing("Discrete", missing)
+        return self
+
+    def _numbers(self) -> FloatArray:
+        strange = [v for v in self.values if isinstance(v, bool) or not isinstance(v, numbers.Real)]
+        if strange:
+            raise NoiseError(f"Discrete has the value {strange[0]!r} for a numeric feature; expected numbers")
+        return np.array(self.values, dtype=np.float64)
+
+
+@dataclass(frozen=True, slots=True)
+class FlipLaw(Law):
+    """With probability p, x' is another level than x, each as likely; a numeric feature is 0 or 1."""
+
+    replaces: ClassVar[bool] = True
+
+    p: float
+
+    def tails(self, x: FloatArray, thresholds: FloatArray) -> Tails:
+        strange = x[(x != 0) & (x != 1)]
+        if len(strange):
+            raise NoiseError(f"Flip moves a numeric feature between 0 and 1, but a row has {strange[0]:g}")
+        here, there = x[:, None] < thresholds, (1 - x)[:, None] < thresholds
+        return _flipped(here, there, self.p), _flipped(~here, ~there, self.p)
+
+    def avoiding(self, missing: float) -> Law:
+        if missing in (0.0, 1.0):
+            raise may_be_missing("Flip", missing)
+        return self
+
+    def movable(self, x: FloatArray) -> FloatArray:
+        return np.where(np.isnan(x), x, x > 0.5)
+
+    def category_probabilities(self, levels: Categories) -> FloatArray:
+        if not levels.complete:
+            raise NoiseError(
+                "Flip moves between all categories, and the model stores only those that it splits on; use "
+                "Discrete, or Marginal of the training table"
+            )
+        if len(levels) < 2:
+            return np.zeros(len(levels))
+        return np.full(len(levels), self.p / (len(levels) - 1))
+
+    def staying_probabilities(self, levels: Categories) -> FloatArray:
+        return np.full(len(levels), 1.0 - self.p if len(levels) > 1 else 1.0)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MarginalLaw(Law):
+    """x' is drawn from these values, whatever x is."""
+
+    replaces: ClassVar[bool] = True
+
+    values: FloatArray  # ascending
+
+    def tails(self, x: FloatArray, thresholds: FloatArray) -> Tails:
+        n = len(self.values)
+        below = np.searchsorted(self.values, thresholds, side="left")
+        shape = (len(x), len(thresholds))
+        return np.broadcast_to(below / n, shape), np.broadcast_to((n - below) / n, shape)
+
+    def rounded(self, dtype: np.dtype[Any]) -> Law:
+        with np.errstate(over="ignore"):
+            return MarginalLaw(self.values.astype(dtype).astype(np.float64))
+
+    def avoiding(self, missing: float) -> Law:
+        present = self.values[self.values != missing]
+        if len(present) == 0:
+            raise NoiseError(f"no marginal of X: a column holds nothing but {missing:g}, which means missing")
+        return MarginalLaw(present)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ColumnLaw(Law):
+    """x' is drawn from a column of a table, whatever x is; missing values are left out."""
+
+    replaces: ClassVar[bool] = True
+
+    table: Columns
+    j: int
+
+    def tails(self, x: FloatArray, thresholds: FloatArray) -> Tails:
+        return self._marginal().tails(x, thresholds)
+
+    def rounded(self, dtype: np.dtype[Any]) -> Law:
+        return self._marginal().rounded(dtype)
+
+    def category_probabilities(self, levels: Categories) -> FloatArray:
+        codes = self._present(lambda: self.table.codes(self.j, levels))
+        shares = np.full(len(codes), 1.0 / len(codes))
+        unknown = int((levels.levels_of(codes) < 0).sum())
+        found = f"{unknown} of {len(codes)} values of column {self._label()}"
+        return _shares_of_levels(levels, codes, shares, found)
+
+    def _marginal(self) -> MarginalLaw:
+        return MarginalLaw(np.sort(self._present(lambda: self.table.column(self.j))))
+
+    def _present(self, read: Callable[[], FloatArray]) -> FloatArray:
+        try:
+            values = read()
+        except TableError as error:
+            raise NoiseError(f"no marginal of X: {error}") from None
+        values = values[~np.isnan(values)]
+        if len(values) == 0:
+            raise NoiseError(f"no marginal of X: column {self._label()} has no values")
+        return values
+
+    def _label(self) -> str:
+        return repr(self.table.names[self.j]) if self.table.names else str(self.j)
+
+
+def unmoved_tails(x: FloatArray, thresholds: FloatArray) -> Tails:
+    """Tails (n, k) of values x (n,) that stay where they are: 0 and 1."""
+    below = x[:, None] < thresholds[None, :]
+    return below.astype(np.float64), (~below).astype(np.float64)
+
+
+def may_be_missing(law: str, missing: float) -> NoiseError:
+    return NoiseError(
+        f"{law} may give a feature the value {missing:g}, which means missing to the model; a value does not "
+        "become missing: leave it out, or give the feature other noise"
+    )
+
+
+def _shares_of_levels(levels: Categories, codes: FloatArray, shares: FloatArray, what: Any) -> FloatArray:
+    """The share of each level, (m,); refuses codes that are no level."""
+    at = levels.levels_of(codes)
+    if (at < 0).any():
+        first = int(np.flatnonzero(at < 0)[0])
+        named = f"{what[first]!r} is" if isinstance(what, tuple) else f"{what} are"
+        raise NoiseError(
+            f"{named} not among the {len(levels)} categories that the model knows: "
+            f"{format_items(levels.labels or ())}"
+        )
+    return np.bincount(at, weights=shares, minlength=len(levels)).astype(np.float64)
+
+
+def _flipped(here: NDArray[np.bool_], there: NDArray[np.bool_], p: float) -> FloatArray:
+    """The probability of an event that holds or not at x, and at the other value."""
+    return np.where(here, np.where(there, 1.0, 1.0 - p), np.where(there, p, 0.0))
+
+
+def positive(value: Any, what: str) -> float:
+    """A positive finite number, or NoiseError that says what was found."""
+    given = value.item() if isinstance(value, np.ndarray | np.generic) and np.ndim(value) == 0 else value
+    if isinstance(given, bool) or not isinstance(given, numbers.Real):
+        raise NoiseError(f"{what} is {value!r} ({type(value).__name__}), expected a positive number")
+    try:
+        number = float(given)
+    except OverflowError:
+        number = float("inf")
+    if not 0 < number < float("inf"):
+        raise NoiseError(f"{what} is {given!r}, expected a positive finite number")
+    return number

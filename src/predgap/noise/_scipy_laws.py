@@ -1,0 +1,100 @@
+"""Laws of SciPy's distributions, recognised by their attributes: importing scipy.stats takes long."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from predgap._typing import FloatArray
+from predgap.errors import NoiseError
+from predgap.noise._laws import Law, may_be_missing
+from predgap.noise._tails import Tails, tails_from
+
+_FREEZE: Final = "expected a frozen univariate SciPy distribution such as scipy.stats.norm(scale=0.3)"
+
+
+@dataclass(frozen=True, slots=True)
+class ScipyLaw(Law):
+    """δ follows a frozen univariate SciPy distribution; tails are as accurate as its cdf and sf."""
+
+    frozen: Any
+
+    def __post_init__(self) -> None:
+        _check_frozen(self.frozen)
+        self.tails(np.zeros(1), np.array([-1.0, 0.0, 1.0]))  # NaN is better found now than later
+
+    def tails(self, x: FloatArray, thresholds: FloatArray) -> Tails:
+        if not hasattr(self.frozen, "pmf"):
+            with np.errstate(over="ignore"):  # an infinite distance has the right tails
+                delta = thresholds[None, :] - x[:, None]
+            below, above = self.frozen.cdf(delta), self.frozen.sf(delta)
+        elif hasattr(self.frozen.dist, "xk"):
+            below, above = _listed_tails(self.frozen, x, thresholds)
+        else:
+            below, above = _lattice_tails(self.frozen, x[:, None], thresholds[None, :])
+        if np.isnan(below).any() or np.isnan(above).any():
+            raise NoiseError(
+                f"{show_frozen(self.frozen)} has probabilities that are NaN: invalid parameters?"
+            )
+        return np.asarray(below, dtype=np.float64), np.asarray(above, dtype=np.float64)
+
+    def avoiding(self, missing: float) -> Law:
+        if hasattr(self.frozen, "pmf"):
+            raise may_be_missing(f"FromScipy({show_frozen(self.frozen)})", missing)
+        return self
+
+
+def show_frozen(frozen: Any) -> str:
+    """A frozen distribution as one would write it."""
+    name = getattr(frozen.dist, "name", None) or type(frozen.dist).__name__
+    parts = [repr(value) for value in frozen.args] + [
+        f"{key}={value!r}" for key, value in frozen.kwds.items()
+    ]
+    return f"{name}({', '.join(parts)})"
+
+
+def _check_frozen(frozen: Any) -> None:
+    if hasattr(frozen, "freeze") and not hasattr(frozen, "dist"):
+        name = getattr(frozen, "name", None) or type(frozen).__name__
+        raise NoiseError(f"the distribution {name} is not frozen; call it first, as in {name}(...)")
+    if not all(hasattr(frozen, part) for part in ("cdf", "sf", "dist", "args", "kwds")):
+        raise NoiseError(f"FromScipy got {frozen!r} ({type(frozen).__name__}), {_FREEZE}")
+    shape = np.shape(frozen.cdf(0.0))
+    if shape:
+        raise NoiseError(
+            f"{show_frozen(frozen)} has parameters of shape {shape}; give each feature a distribution "
+            "of its own with PerFeature"
+        )
+    with np.errstate(invalid="ignore"):  # loc=inf
+        support = frozen.support()
+    if np.isnan(support).any():
+        raise NoiseError(f"the support of {show_frozen(frozen)} is NaN: invalid parameters?")
+
+
+def _location(frozen: Any) -> tuple[tuple[Any, ...], dict[str, Any], float]:
+    """Shape parameters and loc of a frozen discrete distribution."""
+    n_shapes = frozen.dist.numargs
+    shapes, rest = frozen.args[:n_shapes], frozen.args[n_shapes:]
+    named = {key: value for key, value in frozen.kwds.items() if key != "loc"}
+    return shapes, named, float(rest[0] if rest else frozen.kwds.get("loc", 0.0))
+
+
+def _lattice_tails(frozen: Any, x: FloatArray, thresholds: FloatArray) -> tuple[Any, Any]:
+    """δ = loc + k for integers k: find the first k that takes x to the threshold, then ask SciPy."""
+    shapes, named, loc = _location(frozen)
+    first = np.ceil(thresholds - x - loc)
+    # t - x - loc may round across an integer; the definition is the sum itself.
+    first = np.where(x + (first - 1 + loc) >= thresholds, first - 1, first)
+    first = np.where(x + (first + loc) < thresholds, first + 1, first)
+    # Without loc: SciPy's floor(k + loc - loc) may fall short of k.
+    return frozen.dist.cdf(first - 1, *shapes, **named), frozen.dist.sf(first - 1, *shapes, **named)
+
+
+def _listed_tails(frozen: Any, x: FloatArray, thresholds: FloatArray) -> Tails:
+    """A distribution given by its values and probabilities (rv_discrete(values=...))."""
+    *_, loc = _location(frozen)
+    delta, p = np.asarray(frozen.dist.xk) + loc, np.asarray(frozen.dist.pk, dtype=np.float64)
+    first = np.array([np.searchsorted(row + delta, thresholds) for row in x], dtype=np.intp)
+    return tails_from(p, first.reshape(len(x), len(thresholds)))

@@ -1,0 +1,180 @@
+"""The demonstration, and the pictures it is made of."""
+
+from __future__ import annotations
+
+import io
+import re
+import struct
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import xgboost
+from matplotlib.figure import Figure
+from rich.console import Console
+
+from predgap import Ranking, plots
+from predgap.cli import demo
+from predgap.errors import DependencyError, ShapeError
+
+
+@pytest.fixture(scope="module")
+def trained():
+    return demo.train()
+
+
+@pytest.fixture(scope="module")
+def comparison(trained):
+    return demo.compare(trained)
+
+
+def shown(folder):
+    """What the demo prints at 80 columns, without the timings."""
+    text = io.StringIO()
+    path = demo.run(Console(file=text, width=80, highlight=False), folder)
+    lines = text.getvalue().splitlines()
+    timed = re.compile(r"^ (greedy|single|TreeSHAP) .*\d+\.\d.* \d+ *$")
+    return path, [
+        re.sub(r" +\d+ *$", "", line) if timed.match(line) and "%" in line else line for line in lines
+    ]
+
+
+def test_the_demo_prints_and_draws_the_same_each_time(tmp_path):
+    first_path, first = shown(tmp_path / "a")
+    second_path, second = shown(tmp_path / "b")
+    assert [line for line in first if "Picture" not in line] == [
+        line for line in second if "Picture" not in line
+    ]
+    assert first_path.read_bytes() == second_path.read_bytes()
+
+
+def test_what_the_demo_prints_is_complete_and_fits_80_columns(tmp_path):
+    path, lines = shown(tmp_path)
+    text = "\n".join(lines)
+    assert max(map(len, lines)) <= 80 + len(str(tmp_path))
+    assert all(len(line) <= 80 for line in lines if "Picture" not in line)
+    for method in ("greedy", "single", "TreeSHAP", "gain", "random"):
+        assert re.search(rf"^ {method} +\d+\.\d +\d+\.\d +\d+%", text, re.MULTILINE)
+    for feature in demo._FEATURES:
+        assert text.count(feature) >= 3  # a mean place, and a place in both orders of the row
+    assert "3 features, in any order" in text
+    assert str(path) in text.replace("\n", "")
+
+
+def test_the_picture_is_a_png_of_a_readable_size(tmp_path):
+    path, _ = shown(tmp_path)
+    head = path.read_bytes()[:24]
+    assert head.startswith(b"\x89PNG\r\n\x1a\n")
+    width, height = struct.unpack(">II", head[16:])
+    assert width > 1500
+    assert height > 1200
+    assert path == tmp_path / "diabetes.png"
+
+
+def test_the_scores_of_the_demo_agree_with_xgboosts_own_predictions(trained, comparison):
+    """Monte Carlo by the definition, without any of predgap's code between."""
+    rng = np.random.default_rng(3)
+    scale = 0.3 * trained.train.std(axis=0)
+
+    def predict(rows):
+        return trained.booster.predict(xgboost.DMatrix(rows, feature_names=list(demo._FEATURES))).astype(
+            float
+        )
+
+    anchor, n_samples = predict(trained.rows), 500
+    for name, ranking in comparison.rankings.items():
+        gaps = []
+        for r, x in enumerate(trained.rows[::3]):
+            moved = np.tile(x, (n_samples, 1))
+            noise = rng.normal(size=moved.shape) * scale
+            prefixes = []
+            for j in ranking.order[3 * r]:
+                moved[:, j] += noise[:, j]
+                prefixes.append(moved.copy())
+            changes = predict(np.concatenate(prefixes)) - anchor[3 * r]
+            gaps.append(np.mean(changes**2))
+        assert np.mean(gaps) == pytest.approx(comparison.pgi2[name][::3].mean(), rel=0.03)
+
+
+def test_wins_are_counted_by_row(comparison):
+    pgi2 = comparison.pgi2
+    expected = int((pgi2["greedy"] >= pgi2["gain"]).sum())
+    assert comparison.wins("gain") == f"{expected} of {len(pgi2['gain'])}"
+    assert comparison.wins("greedy") == f"{len(pgi2['gain'])} of {len(pgi2['gain'])}"
+
+
+def test_the_model_of_the_demo_is_worth_explaining(trained):
+    assert trained.r2 > 0.3
+    assert len(trained.rows) > 100
+
+
+@pytest.mark.parametrize("missing", ["xgboost", "sklearn", "matplotlib"])
+def test_a_missing_package_is_named(monkeypatch, tmp_path, missing):
+    monkeypatch.setitem(sys.modules, missing, None)
+    name = {"sklearn": "scikit-learn"}.get(missing, missing)
+    with pytest.raises(DependencyError, match=rf"not installed: {name}\. Try: pip install 'predgap\[demo\]'"):
+        demo.run(Console(file=io.StringIO()), tmp_path)
+
+
+def test_importing_the_demo_prints_and_imports_nothing():
+    code = (
+        "import predgap, predgap.cli.demo, predgap.plots, sys; "
+        "assert not {'click', 'rich', 'matplotlib', 'xgboost', 'sklearn'} & set(sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+# ---- plots ---------------------------------------------------------------------------------------
+
+HOSTILE = ("$a_b$", "x^2 $\\frac{", "line\nbreak", "\x1b[31mred", "100%")
+
+
+@pytest.fixture
+def axes():
+    return Figure().subplots()
+
+
+@pytest.fixture
+def rankings():
+    rng = np.random.default_rng(0)
+    orders = rng.permuted(np.tile(np.arange(5), (2, 7, 1)), axis=2)
+    return {
+        "$one$": Ranking(orders[0], feature_names=HOSTILE),
+        "two": Ranking(orders[1], feature_names=HOSTILE),
+    }
+
+
+def test_hostile_names_are_drawn_as_they_are(axes, rankings):
+    plots.mean_places(rankings, axes)
+    axes.figure.savefig(io.BytesIO(), format="png")  # mathematics that does not parse would raise here
+    texts = {text.get_text() for text in axes.get_yticklabels()}
+    assert texts == {r"\$a_b\$", "x^2 \\$\\frac{", r"line\nbreak", r"\x1b[31mred", "100%"}
+
+
+def test_gap_curves_begin_at_zero_and_name_pgi2(axes):
+    plots.gap_curves({"a$": [[1.0, 3.0], [3.0, 5.0]]}, axes)
+    (line,) = axes.get_lines()
+    assert line.get_xydata().tolist() == [[0, 0], [1, 2], [2, 4]]
+    assert [text.get_text() for text in axes.get_legend().get_texts()] == [r"a\$: 3"]
+
+
+def test_gap_curves_refuse_what_is_not_a_curve(axes):
+    with pytest.raises(ShapeError, match=r"shape \(3,\); expected \(n, d\)"):
+        plots.gap_curves({"a": [1.0, 2.0, 3.0]}, axes)
+
+
+def test_rows_without_a_gap_do_not_break_the_logarithm(axes):
+    plots.pgi2_against([0.0, 1.0, 2.0], [1.0, 2.0, 2.0], "a", "b", axes)
+    assert len(axes.collections[0].get_offsets()) == 2
+    axes.figure.savefig(io.BytesIO(), format="png")
+
+
+def test_ladders_show_both_orders(axes, rankings):
+    one, two = rankings.values()
+    plots.two_ladders(("$one$", one[0], np.arange(5.0)), ("two", two[0], np.arange(5.0)[None]), axes)
+    axes.figure.savefig(io.BytesIO(), format="png")
+    left, right = axes.figure.axes
+    for side, ranking in ((left, one), (right, two)):
+        assert [t.get_text() for t in side.get_yticklabels()] == [plots.label(n) for n in ranking.top(5)[0]]

@@ -1,0 +1,521 @@
+"""Categorical features: the engine against its twins on mixed boxes, labels, and laws of categories."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+import reference
+from assertions import STRATEGIES, assert_gaps, exactly, explainer_of, row_of, rows_of
+from predgap import Discrete, Explainer, Flip, FromScipy, Marginal, Noise, Normal, PerFeature, Uniform, _core
+from predgap._inputs.categories import Categories, of_labels
+from predgap._model.ensemble import Ensemble
+from predgap.errors import EnsembleError, NoiseError, TableError
+from predgap.noise._laws import DiscreteLaw, FlipLaw, Law, StillLaw
+from reference import gap_by_definition, gap_by_pairs, gap_in_longdouble, tails_of
+from strategies import WIDE, Split, Tree, ensemble_of, mask_of, mixed_problems
+
+every_strategy = pytest.mark.parametrize("strategy", STRATEGIES)
+
+
+# --- the engine -----------------------------------------------------------------------------------------
+
+
+@given(mixed_problems(max_rows=1, max_depth=3))
+def test_the_twins_agree_on_categories(problem):
+    inputs = problem.ensemble, problem.X[0], problem.subset[:3], tails_of(problem.noise, problem.ensemble)
+    assert gap_by_pairs(*inputs) == gap_by_definition(*inputs)
+
+
+@every_strategy
+@given(problem=mixed_problems())
+def test_gap_equals_the_definition(strategy, problem):
+    assert_gaps(problem, explainer_of(problem, strategy))
+
+
+@every_strategy
+@given(problem=mixed_problems(values=st.sampled_from(WIDE)))
+def test_gap_with_leaves_of_very_different_size(strategy, problem):
+    assert_gaps(problem, explainer_of(problem, strategy))
+
+
+@every_strategy
+@given(problem=mixed_problems(), seed=st.integers(0, 99))
+def test_curve_equals_the_definition(strategy, problem, seed):
+    order = np.random.default_rng(seed).permutation(problem.ensemble.n_features)
+    found = explainer_of(problem, strategy).curve(problem.X, order)
+    for row, gaps in zip(rows_of(problem), found, strict=True):
+        for k, gap in enumerate(gaps, 1):
+            row.assert_gap(gap, order[:k])
+
+
+@every_strategy
+@given(problem=mixed_problems())
+def test_rankings_equal_the_definition(strategy, problem):
+    explainer = explainer_of(problem, strategy)
+    greedy, single = explainer.rank(problem.X), explainer.rank(problem.X, "single")
+    for r, row in enumerate(rows_of(problem)):
+        row.assert_greedy(greedy.order[r])
+        row.assert_single(single.order[r])
+        for j in range(problem.ensemble.n_features):
+            row.assert_gap(single.scores[r, j], [j])
+
+
+@every_strategy
+@given(problem=mixed_problems(max_rows=1))
+def test_expected_prediction_equals_the_definition(strategy, problem):
+    ensemble, x = problem.ensemble, problem.X[0]
+    axes = reference.perturbed(
+        ensemble, ensemble.cast(x[None])[0], problem.subset, tails_of(problem.noise, ensemble), float
+    )
+    change, size = 0.0, 0.0
+    for residual, box in reference.reachable(ensemble, ensemble.cast(x[None])[0], axes, float):
+        mass = np.prod([float(axes[j].mass(region)) for j, region in box.items()])
+        change, size = change + residual * mass, size + abs(residual)
+    found = explainer_of(problem, strategy).expected_prediction(problem.X, problem.mask)[0]
+    assert abs(found - ensemble.predict(problem.X)[0] - change) <= 1e-13 * (size + np.abs(found) + 1)
+
+
+def test_a_row_gives_the_same_bits_alone_and_among_others():
+    rng = np.random.default_rng(3)
+    ensemble, noise = cities(rng, n_trees=30, n_levels=40, depth=4)
+    X = np.column_stack([rng.integers(0, 41, 50), rng.integers(0, 5, 50), rng.normal(size=(50, 2))])
+    whole, threaded = Explainer(ensemble, noise), Explainer(ensemble, noise, n_jobs=4)
+    for ask in (
+        lambda e, X: e.gap(X, [0, 2]),
+        lambda e, X: e.curve(X, [3, 0, 1, 2]),
+        lambda e, X: e(X).scores,
+    ):
+        together = ask(whole, X)
+        assert together.tobytes() == ask(threaded, X).tobytes()
+        assert together.tobytes() == np.concatenate([ask(whole, x[None]) for x in X]).tobytes()
+
+
+@every_strategy
+def test_gap_of_larger_ensembles(strategy):
+    rng = np.random.default_rng(4)
+    ensemble, noise = cities(rng, n_trees=20, n_levels=200, depth=4)
+    X = np.column_stack([[3, 199, 1000], [0, 4, np.nan], rng.normal(size=(3, 2))])
+    explainer = exactly(ensemble, noise, strategy)
+    for subset in ([0], [1], [0, 1], [0, 2], [0, 1, 2, 3]):
+        found = explainer.gap(X, mask_of(subset, 4))
+        for x, gap in zip(X, found, strict=True):
+            row_of(ensemble, noise, x, gap_in_longdouble).assert_gap(gap, subset)
+
+
+@every_strategy
+def test_rare_categories_keep_their_digits(strategy):
+    """Masses of 1e-30 on either side of the sets, together with tails of a number."""
+    ensemble = ensemble_of(
+        [
+            Split(0, 0.0, 1.0, Split(1, 9.0, 0.0, 7.0), categories=(0, 1)),
+            Split(0, 0.0, 3.0, 0.5, categories=(2,)),
+            Split(1, 9.0, Split(0, 0.0, 0.0, 1.0, categories=(1, 2)), 2.0),
+        ],
+        2,
+        categories=[of_labels("xyz"), None],
+    )
+    noise = PerFeature({0: Discrete(["x", "y", "z"], [1.0, 1e-30, 1e-25]), 1: Normal(1.0)})
+    X = np.array([[0.0, 0.0]])
+    explainer = exactly(ensemble, noise, strategy)
+    for subset in ([0], [0, 1]):
+        exact = gap_by_pairs(ensemble, X[0], subset, tails_of(noise, ensemble))
+        assert explainer.gap(X, subset)[0] == pytest.approx(float(exact), rel=1e-12, abs=0)
+
+
+STAYS = {  # how likely a category stays what it is, and what is left of it beside noise
+    "replaced, 1e-9": (Discrete(["x", "y", "z"], [1e-9, 0.5, 0.5 - 1e-9]), 1e-9),
+    "replaced, 1e-17": (Discrete(["x", "y"], [1e-17, 1.0]), 1e-17),
+    "replaced, 1e-100": (Discrete(["x", "y", "z"], [1e-100, 0.25, 0.75]), 1e-100),
+    "flipped": (Flip(1.0 - 2.0**-40), 2.0**-40),
+    "flipped for sure": (Flip(1.0), 0.0),
+}
+
+
+@every_strategy
+@pytest.mark.parametrize("kind", STAYS)
+def test_a_category_that_hardly_ever_stays(strategy, kind):
+    """The prediction changes only if the category stays and the number crosses its threshold."""
+    noise, stays = STAYS[kind]
+    tree = Split(0, 0.0, Split(1, 0.5, 0.0, 5.0), 0.0, categories=(0,))
+    ensemble, X = ensemble_of([tree], 2, categories=[of_labels("xyz"), None]), np.zeros((1, 2))
+    noise = PerFeature({0: noise, 1: Normal(1.0)})
+    explainer = exactly(ensemble, noise, strategy)
+    for gap in (explainer.gap(X, [0, 1])[0], explainer.curve(X, [1, 0])[0, 1]):
+        row_of(ensemble, noise, X[0]).assert_gap(gap, [0, 1])
+        if strategy == "pairs":  # terms add up what happens if it stays and if it does not, and lose digits
+            assert gap == pytest.approx(25 * stays * stats.norm.sf(0.5), rel=1e-12, abs=0)
+
+
+@pytest.mark.parametrize("kind", STAYS)
+def test_kernels_are_told_directly_how_likely_a_category_stays(kind, monkeypatch):
+    """Not as 1 minus the rest, which leaves nothing of 1e-17."""
+    noise, stays = STAYS[kind]
+    told = []
+    make = _core.Noise
+    monkeypatch.setattr(_core, "Noise", lambda *given: told.append(given) or make(*given))
+    engine = Explainer(stump(of_labels("xyz"), left=(0,)), noise)._engine
+    ((kernels, _, _, mass, stay),) = told
+    own = kernels.cell_of_level[0]
+    assert stay[own] == stays
+    assert engine.kernels is kernels
+    if isinstance(noise, Discrete):
+        assert mass.tolist() == stay.tolist()
+
+
+@every_strategy
+def test_levels_that_no_split_tells_apart_share_a_cell(strategy):
+    """Flip: to stay in the cell is to stay, or to flip to another level of it."""
+    levels = of_labels("abcdefg")
+    ensemble = ensemble_of([Split(0, 0.0, 1.0, 3.0, categories=(0, 1, 2))], 1, categories=[levels])
+    explainer = exactly(ensemble, Flip(0.6), strategy)
+    assert explainer.gap([[0.0]], [0])[0] == pytest.approx(4 * 0.6 * 4 / 6, rel=1e-14)
+    assert explainer.gap([[6.0]], [0])[0] == pytest.approx(4 * 0.6 * 3 / 6, rel=1e-14)
+
+
+@pytest.mark.parametrize(
+    ("law", "levels", "reached", "stays"),
+    [
+        (FlipLaw(0.6), of_labels("abcd"), [0.6 / 3] * 4, [1 - 0.6] * 4),
+        (FlipLaw(1.0), of_labels("a"), [0.0], [1.0]),
+        (StillLaw(), of_labels("ab"), [0.0] * 2, [1.0] * 2),
+        (DiscreteLaw(("b", "a"), np.array([1e-20, 1.0])), of_labels("abc"), [1.0, 1e-20, 0], [1.0, 1e-20, 0]),
+    ],
+    ids=["flip", "flip alone", "still", "discrete"],
+)
+def test_what_laws_say_of_categories(law, levels, reached, stays):
+    assert law.category_probabilities(levels).tolist() == reached
+    assert law.staying_probabilities(levels).tolist() == stays
+
+
+class Drifting(Law):
+    """A law that a user wrote; without saying how likely a category stays, it keeps the rest."""
+
+    def __init__(self, reached: list[float]) -> None:
+        self.reached = np.array(reached)
+
+    def tails(self, x, thresholds):
+        raise NotImplementedError
+
+    def category_probabilities(self, levels):
+        return self.reached
+
+
+class Drift(Noise):
+    def __init__(self, reached: list[float]) -> None:
+        self.law = Drifting(reached)
+
+    def laws_of(self, features, n_features, feature_names):
+        return (self.law,) * len(features)
+
+
+def test_a_law_of_the_users_own_keeps_the_rest():
+    explainer = Explainer(stump(), Drift([0.1, 0.2, 0.3, 0.0]))
+    assert explainer.gap([[0], [1], [9]], [0]) == pytest.approx([4 * 0.2, 4 * 0.4, 4 * 0.2], rel=1e-14)
+
+
+@pytest.mark.parametrize("reached", [[0.5, 0.6, 0.1, 0.0], [-0.1, 0.1, 0, 0], [0.5, 0.5], [np.nan] * 4])
+def test_what_is_not_a_law_of_categories_is_refused(reached):
+    with pytest.raises(NoiseError, match="are not 4 probabilities whose sum, with that of staying, is 1"):
+        Explainer(stump(), Drift(reached))
+
+
+@pytest.mark.parametrize("method", ["mc", "qmc"])
+def test_sampling_agrees_with_the_exact_gap(method):
+    rng = np.random.default_rng(6)
+    ensemble, noise = cities(rng, n_trees=10, n_levels=12, depth=3)
+    X = np.column_stack([[3, 11, 99], [0, 4, 2], rng.normal(size=(3, 2))])
+    explainer = Explainer(ensemble, noise)
+    for subset in ([0], [0, 1, 2]):
+        exact = explainer.gap(X, mask_of(subset, 4))
+        found = explainer.estimate(X, mask_of(subset, 4), method, n_samples=1 << 15)
+        assert (np.abs(found.value - exact) <= 5 * found.standard_error + 1e-12).all()
+        assert (found.standard_error <= 0.1 * exact + 1e-12).all()
+
+
+def cities(rng: Any, *, n_trees: int, n_levels: int, depth: int) -> tuple[Ensemble, Any]:
+    """Trees on a feature of many levels, one of five, and two numbers."""
+    sizes = [n_levels, 5]
+
+    def grow(levels: int) -> Tree:
+        if levels == 0:
+            return rng.normal()
+        q, children = int(rng.integers(4)), (grow(levels - 1), grow(levels - 1))
+        if q > 1:
+            return Split(q, rng.normal(), *children, bool(rng.integers(2)))
+        codes = rng.choice(sizes[q], min(int(rng.integers(1, 30)), sizes[q]), replace=False)
+        return Split(q, 0.0, *children, bool(rng.integers(2)), tuple(map(int, codes)))
+
+    categories = [Categories(np.arange(n)) for n in sizes]
+    ensemble = ensemble_of([grow(depth) for _ in range(n_trees)], 4, categories=[*categories, None, None])
+    shares = rng.dirichlet(np.ones(n_levels))
+    noise = {0: Discrete(range(n_levels), shares), 1: Marginal(rng.integers(0, 5, (60, 4)))}
+    return ensemble, PerFeature(noise, default=Normal(0.5))
+
+
+# --- laws -----------------------------------------------------------------------------------------------
+
+COLOURS = of_labels(["red", "green", "blue", "grey"])
+
+
+def stump(levels: Categories = COLOURS, left: tuple[int, ...] = (1,), **options: Any) -> Ensemble:
+    return ensemble_of(
+        [Split(0, 0.0, 3.0, 1.0, categories=left)],
+        1,
+        categories=[levels],
+        feature_names=("colour",),
+        **options,
+    )
+
+
+@pytest.mark.parametrize(
+    ("noise", "code", "moved"),
+    [
+        (Flip(0.3), 0, 0.1),  # one of three others
+        (Flip(0.3), 1, 0.3),  # any of three others
+        (Discrete(["red", "green"], [0.25, 0.75]), 2, 0.75),
+        (Discrete(["red", "green"], [0.25, 0.75]), 1, 0.25),
+        (Discrete(["blue"]), 1, 1.0),
+        (Discrete(["green", "grey"]), 7, 0.5),  # a row may have a category that the model does not know
+        (Marginal(pd.DataFrame({"colour": ["red", "green", "green", None, "blue"]})), 0, 0.5),
+        (Marginal(np.array([[0.0], [1.0], [1.0], [1.0]])), 0, 0.75),
+        (Marginal(pl.DataFrame({"colour": ["red", "green"]}, schema={"colour": pl.Categorical})), 3, 0.5),
+    ],
+)
+def test_how_likely_a_category_changes_sides(noise, code, moved):
+    assert Explainer(stump(), noise).gap([[code]], [0])[0] == pytest.approx(4 * moved, rel=1e-15)
+
+
+def test_a_missing_category_stays_missing():
+    for noise in (Flip(0.5), Discrete(["green"])):
+        assert Explainer(stump(), noise).gap([[np.nan]], [0])[0] == 0
+
+
+def test_flip_between_zero_and_one():
+    numeric = ensemble_of([Split(0, 0.5, 3.0, 1.0)], 1)
+    assert Explainer(numeric, Flip(0.2)).gap([[0], [1]], [0]) == pytest.approx([0.8, 0.8], rel=1e-15)
+    with pytest.raises(NoiseError, match="between 0 and 1, but a row has 2"):
+        Explainer(numeric, Flip(0.2)).gap([[2]], [0])
+
+
+def test_discrete_on_a_number():
+    numeric = ensemble_of([Split(0, 0.5, 3.0, 1.0)], 1)
+    noise = Discrete([0.5, -1, 2], [0.5, 0.25, 0.25])
+    assert Explainer(numeric, noise).gap([[0], [1]], [0]) == pytest.approx([3.0, 1.0], rel=1e-15)
+    with pytest.raises(NoiseError, match="value 'red' for a numeric feature"):
+        Explainer(numeric, Discrete(["red"])).gap([[0]], [0])
+
+
+def test_one_level_has_nowhere_to_flip():
+    assert Explainer(stump(of_labels(["red"]), left=(0,)), Flip(1.0)).gap([[0]], [0])[0] == 0
+
+
+@pytest.mark.parametrize("noise", [Normal(0.3), Uniform(1.0), PerFeature({"colour": Normal(0.3)})])
+def test_a_law_of_numbers_does_not_move_categories(noise):
+    with pytest.raises(NoiseError, match=r"'colour' is categorical.*Discrete, Flip or Marginal"):
+        Explainer(stump(), noise)
+
+
+@pytest.mark.parametrize(
+    "noise",
+    [
+        Discrete(["red", "mauve"]),
+        Marginal(pd.DataFrame({"colour": ["red", "mauve"]})),
+        Marginal(np.array([[4.0]])),
+    ],
+)
+def test_levels_that_the_model_does_not_know_are_refused(noise):
+    with pytest.raises(NoiseError, match="not among the 4 categories that the model knows: 'red', 'green'"):
+        Explainer(stump(), noise)
+
+
+def test_flip_refuses_a_row_with_an_unknown_category():
+    with pytest.raises(
+        NoiseError, match="row 1 has a category of feature 'colour' that the model does not know"
+    ):
+        Explainer(stump(), Flip(0.5)).gap([[0], [9]], [0])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((["a", "a"],), "more than once"),
+        (([],), "at least one value"),
+        (("ab",), "expected a list"),
+        ((["a", None],), "must not contain None or NaN"),
+        (([1.0, float("nan")],), "must not contain None or NaN"),
+        ((["a", "b"], [0.5]), "one for each of the 2 values"),
+        ((["a", "b"], [0.5, 0.6]), "with the sum 1"),
+        ((["a", "b"], [-0.5, 1.5]), "none negative"),
+        ((["a", "b"], "xy"), "expected 2 numbers"),
+        (([[1], [2, 3]],), "expected labels or numbers"),
+        (([{}, {}],), "expected labels or numbers"),
+        ((5,), "at least one value"),
+    ],
+)
+def test_what_discrete_refuses(arguments, message):
+    with pytest.raises(NoiseError, match=message):
+        Discrete(*arguments)
+
+
+MISSING_ZERO = ensemble_of([Split(0, 0.5, 3.0, 1.0, default_left=False)], 1, missing=0.0)
+
+
+@pytest.mark.parametrize(
+    "noise",
+    [Discrete([0.0, 2.0]), Flip(0.5), FromScipy(stats.poisson(1.0))],
+    ids=["discrete", "flip", "scipy"],
+)
+def test_noise_that_may_land_on_the_missing_value_is_refused(noise):
+    with pytest.raises(NoiseError, match="the value 0, which means missing to the model"):
+        Explainer(MISSING_ZERO, noise)
+
+
+def test_a_marginal_leaves_out_what_means_missing():
+    noise = Marginal([[0.0], [0.0], [-1.0], [2.0]])
+    assert Explainer(MISSING_ZERO, noise).gap([[1.0]], [0])[0] == pytest.approx(2.0, rel=1e-15)
+    with pytest.raises(NoiseError, match="nothing but 0, which means missing"):
+        Explainer(MISSING_ZERO, Marginal([[0.0]]))
+
+
+def test_noise_that_may_land_on_a_missing_category_is_refused():
+    with pytest.raises(NoiseError, match="'colour' may give it the category 2, which means missing"):
+        Explainer(stump(missing=2.0), Flip(0.5))
+
+
+def test_an_unknown_category_matters_only_where_it_moves():
+    ensemble = ensemble_of(
+        [Split(0, 0.0, 3.0, Split(1, 0.0, 1.0, 2.0), categories=(1,))], 2, categories=[COLOURS, None]
+    )
+    explainer = Explainer(ensemble, PerFeature({0: Flip(0.5)}, default=Normal(1.0)))
+    assert explainer.gap([[9.0, 0.0]], [1])[0] == pytest.approx(0.5, rel=1e-12)
+    with pytest.raises(NoiseError, match="does not know"):
+        explainer.gap([[9.0, 0.0]], [0])
+    masks = np.array([[False, True], [True, False]])  # the row that has it does not move it
+    assert explainer.gap([[9.0, 0.0], [1.0, 0.0]], masks)[0] == pytest.approx(0.5, rel=1e-12)
+
+
+def test_a_categorical_feature_that_is_never_split():
+    ensemble = ensemble_of([Split(1, 0.0, 1.0, 2.0)], 2, categories=[COLOURS, None])
+    explainer = Explainer(ensemble, PerFeature({0: Flip(0.5)}, default=Normal(1.0)))
+    assert explainer.gap([["red", 1.0]], [0])[0] == 0
+
+
+def test_codes_that_single_precision_rounds_are_refused():
+    with pytest.raises(EnsembleError, match="16777217, which float32 rows cannot hold"):
+        stump(Categories([0, 1, 2**24 + 1]), row_dtype=np.float32)
+
+
+@pytest.mark.parametrize("p", [0, -0.1, 1.5, "half", True])
+def test_what_flip_refuses(p):
+    with pytest.raises(NoiseError, match="p is"):
+        Flip(p)
+
+
+# --- labels and codes -----------------------------------------------------------------------------------
+
+FRAMES = {
+    "pandas category": pd.DataFrame({"colour": pd.Categorical(["blue", "green", "mauve", None])}),
+    "pandas text": pd.DataFrame({"colour": ["blue", "green", "mauve", None]}),
+    "polars category": pl.DataFrame(
+        {"colour": pl.Series(["blue", "green", "mauve", None], dtype=pl.Categorical)}
+    ),
+    "polars text": pl.DataFrame({"colour": ["blue", "green", "mauve", None]}),
+    "objects": np.array([["blue"], ["green"], ["mauve"], [None]], dtype=object),
+    "lists": [["blue"], ["green"], ["mauve"], [None]],
+    "codes": np.array([[2.0], [1.0], [-1.0], [np.nan]]),
+}
+
+
+@pytest.mark.parametrize("kind", FRAMES)
+def test_labels_become_codes(kind):
+    assert stump().predict(FRAMES[kind]).tolist() == [2.0, 4.0, 2.0, 4.0]
+
+
+@pytest.mark.parametrize("kind", [kind for kind in FRAMES if kind != "codes"])
+def test_text_is_refused_where_the_model_has_no_labels(kind):
+    with pytest.raises(TableError, match="holds text, first 'blue', but the model has only the codes"):
+        stump(Categories([0, 1, 2])).predict(FRAMES[kind])
+
+
+def test_labels_that_are_numbers_are_labels_in_frames_and_codes_in_arrays():
+    levels = of_labels([10, 1, 0])
+    frame = pd.DataFrame({"colour": [1, 0, 10]})
+    assert stump(levels).predict(frame).tolist() == [4.0, 2.0, 2.0]
+    assert stump(levels).predict(frame.to_numpy()).tolist() == [4.0, 2.0, 2.0]  # 1 is the code of 1 as well
+    assert stump(levels, left=(0,)).predict(frame.to_numpy()).tolist() == [2.0, 4.0, 2.0]
+
+
+def test_an_unseen_category_may_count_as_missing():
+    assert stump().predict([[9]]).tolist() == [2.0]
+    assert stump(unseen_is_missing=True).predict([[9]]).tolist() == [4.0]
+
+
+@pytest.mark.parametrize("value", [0.5, -1.5])
+def test_a_code_is_a_whole_number(value):
+    with pytest.raises(TableError, match="'colour' is categorical: expected a whole number"):
+        stump().predict([[value]])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"set_code": [9]}, "split on the category 9, which is none of its 4 levels"),
+        ({"set_code": [-1]}, "must not be negative"),
+        ({"set_code": [2, 1], "set_begin": [0, 2]}, "ascend"),
+        ({"set_begin": [0, 2]}, "set_begin must run from 0 to the 1 codes"),
+        ({"category_set": [3, -1, -1]}, "a set of categories outside 0 ... 0"),
+        ({"categories": None}, "a set of categories on a numeric feature"),
+        ({"category_set": [-1, -1, -1]}, "a threshold on a categorical feature"),
+        ({"categories": [COLOURS, None]}, "2 entries of categories for 1 features"),
+        ({"categories": 5}, "categories is 5"),
+        ({"categories": [[0, 1]]}, "expected Categories or None"),
+        ({"set_begin": 0}, "set_begin must run"),
+        ({"set_begin": [[0], [1]]}, "set_begin must run"),
+    ],
+)
+def test_bad_sets_are_refused(options, message):
+    parts = {
+        "root": [0],
+        "feature": [0, -1, -1],
+        "threshold": [0.0] * 3,
+        "left": [1, -1, -1],
+        "right": [2, -1, -1],
+        "default_left": [False] * 3,
+        "value": [[0.0], [3.0], [1.0]],
+        "target": [0],
+        "bias": [0.0],
+        "n_features": 1,
+        "category_set": [0, -1, -1],
+        "set_begin": [0, 1],
+        "set_code": [1],
+        "categories": [COLOURS],
+    }
+    Ensemble(**parts)
+    with pytest.raises(EnsembleError, match=message):
+        Ensemble(**(parts | options))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (([1, 0],), "ascending"),
+        (([-1, 0],), "from 0 to"),
+        ((["a"],), "whole numbers"),
+        (([2**40],), "to 2147483647"),
+        (([[0], [1]],), "whole numbers"),
+        (([0, 1], ("a",)), "1 labels for 2 categories"),
+        (([0, 1], ("a", "a")), "not all different"),
+        (([0], ([1],)), "cannot be looked up"),
+    ],
+)
+def test_bad_levels_are_refused(arguments, message):
+    with pytest.raises(EnsembleError, match=message):
+        Categories(*arguments)

@@ -1,0 +1,614 @@
+"""The explainer as people meet it: tables in, rankings out, and errors that help."""
+
+from __future__ import annotations
+
+import pickle
+import time
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+import xgboost
+
+import predgap
+from predgap import (
+    Cost,
+    CostError,
+    Discrete,
+    Ensemble,
+    Explainer,
+    Flip,
+    Marginal,
+    Normal,
+    PerFeature,
+    Ranking,
+    Uniform,
+    _core,
+)
+from predgap._engine.costs import refusing
+from predgap._engine.progress import reporting
+from predgap.noise._laws import Law, NormalLaw
+from strategies import Split, ensemble_of, full_trees
+
+NAMES = ["age", "bmi", "bp"]
+
+
+@pytest.fixture(scope="module")
+def table() -> pd.DataFrame:
+    rng = np.random.default_rng(0)
+    return pd.DataFrame(rng.normal(size=(60, 3)), columns=NAMES, index=[f"p{i}" for i in range(60)])
+
+
+@pytest.fixture(scope="module")
+def model(table) -> xgboost.XGBRegressor:
+    y = table["age"] ** 2 + table["bmi"] * table["bp"]
+    return xgboost.XGBRegressor(n_estimators=8, max_depth=3).fit(table, y)
+
+
+@pytest.fixture(scope="module")
+def explainer(model) -> Explainer:
+    return Explainer(model, Normal(0.5))
+
+
+def test_every_kind_of_table_gives_the_same_gaps(explainer, table):
+    expected = explainer.gap(table, ["age", "bp"])
+    shuffled = table[["bp", "age", "bmi"]]
+    for X in (
+        table.to_numpy(),
+        table.to_numpy().tolist(),
+        shuffled,
+        pl.DataFrame(shuffled),
+        pa.Table.from_pandas(shuffled, preserve_index=False),
+    ):
+        assert explainer.gap(X, ["age", "bp"]).tobytes() == expected.tobytes()
+
+
+def test_every_kind_of_subset_gives_the_same_gaps(explainer, table):
+    expected = explainer.gap(table, ["age", "bp"])
+    mask = np.array([True, False, True])
+    for subset in (["bp", "age"], [0, 2], np.array([2, 0]), mask, np.tile(mask, (60, 1))):
+        assert explainer.gap(table, subset).tobytes() == expected.tobytes()
+
+
+def test_rows_may_have_subsets_of_their_own(explainer, table):
+    masks = np.random.default_rng(1).random((60, 3)) < 0.5
+    for ask in (explainer.gap, explainer.expected_prediction):
+        found = ask(table, masks)
+        for r in range(60):
+            assert found[r] == ask(table.iloc[[r]], masks[r])[0]
+
+
+def test_the_index_and_the_kind_of_frame_survive(explainer, table):
+    frame = explainer.rank(table).to_frame()
+    assert list(frame.columns) == ["row", "place", "feature", "score", "confidence"]
+    assert frame["row"].tolist() == np.repeat(table.index, 3).tolist()
+    assert isinstance(explainer.rank(pl.DataFrame(table)).to_frame(), pl.DataFrame)
+    assert isinstance(explainer.rank(pa.Table.from_pandas(table, preserve_index=False)).to_frame(), pa.Table)
+
+
+def test_calling_is_ranking(explainer, table):
+    assert (explainer(table).order == explainer.rank(table).order).all()
+
+
+def test_a_ranking_says_how_it_was_made(explainer, table):
+    for method in ("greedy", "single"):
+        ranking = explainer.rank(table, method)
+        assert (ranking.method, ranking.estimator) == (method, "exact")
+        assert (ranking.confidence == 1).all()
+        assert ranking.scores.shape == (60, 3)
+    assert explainer.ensemble.feature_names == ranking.feature_names == tuple(NAMES)
+
+
+def test_the_first_places_are_enough(explainer, table):
+    whole = explainer.rank(table)
+    for top in (1, 2, np.int64(3)):
+        first = explainer.rank(table, top=top)
+        assert first.order.tolist() == whole.order[:, :top].tolist()
+        curve = explainer.curve(table, first)
+        assert curve.tobytes() == explainer.curve(table, first.order).tobytes()
+        np.testing.assert_allclose(curve, explainer.curve(table, whole)[:, :top], rtol=1e-12)
+        np.testing.assert_allclose(explainer.pgi2(table, first), curve.mean(axis=1), rtol=1e-15)
+    assert explainer.curve(table, ["bmi"]).shape == (60, 1)
+    assert explainer.pgi2(table, ["bmi"]) == pytest.approx(explainer.gap(table, ["bmi"]), rel=1e-12)
+    assert explainer.pgu2(table, first).shape == (60,)  # all three places
+    with pytest.raises(
+        predgap.RankingError, match="PGU² needs all 3 places of a ranking, and this one has the"
+    ):
+        explainer.pgu2(table, explainer.rank(table, top=2))
+
+
+@pytest.mark.parametrize("top", [0, -1, 4, 1.0, True, "1"])
+def test_a_number_of_places_is_checked(explainer, table, top):
+    for ask in (explainer, explainer.approximate(method="qmc")):
+        with pytest.raises(predgap.RankingError, match=r"top is .*, expected a whole number from 1 to 3"):
+            ask.rank(table, top=top)
+
+
+@pytest.mark.parametrize("rtol", ["a", None, True, np.nan, np.inf, -1e-6, [1e-6], 1j])
+def test_a_tolerance_is_checked(explainer, rtol):
+    with pytest.raises(
+        predgap.PredgapError, match=r"rtol is .*, expected a finite number that is not negative"
+    ):
+        Explainer(explainer.ensemble, Normal(1.0), rtol=rtol)
+
+
+@pytest.mark.parametrize("rtol", [0, 0.0, np.float32(1e-3), 1, 1e-300])
+def test_a_tolerance_may_be_any_number(explainer, table, rtol):
+    found = Explainer(explainer.ensemble, explainer.noise, rtol=rtol).gap(table, NAMES)
+    assert found.tobytes() == explainer.gap(table, NAMES).tobytes()  # exact, as it is cheap
+
+
+@pytest.mark.filterwarnings("ignore::PendingDeprecationWarning")  # shap meets matplotlib
+def test_shap_values_are_scored(explainer, model, table):
+    import shap
+
+    explanation = shap.TreeExplainer(model)(table)
+    contributions = model.get_booster().predict(xgboost.DMatrix(table), pred_contribs=True)
+    by_shap = Ranking.from_attributions(explanation)
+    by_xgboost = Ranking.from_attributions(contributions, feature_names=NAMES)
+    np.testing.assert_allclose(explainer.pgi2(table, by_shap), explainer.pgi2(table, by_xgboost), rtol=1e-12)
+    assert explainer.pgi2(table, explainer.rank(table)).mean() >= explainer.pgi2(table, by_shap).mean()
+
+
+def test_a_ranking_may_be_given_in_any_form(explainer, table):
+    expected = explainer.curve(table, ["bmi", "age", "bp"])
+    for ranking in ([1, 0, 2], np.tile([1, 0, 2], (60, 1)), Ranking(np.tile([1, 0, 2], (60, 1)))):
+        assert explainer.curve(table, ranking).tobytes() == expected.tobytes()
+    assert (explainer.pgi2(table, [1, 0, 2]) == expected.mean(axis=1)).all()
+    assert (explainer.pgu2(table, [2, 0, 1]) == expected.mean(axis=1)).all()
+
+
+def test_a_row_is_cast_before_noise_is_added(explainer, table):
+    """XGBoost rounds rows to float32, so a row and its rounding have one gap."""
+    rounded = table.to_numpy().astype(np.float32)
+    assert explainer.gap(table, NAMES).tobytes() == explainer.gap(rounded, NAMES).tobytes()
+
+
+def test_missing_values_stay_missing(model, table):
+    X = table.copy()
+    X["age"] = np.nan
+    assert (Explainer(model, Normal(0.5)).gap(X, ["age"]) == 0).all()
+
+
+def test_the_value_called_missing_is_missing(table):
+    X = table.round(0)
+    y = table["age"] ** 2 + table["bmi"]
+    model = xgboost.XGBRegressor(n_estimators=5, max_depth=3, missing=0.0).fit(X, y)
+    gaps = Explainer(model, Normal(0.5)).gap(X, ["age"])
+    assert (gaps[X["age"] == 0] == 0).all()
+    assert (gaps[X["age"] != 0] > 0).any()
+
+
+def test_one_class_of_several(table):
+    y = np.arange(60) % 3
+    model = xgboost.XGBClassifier(n_estimators=4, max_depth=2).fit(table, y)
+    with pytest.raises(predgap.OutputError, match="output=3 does not exist"):
+        Explainer(model, Normal(0.5), output=3)
+    rng = np.random.default_rng(0)
+    x = table.to_numpy()[:1].astype(np.float32)
+    moved = np.repeat(x, 200_000, axis=0) + rng.normal(scale=0.5, size=(200_000, 3))
+    for output in range(3):
+        f = model.predict(moved, output_margin=True)[:, output].astype(float)
+        squares = (f - model.predict(x, output_margin=True)[0, output]) ** 2
+        error = squares.std() / np.sqrt(len(squares))
+        gap = Explainer(model, Normal(0.5), output=output).gap(x, NAMES)[0]
+        assert abs(squares.mean() - gap) <= 5 * error
+
+
+@pytest.mark.parametrize("X", [np.empty((0, 3)), pd.DataFrame(columns=NAMES)], ids=["array", "frame"])
+def test_an_empty_table_gives_an_empty_result(explainer, X):
+    assert explainer.gap(X, ["age"]).shape == (0,)
+    assert explainer.curve(X, [0, 1, 2]).shape == (0, 3)
+    assert explainer.pgi2(X, [0, 1, 2]).shape == explainer.pgu2(X, [0, 1, 2]).shape == (0,)
+    ranking = explainer.rank(X)
+    assert ranking.order.shape == ranking.scores.shape == (0, 3)
+    assert len(ranking.to_frame()) == 0
+
+
+def test_a_model_without_features_is_answered():
+    constant = predgap.Ensemble(
+        root=[0],
+        feature=[-1],
+        threshold=[0],
+        left=[-1],
+        right=[-1],
+        default_left=[False],
+        value=[[1.0]],
+        target=[0],
+        bias=[0.0],
+        n_features=0,
+    )
+    explainer = Explainer(constant, Normal(1.0))
+    X = np.empty((4, 0))
+    assert explainer.gap(X, []).tolist() == explainer.pgi2(X, np.empty((4, 0), dtype=int)).tolist() == [0] * 4
+    assert explainer.rank(X).order.shape == (4, 0)
+
+
+def test_names_can_be_given(model, table):
+    explainer = Explainer(model, Normal(0.5), feature_names=["a", "b", "c"])
+    assert set(explainer.rank(table.to_numpy()).top(3)[0]) == {"a", "b", "c"}
+    with pytest.raises(predgap.EnsembleError, match="2 feature names for 3 features"):
+        Explainer(model, Normal(0.5), feature_names=["a", "b"])
+    with pytest.raises(predgap.EnsembleError, match="'a' is given more than once"):
+        Explainer(model, Normal(0.5), feature_names=["a", "b", "a"])
+
+
+BAD_TABLES = {
+    "too few columns": (lambda t: t.to_numpy()[:, :2], predgap.ShapeError, r"2 columns.*needs 3.*'age'"),
+    "too many columns": (
+        lambda t: t.assign(y=1.0),
+        predgap.ShapeError,
+        r"not know: 'y'; drop the target",
+    ),
+    "a missing column": (lambda t: t.drop(columns="bp"), predgap.TableError, r"lacks 1 column: 'bp'.*needs"),
+    "text": (lambda t: t.assign(bp="high"), predgap.TableError, r"'bp' holds text, first 'high'"),
+    "one row": (lambda t: t.to_numpy()[0], predgap.ShapeError, r"X\[None, :\]"),
+    "infinity": (lambda t: t.assign(bp=np.inf), predgap.TableError, r"'bp'\) is infinite .*XGBoost"),
+    "too large": (lambda t: t.assign(bp=-1e39), predgap.TableError, r"too large for float32"),
+}
+
+
+@pytest.mark.parametrize(("spoil", "error", "message"), BAD_TABLES.values(), ids=BAD_TABLES)
+def test_a_bad_table_is_refused(explainer, table, spoil, error, message):
+    X = spoil(table)
+    for call in (
+        lambda: explainer.gap(X, [0]),
+        lambda: explainer.curve(X, [0, 1, 2]),
+        lambda: explainer.pgu2(X, [0, 1, 2]),
+        lambda: explainer.rank(X),
+    ):
+        with pytest.raises(error, match=message):
+            call()
+
+
+BAD_REQUESTS = {
+    "an unknown name": (lambda e, t: e.gap(t, ["bmj"]), predgap.SubsetError, "bmj.*bmi"),
+    "an index too high": (lambda e, t: e.gap(t, [3]), predgap.SubsetError, "3"),
+    "a repeated feature": (lambda e, t: e.gap(t, [1, 1]), predgap.SubsetError, "bmi|1"),
+    "no permutation": (lambda e, t: e.pgi2(t, [0, 0, 1]), predgap.RankingError, "0"),
+    "attributions": (lambda e, t: e.pgi2(t, t.to_numpy()), predgap.RankingError, "from_attributions"),
+    "an unknown method": (
+        lambda e, t: e.rank(t, method="shap"),
+        predgap.PredgapError,
+        "method='shap' is unknown; expected 'greedy' or 'single'",
+    ),
+    "no noise": (lambda e, t: Explainer(e.ensemble, 0.3), predgap.NoiseError, r"Normal\(0.3\)"),
+    "a scale of 0": (lambda e, t: Explainer(e.ensemble, Normal(0)), predgap.NoiseError, "0"),
+    "a scale of NaN": (lambda e, t: Explainer(e.ensemble, Normal(np.nan)), predgap.NoiseError, "nan"),
+    "scales for another model": (
+        lambda e, t: Explainer(e.ensemble, Normal([1, 2])),
+        predgap.NoiseError,
+        "2 values.*3 features",
+    ),
+    "a noise without default": (
+        lambda e, t: Explainer(e.ensemble, PerFeature({"age": Uniform(1)})),
+        predgap.NoiseError,
+        "'bmi'",
+    ),
+    "an output by name": (
+        lambda e, t: Explainer(e.ensemble, Normal(1), output="a"),
+        predgap.OutputError,
+        "output='a' is not a number",
+    ),
+    "an output that is true": (
+        lambda e, t: Explainer(e.ensemble, Normal(1), output=True),
+        predgap.OutputError,
+        "output=True is not a number",
+    ),
+    "a column as method": (lambda e, t: e.rank(t, t["age"]), predgap.PredgapError, "'greedy' or 'single'"),
+    "names as one text": (
+        lambda e, t: Explainer(e.ensemble, Normal(1), feature_names="abc"),
+        predgap.EnsembleError,
+        "'abc', expected a list",
+    ),
+    "progress that is no function": (
+        lambda e, t: Explainer(e.ensemble, Normal(1), progress=3),
+        predgap.PredgapError,
+        "progress is 3, expected a function .*, or True for a bar",
+    ),
+    "no model": (lambda e, t: Explainer(object(), Normal(1)), predgap.LoaderError, "object"),
+}
+
+
+@pytest.mark.parametrize(("ask", "error", "message"), BAD_REQUESTS.values(), ids=BAD_REQUESTS)
+def test_a_bad_request_is_refused(explainer, table, ask, error, message):
+    with pytest.raises(error, match=message):
+        ask(explainer, table)
+
+
+@dataclass(frozen=True)
+class CustomLaw(Law):
+    given: tuple
+
+    def tails(self, x, thresholds):
+        return self.given
+
+
+class Custom(predgap.Noise):
+    """Tails that a user wrote."""
+
+    def __init__(self, below, above, n_laws=3):
+        self.tails, self.n_laws = (below, above), n_laws
+
+    def laws_of(self, features, n_features, feature_names):
+        law = type(
+            "CustomLaw", (Law,), {"tails": lambda _, x, t: self.tails, "__repr__": lambda _: "CustomLaw"}
+        )()
+        return (law,) * self.n_laws
+
+
+@pytest.mark.parametrize(
+    ("noise", "message"),
+    [
+        (Custom(np.full((60, 1), 0.5), np.full((60, 1), 0.5)), r"shapes \(60, 1\), \(60, 1\); expected"),
+        (Custom(0.5, 0.5), r"shapes \(\), \(\)"),
+        (Custom(0.5, 0.5, n_laws=2), "gives 2 laws for 3 features"),
+    ],
+)
+def test_a_noise_of_the_users_own_is_checked(model, table, noise, message):
+    with pytest.raises(predgap.NoiseError, match=message):
+        Explainer(model, noise).gap(table, ["age"])
+
+
+@pytest.mark.parametrize("tail", [np.nan, 7.0, -0.1])
+def test_tails_must_be_probabilities(table, tail):
+    stump = ensemble_of([Split(0, 0.5, 1.0, 3.0)], 1)
+    noise = Custom(np.array([[tail]]), np.array([[0.5]]), n_laws=1)
+    with pytest.raises(predgap.NoiseError, match="not probabilities between 0 and 1"):
+        Explainer(stump, noise).gap([[0.0]], [0])
+
+
+@pytest.mark.parametrize(("below", "total"), [(0.6, "1.1"), (0.5 - 1e-6, "0.999999")])
+def test_tails_must_sum_to_1(below, total):
+    stump = ensemble_of([Split(0, 0.5, 1.0, 3.0)], 1)
+    noise = Custom(np.array([[below]]), np.array([[0.5]]), n_laws=1)
+    message = rf"sum to {total} at x = 2 and t = 0.5; expected P\(x' < t\) \+ P\(x' >= t\) = 1"
+    with pytest.raises(predgap.NoiseError, match=message):
+        Explainer(stump, noise).gap([[2.0]], [0])
+    almost = Custom(np.array([[0.5 + 1e-12]]), np.array([[0.5]]), n_laws=1)
+    assert Explainer(stump, almost).gap([[0.0]], [0])[0] == pytest.approx(2.0, rel=1e-9)
+
+
+def test_only_rows_that_move_a_feature_are_asked_of_its_law():
+    """Flip refuses 2, but the row that has it does not move that feature."""
+    trees = [Split(0, 0.5, 1.0, 3.0), Split(1, 0.5, 1.0, 2.0)]
+    explainer = Explainer(ensemble_of(trees, 2), PerFeature({0: Flip(0.25)}, default=Normal(1.0)))
+    X, masks = np.array([[0.0, 0.5], [2.0, 0.5]]), np.array([[True, False], [False, True]])
+    assert explainer.gap(X, masks) == pytest.approx([1.0, 0.5], rel=1e-15)
+    with pytest.raises(predgap.NoiseError, match="between 0 and 1, but a row has 2"):
+        explainer.gap(X, [0])
+    with pytest.raises(predgap.NoiseError, match="between 0 and 1, but a row has inf"):
+        explainer.gap([[np.inf, 0.5]], [0])
+    with pytest.raises(predgap.NoiseError, match="between 0 and 1, but a row has -inf"):
+        explainer.rank([[-np.inf, 0.5]])
+
+
+def test_predict_matches_columns_by_name(model, table):
+    ensemble = predgap.load(model)
+    expected = model.predict(table, output_margin=True)
+    by_name = ensemble.predict(table[["bp", "age", "bmi"]])
+    np.testing.assert_allclose(by_name, expected, atol=1e-6 * np.abs(expected).max())
+    with pytest.raises(predgap.TableError, match="holds text"):
+        ensemble.predict(table.assign(bp="x"))
+
+
+def test_uniform_noise_of_any_width(explainer):
+    """Far wider than the thresholds: each side has half of the mass."""
+    stump = ensemble_of([Split(0, 0.5, 1.0, 3.0)], 1)
+    assert Explainer(stump, Uniform(1e308)).gap([[0.0]], [0])[0] == 2.0
+
+
+# ---- cost ----------------------------------------------------------------------------------------
+
+
+def test_the_cost_of_each_question(explainer, table):
+    ranking = explainer.rank(table)
+    masks = np.random.default_rng(0).random((60, 3)) < 0.5
+    for question in (
+        "rank",
+        ranking,
+        explainer.rank(table, top=1),
+        ["age"],
+        [0, 1],
+        "bmi",
+        np.array([True] * 3),
+    ):
+        for X in (None, table, table[:1] if not isinstance(question, Ranking) else None):
+            cost = explainer.cost(question, X)
+            assert isinstance(cost, Cost)
+            assert cost.method == "exact"
+            assert 0 < cost.milliseconds < 50
+            assert 0 <= cost.megabytes < 100
+    assert explainer.cost(masks, table).milliseconds > 0
+    assert explainer.cost("rank").milliseconds >= explainer.cost(["age"]).milliseconds
+
+
+def test_a_cost_needs_no_rows_that_noise_cannot_move():
+    """Rows that are made up hold levels of categories, and 0 or 1 where a number flips."""
+    tree = Split(0, 0.0, Split(1, 7.0, 1.0, 2.0), Split(2, 0.0, 3.0, 4.0), categories=(1,))
+    ensemble = ensemble_of([tree], 3, categories=[predgap.Categories([0, 1, 2]), None, None])
+    for noise in (Flip(0.1), Discrete([2]), Marginal([[0, 1, 1], [1, 0, 0]])):
+        explainer = Explainer(ensemble, PerFeature({2: Normal(1.0)}, default=noise))
+        assert explainer.cost("rank").milliseconds > 0
+        assert explainer.cost(range(3)).milliseconds > 0
+
+
+BAD_COSTS = {
+    "no rows": (lambda e, t: e.cost("rank", t[:0]), predgap.TableError, "X has no rows"),
+    "no rows of a ranking": (lambda e, t: e.cost(e.rank(t[:0])), predgap.RankingError, "has no rows"),
+    "another table": (lambda e, t: e.cost(e.rank(t), t[:3]), predgap.RankingError, "60 rows, X has 3"),
+    "masks without rows": (
+        lambda e, t: e.cost(np.ones((60, 3), dtype=bool)), predgap.SubsetError, "pass these rows as X",
+    ),
+    "an unknown name": (lambda e, t: e.cost("ranking"), predgap.SubsetError, "no feature 'ranking'"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("ask", "error", "message"), BAD_COSTS.values(), ids=BAD_COSTS)
+def test_a_cost_that_cannot_be_told_is_refused(explainer, table, ask, error, message):
+    with pytest.raises(error, match=message):
+        ask(explainer, table)
+
+
+@pytest.fixture(scope="module")
+def forest() -> tuple[Explainer, np.ndarray]:
+    """Far too deep for exact answers about all features: a million leaves, all within reach."""
+    rng = np.random.default_rng(0)
+    ensemble = full_trees(rng, n_trees=60, depth=14, n_features=20)
+    return Explainer(ensemble, Normal(1.0), rtol=0), rng.normal(size=(2, 20))
+
+
+TOO_COSTLY = {
+    "gap": lambda e, X: e.gap(X, range(20)),
+    "curve": lambda e, X: e.curve(X, range(20)),
+    "pgi2": lambda e, X: e.pgi2(X, range(20)),
+    "pgu2": lambda e, X: e.pgu2(X, range(20)),
+    "rank": lambda e, X: e.rank(X),
+    "rank, some": lambda e, X: e.rank(X, top=18),
+    "estimate": lambda e, X: e.estimate(X, range(20), "exact"),
+}
+
+
+@pytest.mark.parametrize("asked", TOO_COSTLY)
+def test_what_costs_too_much_is_refused_with_a_call_that_works(forest, asked):
+    explainer, X = forest
+    start = time.process_time()
+    with pytest.raises(CostError) as refused:
+        TOO_COSTLY[asked](explainer, X)
+    assert time.process_time() - start < 20  # seconds of work; two on an idle machine
+    message = str(refused.value)
+    assert f"the limits per row are {1e3 * _core.MOST_SECONDS:,.0f} ms and" in message
+    assert message.startswith(asked.split(",")[0] + "(X")
+    call = message.rpartition("This works: ")[2]
+    assert call.startswith("explainer.")
+    found = eval(call, {"explainer": explainer, "X": X[:1], "subset": range(20), "ranking": range(20)})
+    if isinstance(found, Ranking):
+        assert found.estimator in ("bounded", "pruned", "qmc")
+    else:
+        assert set(found.method.ravel()) <= {"bounded", "pruned", "qmc"}
+
+
+def test_a_refusal_names_the_row_and_what_it_would_take():
+    with pytest.raises(CostError) as refused, refusing("rank(X)", "explainer.approximate(rtol=1e-2).rank(X)"):
+        raise _core.TooCostly(3, 5e6, 2048.0)
+    assert str(refused.value).startswith(
+        "rank(X): row 3 would take about 5,000,000 ms and 2,048 MB; the limits"
+    )
+
+
+def test_the_row_that_is_refused_is_counted_from_the_first(monkeypatch, explainer, table):
+    """Rows come in parts when tables of tails would not fit into memory."""
+    monkeypatch.setattr("predgap._engine.kernel_noise._TABLE_BYTES", 1)
+    tabulated = Explainer(explainer.ensemble, Marginal(table))
+    calls = []
+
+    def refuse(*_):
+        calls.append(1)
+        if len(calls) == 6:
+            raise _core.TooCostly(0, 5e6, 1.0)
+        return np.zeros(1), np.zeros(1), np.zeros(1, dtype=np.uint8)
+
+    monkeypatch.setattr(_core, "gap", refuse)
+    with pytest.raises(CostError, match="row 5 would take"):
+        tabulated.gap(table, ["age"])
+
+
+def test_a_feature_that_no_split_uses_costs_nothing():
+    """A small file may declare ten million of them."""
+    d = 10_000_000
+    wide = Ensemble(
+        root=[0], feature=[d - 1, -1, -1], threshold=[0.5, 0, 0], left=[1, -1, -1], right=[2, -1, -1],
+        default_left=[True, False, False], value=[[0.0], [1.0], [3.0]], target=[0], bias=[0.0], n_features=d,
+    )  # fmt: skip
+    start = time.process_time()
+    explainer = Explainer(wide, PerFeature({d - 1: Uniform(1.0)}))
+    assert list(explainer._engine.laws) == [d - 1]
+    x = np.zeros((1, d))
+    assert explainer.gap(x, [d - 1]).tolist() == [1.0]
+    assert explainer.gap(x, [0]).tolist() == [0.0]
+    assert explainer.estimate(x, [0, d - 1], "qmc", n_samples=1024).value.tolist() == [1.0]
+    assert time.process_time() - start < 20  # seconds of work: about one, 50 if all features have laws
+
+
+def test_noise_is_needed_for_features_that_splits_use_only():
+    explainer = Explainer(ensemble_of([Split(1, 0.5, 1.0, 3.0)], 3), PerFeature({1: Normal(0.5)}))
+    assert explainer._engine.laws == {1: NormalLaw(0.5)}
+    assert explainer.rank(np.zeros((1, 3))).order.tolist() == [[1, 0, 2]]
+    with pytest.raises(predgap.NoiseError, match="no noise for 1 feature: 'f2'"):
+        Explainer(ensemble_of([Split(2, 0.5, 1.0, 3.0)], 3), PerFeature({1: Normal(0.5)}))
+
+
+# ---- progress ------------------------------------------------------------------------------------
+
+
+def test_progress_never_runs_backwards():
+    told = []
+    with reporting(lambda done, total: told.append((done, total)), 9) as tell:
+        for done in (0, 3, 2, 7, 1, 9):
+            tell(done)
+    assert told == [(0, 9), (3, 9), (3, 9), (7, 9), (7, 9), (9, 9)]
+    for nobody in (None, False):
+        with reporting(nobody, 9) as tell:
+            assert tell is None
+
+
+def test_a_bar_is_shown_on_a_terminal_only(model, table, monkeypatch, capsys):
+    explainer = Explainer(model, Normal(0.5), progress=True)
+    monkeypatch.delenv("FORCE_COLOR", raising=False)
+    expected = explainer.rank(table).order
+    assert capsys.readouterr() == ("", "")
+    monkeypatch.setenv("FORCE_COLOR", "1")  # rich takes any stream for a terminal
+    for ask in (explainer.rank, explainer.approximate(method="qmc", n_samples=1024).rank):
+        assert ask(table).order.shape == expected.shape
+        out, shown = capsys.readouterr()
+        assert out == ""
+        assert "rows" in shown
+        assert "/60" in shown
+
+
+def test_a_bar_needs_rich(model, monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(predgap.DependencyError, match=r"pip install 'predgap\[cli\]'"):
+        Explainer(model, Normal(0.5), progress=True)
+
+
+# ---- pickles -------------------------------------------------------------------------------------
+
+
+def test_an_explainer_can_be_pickled_whatever_its_noise(model, table):
+    frames = table, table.to_numpy(), pl.DataFrame(table), pa.Table.from_pandas(table, preserve_index=False)
+    noises = [*map(Marginal, frames), Discrete([0.0, 1.0]), Flip(0.5), Normal.relative(table, 0.3)]
+    for noise in noises:
+        X = (table > 0).astype(float) if isinstance(noise, Flip) else table
+        for explainer in (Explainer(model, noise), Explainer(model, noise).approximate(method="pruned")):
+            copy = pickle.loads(pickle.dumps(explainer))
+            assert copy.rank(X).scores.tobytes() == explainer.rank(X).scores.tobytes()
+
+
+@pytest.mark.parametrize("kind", ["array", "pandas", "list"])
+def test_a_marginal_does_not_change_with_the_callers_table(kind):
+    values = np.array([[0.0], [1.0]])
+    table = {"array": values, "pandas": pd.DataFrame(values, columns=["a"]), "list": values.tolist()}[kind]
+    noise = Marginal(table)
+    if kind == "pandas":
+        table.loc[:, "a"] = 9.0
+    else:
+        table[0][0] = table[1][0] = 9.0
+    stump = ensemble_of([Split(0, 0.5, 1.0, 3.0)], 1)
+    assert Explainer(stump, noise).gap([[0.0]], [0]).tolist() == [2.0]
+
+
+def test_importing_predgap_is_light():
+    """No framework is imported, and none is needed."""
+    import subprocess
+    import sys
+
+    code = (
+        "import sys; heavy = ('xgboost', 'lightgbm', 'catboost', 'sklearn', 'pandas', 'polars', 'pyarrow', "
+        "'shap', 'matplotlib', 'click', 'rich', 'scipy.stats')\n"
+        "import predgap; print([m for m in heavy if m in sys.modules])"
+    )
+    assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "[]"

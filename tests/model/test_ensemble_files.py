@@ -1,0 +1,477 @@
+"""Saved ensembles: what is loaded is what was saved, bit for bit, and nothing else is loaded."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import hashlib
+import json
+import math
+import os
+import random
+from collections.abc import Callable
+from decimal import Decimal
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import predgap
+from loading import assert_same, bits, memory_below, printed_without, reading_below
+from predgap import Categories, Ensemble, EnsembleError, LoaderError, UnsupportedModelError
+from predgap._model import serialization
+from strategies import Split, ensemble_of, ensembles, mixed_ensembles, random_ensemble
+
+
+def rich() -> Ensemble:
+    """An ensemble in which nothing is as it is by default."""
+    nan = np.array([0x7FF8_0000_DEAD_BEEF], dtype=np.uint64).view(np.float64)[0]
+    ensemble = ensemble_of(
+        [
+            Split(0, -0.0, (1.0, 2.0), Split(1, 0.0, (3.0, 4.0), (-0.0, 1e-310), categories=(1, 900))),
+            (0.1, 1e144),
+        ],
+        4,
+        targets=[-1, -1],
+        n_outputs=2,
+        categories=[
+            None,
+            Categories([0, 1, 900], ("red", "", "crème\n\U0001f600\x00[{")),
+            Categories([3, 7]),
+            Categories([0, 1, 2, 3, 4, 9], (True, 10**40, 1.5, "1.5", -0.0, math.inf)),
+        ],
+        feature_names=["age", "colour", 'x"[0]', "\u2028"],
+        row_dtype=np.dtype(np.float32),
+        missing=-999.25,
+        accepts_infinity=False,
+        unseen_is_missing=True,
+        source="a test, “quoted”",
+    )
+    return dataclasses.replace(ensemble, threshold=np.where(ensemble.feature < 0, nan, ensemble.threshold))
+
+
+def saved(ensemble: Ensemble, path: Path) -> Path:
+    ensemble.save(path)
+    return path
+
+
+def refused(path: Path, match: str, kind: type[LoaderError] = LoaderError) -> None:
+    for load in (predgap.load, Ensemble.load):
+        with pytest.raises(kind, match=match) as caught:
+            load(path)
+        assert type(caught.value) is kind
+        assert len(str(caught.value)) < 1000
+
+
+# ---- what is saved is loaded ----
+
+
+def test_everything_survives(tmp_path: Path) -> None:
+    path = saved(rich(), tmp_path / "rich.predgap")
+    assert_same(Ensemble.load(path), rich())
+    assert_same(predgap.load(str(path)), rich())
+    assert_same(predgap.load(os.fsencode(path).decode()), rich())
+    assert os.listdir(tmp_path) == ["rich.predgap"]
+
+
+def test_no_field_is_forgotten() -> None:
+    stored = {*serialization._ARRAYS, *serialization._PLAIN} - {"takes_infinity"} | {"accepts_infinity"}
+    assert {f.name for f in dataclasses.fields(Ensemble)} == stored
+    plain = ensemble_of([1.0], 4)
+    for field in dataclasses.fields(Ensemble):
+        if field.name not in ("n_features", "target", "bias"):
+            assert bits(getattr(rich(), field.name)) != bits(getattr(plain, field.name)), field.name
+
+
+@given(st.one_of(ensembles(), mixed_ensembles()), st.sampled_from([math.nan, 0.0, -0.0, -999.0, math.inf]))
+@settings(max_examples=100, deadline=None)
+def test_the_round_trip_is_the_identity(ensemble: Ensemble, missing: float) -> None:
+    ensemble = dataclasses.replace(ensemble, missing=missing)
+    data = serialization.encode(ensemble)
+    back = Ensemble(**serialization.decode(data))
+    assert_same(back, ensemble)
+    assert serialization.encode(back) == data
+
+
+NAMES = st.lists(st.text(st.characters(exclude_categories=["Cs"])), unique=True, min_size=3, max_size=3)
+LABEL = st.one_of(
+    st.text(st.characters(exclude_categories=["Cs"])),
+    st.integers(),
+    st.floats(allow_nan=False),
+    st.booleans(),
+)
+
+
+@given(NAMES, st.lists(LABEL, unique=True, max_size=6), st.text(st.characters(exclude_categories=["Cs"])))
+@settings(deadline=None)
+def test_names_and_labels_survive_with_their_types(names: list[str], labels: list[Any], source: str) -> None:
+    levels = Categories(range(len(labels)), tuple(labels))
+    ensemble = ensemble_of([1.0], 3, categories=[None, levels, None], feature_names=names, source=source)
+    assert_same(Ensemble(**serialization.decode(serialization.encode(ensemble))), ensemble)
+
+
+def test_labels_of_numpy_become_the_python_values_they_equal() -> None:
+    labels = (np.int64(3), np.float32(0.1), np.str_("a"), np.bool_(False))
+    ensemble = ensemble_of([1.0], 1, categories=[Categories(range(4), labels)])
+    back = Ensemble(**serialization.decode(serialization.encode(ensemble)))
+    found = back.categories[0].labels
+    assert found == labels
+    assert [type(label) for label in found] == [int, float, str, bool]
+    assert back.categories[0].codes_of(labels).tolist() == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("label", "kind"),
+    [
+        (datetime.date(2026, 1, 1), r"a datetime\.date;"),
+        (("a", 1), r"a builtins\.tuple;"),
+        (None, r"a builtins\.NoneType;"),
+        (b"a", r"a builtins\.bytes;"),
+        (Decimal(1), r"a decimal\.Decimal;"),
+        (np.datetime64("2026-01-01"), r"a numpy\.datetime64;"),
+    ],
+)
+def test_other_labels_are_refused_by_name(label: Any, kind: str, tmp_path: Path) -> None:
+    ensemble = ensemble_of([1.0], 1, categories=[Categories([0, 1], ("a", label))], feature_names=["day"])
+    with pytest.raises(EnsembleError, match=rf"feature 'day' has the label .*{kind}.*text, numbers or truth"):
+        ensemble.save(tmp_path / "model")
+    assert os.listdir(tmp_path) == []
+
+
+def test_text_that_is_no_unicode_is_refused(tmp_path: Path) -> None:
+    for options in ({"feature_names": ["\ud83d\ude00"]}, {"source": "\ud800"}):
+        with pytest.raises(EnsembleError, match=r"cannot be written to a file: .*surrogates not allowed"):
+            ensemble_of([1.0], 1, **options).save(tmp_path / "model")
+    huge = ensemble_of([1.0], 1, categories=[Categories([0], (10**5000,))])
+    with pytest.raises(EnsembleError, match=r"cannot be written to a file: .*4300 digits"):
+        huge.save(tmp_path / "model")
+
+
+def test_saving_replaces_the_file_or_leaves_it_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = saved(ensemble_of([1.0], 1), tmp_path / "model")
+    ensemble_of([2.0], 1).save(path)
+    assert Ensemble.load(path).predict([[0.0]]) == [3.0]
+
+    def fail(_: int) -> None:
+        raise OSError("no space left")
+
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(OSError, match="no space left"):
+        ensemble_of([5.0], 1).save(path)
+    assert Ensemble.load(path).predict([[0.0]]) == [3.0]
+    assert os.listdir(tmp_path) == ["model"]
+
+
+def test_a_large_ensemble_is_read_once_and_takes_little_memory(tmp_path: Path) -> None:
+    ensemble = random_ensemble(np.random.default_rng(0), n_trees=100, depth=8, n_features=20)
+    path = saved(ensemble, tmp_path / "model")
+    size = path.stat().st_size
+    with memory_below(6 * size), reading_below(3 * size):
+        back = Ensemble.load(path)
+    assert_same(back, ensemble)
+
+
+def test_files_may_be_larger_than_those_of_other_libraries(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = saved(rich(), tmp_path / "model")
+    monkeypatch.setattr(predgap._files, "MAX_FILE_BYTES", 10)
+    assert_same(predgap.load(path), rich())
+
+
+def test_no_library_is_needed(tmp_path: Path) -> None:
+    saved(ensemble_of([Split(0, 0.5, 1.0, 2.0)], 1), tmp_path / "model")
+    code = "import predgap\nprint(predgap.load('model').predict([[0.0], [1.0]]))"
+    assert printed_without("xgboost", code, tmp_path) == "[2. 3.]"
+
+
+# ---- what was not saved is refused ----
+
+
+def test_a_newer_version_is_refused_by_name(tmp_path: Path) -> None:
+    path = tmp_path / "model"
+    for version in (b"2", b"17", b"999999999999999999999999"):
+        path.write_bytes(b"predgap ensemble " + version + b" whatever comes then")
+        refused(
+            path,
+            rf"'.*model' is an ensemble in version {version[:20].decode()} of the format, this predgap reads "
+            "version 1; .*pip install --upgrade predgap",
+            UnsupportedModelError,
+        )
+
+
+def test_things_that_are_no_saved_ensembles(tmp_path: Path) -> None:
+    with pytest.raises(LoaderError, match="is a directory"):
+        Ensemble.load(tmp_path)
+    with pytest.raises(LoaderError, match="there is no file"):
+        Ensemble.load(tmp_path / "absent")
+    path = tmp_path / "model.json"
+    path.write_bytes(b'{"learner": {}}')
+    with pytest.raises(LoaderError, match=r"begins with b'\{.*expected a file that Ensemble.save wrote"):
+        Ensemble.load(path)
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(LoaderError, match="not a regular file"):
+        Ensemble.load(tmp_path / "pipe")
+
+
+def test_every_truncation_and_every_flipped_byte_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "model"
+    data = serialization.encode(rich())
+    for end in range(1, len(data), 11):
+        path.write_bytes(data[:end])
+        refused(path, "bytes, its first line says|begins with")
+    path.write_bytes(data + b"\n")
+    refused(path, "bytes, its first line says .*; save or copy it again")
+    for place in range(len(serialization.NAME), len(data), 7):
+        path.write_bytes(data[:place] + bytes([data[place] ^ 16]) + data[place + 1 :])
+        with pytest.raises(LoaderError):
+            predgap.load(path)
+
+
+def test_gigabytes_of_nonsense_are_refused_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "model"
+    sizes = f"predgap ensemble 1 100 {1 << 39} {'0' * 64}\n".encode()
+    for opening in (serialization.encode(rich())[:300], sizes):
+        path.write_bytes(opening)
+        os.truncate(path, 1 << 40)  # sparse: takes no room on the disk
+        with memory_below(1 << 20), reading_below(1 << 20):
+            refused(path, "bytes, its first line says")
+
+
+def parts(data: bytes) -> tuple[Any, bytes]:
+    """The header and the arrays of a file."""
+    _, header, arrays = data.split(b"\n", 2)
+    return json.loads(header), arrays
+
+
+def sealed(header: bytes, arrays: bytes) -> bytes:
+    """A file with a first line that fits."""
+    digest = hashlib.sha256(header + arrays).hexdigest()
+    return f"predgap ensemble 1 {len(header)} {len(arrays)} {digest}\n".encode() + header + arrays
+
+
+def change(*place: Any, to: Any) -> Callable[[Any], None]:
+    def apply(header: Any) -> None:
+        for key in place[:-1]:
+            header = header[key]
+        header[place[-1]] = to
+
+    return apply
+
+
+DAMAGE: dict[str, tuple[Callable[[Any], Any], str]] = {
+    "a part is missing": (lambda h: h.pop("source"), "no object with the parts arrays, n_features"),
+    "a part is new": (change("news", to=1), "no object with the parts"),
+    "a count is text": (change("n_features", to="4"), "n_features is a str, expected int"),
+    "a count is true": (change("n_features", to=True), "n_features is a bool"),
+    "a count is negative": (change("n_features", to=-4), "n_features is no count"),
+    "a count is giant": (change("n_features", to=10**4000), "n_features is no count"),
+    "a count is large": (change("n_features", to=2**31 - 1), "at most 10000000 are supported"),
+    "a count is wrong": (change("n_features", to=3), "4 feature names for 3 features"),
+    "names are numbers": (change("feature_names", 0, to=1), "feature_names are not all text"),
+    "names are text": (change("feature_names", to="abcd"), "feature_names is a str, expected list"),
+    "a name is repeated": (change("feature_names", 0, to="colour"), "'colour' is given more than once"),
+    "another dtype": (change("row_dtype", to="float16"), "row_dtype neither float32 nor float64"),
+    "a truth value is a number": (change("takes_infinity", to=1), "takes_infinity is a int, expected bool"),
+    "no arrays": (change("arrays", to=None), "describes other arrays than root, feature"),
+    "fewer arrays": (lambda h: h["arrays"].pop("bias"), "describes other arrays"),
+    "arrays in another order": (
+        lambda h: h["arrays"].update(root=h["arrays"].pop("root")),
+        "describes other arrays",
+    ),
+    "an array of objects": (
+        change("arrays", "bias", 0, to="|O"),
+        r"bias is \['\|O', \[2\]\], expected",
+    ),
+    "an array of another width": (change("arrays", "bias", 0, to="<f4"), "array bias is"),
+    "a big-endian array": (change("arrays", "bias", 0, to=">f8"), "array bias is"),
+    "a dimension too many": (change("arrays", "bias", 1, to=[2, 1]), "array bias is .* 1 lengths"),
+    "no shape": (change("arrays", "bias", to="<f8"), "array bias is '<f8', expected"),
+    "a negative length": (change("arrays", "value", 1, to=[-6, -2]), "array value is"),
+    "a fractional length": (change("arrays", "bias", 1, to=[2.0]), "array bias is"),
+    "a giant length": (change("arrays", "bias", 1, to=[2**31 - 1]), "its arrays take 17,179,869"),
+    "a length beyond int32": (change("arrays", "bias", 1, to=[2**31]), "array bias is"),
+    "nothing times a giant": (change("arrays", "value", 1, to=[0, 2**31 - 1]), "its arrays take"),
+    "a longer array": (change("arrays", "bias", 1, to=[3]), "its arrays take"),
+    "categories of fewer features": (lambda h: h["categories"].pop(), "3 entries of categories for 4"),
+    "levels are a list": (change("categories", 1, to=[0, 1]), r"categories hold \[0, 1\], expected codes"),
+    "levels without labels": (lambda h: h["categories"][1].pop("labels"), "expected codes and labels"),
+    "levels with news": (change("categories", 1, "news", to=1), "expected codes and labels"),
+    "a code is text": (change("categories", 1, "codes", 0, to="0"), "expected codes and labels"),
+    "a code is true": (change("categories", 1, "codes", 1, to=True), "expected codes and labels"),
+    "a code is giant": (change("categories", 1, "codes", 2, to=2**31), "expected codes and labels"),
+    "codes descend": (change("categories", 1, "codes", 0, to=5), "in ascending order"),
+    "a label is a list": (change("categories", 1, "labels", 0, to=[]), "expected codes and labels"),
+    "a label is null": (change("categories", 1, "labels", 0, to=None), "expected codes and labels"),
+    "a label is repeated": (change("categories", 1, "labels", 0, to=""), "not all different"),
+    "a label too many": (lambda h: h["categories"][1]["labels"].append("x"), "4 labels for 3 categories"),
+    "a level less": (
+        change("categories", 1, to={"codes": [0, 1], "labels": None, "closed": False, "complete": True}),
+        "the category 900",
+    ),
+    "a numeric feature": (change("categories", 1, to=None), "a set of categories on a numeric feature"),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGE)
+def test_a_damaged_header_is_refused(name: str, tmp_path: Path) -> None:
+    apply, says = DAMAGE[name]
+    header, arrays = parts(serialization.encode(rich()))
+    apply(header)
+    path = tmp_path / "model"
+    path.write_bytes(sealed(json.dumps(header).encode(), arrays))
+    refused(path, f"model' is no sound predgap ensemble: .*{says}")
+
+
+DAMAGED_ARRAYS: dict[str, tuple[int | tuple[int, ...], float, str]] = {
+    "root": (1, 99, "a root lies outside"),
+    "feature": (0, 4, "node 0 has a split feature outside"),
+    "threshold": (0, math.nan, "node 0 has a threshold that is not finite"),
+    "left": (0, 0, "is reached in 2 ways"),
+    "right": (0, -5, "node 0 has a child outside"),
+    "default_left": (0, 2, "default_left holds values that bool cannot"),
+    "value": ((1, 0), math.inf, "node 1 has a leaf value that is not finite"),
+    "target": (0, 0, "target must be ALL_OUTPUTS"),
+    "bias": (0, math.nan, "the bias is not finite"),
+    "category_set": (2, 7, "node 2 has a set of categories outside"),
+    "set_begin": (0, 1, "set_begin must run from 0"),
+    "set_code": (0, -1, "must not be negative, and ascend"),
+}
+
+
+def unchecked(**changed: Any) -> bytes:
+    """The file of an ensemble like `rich`, sound or not."""
+    fields = {f.name: getattr(rich(), f.name) for f in dataclasses.fields(Ensemble)}
+    return serialization.encode(SimpleNamespace(**fields | changed, names=rich().names))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", DAMAGED_ARRAYS)
+def test_damaged_arrays_are_refused(name: str, tmp_path: Path) -> None:
+    at, value, says = DAMAGED_ARRAYS[name]
+    array = np.array(getattr(rich(), name), dtype=serialization._ARRAYS[name][0])
+    array[at] = value
+    path = tmp_path / "model"
+    path.write_bytes(unchecked(**{name: array}))
+    refused(path, f"model' is no sound predgap ensemble: .*{says}")
+
+
+def test_headers_that_would_blow_up_in_memory_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "model"
+    for text in (
+        "[]," * 300_000,
+        '{"a":{}},' * 100_000,
+        "[[[[[]]]]]," * 100_000,
+        '"[",' * 100_000 + "{}," * 99_999,
+    ):
+        data = sealed(f'{{"arrays":[{text}0]}}'.encode(), b"")
+        path.write_bytes(data)
+        with memory_below(5 * len(data)), pytest.raises(LoaderError, match="far more lists"):
+            predgap.load(path)
+    for text in ("[" * 100_000, '{"a":' * 100_000):
+        path.write_bytes(sealed(b" " * 2_000_000 + text.encode(), b""))
+        refused(path, "not sound JSON")
+    for text in (b"", b"\xff", b"{}{}", b'{"arrays": ' + b"9" * 5000 + b"}"):
+        path.write_bytes(sealed(text, b""))
+        refused(path, "not sound JSON")
+    for text in (b"1", b"[]", b"null", b'"arrays"'):
+        path.write_bytes(sealed(text, b""))
+        refused(path, "no object with the parts")
+
+
+def test_names_full_of_brackets_are_no_lists() -> None:
+    names = [f"[{{{j}" for j in range(5000)]
+    ensemble = ensemble_of([1.0], 5000, feature_names=names)
+    assert_same(Ensemble(**serialization.decode(serialization.encode(ensemble))), ensemble)
+    every = ensemble_of([1.0], 500, categories=[Categories([])] * 500)
+    assert_same(Ensemble(**serialization.decode(serialization.encode(every))), every)
+
+
+# ---- mutations ----
+
+STRANGE: tuple[Any, ...] = (
+    *(None, True, -1, 0, 1, 2, 3, 2**31 - 1, 2**31, 2**64, 10**400, 0.5, -0.0, 1e308, math.nan, math.inf),
+    *("", "x", "<i4", "<f8", "|O", "float64", [], [1], [[]], {}, {"codes": [0], "labels": None}),
+)
+
+
+def mutated(data: bytes, seed: int) -> bytes:
+    """Other values in the header, other bytes anywhere; most have a first line that fits nevertheless."""
+    rng = random.Random(seed)
+    header, arrays = parts(data)
+    if rng.random() < 0.5:
+        place: Any = header
+        while True:
+            key = rng.choice(list(place) if isinstance(place, dict) else range(len(place)))
+            if not isinstance(place[key], dict | list) or not place[key] or rng.random() < 0.2:
+                break
+            place = place[key]
+        place[key] = rng.choice(STRANGE)
+    text = json.dumps(header, ensure_ascii=False).encode()
+    if rng.random() < 0.3:
+        text = mutated_bytes(text, rng)
+    if rng.random() < 0.6:
+        arrays = mutated_bytes(arrays, rng)
+    whole = sealed(text, arrays)
+    return mutated_bytes(whole, rng) if rng.random() < 0.2 else whole
+
+
+def mutated_bytes(data: bytes, rng: random.Random) -> bytes:
+    """Some bytes replaced, and now and then some removed, repeated or put in."""
+    out = bytearray(data)
+    for _ in range(rng.randint(1, 4)):
+        at = rng.randrange(len(out) + 1)
+        size = rng.choice((1, 1, 4, 8))
+        match rng.randrange(8):
+            case 0:
+                del out[at : at + size]
+            case 1:
+                out[at:at] = out[at : at + size]
+            case 2:
+                out[at:at] = rng.randbytes(size)
+            case 3:
+                out[at : at + size] = rng.randbytes(size)[: len(out[at : at + size])]
+            case _:  # small changes of a number, which are more likely to be valid
+                out[at : at + 1] = bytes(min(255, max(0, b + rng.randint(-2, 2))) for b in out[at : at + 1])
+    return bytes(out)
+
+
+def loads_or_is_refused(data: bytes, path: Path) -> bool:
+    """Does it load? If so, then as an ensemble that can be used."""
+    path.write_bytes(data)
+    try:
+        ensemble = predgap.load(path)
+    except LoaderError:
+        return False
+    ensemble.validate()
+    if ensemble.n_features < 100:
+        rows = np.repeat([[0.0], [1.0], [math.nan]], ensemble.n_features, axis=1)
+        assert len(ensemble.predict(rows)) == 3
+    return True
+
+
+@pytest.fixture(scope="module")
+def model_files() -> list[bytes]:
+    numeric = ensemble_of(
+        [Split(0, 0.5, 1.0, Split(1, -1.0, 2.0, 3.0)), Split(2, 0.0, -1.0, 1.0)], 3, source="mutations"
+    )
+    return [serialization.encode(rich()), serialization.encode(numeric)]
+
+
+@given(seed=st.integers(0, 2**63), which=st.integers(0, 1))
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_mutated_files_load_or_are_refused(
+    seed: int, which: int, model_files: list[bytes], tmp_path: Path
+) -> None:
+    loads_or_is_refused(mutated(model_files[which], seed), tmp_path / "model")
+
+
+def test_some_mutated_files_load(model_files: list[bytes], tmp_path: Path) -> None:
+    for data in model_files:  # or the test above would only ever see the checksum refuse
+        found = [loads_or_is_refused(mutated(data, seed), tmp_path / "model") for seed in range(200)]
+        assert 5 < sum(found) < 195

@@ -1,0 +1,95 @@
+"""Imports go only down the layers, the public API is what `dir(predgap)` shows, and modules stay short."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from itertools import accumulate
+from pathlib import Path
+
+import pytest
+
+import predgap
+
+SOURCE = Path(predgap.__file__).parent
+
+# What each part may import beside itself and SHARED. A part comes after all that it may import.
+SHARED = {"errors", "_text", "_typing", "_files", "_optional"}
+PUBLIC = {"", "errors", "explainer", "loaders", "noise", "plots", "ranking"}
+LAYERS: dict[str, set[str]] = {
+    **{part: set() for part in ("errors", "_text", "_typing", "_files", "_optional", "_core")},
+    "_inputs": set(),
+    "_model": {"_inputs"},
+    "noise": {"_inputs"},
+    "_attributions": {"_inputs"},
+    "ranking": {"_inputs", "_attributions"},
+    "loaders._formats": set(),
+    "loaders": {"_inputs", "_model", "loaders._formats"},
+    "_engine": {"_core", "_inputs", "_model", "noise"},
+    "explainer": {"_inputs", "_model", "_engine", "loaders", "noise", "ranking"},
+    "plots": {"ranking"},
+    "": {"_inputs", "_model", "_engine", "explainer", "loaders", "noise", "plots", "ranking"},
+    "_shared": {"_core", "_model", "_engine", "explainer", "noise"},
+    "paper.data": PUBLIC,
+    "paper.common": PUBLIC | {"_shared", "paper.data"},
+    "paper.experiments": PUBLIC | {"_shared", "paper.common", "paper.data"},
+    "paper.verdicts": PUBLIC | {"paper.common", "paper.experiments"},
+    "paper.reproduce": PUBLIC | {"paper.common", "paper.data", "paper.experiments", "paper.verdicts"},
+    "paper.report": PUBLIC | {"paper.common", "paper.experiments", "paper.reproduce"},
+    "cli": PUBLIC | {"_inputs", "_model", "_engine", "paper.reproduce", "paper.report"},
+    "__main__": {"cli"},
+}
+
+
+def name_of(path: Path) -> str:
+    parts = path.relative_to(SOURCE).with_suffix("").parts
+    return ".".join(parts).removesuffix("__init__").removesuffix(".")
+
+
+MODULES = {name_of(path): path for path in sorted(SOURCE.rglob("*.py"))}
+
+
+def part_of(module: str) -> str:
+    """The longest beginning of a module's name that has a place in the table."""
+    return max((p for p in accumulate(module.split("."), "{}.{}".format) if p in LAYERS), key=len, default="")
+
+
+def imports(path: Path) -> Iterator[str]:
+    """The modules of predgap that a module imports anywhere, functions included."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path} has a relative import"
+            whole = [f"{node.module}.{alias.name}" for alias in node.names]
+            names = [w if w.partition(".")[2] in {*MODULES, "_core"} else str(node.module) for w in whole]
+        else:
+            continue
+        yield from (name.partition(".")[2] for name in names if name.partition(".")[0] == "predgap")
+
+
+def test_the_layers_have_an_order() -> None:
+    above = list(LAYERS)
+    for at, part in enumerate(above):
+        assert LAYERS[part] | (SHARED if at > len(SHARED) else set()) <= set(above[:at]), part
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_imports_go_down(module: str) -> None:
+    part = part_of(module)
+    assert part or module in ("", "paper"), f"{module} has no place among the layers"
+    allowed = {part, *LAYERS[part], *({"errors"} if part in SHARED else SHARED)}
+    assert {part_of(name) for name in imports(MODULES[module])} <= allowed
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_modules_are_short(module: str) -> None:
+    assert len(MODULES[module].read_text().splitlines()) <= 500
+
+
+def test_dir_is_the_public_api() -> None:
+    code = "import predgap; print(*(name for name in dir(predgap) if name[0] != '_'))"
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert set(shown.split()) == {*predgap.__all__, *PUBLIC} - {""}
