@@ -4,15 +4,26 @@ VENV := .venv
 PIP := $(VENV)/bin/python -m pip --disable-pip-version-check
 SOURCES := pyproject.toml CMakeLists.txt README.md LICENSE $(shell find src -type f -name '*.[chp]*' ! -name '*.pyc')
 CORE := $(shell find src/core -name '*.[ch]pp')
+TIDY ?= $(filter %.cpp,$(CORE))
+TESTS ?= tests --pyargs predgap
 STRICT := $(if $(CI),--config-settings=cmake.define.PREDGAP_WERROR=ON,)
 
-.PHONY: demo test bench sanitize lint format clean
+.PHONY: demo test docs coverage bench sanitize lint tidy format clean
 
 demo: $(VENV)/.demo
 	$(VENV)/bin/predgap demo
 
 test: $(VENV)/.test
 	$(VENV)/bin/python -m pytest tests --pyargs predgap
+
+# The pages in build/docs/index.html, warnings as errors; the code on them is run and its output compared.
+docs: $(VENV)/.docs
+	$(VENV)/bin/python -m pytest -q tests/test_examples.py
+	$(VENV)/bin/sphinx-build -W --keep-going -q -d build/doctrees docs build/docs
+
+# Which lines of the package the tests run, in build/coverage/index.html. make coverage TESTS=tests/test_noise.py
+coverage: $(VENV)/.coverage
+	$(VENV)/bin/python -m pytest $(TESTS) --cov --cov-report=term --cov-report=html
 
 bench: $(VENV)/.test
 	$(VENV)/bin/python benchmarks/run.py
@@ -31,6 +42,13 @@ lint: $(VENV)/.lint
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
 	$(VENV)/bin/clang-format --dry-run --Werror $(CORE)
+
+# clang-tidy on the C++ core, with the checks in .clang-tidy. make tidy TIDY=src/core/noise/row_tables.cpp
+tidy: $(VENV)/.tidy
+	$(VENV)/bin/cmake -S . -B build/tidy -DCMAKE_EXPORT_COMPILE_COMMANDS=ON \
+	  -DPython_EXECUTABLE=$(abspath $(VENV)/bin/python) \
+	  -Dnanobind_DIR="$$($(VENV)/bin/python -m nanobind --cmake_dir)"
+	$(VENV)/bin/clang-tidy -p build/tidy --quiet $(TIDY)
 
 format: $(VENV)/.lint
 	$(VENV)/bin/ruff check --fix .
@@ -56,4 +74,16 @@ $(VENV)/.test: $(VENV)/.demo
 
 $(VENV)/.lint: $(VENV)/.test
 	$(PIP) install --quiet --group lint
+	touch $@
+
+$(VENV)/.docs: $(VENV)/.test
+	$(PIP) install --quiet --group docs
+	touch $@
+
+$(VENV)/.coverage: $(VENV)/.test
+	$(PIP) install --quiet --group coverage
+	touch $@
+
+$(VENV)/.tidy: $(VENV)/.pip
+	$(PIP) install --quiet --group tidy
 	touch $@

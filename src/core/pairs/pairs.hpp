@@ -13,7 +13,7 @@ class Pairs {
 public:
     struct Result {
         double gap;          // E[(sum of g_t)^2]
-        double error_scale;  // see docs/development.md
+        double error_scale;  // see docs/internals.md
     };
     Pairs(const EnsembleView& e, const Atoms& atoms) : e_(e), atoms_(atoms) {}
 

@@ -34,7 +34,7 @@ public:
     std::vector<std::int32_t> feature;  // (n_slots)
     Bits sets;
     std::int32_t deepest = 0;  // splits on a path, at most
-    double error_scale = 0;    // see docs/development.md
+    double error_scale = 0;    // see docs/internals.md
 
     // The features that are open in the row's tables move.
     void find(const EnsembleView& e, const Atoms& atoms, const RowTables& row);

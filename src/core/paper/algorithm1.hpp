@@ -7,7 +7,7 @@
 
 namespace predgap {
 
-// Normal noise of one scale per feature; its printed slips are mended (see docs/development.md). All
+// Normal noise of one scale per feature; its printed slips are mended (see docs/internals.md). All
 // arithmetic is in double, or in float as in the paper's experiments.
 double algorithm1_gap(const EnsembleView& e, const double* x, const double* scale, const std::uint8_t* subset,
                       bool float32);
