@@ -77,7 +77,7 @@ def test_places_that_are_proven_are_right_and_scores_within_the_tolerance(strate
         assert sorted(order) == list(range(problem.ensemble.n_features))
         assert_proven(row, order, ranking.confidence[r], method)
         allowed = rtol * (1 + rtol) * float(row.gap(order)) + sum(
-            row.bound(order[:k]) for k in range(len(order))
+            row.bound(order[:k]) for k in range(len(order) + 1)
         )
         for k, feature in enumerate(order):
             base = order[:k] if method == "greedy" else []
