@@ -52,7 +52,7 @@ CompileCounts Compiler::count(const Pruning& pruning) {
 
 // All entries there are, from some of the trees, evenly spaced.
 CompileCounts Compiler::count_all(Pruning pruning) {
-    constexpr std::size_t kEnough = 64;  // trees
+    constexpr std::size_t kEnough = 32;  // trees
     const auto n_trees = std::max<std::size_t>(group_.root.size(), 1);
     const auto step = std::max<std::size_t>(n_trees / kEnough, 1);
     const auto share = static_cast<double>((n_trees + step - 1) / step) / static_cast<double>(n_trees);
