@@ -29,7 +29,8 @@ def trees_on_a_grid(n_outputs: int) -> Ensemble:
         root=np.arange(n_trees) * size, feature=np.where(inner, rng.integers(3, size=len(node)), -1),
         threshold=np.where(inner, rng.choice(GRID, size=len(node)), 0.0), left=left,
         right=np.where(inner, left + 1, -1), default_left=inner,
-        value=rng.normal(size=(len(node), n_outputs)), target=np.full(n_trees, -1 if n_outputs > 1 else 0), bias=np.zeros(n_outputs), n_features=3,
+        value=rng.normal(size=(len(node), n_outputs)), target=np.full(n_trees, -1 if n_outputs > 1 else 0),
+        bias=np.zeros(n_outputs), n_features=3,
     )  # fmt: skip
 
 
