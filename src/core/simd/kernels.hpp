@@ -49,7 +49,7 @@ constexpr std::int64_t terms_per_block(const Component& c, std::int64_t second, 
     return 2 * block <= c.n_terms ? block : all;
 }
 
-// Doubles that the form of a component needs; its layout is in terms/forms.hpp and blocks.hpp. n_ranks: the
+// Doubles that the form of a component needs; its layout is in terms/tiles.hpp and blocks.hpp. n_ranks: the
 // thresholds of its features after the first; n_cells: of the only feature, if it is categorical.
 constexpr std::int64_t form_scratch(const Component& c, std::int64_t width, std::int64_t n_cells,
                                     std::int64_t second, std::int64_t third) {
