@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from predgap._inputs.names import match_names
 from predgap._inputs.tables import open_columns
 from predgap._text import format_items, names_or_default
 from predgap._typing import FloatArray
@@ -77,10 +78,11 @@ def _from_frame(
     own = None if columns.numbered else columns.names
     if own is None or known is None:
         return array, known or own, columns.index, columns.backend
-    if set(known) <= set(own):  # the rest, such as a bias, is not a feature
-        array = array[:, [own.index(name) for name in known]]
+    place = match_names(known, own, RankingError)
+    absent = [name for name in known if name not in place]
+    if not absent:  # the rest, such as a bias, is not a feature
+        array = array[:, [place[name] for name in known]]
         return array, known, columns.index, columns.backend
-    absent = [name for name in known if name not in own]
     raise RankingError(
         f"the attributions lack {format_items(absent)}; they have {format_items(own)}, "
         f"expected {format_items(known)}"

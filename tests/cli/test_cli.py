@@ -94,6 +94,17 @@ def records(text):
 # ---- answers -------------------------------------------------------------------------------------
 
 
+def test_names_may_have_spaces_where_lightgbm_stores_underscores(run, folder, frame):
+    predgap.load(folder / "model.json").named(("age", "body_mass", "s_1")).save(folder / "stored")
+    told = run("gap", "stored", "rows.csv", "--features", "body mass")
+    assert (told.exit_code, told.output.count("--drop target")) == (1, 1)
+    told = run("gap", "stored", "rows.csv", "--features", "body mass", "--drop", "target")
+    expected = Explainer(folder / "model.json", Normal.relative(frame, 0.3)).gap(frame, ["body mass"])
+    assert [float(r["gap"]) for r in records(told.stdout)] == expected.tolist()
+    told = run("rank", "stored", "features.csv")
+    assert {r["feature"] for r in records(told.stdout)} == set(NAMES)
+
+
 @pytest.mark.parametrize("table", ["rows.csv", "rows.parquet"])
 @pytest.mark.parametrize(
     ("options", "noise"),

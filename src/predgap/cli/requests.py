@@ -26,6 +26,7 @@ from predgap import (
     TableError,
 )
 from predgap._engine.accuracy import RTOL
+from predgap._inputs.names import match_names
 from predgap._inputs.tables import read_table
 from predgap._text import format_items, printable
 from predgap.cli.options import Estimator, NoiseOf, split_names
@@ -95,8 +96,9 @@ def _with_categories(noise: Noise, flip: float | None, ensemble: Ensemble, table
 
 def _check_columns(path: Path, table: pa.Table, ensemble: Ensemble) -> None:
     names, columns = ensemble.feature_names or (), table.column_names
-    extra = [name for name in columns if name not in names]
-    if names and extra and set(names) <= set(columns):
+    known = match_names(columns, names, TableError)
+    extra = [name for name in columns if name not in known]
+    if names and extra and len(set(known.values())) == len(names):
         options = " ".join(f"--drop {shlex.quote(name)}" for name in extra)
         raise TableError(f"{path}: the model does not know {format_items(extra)}; leave out with {options}")
     try:
