@@ -18,7 +18,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from predgap._inputs.categories import UNSEEN, Categories, is_missing
+from predgap._inputs.categories import UNSEEN, Categories, check_unseen, is_missing, warn_of_codes
 from predgap._inputs.names import match_names
 from predgap._text import count, format_items
 from predgap._typing import FloatArray
@@ -429,12 +429,11 @@ def _codes_of_labels(labels: Sequence[Any], levels: Categories, what: str) -> Fl
             "their labels; pass the codes, e.g. those of the training table's categories"
         )
     codes = levels.codes_of(labels)
-    known = np.isnan(codes) | (codes != UNSEEN)
-    if len(codes) and not known.any() and not any(isinstance(label, str) for label in labels):
-        raise TableError(
-            f"{what} holds none of the model's categories {format_items(levels.labels or ())}, but "
-            f"{labels[0]!r}; a frame must hold labels: pass those, or codes as an array"
-        )
+    unseen = [label for label, code in zip(labels, codes.tolist(), strict=True) if code == UNSEEN]
+    if unseen:
+        check_unseen(unseen, levels, what)
+        if len(unseen) == len(labels):
+            warn_of_codes(unseen, levels, what)
     return codes
 
 
