@@ -126,6 +126,7 @@ class Ranking:
         feature_names : d strings, or None
             With them d is known, so that d + 1 columns are recognised as XGBoost's `pred_contribs`, whose
             last column is the bias, and (n, k, d + 1), or LightGBM's (n, k (d + 1)), as that of k outputs.
+            Without them, what may be XGBoost's (n, k, d + 1) is refused.
         top : int, or None
             How many places to keep, from 1 to d; None for all.
 
