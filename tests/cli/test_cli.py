@@ -315,6 +315,7 @@ TABLES = [
     (b"age,body mass,s_1,s_1\n1,2,3,4\n1,2,3,4\n", "more than one column called 's_1'"),
     (b"age,body mass,s_1\n1,2,3\n", "the table has 1 row"),
     (b"age,body mass,s_1\n", "the table has no rows"),
+    (b"age,body m\xe4ss,s_1\n1,2,3\n2,3,4\n", r"whose name is not text in UTF-8: b'body m\xe4ss'; save"),
     (b"\x89PNG\0\0", "is not text; expected a CSV file in UTF-8, or a Parquet file"),
     (b"PAR1 and no more", "cannot be read as CSV or Parquet"),
     (b"age,body mass,s_1\n1,2,inf\n2,3,4\n", "column 's_1' holds an infinite value"),
