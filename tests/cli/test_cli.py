@@ -401,9 +401,19 @@ def test_hostile_names_survive_csv_and_parquet(hostile, tmp_path):
         args = ["rank", str(hostile / "model.json"), str(hostile / "rows.csv"), "-o", str(target)]
         assert CliRunner().invoke(app, args).exit_code == 0
     with (tmp_path / "out.csv").open(newline="") as file:
-        assert {row["feature"] for row in csv.DictReader(file)} == set(HOSTILE)
+        assert {row["feature"] for row in csv.DictReader(file)} == {"'=cmd()", *HOSTILE} - {"=cmd()"}
     table = pyarrow.parquet.read_table(tmp_path / "out.parquet")
     assert set(table["feature"].to_pylist()) == set(HOSTILE)
+
+
+def test_no_name_in_csv_is_a_formula(tmp_path):
+    names = ("=1+1", "+cmd|'/C calc'!A0", "-2+3", "@SUM(A1)", "\t=1", "-1.5", "a=b", "'=1")
+    X = make_model(tmp_path / "model.json", names)
+    rename(tmp_path / "model.json", names)
+    write_table(pa.table({name: X[:, j] for j, name in enumerate(names)}), tmp_path / "rows.parquet")
+    done = CliRunner().invoke(app, ["rank", str(tmp_path / "model.json"), str(tmp_path / "rows.parquet")])
+    expected = {*(f"'{name}" for name in names[:5]), *names[5:]}
+    assert {row["feature"] for row in records(done.stdout)} == expected
 
 
 def test_hostile_names_are_escaped_in_info(hostile):

@@ -85,7 +85,8 @@ def rank(
     """Rank the features for each row of TABLE, most important first.
 
     Prints row, place, feature and score as CSV, and of rankings that are not exact the confidence in each
-    place: nan where bounds do not prove it. --drop takes names separated by commas, and can be repeated; a
+    place: nan where bounds do not prove it. A name that a spreadsheet would take for a formula, such as
+    =1+1, has an apostrophe before it in CSV. --drop takes names separated by commas, and can be repeated; a
     name with a comma in it goes alone.
     """
     with explaining_rows(Request(**asked), "rankings", exact=estimator == "exact") as (explainer, rows):
