@@ -553,7 +553,17 @@ def test_a_closed_pipe_is_quiet(long_job, tmp_path):
     process.stdout.close()
     assert process.stderr.read() == b""
     process.stderr.close()
-    assert process.wait(timeout=60) == 1
+    assert process.wait(timeout=60) == 0
+
+
+@pytest.mark.parametrize("args", [("info", "model.json"), ("--help",), ("info", "--help"), ()])
+def test_a_reader_that_stops_early_is_no_error(folder, args):
+    reading, writing = os.pipe()
+    os.close(reading)
+    command = [sys.executable, "-m", "predgap", *args]
+    with os.fdopen(writing, "wb") as pipe:
+        done = subprocess.run(command, cwd=folder, stdout=pipe, stderr=subprocess.PIPE, timeout=60)
+    assert (done.returncode, done.stderr) == (0, b"")
 
 
 def test_python_m_predgap_is_predgap(folder):
