@@ -171,8 +171,9 @@ class Marginal(Noise):
     """Each feature is replaced by a value drawn from its own column of X; x itself does not matter.
 
     Missing values of X are left out, and the others rounded as the model rounds its rows; of a categorical
-    feature they are its labels, or in an array its codes. Columns are matched as in `Normal.relative`. X is
-    copied: changing it later changes nothing.
+    feature they are its labels, or in an array its codes. Those that the model does not know, such as
+    categories that were too rare for LightGBM, go where it sends unseen ones. Columns are matched as in
+    `Normal.relative`. X is copied: changing it later changes nothing.
 
     Parameters
     ----------
