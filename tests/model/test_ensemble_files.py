@@ -9,9 +9,7 @@ import json
 import math
 import os
 import random
-import threading
 from collections.abc import Callable
-from contextlib import nullcontext
 from decimal import Decimal
 from pathlib import Path
 from types import SimpleNamespace
@@ -168,23 +166,6 @@ def test_saving_replaces_the_file_or_leaves_it_as_it_was(
         ensemble_of([5.0], 1).save(path)
     assert Ensemble.load(path).predict([[0.0]]) == [3.0]
     assert os.listdir(tmp_path) == ["model"]
-
-
-@pytest.mark.parametrize("known", [True, False])
-def test_saving_follows_no_planted_link(known: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither where the name of the new file can be foretold, nor if someone guesses it."""
-    victim = tmp_path / "victim"
-    victim.write_text("precious")
-    monkeypatch.setattr("secrets.token_hex", lambda n: "guessed") if known else None
-    middle = "guessed" if known else f"{os.getpid()}.{threading.get_ident()}"
-    planted = tmp_path / f".model.{middle}.tmp"
-    planted.symlink_to(victim)
-    with pytest.raises(FileExistsError) if known else nullcontext():
-        rich().save(tmp_path / "model")
-    assert victim.read_text() == "precious"
-    assert planted.is_symlink()
-    assert (tmp_path / "model").exists() != known
-    assert len([*tmp_path.iterdir()]) == 3 - known
 
 
 def test_a_large_ensemble_is_read_once_and_takes_little_memory(tmp_path: Path) -> None:
