@@ -7,15 +7,10 @@ from typing import Final
 
 from predgap.errors import DependencyError
 
+_DEMO: Final = {"xgboost": "xgboost", "sklearn": "scikit-learn", "matplotlib": "matplotlib"}
 _PACKAGES: Final = {  # by extra: modules, and the packages that have them
-    "demo": {"xgboost": "xgboost", "sklearn": "scikit-learn", "matplotlib": "matplotlib"},
-    "reproduce": {
-        "xgboost": "xgboost",
-        "sklearn": "scikit-learn",
-        "matplotlib": "matplotlib",
-        "jinja2": "jinja2",
-        "pooch": "pooch",
-    },
+    "demo": _DEMO,
+    "reproduce": {**_DEMO, "jinja2": "jinja2", "pooch": "pooch"},
 }
 
 
