@@ -272,15 +272,6 @@ def test_where_sampling_wins_is_said_plainly():
     )
 
 
-@pytest.mark.parametrize("missing", ["jinja2", "pooch"])
-def test_a_missing_package_is_named_before_the_work(monkeypatch, nowhere, missing):
-    monkeypatch.setitem(sys.modules, missing, None)
-    done = CliRunner().invoke(app, ["reproduce", "--quick", "--out", str(nowhere / "out")])
-    assert done.exit_code == 1
-    assert f"not installed: {missing}. Try: pip install 'predgap[reproduce]'" in done.stderr
-    assert not (nowhere / "out").exists()
-
-
 def test_the_page_says_what_came_out(recomputed, tmp_path):
     found = replace(recomputed, plan=replace(recomputed.plan, out=tmp_path))
     markdown, html = write_pages(found)
@@ -299,6 +290,15 @@ def test_the_page_says_what_came_out(recomputed, tmp_path):
     before = [path.read_bytes() for path in (markdown, html)]
     write_pages(found)
     assert [path.read_bytes() for path in (markdown, html)] == before
+
+
+@pytest.mark.parametrize("missing", ["jinja2", "pooch"])
+def test_a_missing_package_is_named_before_the_work(monkeypatch, nowhere, missing):
+    monkeypatch.setitem(sys.modules, missing, None)
+    done = CliRunner().invoke(app, ["reproduce", "--quick", "--out", str(nowhere / "out")])
+    assert done.exit_code == 1
+    assert f"not installed: {missing}. Try: pip install 'predgap[reproduce]'" in done.stderr
+    assert not (nowhere / "out").exists()
 
 
 @pytest.mark.skipif(not hasattr(os, "openpty"), reason="needs a terminal")
