@@ -59,7 +59,6 @@ public:
     double largest_change() const { return largest_change_; }
     // The scale of rounding errors, of each component of the last compilation; see docs.
     void error_scales(const RowTerms& terms, Buffer<double>& scale) const;
-    double bytes() const { return store_.bytes(); }
 
 private:
     static constexpr std::int32_t kNone = -1;

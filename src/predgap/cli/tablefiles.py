@@ -32,7 +32,9 @@ def read_table_file(path: Path) -> pa.Table:
     try:
         head = read_head(path)
         if head.startswith(b"PAR1"):
-            return pyarrow.parquet.ParquetFile(path).read()
+            table = pyarrow.parquet.ParquetFile(path).read()
+            _ = table.column_names  # PyArrow decodes them when they are asked for
+            return table
         if b"\0" in head:
             raise TableError(f"{str(path)!r} is not text; expected a CSV file in UTF-8, or a Parquet file")
         return read_csv(path, repr(str(path)), delimiter=delimiter_of(head))
