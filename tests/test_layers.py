@@ -22,6 +22,7 @@ SHARED = {"errors", "_text", "_typing", "_files", "_optional"}
 PUBLIC = {"", "errors", "explainer", "loaders", "noise", "plots", "ranking"}
 LAYERS: dict[str, set[str]] = {
     **{part: set() for part in ("errors", "_text", "_typing", "_files", "_optional", "_core")},
+    "_csv": set(),
     "_inputs": set(),
     "_model": {"_inputs"},
     "noise": {"_inputs"},
@@ -34,13 +35,13 @@ LAYERS: dict[str, set[str]] = {
     "plots": {"ranking"},
     "": {"_inputs", "_model", "_engine", "explainer", "loaders", "noise", "plots", "ranking"},
     "_shared": {"_core", "_model", "_engine", "explainer", "noise"},
-    "paper.data": PUBLIC,
-    "paper.common": PUBLIC | {"_shared", "paper.data"},
+    "paper.data": PUBLIC | {"_csv"},
+    "paper.common": PUBLIC | {"_csv", "_shared", "paper.data"},
     "paper.experiments": PUBLIC | {"_shared", "paper.common", "paper.data"},
     "paper.verdicts": PUBLIC | {"paper.common", "paper.experiments"},
     "paper.reproduce": PUBLIC | {"paper.common", "paper.data", "paper.experiments", "paper.verdicts"},
     "paper.report": PUBLIC | {"paper.common", "paper.experiments", "paper.reproduce"},
-    "cli": PUBLIC | {"_inputs", "_model", "_engine", "paper.reproduce", "paper.report"},
+    "cli": PUBLIC | {"_csv", "_inputs", "_model", "_engine", "paper.reproduce", "paper.report"},
     "__main__": {"cli"},
 }
 

@@ -25,8 +25,9 @@ from click.testing import CliRunner
 
 import predgap
 from predgap import Explainer, Flip, Marginal, Normal, PerFeature, Uniform
+from predgap._csv import delimiter_of
 from predgap.cli.commands import app
-from predgap.cli.tablefiles import delimiter_of, write_csv, write_table
+from predgap.cli.tablefiles import write_csv, write_table
 
 NAMES = ("age", "body mass", "s_1")
 HOSTILE = ("[red]x", "line\nbreak", "\x1b[31mred\x1b[0m", "=cmd()", "a,b", 'say "hi"', "\u202eodd", "plain")
@@ -231,10 +232,10 @@ def test_delimiters_are_recognised(run, folder, frame, tmp_path, delimiter):
 
 
 def test_a_delimiter_inside_quotes_does_not_count():
-    assert delimiter_of('"a;b;c",d\n') == ","
-    assert delimiter_of('"a\n,b,c";d\n') == ";"
-    assert delimiter_of("one\n") == ","
-    assert delimiter_of("") == ","
+    assert delimiter_of(b'"a;b;c",d\n') == ","
+    assert delimiter_of(b'"a\n,b,c";d\n') == ";"
+    assert delimiter_of(b"one\n") == ","
+    assert delimiter_of(b"") == ","
 
 
 def test_info_shows_what_the_model_consists_of(run, folder):
@@ -310,7 +311,7 @@ def test_wrong_input_gives_one_line_and_a_code(run, args, code, message):
 
 TABLES = [
     (b"", "Empty CSV file"),
-    (b"age,body mass,s_1\n1,2\n", "Expected 3 columns, got 2"),
+    (b"age,body mass,s_1\n1,2\n", "row 2 (the header is row 1): Expected 3 columns, got 2"),
     (b"age,body mass,s_1\n1,,3\n4,old,6\n", "column 'body mass' holds text, first 'old' in row 1"),
     (b"age,body mass,s_1,s_1\n1,2,3,4\n1,2,3,4\n", "more than one column called 's_1'"),
     (b"age,body mass,s_1\n1,2,3\n", "the table has 1 row"),

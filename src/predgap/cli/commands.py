@@ -152,10 +152,10 @@ def reproduce(
     --out, with a verdict on each printed number. What is finished is kept there: a run that was stopped goes
     on when it is started again. All of it takes about a quarter of an hour on two cores.
     """
+    require("the reproduction", "reproduce")
     from predgap.paper.report.reproduction import summary_lines, write_pages
     from predgap.paper.reproduce import Plan, reproduce
 
-    require("the reproduction", "reproduce")
     plan = Plan(
         out=out,
         what=what,

@@ -67,7 +67,6 @@ def explaining_rows(
     """An explainer and the rows, checked; inside, progress is shown."""
     ensemble = predgap.load(request.model)
     table = read_table_file(request.table)
-    _check_header(request.table, table)
     table = without(table, split_names(request.drop, table.column_names))
     _check_columns(request.table, table, ensemble)
     noise = _with_categories(request.noise(table), request.flip, ensemble, table)
@@ -93,16 +92,6 @@ def _with_categories(noise: Noise, flip: float | None, ensemble: Ensemble, table
         return noise
     other: Noise = Marginal(table) if flip is None else Flip(flip)
     return PerFeature(dict.fromkeys(categorical, other), default=noise)
-
-
-def _check_header(path: Path, table: pa.Table) -> None:
-    """PyArrow decodes the names of columns when they are asked for."""
-    try:
-        _ = table.column_names
-    except UnicodeDecodeError as error:
-        raise TableError(
-            f"{str(path)!r} has a column whose name is not text in UTF-8: {error.object!r}; save it in UTF-8"
-        ) from None
 
 
 def _check_columns(path: Path, table: pa.Table, ensemble: Ensemble) -> None:
