@@ -42,19 +42,22 @@ def gap_curves(curves: Mapping[str, ArrayLike], ax: Axes | None = None) -> Axes:
 
     Parameters
     ----------
-    curves : mapping from method to (n, d) array
-        What `Explainer.curve` returns. The mean of a curve is PGI², and stands in the legend.
+    curves : mapping from method to (n, k) array
+        What `Explainer.curve` returns. The mean of a curve is PGI², and stands in the legend; where curves
+        have different numbers of places, that of the places that all of them have.
     ax : matplotlib Axes, or None for new ones
     """
     ax = _axes(ax)
     from matplotlib.ticker import MaxNLocator
 
-    for place, (name, values) in enumerate(curves.items()):
-        mean = _table(values, name).mean(axis=0)
+    means = {name: _table(values, name).mean(axis=0) for name, values in curves.items()}
+    n_places = {len(mean) for mean in means.values()}
+    shared = min(n_places, default=0)
+    for place, (name, mean) in enumerate(means.items()):
         ax.plot(
             range(len(mean) + 1),
             [0.0, *mean],
-            label=f"{label(name)}: {mean.mean():.3g}",
+            label=f"{label(name)}: {mean[:shared].mean():.3g}",
             zorder=10 - place,
             markersize=5,
             **style(place),
@@ -65,7 +68,8 @@ def gap_curves(curves: Mapping[str, ArrayLike], ax: Axes | None = None) -> Axes:
     ax.set_xlim(left=0)
     ax.set_ylim(bottom=0)
     ax.xaxis.set_major_locator(MaxNLocator(integer=True))
-    ax.legend(title="mean PGI²", frameon=False, loc="lower right")
+    title = "mean PGI²" if len(n_places) == 1 else f"mean PGI² of {shared} places"
+    ax.legend(title=title, frameon=False, loc="lower right")
     return ax
 
 

@@ -53,4 +53,10 @@ def _on_typical_rows(engine: Engine, inputs: Inputs, question: Any) -> Question[
 
 
 def _is_rank(question: Any) -> bool:
+    if isinstance(question, str) and question in ("gap", "curve", "pgi2", "pgu2"):
+        what = "the subset" if question == "gap" else "the ranking, as a predgap.Ranking"
+        raise SubsetError(
+            f"cost({question!r}) does not say of what; pass {what}, or 'rank' for a greedy ranking "
+            f"(a feature of this name is [{question!r}])"
+        )
     return isinstance(question, str) and question == "rank"
