@@ -24,8 +24,8 @@ def checked_progress(progress: Any) -> Progress | bool | None:
         return True
     if not callable(progress):
         raise PredgapError(
-            f"progress is {progress!r}, expected a function of two numbers (rows done, all rows), or True for a "
-            "bar"
+            f"progress is {progress!r}, expected a function of two numbers (rows done, all rows), or True "
+            "for a bar"
         )
     told: Progress = progress
     return told

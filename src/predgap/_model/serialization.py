@@ -97,7 +97,7 @@ def load(path: str | os.PathLike[Any], build: Callable[..., Built]) -> Built:
     except UnsupportedModelError as error:
         raise UnsupportedModelError(f"{show(where)} {error}") from None
     except (LoaderError, EnsembleError) as error:
-        raise LoaderError(f"{show(where)} is no sound predgap ensemble: {error}") from error
+        raise LoaderError(f"{show(where)} is not a valid predgap ensemble: {error}") from error
     except MemoryError as error:
         raise LoaderError(f"{show(where)} needs more memory than there is") from error
 
@@ -202,14 +202,14 @@ def _parsed(header: bytes) -> dict[str, Any]:
     try:
         found = json.loads(header.decode())
     except (ValueError, RecursionError) as error:
-        raise LoaderError(f"its header is not sound JSON ({error})") from None
+        raise LoaderError(f"its header is not valid JSON ({error})") from None
     if not isinstance(found, dict) or found.keys() != {"arrays", *_PLAIN}:
         raise LoaderError(f"its header is no object with the parts arrays, {', '.join(_PLAIN)}")
     for name, kinds in _PLAIN.items():
         if type(found[name]) not in kinds:
             raise LoaderError(f"its {name} is a {type(found[name]).__name__}, expected {kinds[0].__name__}")
     if not _are_whole([found["n_features"]]) or found["row_dtype"] not in _ROW_DTYPES:
-        raise LoaderError("its n_features is no count, or its row_dtype neither float32 nor float64")
+        raise LoaderError("its n_features is not a count, or its row_dtype neither float32 nor float64")
     return found
 
 
