@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from predgap._attributions import read_attributions
+from predgap._inputs.names import match_names
 from predgap._inputs.subsets import name_positions
 from predgap._inputs.tables import to_native
 from predgap._text import format_items, names_or_default
@@ -137,6 +138,7 @@ class Ranking:
         feature_names : sequence of d strings, or None, default=None
             With them d is known, so that d + 1 columns are recognised as XGBoost's `pred_contribs`, whose
             last column is the bias, and (n, k, d + 1), or LightGBM's (n, k (d + 1)), as that of k outputs.
+            Without them, what may be XGBoost's (n, k, d + 1) is refused.
         top : int, or None, default=None
             How many places to keep, from 1 to d; None for all.
 
@@ -334,8 +336,8 @@ def _aligned(ranking: Ranking, n_features: int, feature_names: Sequence[str] | N
     mine = ranking.feature_names
     if mine is None or feature_names is None:
         return _by_position(ranking, n_features)
-    if set(mine) <= set(feature_names):
-        place = {name: j for j, name in enumerate(feature_names)}
+    place = match_names(mine, feature_names, RankingError)
+    if len(place) == len(mine):
         return np.array([place[name] for name in mine], dtype=np.intp)[ranking.order]
     if mine == names_or_default(len(mine), None):
         return _by_position(ranking, n_features)

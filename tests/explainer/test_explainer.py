@@ -606,7 +606,7 @@ def test_importing_predgap_is_light():
 
     code = (
         "import sys; heavy = ('xgboost', 'lightgbm', 'catboost', 'sklearn', 'pandas', 'polars', 'pyarrow', "
-        "'shap', 'matplotlib', 'click', 'rich', 'scipy.stats')\n"
+        "'shap', 'matplotlib', 'click', 'rich', 'scipy.stats', 'jinja2', 'pooch')\n"
         "import predgap; print([m for m in heavy if m in sys.modules])"
     )
     assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "[]"

@@ -202,7 +202,8 @@ Cost RowSolver::first_try(const Job& job, const Accuracy& accuracy) {
     if (cost.bytes > kMostBytes) return decide(job, accuracy);  // however much is left out, it may not fit
     if (!accuracy.is_forced && pairs_may_win(job, cost)) return cost_by_pairs(job);
     cost = {Route::compiled, accuracy.kind, 0.0, 0.0, accuracy.tolerance};
-    if (accuracy.kind == Method::bounded) cost.limit = compilation_.guess_limit(first_target(job, accuracy));
+    if (accuracy.kind == Method::bounded)
+        cost.limit = compilation_.guess_limit(first_target(job, accuracy), likely_);
     return cost;
 }
 

@@ -155,7 +155,12 @@ class KernelNoise:
             law = laws.get(feature.q)
             if law is None:
                 continue
-            reached, stays = _category_probabilities(law, feature.levels, self._names[feature.q])
+            reached, stays, unseen = _category_probabilities(law, feature.levels, self._names[feature.q])
+            if unseen > 0 and ensemble.unseen_is_missing:
+                raise NoiseError(
+                    f"the noise of feature {self._names[feature.q]!r} may give it a category that the model "
+                    "does not know, which means missing to it; a value does not become missing: drop it"
+                )
             if (reached[feature.levels.codes == ensemble.missing] > 0).any():
                 raise NoiseError(
                     f"the noise of feature {self._names[feature.q]!r} may give it the category "
@@ -163,7 +168,7 @@ class KernelNoise:
                 )
             cells = slice(begin[feature.q], begin[feature.q + 1])
             own = feature.cell[:-1].astype(np.intp)
-            mass[cells], stay[cells] = _of_cells(law, reached, stays, own, cells.stop - cells.start)
+            mass[cells], stay[cells] = _of_cells(law, reached, stays, unseen, own, cells.stop - cells.start)
         return mass, stay
 
     def _refuse_unseen(self, feature: _Categorical, unseen: BoolArray) -> None:
@@ -211,11 +216,12 @@ def _categorical_features(
 
 
 def _of_cells(
-    law: Law, reached: FloatArray, stays: FloatArray, own: NDArray[np.intp], n_cells: int
+    law: Law, reached: FloatArray, stays: FloatArray, unseen: float, own: NDArray[np.intp], n_cells: int
 ) -> tuple[FloatArray, FloatArray]:
     """The probabilities of levels, each in the cell `own` (m,), as those of cells.
 
-    Wherever x is in a cell, it is as likely to be there afterwards: the first level stands for all.
+    Categories that are no level, with the probability `unseen`, are in the first cell. Wherever x is in a
+    cell, it is as likely to be there afterwards: the first level stands for all.
     """
     mass: FloatArray = np.bincount(own, reached, minlength=n_cells).astype(np.float64)
     cells, first = np.unique(own, return_index=True)
@@ -224,7 +230,9 @@ def _of_cells(
     stay: FloatArray = np.bincount(own, from_first, minlength=n_cells).astype(np.float64)
     without_levels = np.ones(n_cells, dtype=np.bool_)  # where only categories that are no level can be
     without_levels[cells] = False
-    stay[without_levels] = 0.0 if law.replaces else max(0.0, 1.0 - float(reached.sum()))
+    stay[without_levels] = 0.0 if law.replaces else max(0.0, 1.0 - float(reached.sum()) - unseen)
+    mass[0] += unseen
+    stay[0] += unseen
     return mass, stay
 
 
@@ -248,17 +256,24 @@ def _checked_tails(law: Law, x: FloatArray, thresholds: FloatArray) -> list[Floa
     return arrays
 
 
-def _category_probabilities(law: Law, levels: Categories, feature: str) -> tuple[FloatArray, FloatArray]:
-    """How likely each level is reached and kept, (m,) each; NoiseError if these are no probabilities."""
+def _category_probabilities(
+    law: Law, levels: Categories, feature: str
+) -> tuple[FloatArray, FloatArray, float]:
+    """How likely each level is reached and kept, (m,) each, and how likely a category that is no level.
+
+    NoiseError if these are no probabilities.
+    """
     try:
         given: list[Any] = [law.category_probabilities(levels), law.staying_probabilities(levels)]
+        unseen = float(law.unseen_probability(levels))
     except NoiseError as error:
         raise NoiseError(f"feature {feature!r} is categorical: {error}") from None
     reached, stays = (np.asarray(array, dtype=np.float64) for array in given)
     sound = reached.shape == stays.shape == (len(levels),) and (reached >= 0).all() and (stays >= 0).all()
-    if not sound or (np.abs(stays + (reached.sum() - reached) - 1.0) > _PROBABILITY_ERROR).any():
+    sums = stays + (reached.sum() - reached) + unseen if sound and unseen >= 0 else np.zeros(1)
+    if (np.abs(sums - 1.0) > _PROBABILITY_ERROR).any():
         raise NoiseError(
             f"the category probabilities of {law!r} are not {len(levels)} probabilities whose sum, with that "
             "of staying, is 1"
         )
-    return reached, stays
+    return reached, stays, unseen

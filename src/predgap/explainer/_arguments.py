@@ -85,7 +85,7 @@ class Inputs:
         return Ranking(
             order=ranked.order.astype(np.intp),
             scores=ranked.scores,
-            feature_names=self.ensemble.feature_names,
+            feature_names=table.names or self.ensemble.feature_names,
             index=table.index,
             backend=table.backend,
             feature_space=None if self.preparation is None else self.preparation.feature_space,

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from predgap._inputs.categories import is_missing
+from predgap._inputs.names import match_names
 from predgap._inputs.tables import Columns
 from predgap._text import count, format_items, names_or_default
 from predgap._typing import FloatArray
@@ -211,8 +212,9 @@ class Marginal(Noise):
     perturbed row may combine values that never occur together in X.
 
     Missing values of X are left out, and the others rounded as the model rounds its rows; of a categorical
-    feature they are its labels, or in an array its codes. Columns are matched as in `Normal.relative`. X is
-    copied: changing it later changes nothing.
+    feature they are its labels, or in an array its codes. Those that the model does not know, such as
+    categories that were too rare for LightGBM, go where it sends unseen ones. Columns are matched as in
+    `Normal.relative`. X is copied: changing it later changes nothing.
 
     Parameters
     ----------
@@ -416,8 +418,9 @@ class PerFeature(Noise):
         place: dict[str | int, int] = {
             key: key for key, _ in self.noises if isinstance(key, int) and 0 <= key < n_features
         }
-        if any(isinstance(key, str) for key, _ in self.noises):
-            place |= {name: j for j, name in enumerate(names_or_default(n_features, feature_names))}
+        names = [key for key, _ in self.noises if isinstance(key, str)]
+        if names:
+            place.update(match_names(names, names_or_default(n_features, feature_names), NoiseError))
         return place
 
     def __repr__(self) -> str:

@@ -55,7 +55,12 @@ class Law(ABC):
         so that small ones keep their relative accuracy.
         """
         reached = self.category_probabilities(levels)
-        return reached if self.replaces else np.maximum(1.0 - (reached.sum() - reached), 0.0)
+        left: FloatArray = 1.0 - (reached.sum() - reached) - self.unseen_probability(levels)
+        return reached if self.replaces else np.maximum(left, 0.0)
+
+    def unseen_probability(self, levels: Categories) -> float:
+        """P(x' is a category that the model does not know), wherever x is."""
+        return 0.0
 
     def rounded(self, dtype: np.dtype[Any]) -> Law:
         """The law for a model that rounds rows to `dtype`: values that replace x are rounded, sums not."""
@@ -128,7 +133,11 @@ class DiscreteLaw(Law):
         return np.broadcast_to(below, shape), np.broadcast_to(above, shape)
 
     def category_probabilities(self, levels: Categories) -> FloatArray:
-        return _shares_of_levels(levels, levels.codes_of(self.values), self.probabilities, self.values)
+        at = levels.levels_of(levels.codes_of(self.values))
+        if (at < 0).any():
+            strange = self.values[int(np.flatnonzero(at < 0)[0])]
+            raise NoiseError(f"{strange!r} is not {_known_categories(levels)}")
+        return np.bincount(at, weights=self.probabilities, minlength=len(levels)).astype(np.float64)
 
     def rounded(self, dtype: np.dtype[Any]) -> Law:
         if not all(isinstance(value, numbers.Real) for value in self.values):
@@ -228,11 +237,28 @@ class ColumnLaw(Law):
         return self._marginal().rounded(dtype)
 
     def category_probabilities(self, levels: Categories) -> FloatArray:
+        counts, n = self._counts(levels)
+        return counts / n
+
+    def unseen_probability(self, levels: Categories) -> float:
+        counts, n = self._counts(levels)
+        return (n - int(counts.sum())) / n
+
+    def _counts(self, levels: Categories) -> tuple[NDArray[np.int64], int]:
+        """How often each level occurs in the column, (m,), and how many values it has."""
         codes = self._present(lambda: self.table.codes(self.j, levels))
-        shares = np.full(len(codes), 1.0 / len(codes))
-        unknown = int((levels.levels_of(codes) < 0).sum())
-        found = f"{unknown} of {len(codes)} values of column {self._label()}"
-        return _shares_of_levels(levels, codes, shares, found)
+        at = levels.levels_of(codes)
+        unknown, n = int((at < 0).sum()), len(codes)
+        if unknown == n or (unknown and levels.closed):
+            raise NoiseError(
+                f"{unknown} of {n} values of column {self._label()} are not {_known_categories(levels)}"
+            )
+        if (codes != np.trunc(codes)).any():
+            raise NoiseError(
+                f"column {self._label()} holds {codes[codes != np.trunc(codes)][0]:g}; expected whole "
+                "numbers, the codes of categories"
+            )
+        return np.bincount(at[at >= 0], minlength=len(levels)), n
 
     def _marginal(self) -> MarginalLaw:
         return MarginalLaw(np.sort(self._present(lambda: self.table.column(self.j))))
@@ -264,17 +290,9 @@ def may_be_missing(law: str, missing: float) -> NoiseError:
     )
 
 
-def _shares_of_levels(levels: Categories, codes: FloatArray, shares: FloatArray, what: Any) -> FloatArray:
-    """The share of each level, (m,); refuses codes that are no level."""
-    at = levels.levels_of(codes)
-    if (at < 0).any():
-        first = int(np.flatnonzero(at < 0)[0])
-        named = f"{what[first]!r} is" if isinstance(what, tuple) else f"{what} are"
-        raise NoiseError(
-            f"{named} not among the {len(levels)} categories that the model knows: "
-            f"{format_items(levels.labels or ())}"
-        )
-    return np.bincount(at, weights=shares, minlength=len(levels)).astype(np.float64)
+def _known_categories(levels: Categories) -> str:
+    shown = format_items(levels.labels or ())
+    return f"among the {len(levels)} categories that the model knows: {shown}"
 
 
 def _flipped(here: NDArray[np.bool_], there: NDArray[np.bool_], p: float) -> FloatArray:

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from predgap._inputs.names import match_names
 from predgap._inputs.tables import Columns, by_name, open_columns
 from predgap._text import count, format_items, names_or_default
 from predgap._typing import FloatArray
@@ -69,10 +70,10 @@ class _ByName(Numbers):
 
     def of(self, features: Sequence[int], n_features: int, feature_names: Names) -> list[float]:
         names = names_or_default(n_features, feature_names)
-        value = dict(zip(self.names, self.values, strict=True))
-        missing = [names[j] for j in features if names[j] not in value]
-        known = set(names)
-        unknown = [name for name in self.names if name not in known]
+        place = match_names(self.names, names, NoiseError)
+        value = {place[name]: v for name, v in zip(self.names, self.values, strict=True) if name in place}
+        missing = [names[j] for j in features if j not in value]
+        unknown = [name for name in self.names if name not in place]
         if missing or unknown:
             lacks = f"lacks the model's features {format_items(missing)}" if missing else ""
             has = f"names {format_items(unknown)}, which the model does not have" if unknown else ""
@@ -80,7 +81,7 @@ class _ByName(Numbers):
                 f"{self.what} {' and '.join(filter(None, (lacks, has)))}; "
                 f"the model's {n_features} features are {format_items(names)}"
             )
-        return [value[names[j]] for j in features]
+        return [value[j] for j in features]
 
     def show(self) -> str:
         pairs = zip(self.names, self.values, strict=True)
@@ -104,14 +105,15 @@ class ColumnLabels:
         """The column of each feature: by name if table and model both have names, else by position."""
         own = self.names
         if own is not None and feature_names is not None and by_name(own, self.numbered, feature_names):
-            place = {name: j for j, name in enumerate(own)}
-            missing = [feature_names[j] for j in features if feature_names[j] not in place]
+            feature = match_names(own, feature_names, NoiseError)
+            column = {feature[name]: j for j, name in enumerate(own) if name in feature}
+            missing = [feature_names[j] for j in features if j not in column]
             if missing:
                 raise NoiseError(
                     f"the table given to {self.given_to} lacks {count(len(missing), 'feature')} of the "
                     f"model: {format_items(missing)}; it has {format_items(own)}"
                 )
-            return [place[feature_names[j]] for j in features]
+            return [column[j] for j in features]
         if self.n_columns != n_features:
             raise NoiseError(
                 f"the table given to {self.given_to} has {count(self.n_columns, 'column')}, the model "
