@@ -137,7 +137,7 @@ def test_labels_of_numpy_become_the_python_values_they_equal() -> None:
 )
 def test_other_labels_are_refused_by_name(label: Any, kind: str, tmp_path: Path) -> None:
     ensemble = ensemble_of([1.0], 1, categories=[Categories([0, 1], ("a", label))], feature_names=["day"])
-    with pytest.raises(EnsembleError, match=rf"feature 'day' has the label .*{kind}.*text, numbers or truth"):
+    with pytest.raises(EnsembleError, match=rf"feature 'day' has the label .*{kind}.*text, numbers or bool"):
         ensemble.save(tmp_path / "model")
     assert os.listdir(tmp_path) == []
 

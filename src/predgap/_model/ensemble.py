@@ -1,7 +1,8 @@
-"""The ensemble: frozen node arrays that every loader ends in and every kernel starts from.
+"""The class `Ensemble`: read-only arrays of nodes. Every loader makes one, and the kernels work on it.
 
-A node is a row of the node arrays, a tree is its root's row number. `validate` checks all that the
-kernels rely on, so that no array of a validated ensemble can make them read out of bounds.
+A node is an index into the node arrays, a tree is the node of its root. `validate` checks everything that the
+kernels rely on, so that a validated ensemble cannot make them read out of bounds. No library-specific code
+comes after it: kernels see arrays only.
 """
 
 from __future__ import annotations
@@ -34,23 +35,67 @@ NUMERIC: Final = -1
 _LARGEST_VALUE: Final = 1e145
 _MOST_FEATURES: Final = 10_000_000
 
-_LARGEST_SINGLE: Final = 1 << 24  # of the whole numbers that float32 tells apart
+_LARGEST_SINGLE: Final = 1 << 24  # float32 holds all whole numbers up to here
 
 _NOTHING: Final = np.empty(0, dtype=np.int32)
 _FROM_ZERO: Final = np.zeros(1, dtype=np.int32)
 
-_DENSE_CELLS: Final = 1 << 26  # sets x codes that are looked up in a table
-_ROUTING_CELLS: Final = 1 << 20  # rows x trees routed at once: bounds the memory of `leaves`
+_DENSE_CELLS: Final = 1 << 26  # limit of sets x codes for a lookup table
+_ROUTING_CELLS: Final = 1 << 20  # rows x trees at the same time in `leaves`, to limit memory
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True, repr=False)
 class Ensemble:
-    """`bias` plus a sum of binary trees, with one or several outputs.
+    """A tree model as arrays: `bias` plus a sum of binary trees, with one or several outputs.
 
-    A row goes left at a node iff `x[feature] < threshold`, or, where the node has a set of categories, iff
-    the code `x[feature]` is in it; a missing value (NaN, or the value `missing`) goes left iff
-    `default_left`. Rows are cast to `row_dtype` first, as the source library does. Building an ensemble
-    validates it and makes its arrays read-only.
+    `predgap.load` makes one from a model; you can also build one from your own arrays, to explain any other
+    model of trees. All arguments are keyword-only. Building an ensemble validates it and makes its arrays
+    read-only.
+
+    At a node a row goes left iff `x[feature] < threshold`; if the node has a set of categories, iff the code
+    `x[feature]` is in the set. A missing value (NaN, or the value `missing`) goes left iff `default_left`.
+    Rows are rounded to `row_dtype` first, as the source library does it.
+
+    Parameters
+    ----------
+    root : (n_trees,) integers
+        The root node of each tree.
+    feature : (n_nodes,) integers
+        The feature that a node splits on, -1 at leaves.
+    threshold : (n_nodes,) floats
+        Rows with `x[feature] < threshold` go left; finite.
+    left, right : (n_nodes,) integers
+        The children of a node, -1 at leaves.
+    default_left : (n_nodes,) booleans
+        Whether a missing value goes left.
+    value : (n_nodes, 1) or (n_nodes, n_outputs) floats
+        The values of leaves: one number, or one per output.
+    target : (n_trees,) integers
+        The output that a tree adds to; -1 if its leaves have one value per output.
+    bias : (n_outputs,) floats
+        Added to the sum of the trees.
+    n_features : int
+        The number of features, d.
+    category_set : (n_nodes,) integers, default=all -1
+        The set of categories that a node sends left; -1 if it compares with its threshold.
+    set_begin : (n_sets + 1,) integers, default=[0]
+        Where each set begins in `set_code`.
+    set_code : (n_codes,) integers, default=[]
+        The codes of the categories in all sets, ascending within a set.
+    categories : sequence of d `Categories` or None, or None, default=None
+        The categories of each feature, None for a numeric one.
+    feature_names : sequence of d strings, or None, default=None
+        The names of the features.
+    row_dtype : numpy.float32 or numpy.float64, default=numpy.float64
+        The precision that rows are rounded to.
+    missing : float, default=nan
+        A number that counts as missing, besides NaN.
+    accepts_infinity : bool, default=True
+        Whether rows may hold infinite values.
+    unseen_is_missing : bool, default=False
+        Whether a category that is not in `categories` counts as missing.
+    source : str, default="arrays"
+        What the ensemble was loaded from, for display.
 
     Examples
     --------
@@ -86,8 +131,8 @@ class Ensemble:
     row_dtype: np.dtype[Any] = field(default_factory=lambda: np.dtype(np.float64))
     missing: float = float("nan")  # a value that is missing, besides NaN
     accepts_infinity: bool = True  # does the source library accept infinite values in a row?
-    unseen_is_missing: bool = False  # is a category that is no level of its feature a missing value?
-    source: str = "arrays"  # what it was loaded from, for people
+    unseen_is_missing: bool = False  # does a category that is not in `categories` count as missing?
+    source: str = "arrays"  # what it was loaded from, for display
 
     def __post_init__(self) -> None:
         if isinstance(self.n_features, bool) or not isinstance(self.n_features, int | np.integer):
@@ -116,37 +161,56 @@ class Ensemble:
 
     @property
     def n_trees(self) -> int:
+        """The number of trees."""
         return len(self.root)
 
     @property
     def n_nodes(self) -> int:
+        """The number of nodes of all trees, including leaves."""
         return len(self.feature)
 
     @property
     def n_outputs(self) -> int:
+        """The number of outputs."""
         return len(self.bias)
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Feature names to show: the model's own, or f0, f1, ..."""
+        """The feature names: the model's own, or else f0, f1, ..."""
         return names_or_default(self.n_features, self.feature_names)
 
     def validate(self) -> None:
-        """Raise `EnsembleError` unless the arrays describe trees that kernels may walk unchecked."""
+        """Raises `EnsembleError` unless the arrays describe valid trees. Called when an ensemble is built."""
         _check_shapes(self)
         _check_ranges(self)
         _check_sets(self)
         _check_trees(self)
 
     def cast(self, X: ArrayLike) -> FloatArray:
-        """An array of rows (n, d) as the model sees them: rounded to `row_dtype`, missing values as NaN."""
+        """Rows as the model sees them: rounded to `row_dtype`, with NaN for all missing values.
+
+        Parameters
+        ----------
+        X : (n, d) array
+            Rows with columns in the model's order; categories as codes.
+
+        Returns
+        -------
+        (n, d) float64 array
+            A copy. Codes of categories that the model does not know become -1, or NaN if `unseen_is_missing`.
+
+        Raises
+        ------
+        TableError
+            If a value is infinite and the model does not accept that, or a code is not valid.
+        """
         rows = np.asarray(X, dtype=np.float64)
         if rows.ndim != 2 or rows.shape[1] != self.n_features:
             raise ShapeError(
                 f"X has shape {rows.shape}, the model needs (n, {self.n_features}); "
                 "pass one row as X[None, :], and drop the target column"
             )
-        with np.errstate(over="ignore"):  # a value too large for float32 is an infinity, judged below
+        with np.errstate(over="ignore"):  # a value too large for float32 becomes infinite: checked below
             rows = rows.astype(self.row_dtype).astype(np.float64)
             gone = rows == float(self.row_dtype.type(self.missing))
         rows[gone] = np.nan
@@ -156,19 +220,20 @@ class Ensemble:
             r, j = np.argwhere(np.isinf(rows))[0]
             raise TableError(
                 f"X[{r}, {j}] (feature {self.names[j]!r}) is infinite or too large for "
-                f"{self.row_dtype.name}, which is not taken for a model of {self.source}; mark it missing "
+                f"{self.row_dtype.name}, which a model of {self.source} does not accept; mark it missing "
                 "(NaN) or clip it"
             )
         return rows
 
     def categorical(self) -> dict[int, Categories]:
-        """The levels of each categorical feature, by its index."""
+        """The categories of each categorical feature, by feature index."""
         return {q: levels for q, levels in enumerate(self.categories or ()) if levels is not None}
 
     def _cast_codes(self, codes: FloatArray, q: int, levels: Categories) -> FloatArray:
-        """A column of codes; all that are no level are alike, for no set of the feature holds them."""
+        """A column of codes as the model sees it. Unknown codes are equivalent, as no split tests them; they
+        become UNSEEN or NaN."""
         gone = np.isnan(codes)
-        strange = ~gone & (codes != np.trunc(codes))  # infinities are whole
+        strange = ~gone & (codes != np.trunc(codes))  # an infinity counts as whole
         if strange.any():
             r = int(np.flatnonzero(strange)[0])
             raise TableError(
@@ -185,7 +250,18 @@ class Ensemble:
         return np.where(known, codes, np.nan if self.unseen_is_missing else UNSEEN)
 
     def leaves(self, X: Any) -> IntArray:
-        """Node id of the leaf that each row reaches in each tree, (n, n_trees)."""
+        """The leaf that each row reaches in each tree.
+
+        Parameters
+        ----------
+        X : (n, d) array or frame
+            Rows as for `predict`.
+
+        Returns
+        -------
+        (n, n_trees) integers
+            Nodes, i.e. indices into the node arrays.
+        """
         rows = self.cast(read_table(X, self.n_features, self.feature_names, self.categories).values)
         out = np.empty((len(rows), self.n_trees), dtype=np.int32)
         step = max(1, _ROUTING_CELLS // max(1, self.n_trees))
@@ -194,10 +270,20 @@ class Ensemble:
         return out
 
     def predict(self, X: Any) -> FloatArray:
-        """Raw margin, (n,) for one output, (n, n_outputs) for several; X is an array or a frame."""
+        """The raw margin of each row: `bias` plus the sum of the trees, before any link function.
+
+        Parameters
+        ----------
+        X : (n, d) array or frame
+            Named columns are matched to the feature names.
+
+        Returns
+        -------
+        (n,) array, or (n, n_outputs) for several outputs
+        """
         leaves = self.leaves(X)
         out = np.broadcast_to(self.bias, (len(leaves), self.n_outputs)).copy()
-        for tree in range(self.n_trees):  # in tree order: the same sum for any batch of rows
+        for tree in range(self.n_trees):  # a fixed order: the sum does not depend on other rows
             values = self.value[leaves[:, tree]]
             if self.target[tree] == ALL_OUTPUTS:
                 out += values
@@ -206,10 +292,15 @@ class Ensemble:
         return out[:, 0] if self.n_outputs == 1 else out
 
     def save(self, path: str | PathLike[Any]) -> None:
-        """Write all of it to a file, which appears complete or not at all.
+        """Saves the ensemble to a file, which `Ensemble.load` and `predgap.load` read.
 
-        Nothing in the file is code, and no library is needed to load it. Labels of categories may be text,
-        numbers or truth values.
+        The file contains no code, and no other library is needed to load it. It is written completely or not
+        at all. Labels of categories must be text, numbers or booleans.
+
+        Parameters
+        ----------
+        path : str or os.PathLike
+            The file to write; an existing one is replaced.
 
         Examples
         --------
@@ -226,17 +317,52 @@ class Ensemble:
 
     @classmethod
     def load(cls, path: str | PathLike[Any]) -> Ensemble:
-        """The ensemble that `save` wrote, bit for bit; `LoaderError` for anything else."""
+        """Loads an ensemble from a file that `save` wrote; the arrays are equal to the last bit.
+
+        Parameters
+        ----------
+        path : str or os.PathLike
+            The file to read.
+
+        Returns
+        -------
+        Ensemble
+
+        Raises
+        ------
+        LoaderError
+            If the file was not written by `save`, or is damaged.
+        """
         return serialization.load(path, cls)
 
     def named(self, feature_names: Sequence[str]) -> Ensemble:
-        """The same ensemble with other feature names."""
+        """The same ensemble with other feature names.
+
+        Parameters
+        ----------
+        feature_names : sequence of d strings
+            All different.
+
+        Returns
+        -------
+        Ensemble
+        """
         if isinstance(feature_names, str):
             raise EnsembleError(f"feature_names is the text {feature_names!r}, expected a list of names")
         return replace(self, feature_names=tuple(feature_names))
 
     def select(self, output: int) -> Ensemble:
-        """The ensemble of one output."""
+        """The ensemble of one output, with the trees that add to it.
+
+        Parameters
+        ----------
+        output : int
+            From 0 to n_outputs - 1; `OutputError` otherwise.
+
+        Returns
+        -------
+        Ensemble
+        """
         if isinstance(output, bool) or not isinstance(output, int | np.integer):
             raise OutputError(
                 f"output={output!r} is not a number; the model's outputs are 0 to {self.n_outputs - 1}"
@@ -259,7 +385,7 @@ class Ensemble:
         return one if mine.all() else one._pruned()
 
     def _pruned(self) -> Ensemble:
-        """Without the nodes that no row can reach."""
+        """The same ensemble without the nodes that no tree contains any more."""
         kept = np.zeros(self.n_nodes, dtype=np.bool_)
         level = self.root
         while len(level):
@@ -293,7 +419,7 @@ class Ensemble:
 
 
 class _Members:
-    """Which codes are in which sets, for many questions at once."""
+    """Tests for many codes whether they are in sets."""
 
     def __init__(self, e: Ensemble) -> None:
         of_set = np.repeat(np.arange(len(e.set_begin) - 1, dtype=np.int64), np.diff(e.set_begin))
@@ -434,7 +560,7 @@ def _check_sets(e: Ensemble) -> None:
 
 
 def _check_levels(e: Ensemble, levels: dict[int, Categories], by_set: BoolArray) -> None:
-    """Every category of a feature's sets is one of its levels, and rows can hold them."""
+    """EnsembleError unless every code in a feature's sets is one of its categories, and fits into rows."""
     for q, own in levels.items():
         if e.row_dtype == np.float32 and own.codes.max(initial=0) > _LARGEST_SINGLE:
             raise EnsembleError(
@@ -456,7 +582,7 @@ def _check_levels(e: Ensemble, levels: dict[int, Categories], by_set: BoolArray)
 
 
 def _check_trees(e: Ensemble) -> None:
-    """Every node has at most one parent and no root has one, so no walk from a root meets a node twice."""
+    """EnsembleError unless every node has at most one parent, and roots none: so there are no cycles."""
     inner = e.feature != LEAF
     children = np.concatenate([e.left[inner], e.right[inner], e.root])
     n_parents = np.bincount(children, minlength=e.n_nodes)
