@@ -432,7 +432,7 @@ def _codes_of_objects(values: Sequence[Any], levels: Categories, what: str) -> F
 
 def _is_label(value: Any, levels: Categories) -> bool:
     if is_missing(value):
-        return value is None and None in levels.place  # a level of its own to some libraries
+        return value is None and None in levels.place  # None is a category in some libraries
     return not isinstance(value, numbers.Real)
 
 

@@ -157,7 +157,6 @@ class Explainer:
         >>> from predgap import Explainer, Uniform
         >>> tree = DecisionTreeRegressor().fit([[0, 7], [1, 7]], [1, 3])  # 1 if age <= 0.5, else 3
         >>> explainer = Explainer(tree, Uniform(1.0), feature_names=["age", "bmi"])
-
         >>> explainer.gap([[0.0, 7.0]], ["age"]).round(6)  # 1 becomes 3 with probability 1/4: 1/4 · 2² = 1
         array([1.])
         """
@@ -224,7 +223,7 @@ class Explainer:
         X : (n, d) array or frame of the rows to explain
         ranking : Ranking, or indices or names, (k,) for all rows or (n, k)
             Most important first. If it has only the first k < d places, the mean is over these k gaps;
-            compare the result only with that of rankings of k places.
+            compare it only with other rankings of k places.
 
         Returns
         -------

@@ -206,7 +206,7 @@ class Model(NamedTuple):
     nodes: Nodes
     scale: float  # the sum of the leaves is multiplied by it
     bias: FloatArray  # (n_outputs,) added after the scaling
-    source: str  # for people
+    source: str  # for display
 
     @property
     def features(self) -> list[Feature]:

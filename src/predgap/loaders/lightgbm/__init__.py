@@ -110,7 +110,7 @@ def _texts(booster: Any) -> Iterator[bytes]:
 
 @dataclass(frozen=True, slots=True)
 class _Loaded:
-    """An ensemble, and what is needed besides to check it."""
+    """An ensemble, and what the check against its booster needs."""
 
     ensemble: Ensemble
     leaf: IntArray  # (n_nodes,) the number that LightGBM gives a leaf in its tree; LEAF at splits
