@@ -137,7 +137,7 @@ def test_labels_of_numpy_become_the_python_values_they_equal() -> None:
 )
 def test_other_labels_are_refused_by_name(label: Any, kind: str, tmp_path: Path) -> None:
     ensemble = ensemble_of([1.0], 1, categories=[Categories([0, 1], ("a", label))], feature_names=["day"])
-    with pytest.raises(EnsembleError, match=rf"feature 'day' has the label .*{kind}.*text, numbers or truth"):
+    with pytest.raises(EnsembleError, match=rf"feature 'day' has the label .*{kind}.*text, numbers or bool"):
         ensemble.save(tmp_path / "model")
     assert os.listdir(tmp_path) == []
 
@@ -270,8 +270,8 @@ DAMAGE: dict[str, tuple[Callable[[Any], Any], str]] = {
     "a part is new": (change("news", to=1), "no object with the parts"),
     "a count is text": (change("n_features", to="4"), "n_features is a str, expected int"),
     "a count is true": (change("n_features", to=True), "n_features is a bool"),
-    "a count is negative": (change("n_features", to=-4), "n_features is no count"),
-    "a count is giant": (change("n_features", to=10**4000), "n_features is no count"),
+    "a count is negative": (change("n_features", to=-4), "n_features is not a count"),
+    "a count is giant": (change("n_features", to=10**4000), "n_features is not a count"),
     "a count is large": (change("n_features", to=2**31 - 1), "at most 10000000 are supported"),
     "a count is wrong": (change("n_features", to=3), "4 feature names for 3 features"),
     "names are numbers": (change("feature_names", 0, to=1), "feature_names are not all text"),
@@ -326,7 +326,7 @@ def test_a_damaged_header_is_refused(name: str, tmp_path: Path) -> None:
     apply(header)
     path = tmp_path / "model"
     path.write_bytes(sealed(json.dumps(header).encode(), arrays))
-    refused(path, f"model' is no sound predgap ensemble: .*{says}")
+    refused(path, f"model' is not a valid predgap ensemble: .*{says}")
 
 
 DAMAGED_ARRAYS: dict[str, tuple[int | tuple[int, ...], float, str]] = {
@@ -358,7 +358,7 @@ def test_damaged_arrays_are_refused(name: str, tmp_path: Path) -> None:
     array[at] = value
     path = tmp_path / "model"
     path.write_bytes(unchecked(**{name: array}))
-    refused(path, f"model' is no sound predgap ensemble: .*{says}")
+    refused(path, f"model' is not a valid predgap ensemble: .*{says}")
 
 
 def test_headers_that_would_blow_up_in_memory_are_refused(tmp_path: Path) -> None:
@@ -375,10 +375,10 @@ def test_headers_that_would_blow_up_in_memory_are_refused(tmp_path: Path) -> Non
             predgap.load(path)
     for text in ("[" * 100_000, '{"a":' * 100_000):
         path.write_bytes(sealed(b" " * 2_000_000 + text.encode(), b""))
-        refused(path, "not sound JSON")
+        refused(path, "not valid JSON")
     for text in (b"", b"\xff", b"{}{}", b'{"arrays": ' + b"9" * 5000 + b"}"):
         path.write_bytes(sealed(text, b""))
-        refused(path, "not sound JSON")
+        refused(path, "not valid JSON")
     for text in (b"1", b"[]", b"null", b'"arrays"'):
         path.write_bytes(sealed(text, b""))
         refused(path, "no object with the parts")

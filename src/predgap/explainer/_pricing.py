@@ -20,7 +20,7 @@ _MOST_ROWS: Final = 20  # of X; the cost is the mean over them
 def cost_of(engine: Engine, inputs: Inputs, question: Any, X: Any, accuracy: Accuracy) -> Cost:
     """The mean cost per row of a greedy ranking ("rank"), of a Ranking's curve, or of the gap of a subset.
 
-    If X is None, the cost is that of rows made up from the model's thresholds.
+    If X is None, the cost is estimated for rows made up from the model's thresholds.
     """
     asked = _on_typical_rows(engine, inputs, question) if X is None else _on_rows(engine, inputs, question, X)
     if len(asked.rows) == 0:
