@@ -198,7 +198,7 @@ Answer RowSolver::greedy(int32_t n_places, const Accuracy& accuracy, int32_t* or
     const Places places{n_places, order, score, proven};
     const Job job{Question::greedy, all.data(), n_places};
     tables_.open(all.data());
-    is_compilation_loaded_ = false;
+    forget_compilation();
     likely_ = nullptr;
     const bool may_plan = !routes_.plan.empty() && !(accuracy.is_forced && accuracy.route != Route::plan);
     const bool by_pairs = accuracy.is_forced && accuracy.route == Route::pairs;
@@ -229,7 +229,7 @@ Answer RowSolver::greedy(int32_t n_places, const Accuracy& accuracy, int32_t* or
 void RowSolver::single(int32_t n_places, int32_t* order, double* score) {
     const std::vector<uint8_t> all(n_features(), 1);
     tables_.open(all.data());
-    is_compilation_loaded_ = false;
+    forget_compilation();
     load_compilation();
     Candidates c(n_features());
     Buffer<double> error;

@@ -48,11 +48,13 @@ RowSolver::RowSolver(const Routes& routes, const NoiseLaws& laws)
 void RowSolver::load(const RawRow& row, const std::atomic<bool>& stop) {
     tables_.load(row);
     stop_ = pairs_.stop = &stop;
-    is_compilation_loaded_ = false;
+    forget_compilation();
     likely_ = nullptr;
 }
 
 // ---- which way -------------------------------------------------------------------------------------------
+
+void RowSolver::forget_compilation() { is_compilation_loaded_ = exact_overflows_ = false; }
 
 void RowSolver::load_compilation() {
     if (!is_compilation_loaded_) compilation_.load(tables_, *stop_);
@@ -84,7 +86,8 @@ Cost RowSolver::cost_of(const RowCompilation::Totals& totals, const Job& job, do
     constexpr double kNotNegligible = 0.85;  // of what an exact compilation counts
     const double n_entries = totals.n_entries * (method == Method::exact ? kNotNegligible : 1.0);
     auto cost = compiled_cost(n_entries, totals.n_nodes, routes_.model, job);
-    if (!totals.complete) cost.nanoseconds = cost.bytes = kInfinity;
+    if (!totals.complete || (method == Method::exact && exact_overflows_))
+        cost.nanoseconds = cost.bytes = kInfinity;
     cost.limit = limit;
     cost.method = method;
     return cost;
@@ -128,7 +131,12 @@ Cost RowSolver::decide_bounded(const Job& job, const Accuracy& accuracy) {
         limit = compilation_.find_limit(first_target(job, accuracy), kMostEntries, likely_, totals);
     else
         totals = compilation_.count(limit, kMostEntries, likely_);
-    const auto pruned = cost_of(totals, job, limit, accuracy.kind);
+    auto pruned = cost_of(totals, job, limit, accuracy.kind);
+    // Where the bound says nothing at all, experience does not either.
+    constexpr double kHopeless = 1e4;
+    if (accuracy.kind == Method::pruned && !accuracy.is_forced &&
+        totals.bound > kHopeless * compilation_.scale() * compilation_.scale())
+        pruned.nanoseconds = pruned.bytes = kInfinity;
     const bool fits = pruned.nanoseconds <= kMostNanoseconds && pruned.bytes <= kMostBytes;
     if (accuracy.is_forced || pruned.nanoseconds <= kCheapNanoseconds ||
         (accuracy.kind == Method::pruned && fits))
@@ -152,13 +160,13 @@ Cost RowSolver::decide(const Job& job, const Accuracy& accuracy) {
             cost = may_plan ? cheaper(cost, other) : other;
         }
     }
-    refuse_too_costly(cost);
+    if (!stopped()) refuse_too_costly(cost);  // counts that were stopped are not complete
     return cost;
 }
 
 Cost RowSolver::cost(const Job& job, const Accuracy& accuracy) {
     tables_.open(job.features);
-    is_compilation_loaded_ = false;
+    forget_compilation();
     if (job.question == Question::single)  // main effects only, whatever the accuracy
         return compiled_cost(0.0, 0.0, routes_.model, job);
     return decide(job, job.question == Question::greedy ? of_scores(accuracy) : accuracy);
@@ -231,7 +239,7 @@ Cost RowSolver::next_try(const Job& job, const Accuracy& accuracy, const Cost& l
     if (n_tries < kTries && share <= kFar) return next;
     const auto exact = decide_exact(job, accuracy);
     if (n_tries < kTries && std::isfinite(share) && exact.nanoseconds > kWorthIt) return next;
-    refuse_too_costly(exact);
+    if (!stopped()) refuse_too_costly(exact);
     return exact;
 }
 
@@ -241,10 +249,13 @@ Answer RowSolver::answer(const Job& job, const Accuracy& accuracy, const Evaluat
         double bound = 0.0;
         const double value = evaluate(cost, bound);
         const bool is_met = bound <= accuracy.tolerance * value || cost.method == Method::pruned;
-        if (cost.method == Method::exact && !std::isfinite(bound))  // more entries than were counted on
-            throw TooCostly{kMostNanoseconds, kMostBytes};
-        if (cost.method == Method::exact) return {0.0, cost.method};
+        if (cost.method == Method::exact && std::isfinite(bound)) return {0.0, cost.method};
         if ((is_met && std::isfinite(bound)) || stopped()) return {bound, cost.method};
+        if (cost.method == Method::exact) {  // there are more entries than were counted on
+            exact_overflows_ = true;
+            cost = first_try(job, accuracy);
+            continue;
+        }
         const double share = value > 0.0 ? bound / (accuracy.tolerance * value) : kInfinity;
         cost = next_try(job, accuracy, cost, share, n_tries);
     }
@@ -267,7 +278,7 @@ double RowSolver::gap_by_pairs(const uint8_t* subset) {
 
 Answer RowSolver::gap(const uint8_t* subset, const Accuracy& accuracy, double& value) {
     tables_.open(subset);
-    is_compilation_loaded_ = false;
+    forget_compilation();
     return answer({Question::gap, subset, 0}, accuracy, [&](const Cost& cost, double& bound) {
         if (cost.route == Route::pairs) return value = gap_by_pairs(subset);
         bound = prepare(cost, false);
@@ -301,7 +312,7 @@ Answer RowSolver::curve(const int32_t* order, int32_t n_places, const Accuracy& 
     std::vector<uint8_t> features(n_features(), 0);
     for (int32_t i = 0; i < n_places; ++i) features[static_cast<std::size_t>(order[i])] = 1;
     tables_.open(features.data());
-    is_compilation_loaded_ = false;
+    forget_compilation();
     return answer({Question::curve, features.data(), n_places}, accuracy,
                   [&](const Cost& cost, double& bound) {
                       if (cost.route == Route::pairs) return curve_by_pairs(order, n_places, gaps);

@@ -67,6 +67,7 @@ private:
     Cost cost_by_pairs(const Job& job) const;
     Cost cost_by_plan(const Job& job) const;
     void load_compilation();
+    void forget_compilation();  // other features are open
     double first_target(const Job& job, const Accuracy& accuracy);
 
     // Entries of a compilation that fit into the memory of a row.
@@ -103,6 +104,7 @@ private:
     const std::atomic<bool>* stop_ = nullptr;
     RowCompilation compilation_;
     bool is_compilation_loaded_ = false;
+    bool exact_overflows_ = false;             // an exact compilation did not fit into memory
     std::vector<Plan::Scratch> plan_scratch_;  // one per group of trees, if there are plans
     std::vector<TermState> states_;            // one per group of trees
     bool uses_plan_ = false;

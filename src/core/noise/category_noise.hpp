@@ -24,6 +24,10 @@ public:
         const double* table = of_byte_.data();
         for (std::size_t w = 0; w < n_words_; ++w) {
             auto set = word(w);
+            if (set == 0) {
+                table += 8 * 256;
+                continue;
+            }
             for (int byte = 0; byte < 8; byte += 2, set >>= 16, table += 512)
                 total += table[set & 255] + table[256 + (set >> 8 & 255)];
         }

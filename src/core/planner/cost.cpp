@@ -13,7 +13,7 @@ namespace {
 // Nanoseconds, set by hand from the times that benchmarks/planner.py prints.
 constexpr double kRow = 5000.0, kThreshold = 7.0, kBox = 15.0, kEntry = 1.2, kPair = 0.09;
 constexpr double kNode = 40.0, kCompiledEntry = 95.0, kTermPair = 0.035, kSetPair = 12.0;
-constexpr double kSetsOfTerms = 25.0;  // terms with categories gather in few components, and take longer
+constexpr double kSetsOfTerms = 50.0;  // terms with categories gather in few components, and take longer
 constexpr double kPairsRow = 4000.0, kPairsLeaf = 280.0, kPairsSplit = 24.0;
 constexpr double kEntryBytes = 40.0;  // with its terms, merged by half
 
@@ -40,7 +40,7 @@ double set_pairs(const Model& model, const Job& job, double n_used) {
     for (const auto q : model.features) {
         if (!job.features[q]) continue;
         const double all = model.set_atoms.begin[q + 1] - model.set_atoms.begin[q], n = std::min(all, n_used);
-        sum += 0.5 * n * n * (all > kManySets ? kNotKept : 1.0);
+        sum += 0.5 * n * n * (all >= kManySets ? kNotKept : 1.0);
     }
     return sum;
 }

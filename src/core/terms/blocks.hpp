@@ -94,7 +94,8 @@ private:
     }
 
     // Ranks among the atoms that occur. One rank stays empty: between those below x and those above it if
-    // the feature is outside, whose factors across x are 0; else at the end. So does another one at the end.
+    // the feature is outside, whose factors across x are 0; else at the end. So does another one at the end,
+    // for with() looks at the rank after that of a term.
     void set_ranks(const Form& f, int slot, std::int32_t q, bool outside, std::int32_t* rank_of) {
         const auto& atoms = f.tables.model().atoms;
         const auto first = atoms.begin[q], n = atoms.begin[q + 1] - first;
@@ -164,11 +165,11 @@ PREDGAP_INLINE std::int64_t block_of(const Form& f) {
 // Terms from first to n, whose factors in the sorted slot are u_s v_t for s before t: the sum over pairs in
 // different blocks. What the blocks before a term give it is added to `product`, if given.
 template <int kSlots>
-double with_earlier_blocks(RankGrid<kSlots>& grid, const double* weight, std::int64_t first, std::int64_t n,
-                           std::int64_t block, double* product) {
+double with_earlier_blocks(const Form& f, RankGrid<kSlots>& grid, const double* weight, std::int64_t first,
+                           std::int64_t n, std::int64_t block, double* product) {
     double total = 0.0;
     grid.clear();
-    for (auto begin = first; begin < n;) {
+    for (auto begin = first; begin < n && !f.stopped();) {
         const auto end = std::min((begin / block + 1) * block, n);
         for (auto t = begin; begin > first && t < end; ++t) {
             const double with = grid.v()[t] * grid.with(t);
@@ -183,10 +184,10 @@ double with_earlier_blocks(RankGrid<kSlots>& grid, const double* weight, std::in
 }
 
 template <int kSlots>
-void add_later_blocks(RankGrid<kSlots>& grid, const double* weight, std::int64_t n, std::int64_t block,
-                      double* product) {
+void add_later_blocks(const Form& f, RankGrid<kSlots>& grid, const double* weight, std::int64_t n,
+                      std::int64_t block, double* product) {
     grid.clear();
-    for (auto end = n; end > 0;) {
+    for (auto end = n; end > 0 && !f.stopped();) {
         const auto begin = (end - 1) / block * block;
         for (auto t = begin; end < n && t < end; ++t) product[t] += grid.u()[t] * grid.with(t);
         for (auto s = begin; begin > 0 && s < end; ++s) grid.add(s, weight[s] * grid.v()[s]);
@@ -206,9 +207,9 @@ double between_blocks(const Form& f, std::int32_t outside, std::int64_t block) {
     for (std::int64_t k = 0; k < f.width; ++k) {
         const double* weight = f.weight + k * f.n_weights;
         double* product = kProduct ? f.product + k * f.n_weights : nullptr;
-        if (outside == 0) total += with_earlier_blocks(grid, weight, 0, above, block, product);
-        total += with_earlier_blocks(grid, weight, above, n, block, product);
-        if (kProduct) add_later_blocks(grid, weight, n, block, product);
+        if (outside == 0) total += with_earlier_blocks(f, grid, weight, 0, above, block, product);
+        total += with_earlier_blocks(f, grid, weight, above, n, block, product);
+        if (kProduct) add_later_blocks(f, grid, weight, n, block, product);
     }
     return total;
 }

@@ -42,7 +42,7 @@ double form_with_sets(const Form& f, std::int32_t outside) {
     if (kProduct)
         for (std::int64_t i = 0; i < f.width * n_tiles; ++i) fours(below)[i] = four(0.0);
     Four total = four(0.0);
-    for (std::int64_t s = 0; s < f.c.n_terms; ++s) {
+    for (std::int64_t s = 0; s < f.c.n_terms && !f.stopped(); ++s) {
         for (std::int64_t k = 0; kProduct && k < f.width; ++k) f.product[k * f.n_weights + s] = 0.0;
         for (auto v = s / 4; v < n_tiles; ++v) {
             Four z = v == s / 4 ? *fours(kDiagonal[s % 4]) : four(1.0);

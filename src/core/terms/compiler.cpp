@@ -89,9 +89,11 @@ template <Compiler::Mode kMode>
 CompileCounts Compiler::run(const Pruning& pruning, std::size_t step) {
     pruning_ = pruning;
     counts_ = {};
-    for (std::size_t t = 0; t < group_.root.size(); t += step) {
+    const auto n_trees = group_.root.size();
+    for (std::size_t first = 0; first < n_trees; first += step) {
         if (stop_->load(std::memory_order_relaxed) || !counts_.complete) break;
         tree_error_ = 0.0;
+        const auto t = step == 1 ? first : first + scrambled(first) % std::min(step, n_trees - first);
         walk<kMode>(group_.root[t]);
         counts_.most_error += tree_error_;
     }
@@ -106,10 +108,9 @@ void Compiler::walk(int32_t root) {
         stack_.pop_back();
         if (visit.feature != kNone) enter(visit);
         if (visit.undo) continue;
-        if (counts_.n_entries > pruning_.most_entries) {
+        if (counts_.n_entries > pruning_.most_entries || stop_->load(std::memory_order_relaxed))
             counts_.complete = false;
-            continue;  // undoes the path
-        }
+        if (!counts_.complete) continue;  // undoes the path
         auto node = visit.node;
         while (node != kNone && group_.node[node].feature != kLeaf) {
             counts_.n_nodes += 1.0;

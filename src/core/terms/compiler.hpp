@@ -106,7 +106,7 @@ private:
         std::int8_t n_atoms;
     };
 
-    // Every step-th tree.
+    // One of every `step` trees, each time another one, for trees may alternate.
     template <Mode kMode>
     CompileCounts run(const Pruning& pruning, std::size_t step = 1);
     template <Mode kMode>

@@ -18,6 +18,7 @@ struct Form {
     std::int64_t n_weights, width;
     double* scratch;
     const SetFactors& sets;
+    const std::atomic<bool>& stop;
 
     PREDGAP_INLINE Form(TermState& s, std::int32_t component)
         : c(s.terms->component[component]),
@@ -28,7 +29,11 @@ struct Form {
           n_weights(s.terms->n_weights),
           width(s.terms->width),
           scratch(s.scratch.data()),
-          sets(s.sets) {}
+          sets(s.sets),
+          stop(*s.stop) {}
+
+    // Looked at in all long loops; results are then void.
+    PREDGAP_INLINE bool stopped() const { return stop.load(std::memory_order_relaxed); }
 
     PREDGAP_INLINE double dot(std::int32_t s, std::int32_t t) const {
         double sum = weight[s] * weight[t];

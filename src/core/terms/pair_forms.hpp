@@ -60,7 +60,7 @@ double form_by_pairs(const Form& f, std::int32_t outside) {
     if (kProduct)
         for (std::int64_t k = 0; k < f.width; ++k)
             for (std::int32_t t = 0; t < c.n_terms; ++t) f.product[k * f.n_weights + t] = 0.0;
-    for (std::int32_t s = 0; s < c.n_terms; ++s)
+    for (std::int32_t s = 0; s < c.n_terms && !f.stopped(); ++s)
         for (auto t = s; t < c.n_terms; ++t) {
             double z = 1.0;
             for (std::int32_t j = 0; j < c.size; ++j) {

@@ -174,13 +174,13 @@ double RowCompilation::find_limit(double target, double most_entries, const std:
                                   Totals& totals) {
     constexpr double kSlack = 0.15;  // a bound so far below the target is good enough
     constexpr int kTries = 12;
-    double limit = guess_limit(target, likely);
+    double limit = guess_limit(target, likely), work = 2.0 * most_entries;  // entries of all tries
     for (int i = 0; i < kTries; ++i) {
-        totals = count(limit, most_entries, likely);
-        most_entries -= totals.n_entries;  // of all tries
+        totals = count(limit, std::min(most_entries, work), likely);
+        work -= totals.n_entries;
         if (!totals.complete || stop_->load(std::memory_order_relaxed)) return limit;
         const double share = totals.bound / target;
-        if (share <= 1.0 && (share >= kSlack || i > 0)) return limit;
+        if (share <= 1.0 && (share >= kSlack || i > 0 || work < 2.0 * totals.n_entries)) return limit;
         // The bound grows a little slower than the limit.
         limit *= share <= 1.0 ? std::min(0.8 * std::pow(std::max(share, 1e-6), -1.05), 1e4)
                               : std::clamp(0.7 * std::pow(share, -1.1), 1e-6, 0.7);

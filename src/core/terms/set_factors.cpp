@@ -16,7 +16,7 @@ void SetFactors::list_used(const RowTerms& terms, int32_t n_thresholds) {
     }
 }
 
-void SetFactors::fill(const RowTerms& terms, const RowTables& tables) {
+void SetFactors::fill(const RowTerms& terms, const RowTables& tables, const std::atomic<bool>& stop) {
     const auto& sets = tables.model().set_atoms;
     const auto n_thresholds = tables.model().n_thresholds();
     if (sets.size() == 0) return;
@@ -36,7 +36,7 @@ void SetFactors::fill(const RowTerms& terms, const RowTables& tables) {
         if (n > kMostSets) continue;
         moment_.grow(begin + n * n);
         covariance_.grow(begin + n * n);
-        for (int64_t i = 0; i < n; ++i) {
+        for (int64_t i = 0; i < n && !stop.load(std::memory_order_relaxed); ++i) {
             row_[used_[i]] = begin + i * n;
             column_[used_[i]] = static_cast<int32_t>(i);
             for (int64_t j = 0; j <= i; ++j) {

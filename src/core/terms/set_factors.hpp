@@ -1,6 +1,7 @@
 // Factors of pairs of sets of categories, for the sets that a row's terms use.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 
 #include "noise/row_tables.hpp"
@@ -11,7 +12,7 @@ namespace predgap {
 class SetFactors {
 public:
     // Of the terms of several features: one alone is summed over its cells.
-    void fill(const RowTerms& terms, const RowTables& tables);
+    void fill(const RowTerms& terms, const RowTables& tables, const std::atomic<bool>& stop);
 
     // Are the factors of a set's feature at hand? If its sets are too many, they are not.
     PREDGAP_INLINE bool is_filled(std::int32_t set) const { return row_[set] >= 0; }

@@ -8,7 +8,7 @@ void TermState::prepare(const RowTerms& row_terms, const RowTables& row_tables,
     tables = &row_tables;
     stop = &stopped;
     scratch.reset(terms->most_scratch);
-    sets.fill(row_terms, row_tables);
+    sets.fill(row_terms, row_tables, stopped);
     component.reset(terms->n_components());
     form.reset((terms->n_components() + 3) / 4 * 4, 0.0);
     frontier.reset(for_gains ? terms->n_components() : 0);

@@ -70,7 +70,7 @@ double form_by_tiles(const Form& f, std::int32_t outside, std::int64_t block) {
     Four total = four(0.0);
     if (kProduct)
         for (std::int64_t v = 0; v < t.n; ++v) fours(t.below)[v] = four(0.0);
-    for (std::int64_t b = 0; b < t.n; ++b) {
+    for (std::int64_t b = 0; b < t.n && !f.stopped(); ++b) {
         const double* weight = f.weight + 4 * b;
         const auto row = [&](int r) { return weight[r] * (kFolded ? t.low[4 * b + r] : 1.0); };
         const Four row0 = four(row(0)), row1 = four(row(1)), row2 = four(row(2)), row3 = four(row(3));
@@ -117,7 +117,7 @@ double wide_form_by_tiles(const Form& f, std::int32_t outside, std::int64_t bloc
     Four total = four(0.0);
     if (kProduct)
         for (std::int64_t i = 0; i < width * t.n; ++i) fours(t.below)[i] = four(0.0);
-    for (std::int64_t b = 0; b < t.n; ++b) {
+    for (std::int64_t b = 0; b < t.n && !f.stopped(); ++b) {
         const auto row = [&](std::int64_t k, int r) {
             return four(f.weight[k * f.n_weights + 4 * b + r] * (kFolded ? t.low[4 * b + r] : 1.0));
         };
