@@ -53,9 +53,9 @@ CompileCounts Compiler::count(const Pruning& pruning) {
 // All entries there are, from some of the trees, evenly spaced.
 CompileCounts Compiler::count_all(Pruning pruning) {
     constexpr std::size_t kEnough = 64;  // trees
-    const auto step = std::max<std::size_t>(group_.root.size() / kEnough, 1);
-    const auto share = static_cast<double>((group_.root.size() + step - 1) / step) /
-                       static_cast<double>(std::max<std::size_t>(group_.root.size(), 1));
+    const auto n_trees = std::max<std::size_t>(group_.root.size(), 1);
+    const auto step = std::max<std::size_t>(n_trees / kEnough, 1);
+    const auto share = static_cast<double>((n_trees + step - 1) / step) / static_cast<double>(n_trees);
     pruning.most_entries *= share;
     auto counts = run<Mode::count_all>(pruning, step);
     counts.n_nodes /= share;

@@ -413,21 +413,17 @@ public:
             probability[cell] = (cell == own_ ? noise->stay.data() : noise->mass.data())[first + cell];
         for (std::int64_t i = 0; i < n_cells_ * f.width; ++i) value[i] = 0.0;
         for (std::int32_t t = 0; t < f.c.n_terms; ++t)
-            each_cell(t, [&](std::int32_t cell) {
+            each_change(t, [&](std::int32_t cell, double tau) {
                 for (std::int64_t k = 0; k < f.width; ++k)
-                    value[k * n_cells_ + cell] += f.weight[k * f.n_weights + t];
+                    value[k * n_cells_ + cell] += tau * f.weight[k * f.n_weights + t];
             });
     }
 
-    // Subtracts from each output's values their mean, or their value where x is.
-    PREDGAP_INLINE void centre(bool at_mean) {
+    // Subtracts from each output's values their mean.
+    PREDGAP_INLINE void centre() {
         for (std::int64_t k = 0; k < f_.width; ++k) {
-            double* v = value + k * n_cells_;
-            const double zero = v[own_];
-            for (std::int32_t cell = 0; cell < n_cells_; ++cell) v[cell] -= zero;
-            if (!at_mean) continue;
             const double centre = mean(k);
-            for (std::int32_t cell = 0; cell < n_cells_; ++cell) v[cell] -= centre;
+            for (std::int32_t cell = 0; cell < n_cells_; ++cell) value[k * n_cells_ + cell] -= centre;
         }
     }
     PREDGAP_INLINE double mean(std::int64_t k) const {
@@ -445,20 +441,27 @@ public:
             }
         return total;
     }
-    // E[theta V] of a term's atom, where V is centred: over the cells of the set, whatever side x is on.
+    // E[tau V] of a term's atom, where V is centred.
     PREDGAP_INLINE double product(std::int32_t t, std::int64_t k) const {
         double sum = 0.0;
-        each_cell(t, [&](std::int32_t cell) { sum += probability[cell] * value[k * n_cells_ + cell]; });
+        each_change(t, [&](std::int32_t cell, double tau) {
+            sum += tau * probability[cell] * value[k * n_cells_ + cell];
+        });
         return sum;
     }
 
 private:
+    // The cells where a term's atom has tau = 1 or -1; where x is, it is 0.
     template <class Visit>
-    PREDGAP_INLINE void each_cell(std::int32_t t, Visit visit) const {
+    PREDGAP_INLINE void each_change(std::int32_t t, Visit visit) const {
         const auto& model = f_.tables.model();
         const auto* word = model.set_atoms.bits(f_.atom[t] - model.n_thresholds());
-        for (std::int32_t first = 0; first < n_cells_; first += 64)
-            for (auto set = word[first / 64]; set; set &= set - 1) visit(first + __builtin_ctzll(set));
+        const bool leaves = f_.tables.event[f_.atom[t]];  // x is in the set
+        for (std::int32_t first = 0; first < n_cells_; first += 64) {
+            const auto w = static_cast<std::size_t>(first / 64);
+            auto set = leaves ? model.cells.full_word(feature_, w) & ~word[w] : word[w];
+            for (; set; set &= set - 1) visit(first + __builtin_ctzll(set), leaves ? -1.0 : 1.0);
+        }
     }
 
     const Form& f_;
@@ -471,7 +474,7 @@ private:
 template <bool kProduct>
 double form_by_cells(const Form& f) {
     ByCells by(f);
-    by.centre(true);
+    by.centre();
     if (kProduct)
         for (std::int64_t k = 0; k < f.width; ++k)
             for (std::int32_t t = 0; t < f.c.n_terms; ++t) f.product[k * f.n_weights + t] = by.product(t, k);
@@ -480,7 +483,6 @@ double form_by_cells(const Form& f) {
 
 double form_by_cells_outside(const Form& f, double* mean) {
     ByCells by(f);
-    by.centre(false);
     for (std::int64_t k = 0; k < f.width; ++k) mean[k] = by.mean(k);
     return by.mean_square();
 }
