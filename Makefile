@@ -15,11 +15,11 @@ demo: $(VENV)/.demo
 
 # On all cores. make test PYTEST='-m "not slow_paper"' leaves out the paper's slow checks.
 test: $(VENV)/.test
-	$(VENV)/bin/python -m pytest -n auto --dist worksteal $(PYTEST) tests --pyargs predgap
+	$(VENV)/bin/python -m pytest -n auto $(PYTEST) tests --pyargs predgap
 
 # The same with many more random cases, other ones each time: before a release, or when an issue is resolved.
 test-all: $(VENV)/.test
-	HYPOTHESIS_PROFILE=full $(VENV)/bin/python -m pytest -n auto --dist worksteal $(PYTEST) tests --pyargs predgap
+	HYPOTHESIS_PROFILE=full $(VENV)/bin/python -m pytest -n auto $(PYTEST) tests --pyargs predgap
 
 # The pages in build/docs/index.html, warnings as errors; the code on them is run and its output compared.
 docs: $(VENV)/.docs
