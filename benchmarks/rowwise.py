@@ -138,6 +138,6 @@ def obtained(question: Question, found: list[Any]) -> str:
 
 
 def said_error(estimate: predgap.GapEstimate) -> float:
-    """Its bound where it has one, else its standard error; relative."""
+    """Its standard error, or its bound where it is proven; relative."""
     bound, deviation = (np.max(error) for error in (estimate.error_bound, estimate.standard_error))
-    return float(bound if np.isfinite(bound) else deviation) / answers.scale_of(estimate.value)
+    return float(deviation if deviation > 0 else bound) / answers.scale_of(estimate.value)

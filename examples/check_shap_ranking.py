@@ -10,7 +10,6 @@ from sklearn.datasets import load_breast_cancer
 import predgap
 
 X, y = load_breast_cancer(return_X_y=True, as_frame=True)
-X.columns = [name.replace(" ", "_") for name in X.columns]  # LightGBM would rename them so
 train, rows = X[:500], X[500:]
 model = lightgbm.LGBMClassifier(n_estimators=100, num_leaves=15, n_jobs=1, verbose=-1).fit(train, y[:500])
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,12 +15,14 @@ import pytest
 import predgap
 
 SOURCE = Path(predgap.__file__).parent
+ROOT = Path(__file__).parents[1]
 
 # What each part may import beside itself and SHARED. A part comes after all that it may import.
 SHARED = {"errors", "_text", "_typing", "_files", "_optional"}
 PUBLIC = {"", "errors", "explainer", "loaders", "noise", "plots", "ranking"}
 LAYERS: dict[str, set[str]] = {
     **{part: set() for part in ("errors", "_text", "_typing", "_files", "_optional", "_core")},
+    "_csv": set(),
     "_inputs": set(),
     "_model": {"_inputs"},
     "noise": {"_inputs"},
@@ -32,13 +35,13 @@ LAYERS: dict[str, set[str]] = {
     "plots": {"ranking"},
     "": {"_inputs", "_model", "_engine", "explainer", "loaders", "noise", "plots", "ranking"},
     "_shared": {"_core", "_model", "_engine", "explainer", "noise"},
-    "paper.data": PUBLIC,
-    "paper.common": PUBLIC | {"_shared", "paper.data"},
+    "paper.data": PUBLIC | {"_csv"},
+    "paper.common": PUBLIC | {"_csv", "_shared", "paper.data"},
     "paper.experiments": PUBLIC | {"_shared", "paper.common", "paper.data"},
     "paper.verdicts": PUBLIC | {"paper.common", "paper.experiments"},
     "paper.reproduce": PUBLIC | {"paper.common", "paper.data", "paper.experiments", "paper.verdicts"},
     "paper.report": PUBLIC | {"paper.common", "paper.experiments", "paper.reproduce"},
-    "cli": PUBLIC | {"_inputs", "_model", "_engine", "paper.reproduce", "paper.report"},
+    "cli": PUBLIC | {"_csv", "_inputs", "_model", "_engine", "paper.reproduce", "paper.report"},
     "__main__": {"cli"},
 }
 
@@ -87,6 +90,38 @@ def test_imports_go_down(module: str) -> None:
 @pytest.mark.parametrize("module", MODULES)
 def test_modules_are_short(module: str) -> None:
     assert len(MODULES[module].read_text().splitlines()) <= 500
+
+
+def test_the_documented_table_is_this_one() -> None:
+    """Each row of docs/internals.md names parts in its first column and what they import in its last."""
+    page = (
+        (ROOT / "docs" / "internals.md").read_text().partition("\n## Layers")[2].partition("\nThe folders")[0]
+    )
+    documented = {}
+    for line in page.splitlines():
+        if line.startswith("| `"):
+            parts, *_, imported = (cell.strip() for cell in line.strip("|").split("|"))
+            names = {*re.findall(r"`(\w+)`", imported), *(PUBLIC if "public names" in imported else ())}
+            documented |= dict.fromkeys(re.findall(r"`(\w+)`", parts), names - SHARED)
+    merged: dict[str, set[str]] = {}
+    for part, allowed in LAYERS.items():
+        top = part.partition(".")[0]
+        merged.setdefault(top, set()).update(name.partition(".")[0] for name in allowed - SHARED)
+    merged["ranking"].discard("_attributions")  # the two share a row
+    assert documented == {p: names - {p} for p, names in merged.items() if p not in ("", "__main__")}
+
+
+FOLDERS = ["simd", "model", "noise", "terms", "pairs", "sampling", "planner", "engine", "paper", "module"]
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_folders_of_the_core_include_only_those_before_them(folder: str) -> None:
+    above = {*FOLDERS[: FOLDERS.index(folder) + 1]}
+    for path in (ROOT / "src" / "core" / folder).glob("*.?pp"):
+        if path.stem == "kernels" and folder == "simd":
+            continue  # the list of the kernels of other folders
+        found = set(re.findall(r'#include "(\w+)/', path.read_text()))
+        assert found <= above, path
 
 
 def test_dir_is_the_public_api() -> None:

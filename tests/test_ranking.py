@@ -469,11 +469,40 @@ def test_frames_with_default_labels_have_no_names():
         (pd.DataFrame({"a": [1.0]}), ("b",), ["lack 'b'", "have 'a'"]),
         (None, None, ["NoneType"]),
         (np.ones((1, 2, 3)), ("a", "b"), ["shape (1, 2, 3)", "may be (n, d, k)", "(n, k, d + 1)"]),
+        (np.ma.masked_array([[1.0, 5.0]], mask=[[0, 1]]), None, ["1 of the attributions are masked", "fill"]),
+        ([np.ma.masked_array([[1.0, 5.0]], mask=[[0, 1]])], None, ["1 of the attributions are masked"]),
+        ([np.ma.masked_array([1.0, 5.0], mask=[0, 1])], None, ["1 of the attributions are masked"]),
     ],
     ids=repr,
 )
 def test_what_is_not_attributions_is_refused(values, names, words):
     refused(words, Ranking.from_attributions, values, feature_names=names)
+
+
+def test_a_mask_that_masks_nothing_does_not_matter():
+    values = np.ma.masked_array([[1.0, 5.0]], mask=[[False, False]])
+    assert Ranking.from_attributions(values).order.tolist() == [[1, 0]]
+
+
+@pytest.mark.parametrize("n_classes", [3, 5])
+def test_pred_contribs_of_several_classes_need_names(n_classes):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 3))
+    model = xgboost.XGBClassifier(n_estimators=4, max_depth=3).fit(X, np.arange(60) % n_classes)
+    contribs = model.get_booster().predict(xgboost.DMatrix(X), pred_contribs=True)
+    assert contribs.shape == (60, n_classes, 4)
+    refused(["may be (n, d, k)", "pred_contribs", "feature_names="], Ranking.from_attributions, contribs, 0)
+    if n_classes == 5:  # three classes, or four, might be three features with or without a bias
+        assert Ranking.from_attributions(contribs, 0, feature_names=NAMES).n_features == 3
+    assert Ranking.from_attributions(contribs[:, 0], feature_names=NAMES).n_features == 3
+
+
+def test_one_row_of_as_many_outputs_as_columns_needs_names():
+    values = np.random.default_rng(0).normal(size=(1, 3, 4))
+    refused(["shape (1, 3, 4)", "feature_names="], Ranking.from_attributions, values, 0)
+    assert Ranking.from_attributions(values[:, :, :3], 0).n_features == 3
+    assert Ranking.from_attributions(np.zeros((2, 3, 2)), 0).order.tolist() == [[0, 1, 2]] * 2
+    assert Ranking.from_attributions(explanation(values, data=np.ones((1, 3))), 0).n_features == 3
 
 
 def test_output_of_attributions_without_outputs():

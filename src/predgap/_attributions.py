@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from predgap._inputs.names import match_names
 from predgap._inputs.tables import open_columns
 from predgap._text import format_items, names_or_default
 from predgap._typing import FloatArray
@@ -32,6 +33,8 @@ def read_attributions(values: Any, output: int | None, names: Sequence[str] | No
         array, known = _from_explanation(values, known)
     elif isinstance(values, np.ndarray | list | tuple):
         array = _stacked(values)
+        if isinstance(values, np.ndarray) and array.ndim == 3 and known is None:
+            _check_outputs_are_last(array)
     else:
         array, known, index, backend = _from_frame(values, known)
     array = _one_output(array, output, None if known is None else len(known))
@@ -77,10 +80,11 @@ def _from_frame(
     own = None if columns.numbered else columns.names
     if own is None or known is None:
         return array, known or own, columns.index, columns.backend
-    if set(known) <= set(own):  # the rest, such as a bias, is not a feature
-        array = array[:, [own.index(name) for name in known]]
+    place = match_names(known, own, RankingError)
+    absent = [name for name in known if name not in place]
+    if not absent:  # the rest, such as a bias, is not a feature
+        array = array[:, [place[name] for name in known]]
         return array, known, columns.index, columns.backend
-    absent = [name for name in known if name not in own]
     raise RankingError(
         f"the attributions lack {format_items(absent)}; they have {format_items(own)}, "
         f"expected {format_items(known)}"
@@ -132,7 +136,28 @@ def _outputs_last(array: FloatArray, d: int | None) -> FloatArray:
     return np.swapaxes(array, 1, 2) if as_xgboost else array
 
 
+def _check_outputs_are_last(array: FloatArray) -> None:
+    """RankingError if an array may be XGBoost's (n, k, d + 1), and it is not known what d is.
+
+    With d + 1 outputs, an array (n, d, k) has the shape of XGBoost's for d classes; otherwise its bias, which
+    is the same in all rows, gives it away.
+    """
+    bias = array[:, :, -1:]
+    same = len(array) > 1 and bias.size > 0 and bool((bias == bias[0]).all() and bias.any())
+    if same or array.shape[2] == array.shape[1] + 1:
+        raise RankingError(
+            f"attributions of shape {array.shape} may be (n, d, k) for k outputs, or XGBoost's pred_contribs "
+            "(n, k, d + 1) with the bias last; pass feature_names=, which tell what d is"
+        )
+
+
 def _floats(values: Any) -> FloatArray:
+    for part in values if isinstance(values, list | tuple) else [values]:
+        if np.ma.is_masked(part):
+            raise RankingError(
+                f"{int(np.ma.getmaskarray(part).sum())} of the attributions are masked and cannot be ranked; "
+                "fill them, e.g. by values.filled(0), or leave their rows out"
+            )
     try:
         array = np.asarray(values)
     except ValueError:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
+import secrets
 import stat
-import threading
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -66,9 +66,10 @@ def atomic_write(path: Path, content: bytes) -> None:
     """The file appears complete or not at all."""
     if not path.absolute().parent.is_dir():
         raise FileNotFoundError(f"there is no folder {show(path.parent)}; make it first")
-    beside = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}.tmp")
+    beside = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
+    new = beside.open("xb")  # a link that someone left there is not followed
     try:
-        with beside.open("wb") as file:
+        with new as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())

@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import importlib.util
+from typing import Final
 
 from predgap.errors import DependencyError
 
+_DEMO: Final = {"xgboost": "xgboost", "sklearn": "scikit-learn", "matplotlib": "matplotlib"}
+_PACKAGES: Final = {  # by extra: modules, and the packages that have them
+    "demo": _DEMO,
+    "reproduce": {**_DEMO, "jinja2": "jinja2", "pooch": "pooch"},
+}
+
 
 def require(what: str, extra: str) -> None:
-    """DependencyError if the packages that train models and draw pictures are not all installed.
+    """DependencyError if the packages that an extra brings are not all installed.
 
     Asked before the work begins, so that nothing fails after an hour.
     """
-    packages = {"xgboost": "xgboost", "sklearn": "scikit-learn", "matplotlib": "matplotlib"}
-    missing = [name for module, name in packages.items() if not _installed(module)]
+    *first, last = _PACKAGES[extra].values()
+    missing = [name for module, name in _PACKAGES[extra].items() if not _installed(module)]
     if missing:
         raise DependencyError(
-            f"{what} needs xgboost, scikit-learn and matplotlib; "
+            f"{what} needs {', '.join(first)} and {last}; "
             f"not installed: {', '.join(missing)}. Try: pip install 'predgap[{extra}]'"
         )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -39,6 +40,18 @@ def format_items(items: Iterable[Any], limit: int = 8) -> str:
     if len(shown) <= limit:
         return ", ".join(shown)
     return ", ".join(shown[:limit]) + f", ... ({len(shown)} in all)"
+
+
+def did_you_mean(name: str, names: Sequence[str]) -> str:
+    """The name that may have been meant, as the beginning of a sentence; empty if there is none.
+
+    Examples
+    --------
+    >>> did_you_mean("vine", ["wine", "housing"])
+    "did you mean 'wine'? "
+    """
+    close = difflib.get_close_matches(name, names, n=1)
+    return f"did you mean {close[0]!r}? " if close else ""
 
 
 def count(number: int, noun: str) -> str:

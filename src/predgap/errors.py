@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+import re
+from typing import Final
+
+_ADDRESS: Final = re.compile(r" at 0x[0-9a-fA-F]+")
+
 
 class PredgapError(Exception):
     """Base class: `except PredgapError` catches everything predgap refuses."""
+
+    def __str__(self) -> str:
+        """The message, in which objects have no addresses: these differ from run to run and tell nothing."""
+        return _ADDRESS.sub("", super().__str__())
 
 
 class LoaderError(PredgapError, ValueError):

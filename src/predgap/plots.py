@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from predgap._text import printable
-from predgap.errors import DependencyError, ShapeError
-from predgap.ranking import Ranking
+from predgap.errors import DependencyError, RankingError, ShapeError
+from predgap.ranking import Ranking, ranking_order
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -109,12 +109,16 @@ def mean_places(rankings: Mapping[str, Ranking], ax: Axes | None = None) -> Axes
 
     Parameters
     ----------
-    rankings : mapping from method to Ranking, all of the same features
+    rankings : mapping from method to Ranking, all of the same features and with a place for each of them
+        Features are matched by name, in any order; if a ranking has no names, they go by position.
     ax : matplotlib Axes, or None for new ones
     """
+    first = next(iter(rankings.values()), None)
+    if first is None:
+        raise ShapeError("there are no rankings to show; expected one or more")
+    names = first.names
+    means = np.array([_mean_places(name, ranking, first) for name, ranking in rankings.items()]).T
     ax = _axes(ax)
-    means = np.array([ranking.ranks.mean(axis=0) for ranking in rankings.values()]).T
-    names = next(iter(rankings.values())).names
     order = np.argsort(means[:, 0], kind="stable")
     means, d = means[order], len(names)
     image = ax.imshow(means, cmap="Blues_r", vmin=1, vmax=d + 1, aspect="auto")
@@ -190,6 +194,22 @@ def tidy(ax: Axes) -> None:
     ax.spines[["top", "right"]].set_visible(False)
     ax.grid(color=_FAINT, linewidth=0.8)
     ax.set_axisbelow(True)
+
+
+def _mean_places(name: str, ranking: Ranking, first: Ranking) -> NDArray[np.float64]:
+    """The mean place of each feature, (d,), in the order of the first ranking's features."""
+    n, k = ranking.order.shape
+    if n == 0 or k < ranking.n_features or ranking.n_features != first.n_features:
+        raise ShapeError(
+            f"the ranking {name!r} has {k} places of {ranking.n_features} features in {n} rows; expected a "
+            f"row or more, and a place for each of {first.n_features} features"
+        )
+    try:
+        order = ranking_order(ranking, n, first.n_features, first.feature_names)
+    except RankingError as error:
+        raise RankingError(f"{name!r} cannot be shown beside the first ranking: {error}") from None
+    means: NDArray[np.float64] = Ranking(order).ranks.mean(axis=0)
+    return means
 
 
 def _table(values: ArrayLike, name: str) -> NDArray[np.float64]:

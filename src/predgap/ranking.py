@@ -1,4 +1,4 @@
-"""Rankings of features, most important first: from attributions, to frames, and against each other."""
+"""The class `Ranking`: features of each row, most important first; made from gaps or from attributions."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from predgap._attributions import read_attributions
+from predgap._inputs.names import match_names
 from predgap._inputs.subsets import name_positions
 from predgap._inputs.tables import to_native
 from predgap._text import format_items, names_or_default
@@ -24,35 +25,44 @@ _ATTRIBUTIONS = "these look like attributions; use Ranking.from_attributions"
 class Ranking:
     """The k most important of d features for each of n rows, most important first.
 
-    A full ranking has k = d places. A partial one has fewer: it says nothing about the other features.
+    A full ranking has k = d places. A partial ranking has fewer, and does not order the other features.
+    `Explainer.rank` returns one. Use `Ranking.from_attributions` to make one from SHAP values or other
+    attributions, and score it with `Explainer.pgi2`. All arguments but `order` are keyword-only, and the
+    arrays of a ranking are read-only.
 
     Parameters
     ----------
     order : (n, k) integers
-        `order[r, p]` is the feature at place p of row r; the features are numbered 0 ... d - 1, and each
-        occurs at most once in a row.
-    scores : (n, d) floats, or None
-        `scores[r, j]` is the score of feature j, whatever its place. NaN if it has none.
-    feature_names : d strings, or None
-    n_features : int, or None
-        d. None takes it from `feature_names`, else from `scores`; without them d is k, a full ranking.
-    index : n row labels, or None for 0, 1, ...
-    backend : "pandas", "polars", "pyarrow" or None
-        What `to_frame` returns; None takes the first that is installed.
-    feature_space : str, or None
-        Where the features live, if not in the columns of X: "after StandardScaler" in a pipeline.
-    method : "greedy", "single", "attributions", another str, or None
+        `order[r, p]` is the index of the feature at place p of row r, most important first. Features are
+        numbered 0 ... d - 1, and each occurs at most once in a row.
+    scores : (n, d) floats, or None, default=None
+        `scores[r, j]` is the score of feature j in row r (not of the feature at place j). NaN if it has none.
+    feature_names : sequence of d strings, or None, default=None
+        The names of the features, in the order of their indices.
+    n_features : int, or None, default=None
+        The number of features, d. None takes it from `feature_names`, else from `scores`; without either, the
+        ranking is full: d = k.
+    index : n row labels, or None, default=None
+        The labels of the rows, for `to_frame`. None is 0, 1, ...
+    backend : "pandas", "polars", "pyarrow" or None, default=None
+        The library whose frame `to_frame` returns. None takes the first one that is installed.
+    feature_space : str, or None, default=None
+        If the features are not the columns of X, which ones they are: for a pipeline e.g.
+        "after StandardScaler".
+    method : "greedy", "single", "attributions", another str, or None, default=None
         How the ranking was built; None if unknown.
-    estimator : "exact", "bounded", "pruned", "qmc", "mc", or None
+    estimator : "exact", "bounded", "pruned", "qmc", "mc", or None, default=None
         How the gaps behind the ranking were obtained; None if it was not built from gaps.
-    confidence : (n, k) floats, or None
-        `confidence[r, p]` tells how certain place p of row r is, given the places before it: 1 where an error
-        bound proves it, or where exactly equal gaps went to the lower index; NaN where the bound does
-        not prove it; the estimated probability that it is right where samples decided. None if nothing is
-        known about it.
+    confidence : (n, k) floats, or None, default=None
+        `confidence[r, p]` is how certain place p of row r is, given the places before it. 1: an error bound
+        proves it, or the gaps are exactly equal and the lower index came first. NaN: the error bound is too
+        large to prove it. Between 0 and 1: the estimated probability that it is right, where samples decided.
+        None if nothing is known.
 
     Examples
     --------
+    All places:
+
     >>> ranking = Ranking([[2, 0, 1]], feature_names=("age", "sex", "bmi"))
     >>> ranking.ranks
     array([[2, 3, 1]])
@@ -113,20 +123,34 @@ class Ranking:
         feature_names: Sequence[str] | None = None,
         top: int | None = None,
     ) -> Ranking:
-        """The ranking by |value|; ties go to the lower index. `scores` are the |values| of all features.
+        """A ranking of the features by the absolute value of their attributions, such as SHAP values.
+
+        Use it to score the rankings of other methods with `Explainer.pgi2`. Of two features with the same
+        absolute value, the one with the lower index comes first.
 
         Parameters
         ----------
         values : (n, d) array or frame, (n, d, k) array, or shap.Explanation
-            A frame's column names become the feature names. A list of k arrays (n, d), as older shap
-            versions return, is read as k outputs.
-        output : int, or None
-            Which of k outputs; needed when there are several.
-        feature_names : d strings, or None
+            One attribution per row and feature, and for (n, d, k) per output. A frame's column names become
+            the feature names. A list of k arrays (n, d), as older shap versions return, is read as k outputs.
+        output : int, or None, default=None
+            Which of the k outputs to take; needed if there are several.
+        feature_names : sequence of d strings, or None, default=None
             With them d is known, so that d + 1 columns are recognised as XGBoost's `pred_contribs`, whose
             last column is the bias, and (n, k, d + 1), or LightGBM's (n, k (d + 1)), as that of k outputs.
-        top : int, or None
+            Without them, what may be XGBoost's (n, k, d + 1) is refused.
+        top : int, or None, default=None
             How many places to keep, from 1 to d; None for all.
+
+        Returns
+        -------
+        Ranking
+            `scores` are the absolute values of all features; `method` is "attributions".
+
+        Raises
+        ------
+        RankingError
+            If the values are not numbers, are NaN or infinite, or do not fit the names or the output.
 
         Examples
         --------
@@ -151,13 +175,13 @@ class Ranking:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """(d,) feature names to show: those given, or f0, f1, ..."""
+        """The d feature names: those that were given, or else f0, f1, ..."""
         return names_or_default(self.n_features, self.feature_names)
 
     @property
     def ranks(self) -> IndexArray:
-        """(n, d) `ranks[r, j]` is the place of feature j in row r: 1 is the most important, and 0 means
-        that a partial ranking does not rank the feature."""
+        """The place of each feature, (n, d). `ranks[r, j]` is 1 if feature j is the most important one of row
+        r, 2 if it is the second, and so on; 0 if a partial ranking has no place for it."""
         ranks = np.zeros((len(self), self.n_features), dtype=np.intp)
         places = np.arange(1, self.order.shape[1] + 1)
         np.put_along_axis(ranks, self.order, np.broadcast_to(places, self.order.shape), axis=1)
@@ -173,7 +197,7 @@ class Ranking:
         return f"Ranking of {features} features for {n} rows" + (f" ({notes})" if notes else "")
 
     def __getitem__(self, rows: Any) -> Ranking:
-        """The ranking of some rows: a slice, indices, a mask, or one index (a ranking of one row)."""
+        """The ranking of some rows: by a slice, indices, a boolean mask, or one index (for one row)."""
         kept = np.atleast_1d(np.arange(len(self))[rows])
         if kept.ndim != 1:
             raise RankingError(f"a ranking is indexed by rows only, not by {rows!r}")
@@ -184,18 +208,42 @@ class Ranking:
         return replace(self, order=self.order[kept], scores=scores, index=index, confidence=confidence)
 
     def top(self, k: int) -> NDArray[np.str_]:
-        """(n, k) names of the k most important features, most important first.
+        """The names of the k most important features of each row, most important first.
 
-        A partial ranking has no more than its own places.
+        Parameters
+        ----------
+        k : int
+            From 1 to the number of places that the ranking has.
+
+        Returns
+        -------
+        (n, k) array of strings
+
+        Examples
+        --------
+        >>> Ranking([[2, 0, 1]], feature_names=("age", "sex", "bmi")).top(2)
+        array([['bmi', 'age']], dtype='<U3')
         """
         names = np.array(self.names, dtype=np.str_)
         return names[self.order[:, : _places("k", k, self.order.shape[1], "the number of places")]]
 
     def to_frame(self) -> Any:
-        """A frame of n * k rows, one for each row and place.
+        """The ranking as a frame with n * k rows, one for each row and place.
 
-        Its columns are `row` (the row's label), `place` (from 1), `feature` (its name), `score` (that of the
-        feature; NaN if there is none) and, if the ranking has it, `confidence`.
+        Returns
+        -------
+        frame
+            With the columns `row` (the label of the row), `place` (1 is the most important), `feature` (its
+            name), `score` (of the feature, NaN if there is none) and, if the ranking has it, `confidence`. It
+            is a frame of the library `backend`.
+
+        Examples
+        --------
+        >>> ranking = Ranking([[1, 0]], scores=[[0.2, 0.7]], feature_names=("age", "bmi"), backend="pandas")
+        >>> print(ranking.to_frame().to_string(index=False))
+         row  place feature  score
+           0      1     bmi    0.7
+           0      2     age    0.2
         """
         n, k = self.order.shape
         scores = np.full((n, self.n_features), np.nan) if self.scores is None else self.scores
@@ -210,9 +258,19 @@ class Ranking:
         return to_native(columns, self.backend)
 
     def agreement(self, other: Any, k: int) -> float:
-        """Share of rows whose k most important features are the same set; NaN without rows.
+        """The share of rows whose k most important features are the same in both rankings, in any order.
 
-        `other` is a Ranking or anything else that `ranking_order` accepts. Both need k places or more.
+        Parameters
+        ----------
+        other : Ranking, or indices or names, (k,) for all rows or (n, k)
+            The ranking to compare with, of the same rows.
+        k : int
+            How many places to compare; both rankings must have k or more.
+
+        Returns
+        -------
+        float
+            From 0 to 1; NaN if there are no rows.
 
         Examples
         --------
@@ -233,17 +291,17 @@ class Ranking:
 def ranking_order(
     ranking: Any, n_rows: int, n_features: int, feature_names: Sequence[str] | None = None
 ) -> IndexArray:
-    """The ranking as features of the model, (n, k), most important first.
+    """Any accepted form of a ranking as indices of the model's features, (n, k), most important first.
 
-    It has from 1 to d places, with d = `n_features`; fewer than d make a partial ranking.
+    k is from 1 to d = `n_features`; a ranking with k < d places is partial.
 
     Parameters
     ----------
     ranking : one of
         - a Ranking of n rows. Its names are looked up among the model's, in any order; features of the model
-          that it does not know are not ranked. If either side has no names, or the ranking has the
-          defaults f0, f1, ..., it goes by position, and both must have d features. A Ranking of one row is
-          not repeated: pass `ranking.order[0]` to use it for all rows
+          that it does not have get no place. If either side has no names, or the ranking has the defaults
+          f0, f1, ..., features are matched by position, and both must have d of them. A Ranking of one row
+          is not repeated: pass `ranking.order[0]` to use it for all rows
         - integers, (k,) for all rows or (n, k)
         - names, (k,) for all rows or (n, k)
     n_rows, n_features : int
@@ -278,8 +336,8 @@ def _aligned(ranking: Ranking, n_features: int, feature_names: Sequence[str] | N
     mine = ranking.feature_names
     if mine is None or feature_names is None:
         return _by_position(ranking, n_features)
-    if set(mine) <= set(feature_names):
-        place = {name: j for j, name in enumerate(feature_names)}
+    place = match_names(mine, feature_names, RankingError)
+    if len(place) == len(mine):
         return np.array([place[name] for name in mine], dtype=np.intp)[ranking.order]
     if mine == names_or_default(len(mine), None):
         return _by_position(ranking, n_features)
@@ -299,7 +357,7 @@ def _by_position(ranking: Ranking, n_features: int) -> IndexArray:
 
 
 def _given_order(ranking: Any, n_features: int, names: Sequence[str]) -> IndexArray:
-    """The features of a ranking that is not a Ranking, (k,) or (n, k)."""
+    """The feature indices of a ranking that is given as indices or names, (k,) or (n, k)."""
     if hasattr(ranking, "base_values"):
         raise RankingError(f"the ranking is a {type(ranking).__name__}: {_ATTRIBUTIONS}")
     array = _plain_array(ranking)
@@ -318,9 +376,9 @@ def _given_order(ranking: Any, n_features: int, names: Sequence[str]) -> IndexAr
 
 
 def _check_features(order: IndexArray, n_features: int, more: str = "") -> None:
-    """RankingError unless each row of `order` (n, k) holds k different ones of 0 ... n_features - 1.
+    """Raises RankingError unless each row of `order` (n, k) holds k different indices from 0 to d - 1.
 
-    `more` is added to the message about a feature outside.
+    d is `n_features`; `more` is added to the message if an index is outside this range.
     """
     strange = (order < 0) | (order >= n_features)
     wrong = strange.any(axis=1) | (np.diff(np.sort(order, axis=1), axis=1) == 0).any(axis=1)
@@ -362,7 +420,7 @@ def _plain_array(ranking: Any) -> NDArray[Any]:
     try:
         array = np.asarray(ranking)
         if array.dtype.kind in "UST" and not isinstance(ranking, np.ndarray):
-            array = np.asarray(ranking, dtype=object)  # integers beside names must stay integers
+            array = np.asarray(ranking, dtype=object)  # NumPy would turn integers beside names into text
     except ValueError:
         raise RankingError("the rows of the ranking differ in length; expected (n, k)") from None
     return array
@@ -391,7 +449,7 @@ def _integers(values: Any, what: str) -> IndexArray:
 def _known_n_features(
     given: int | None, names: tuple[str, ...] | None, scores: FloatArray | None
 ) -> int | None:
-    """d, from the first of these that tells it."""
+    """The number of features: as given, else from the names, else from the scores; else None."""
     if given is not None:
         if isinstance(given, bool) or not isinstance(given, int | np.integer) or given < 0:
             raise RankingError(f"n_features={given!r}, expected a whole number from 0")
@@ -414,7 +472,7 @@ def _check_shape(what: str, array: FloatArray | None, expected: tuple[int, ...])
 
 
 def _places(name: str, value: Any, most: int, meaning: str) -> int:
-    """A number of places that the caller asked for; `meaning` tells what `most` is."""
+    """A number of places from 1 to `most`; `meaning` says in the error message what `most` is."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or not 1 <= value <= most:
         raise RankingError(f"{name}={value!r}, expected an integer from 1 to {most}, {meaning}")
     return int(value)

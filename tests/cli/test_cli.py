@@ -25,8 +25,9 @@ from click.testing import CliRunner
 
 import predgap
 from predgap import Explainer, Flip, Marginal, Normal, PerFeature, Uniform
+from predgap._csv import delimiter_of
 from predgap.cli.commands import app
-from predgap.cli.tablefiles import delimiter_of, write_csv, write_table
+from predgap.cli.tablefiles import write_csv, write_table
 
 NAMES = ("age", "body mass", "s_1")
 HOSTILE = ("[red]x", "line\nbreak", "\x1b[31mred\x1b[0m", "=cmd()", "a,b", 'say "hi"', "\u202eodd", "plain")
@@ -92,6 +93,17 @@ def records(text):
 
 
 # ---- answers -------------------------------------------------------------------------------------
+
+
+def test_names_may_have_spaces_where_lightgbm_stores_underscores(run, folder, frame):
+    predgap.load(folder / "model.json").named(("age", "body_mass", "s_1")).save(folder / "stored")
+    told = run("gap", "stored", "rows.csv", "--features", "body mass")
+    assert (told.exit_code, told.output.count("--drop target")) == (1, 1)
+    told = run("gap", "stored", "rows.csv", "--features", "body mass", "--drop", "target")
+    expected = Explainer(folder / "model.json", Normal.relative(frame, 0.3)).gap(frame, ["body mass"])
+    assert [float(r["gap"]) for r in records(told.stdout)] == expected.tolist()
+    told = run("rank", "stored", "features.csv")
+    assert {r["feature"] for r in records(told.stdout)} == set(NAMES)
 
 
 @pytest.mark.parametrize("table", ["rows.csv", "rows.parquet"])
@@ -220,10 +232,10 @@ def test_delimiters_are_recognised(run, folder, frame, tmp_path, delimiter):
 
 
 def test_a_delimiter_inside_quotes_does_not_count():
-    assert delimiter_of('"a;b;c",d\n') == ","
-    assert delimiter_of('"a\n,b,c";d\n') == ";"
-    assert delimiter_of("one\n") == ","
-    assert delimiter_of("") == ","
+    assert delimiter_of(b'"a;b;c",d\n') == ","
+    assert delimiter_of(b'"a\n,b,c";d\n') == ";"
+    assert delimiter_of(b"one\n") == ","
+    assert delimiter_of(b"") == ","
 
 
 def test_info_shows_what_the_model_consists_of(run, folder):
@@ -299,11 +311,12 @@ def test_wrong_input_gives_one_line_and_a_code(run, args, code, message):
 
 TABLES = [
     (b"", "Empty CSV file"),
-    (b"age,body mass,s_1\n1,2\n", "Expected 3 columns, got 2"),
+    (b"age,body mass,s_1\n1,2\n", "row 2 (the header is row 1): Expected 3 columns, got 2"),
     (b"age,body mass,s_1\n1,,3\n4,old,6\n", "column 'body mass' holds text, first 'old' in row 1"),
     (b"age,body mass,s_1,s_1\n1,2,3,4\n1,2,3,4\n", "more than one column called 's_1'"),
     (b"age,body mass,s_1\n1,2,3\n", "the table has 1 row"),
     (b"age,body mass,s_1\n", "the table has no rows"),
+    (b"age,body m\xe4ss,s_1\n1,2,3\n2,3,4\n", r"whose name is not text in UTF-8: b'body m\xe4ss'; save"),
     (b"\x89PNG\0\0", "is not text; expected a CSV file in UTF-8, or a Parquet file"),
     (b"PAR1 and no more", "cannot be read as CSV or Parquet"),
     (b"age,body mass,s_1\n1,2,inf\n2,3,4\n", "column 's_1' holds an infinite value"),
@@ -389,9 +402,19 @@ def test_hostile_names_survive_csv_and_parquet(hostile, tmp_path):
         args = ["rank", str(hostile / "model.json"), str(hostile / "rows.csv"), "-o", str(target)]
         assert CliRunner().invoke(app, args).exit_code == 0
     with (tmp_path / "out.csv").open(newline="") as file:
-        assert {row["feature"] for row in csv.DictReader(file)} == set(HOSTILE)
+        assert {row["feature"] for row in csv.DictReader(file)} == {"'=cmd()", *HOSTILE} - {"=cmd()"}
     table = pyarrow.parquet.read_table(tmp_path / "out.parquet")
     assert set(table["feature"].to_pylist()) == set(HOSTILE)
+
+
+def test_no_name_in_csv_is_a_formula(tmp_path):
+    names = ("=1+1", "+cmd|'/C calc'!A0", "-2+3", "@SUM(A1)", "\t=1", "-1.5", "a=b", "'=1")
+    X = make_model(tmp_path / "model.json", names)
+    rename(tmp_path / "model.json", names)
+    write_table(pa.table({name: X[:, j] for j, name in enumerate(names)}), tmp_path / "rows.parquet")
+    done = CliRunner().invoke(app, ["rank", str(tmp_path / "model.json"), str(tmp_path / "rows.parquet")])
+    expected = {*(f"'{name}" for name in names[:5]), *names[5:]}
+    assert {row["feature"] for row in records(done.stdout)} == expected
 
 
 def test_hostile_names_are_escaped_in_info(hostile):
@@ -531,7 +554,17 @@ def test_a_closed_pipe_is_quiet(long_job, tmp_path):
     process.stdout.close()
     assert process.stderr.read() == b""
     process.stderr.close()
-    assert process.wait(timeout=60) == 1
+    assert process.wait(timeout=60) == 0
+
+
+@pytest.mark.parametrize("args", [("info", "model.json"), ("--help",), ("info", "--help"), ()])
+def test_a_reader_that_stops_early_is_no_error(folder, args):
+    reading, writing = os.pipe()
+    os.close(reading)
+    command = [sys.executable, "-m", "predgap", *args]
+    with os.fdopen(writing, "wb") as pipe:
+        done = subprocess.run(command, cwd=folder, stdout=pipe, stderr=subprocess.PIPE, timeout=60)
+    assert (done.returncode, done.stderr) == (0, b"")
 
 
 def test_python_m_predgap_is_predgap(folder):

@@ -16,7 +16,7 @@ from rich.console import Console
 
 from predgap import Ranking, plots
 from predgap.cli import demo
-from predgap.errors import DependencyError, ShapeError
+from predgap.errors import DependencyError, RankingError, ShapeError
 
 
 @pytest.fixture(scope="module")
@@ -151,6 +151,33 @@ def test_hostile_names_are_drawn_as_they_are(axes, rankings):
     axes.figure.savefig(io.BytesIO(), format="png")  # mathematics that does not parse would raise here
     texts = {text.get_text() for text in axes.get_yticklabels()}
     assert texts == {r"\$a_b\$", "x^2 \\$\\frac{", r"line\nbreak", r"\x1b[31mred", "100%"}
+
+
+def test_mean_places_go_by_name(axes):
+    rankings = {
+        "one": Ranking([[0, 1, 2]], feature_names=("mean_area", "b", "c")),
+        "the same": Ranking([[2, 0, 1]], feature_names=("b", "c", "mean area")),
+        "without names": Ranking([[0, 1, 2]]),
+    }
+    plots.mean_places(rankings, axes)
+    assert [text.get_text() for text in axes.get_yticklabels()] == ["mean_area", "b", "c"]
+    assert [text.get_text() for text in axes.texts] == ["1.0"] * 3 + ["2.0"] * 3 + ["3.0"] * 3
+
+
+@pytest.mark.parametrize(
+    ("other", "error", "words"),
+    [
+        (Ranking([[0, 1]], feature_names=("a", "z")), RankingError, "'other' cannot be shown .* 'a', 'z'"),
+        (Ranking([[0]], feature_names=("a", "b")), ShapeError, "has 1 places of 2 features in 1 rows"),
+        (Ranking([[0]], feature_names=("a",)), ShapeError, "expected .* a place for each of 2 features"),
+        (Ranking(np.empty((0, 2), dtype=int)), ShapeError, "in 0 rows; expected a row or more"),
+    ],
+)
+def test_mean_places_of_other_features_are_refused(axes, other, error, words):
+    with pytest.raises(error, match=words):
+        plots.mean_places({"one": Ranking([[0, 1]], feature_names=("a", "b")), "other": other}, axes)
+    with pytest.raises(ShapeError, match="no rankings"):
+        plots.mean_places({}, axes)
 
 
 def test_gap_curves_begin_at_zero_and_name_pgi2(axes):

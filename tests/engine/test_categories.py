@@ -15,7 +15,7 @@ from scipy import stats
 import reference
 from assertions import STRATEGIES, assert_gaps, exactly, explainer_of, row_of, rows_of
 from predgap import Discrete, Explainer, Flip, FromScipy, Marginal, Noise, Normal, PerFeature, Uniform, _core
-from predgap._inputs.categories import Categories, of_labels
+from predgap._inputs.categories import UNSEEN, Categories, of_labels
 from predgap._model.ensemble import Ensemble
 from predgap.errors import EnsembleError, NoiseError, TableError
 from predgap.noise._laws import DiscreteLaw, FlipLaw, Law, StillLaw
@@ -327,13 +327,64 @@ def test_a_law_of_numbers_does_not_move_categories(noise):
     "noise",
     [
         Discrete(["red", "mauve"]),
-        Marginal(pd.DataFrame({"colour": ["red", "mauve"]})),
+        Marginal(pd.DataFrame({"colour": ["pink", "mauve"]})),
         Marginal(np.array([[4.0]])),
     ],
 )
 def test_levels_that_the_model_does_not_know_are_refused(noise):
     with pytest.raises(NoiseError, match="not among the 4 categories that the model knows: 'red', 'green'"):
         Explainer(stump(), noise)
+
+
+@pytest.mark.parametrize(
+    "noise",
+    [
+        Marginal(pd.DataFrame({"colour": ["red", "mauve", "mauve", None, "green"]})),
+        Marginal(np.array([[0.0], [-3.0], [99.0], [1.0]])),
+    ],
+)
+@pytest.mark.parametrize("left", [(1,), (0, 2, 3), (0, 1, 2, 3)])
+def test_categories_of_a_table_that_the_model_does_not_know_are_unseen(noise, left):
+    """They have their share, and go where the model sends unseen ones, from whatever category."""
+    model = stump(left=left)
+    drawn = model.predict(np.array([[0.0], [UNSEEN], [UNSEEN], [1.0]]))
+    for code in (0, 1, 2, 3, 99):
+        expected = np.mean((drawn - model.predict([[code]])) ** 2)
+        assert Explainer(model, noise).gap([[code]], [0])[0] == pytest.approx(expected, rel=1e-15)
+        sampled = Explainer(model, noise).estimate([[code]], [0], "qmc")
+        assert sampled.value[0] == pytest.approx(expected, abs=4 * sampled.standard_error[0] + 1e-12)
+
+
+def test_categories_of_a_table_do_not_become_missing():
+    noise = Marginal(pd.DataFrame({"colour": ["red", "mauve"]}))
+    with pytest.raises(NoiseError, match="a category that the model does not know, which means missing"):
+        Explainer(stump(unseen_is_missing=True), noise)
+    with pytest.raises(NoiseError, match=r"column 0 holds 0\.5; expected whole numbers"):
+        Explainer(stump(), Marginal(np.array([[0.5], [1.0]])))
+
+
+def test_the_sides_of_a_law_that_adds_nothing_to_what_is_unseen():
+    class Sometimes(Law):
+        """Unseen with probability 1/4, else as it was."""
+
+        def tails(self, x, thresholds):
+            raise NotImplementedError
+
+        def category_probabilities(self, levels):
+            return np.zeros(len(levels))
+
+        def unseen_probability(self, levels):
+            return 0.25
+
+    law = Sometimes()
+    assert law.staying_probabilities(of_labels("ab")).tolist() == [0.75, 0.75]
+
+    class Given(Noise):
+        def laws_of(self, features, n_features, feature_names):
+            return (law,) * len(features)
+
+    gaps = Explainer(stump(left=(1,)), Given()).gap([[0], [1], [99]], [0])
+    assert gaps == pytest.approx([0, 4 * 0.25, 0], rel=1e-15)
 
 
 def test_flip_refuses_a_row_with_an_unknown_category():

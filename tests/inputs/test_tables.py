@@ -17,6 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 
+from predgap._inputs.categories import UNSEEN, Categories, of_labels
 from predgap._inputs.tables import open_columns, read_table, to_native
 from predgap._text import format_items
 from predgap.errors import ShapeError, TableError
@@ -396,3 +397,48 @@ def test_importing_loads_no_frame_library():
 def test_listing_shows_the_first_few():
     assert format_items([]) == ""
     assert format_items(["a"] * 9, limit=2) == "'a', 'a', ... (9 in all)"
+
+
+# ---- labels of categories ------------------------------------------------------------------------
+
+TENS = of_labels([10, 20, 30])
+COLOURS = of_labels(["red", "green"])
+
+
+@each_library
+@pytest.mark.parametrize(
+    ("levels", "values", "words"),
+    [
+        (TENS, ["10", "20"], ["column 'k' holds '10' (str)", "are numbers: 10, 20, 30", "astype(int)"]),
+        (TENS, ["40"], ["column 'k' holds '40' (str)"]),
+        (COLOURS, [0, 1], ["column 'k' holds 0 (int)", "are text: 'red', 'green'", "codes as an array"]),
+    ],
+)
+def test_labels_of_another_kind_are_refused(backend, levels, values, words):
+    refused(TableError, words, MAKERS[backend]({"k": values}), 1, ("k",), [levels])
+
+
+def test_text_beside_known_numbers_is_refused():
+    column = pd.Series([10, "20"], dtype=object)
+    refused(TableError, ["column 'k' holds '20' (str)"], pd.DataFrame({"k": column}), 1, ("k",), [TENS])
+    refused(TableError, ["column 0 holds '20' (str)"], [["20"]], 1, None, [TENS])
+    mixed = of_labels([10, "20"])
+    codes = read_table(pd.DataFrame({"k": column}), 1, ("k",), [mixed]).values
+    assert codes.ravel().tolist() == [0, 1]
+
+
+@each_library
+def test_an_unseen_number_is_unseen_whatever_else_is_in_the_batch(backend):
+    alone, beside = (
+        read_table(MAKERS[backend]({"k": values}), 1, ("k",), [TENS]).values.ravel().tolist()
+        for values in ([99], [99, 10])
+    )
+    assert (alone, beside) == ([UNSEEN], [UNSEEN, 0.0])
+
+
+@each_library
+def test_codes_in_a_frame_of_labels_are_warned_of(backend):
+    with pytest.warns(UserWarning, match=r"column 'k' holds 0, 2, none of the model's categories 10, 20, 30"):
+        read_table(MAKERS[backend]({"k": [2, 0, 2]}), 1, ("k",), [TENS])
+    without_labels = Categories([10, 20])
+    assert read_table(MAKERS[backend]({"k": [0]}), 1, ("k",), [without_labels]).values.tolist() == [[UNSEEN]]

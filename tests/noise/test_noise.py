@@ -468,7 +468,7 @@ def test_relative_deviation_with_a_large_offset():
 
 def test_a_constant_or_empty_column_stays_with_a_warning():
     X = pd.DataFrame({"a": [0.1, 0.1, 0.1], "b": [1.0, 2.0, 3.0], "c": [None, None, None], "d": [7, 7, None]})
-    with pytest.warns(UserWarning, match=r"3 columns.*not be moved: 'a', 'c', 'd'$") as caught:
+    with pytest.warns(UserWarning, match=r"3 columns.*not be perturbed: 'a', 'c', 'd'$") as caught:
         noise = Normal.relative(X, 0.3)
     assert caught[0].filename == __file__
     laws = noise.laws(4, ("a", "b", "c", "d"))

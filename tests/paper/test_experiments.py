@@ -225,13 +225,6 @@ def test_parquet_holds_the_same_table(tmp_path):
     assert tuple(parquet.read_table(tmp_path / "some.parquet").to_pylist()) == result.records()
 
 
-def test_without_pyarrow_there_is_no_parquet(tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "pyarrow", None)
-    some_result().save(tmp_path)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["some.csv", "some.json"]
-    assert len(Result.load(tmp_path, "some")) == 2
-
-
 def test_an_interrupted_save_leaves_what_was_there(tmp_path, monkeypatch):
     some_result().save(tmp_path)
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}

@@ -10,10 +10,11 @@ import sys
 import time
 from collections import Counter
 from dataclasses import replace
-from html import escape as html_escaped
+from html import unescape
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from effort import FULL
 from predgap.cli.commands import app
@@ -283,14 +284,23 @@ def test_the_page_says_what_came_out(recomputed, tmp_path):
     for figure in ("pgi-advantage",):
         assert f"(figures/{figure}.svg)" in text
         assert (tmp_path / "figures" / f"{figure}.svg").read_bytes().startswith(b"<?xml")
-    for sentence in found.results["claims"].column("evidence"):
-        assert html_escaped(sentence) in html.read_text()
+    shown = unescape(html.read_text())
+    assert all(sentence in shown for sentence in found.results["claims"].column("evidence"))
     lines = list(summary_lines(found))
     assert any("54 printed cells: 33 same digits, 21 explained" in line for line in lines)
     assert lines[-1] == "Left out: the rest"
     before = [path.read_bytes() for path in (markdown, html)]
     write_pages(found)
     assert [path.read_bytes() for path in (markdown, html)] == before
+
+
+@pytest.mark.parametrize("missing", ["jinja2", "pooch"])
+def test_a_missing_package_is_named_before_the_work(monkeypatch, nowhere, missing):
+    monkeypatch.setitem(sys.modules, missing, None)
+    done = CliRunner().invoke(app, ["reproduce", "--quick", "--out", str(nowhere / "out")])
+    assert done.exit_code == 1
+    assert f"not installed: {missing}. Try: pip install 'predgap[reproduce]'" in done.stderr
+    assert not (nowhere / "out").exists()
 
 
 @pytest.mark.skipif(not hasattr(os, "openpty"), reason="needs a terminal")

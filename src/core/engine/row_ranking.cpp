@@ -173,18 +173,18 @@ double RowSolver::greedy_by_pairs(const Places& places) {
 // For a few places, terms with at most one feature outside the likely ones suffice: those of a coarse
 // ranking, and two more. False if all features are likely, or the row is too large for a guess.
 bool RowSolver::guess_first_places(const Places& places) {
-    constexpr double kCoarse = 1e-5, kMostEntries = 4e6;
+    constexpr double kCoarse = 1e-5, kFew = 4e6;
     constexpr int32_t kMore = 2;
     const auto n_used = static_cast<int32_t>(routes_.model.features.size());
     if (places.n + kMore >= n_used || places.n == 0) return false;
     load_compilation();
     likely_ = nullptr;
-    if (!compilation_.count(kCoarse, kMostEntries, nullptr).complete) return false;
     const auto n = places.n + kMore;
     std::vector<int32_t> order(static_cast<std::size_t>(n));
     std::vector<double> score(n_features());
     std::vector<uint8_t> proven(static_cast<std::size_t>(n));
-    prepare({Route::compiled, Method::pruned, 0.0, 0.0, kCoarse}, true);
+    if (!std::isfinite(prepare({Route::compiled, Method::pruned, 0.0, 0.0, kCoarse}, true, kFew)))
+        return false;
     greedy_by_terms({n, order.data(), score.data(), proven.data()}, 0.0);
     likely_features_.assign(n_features(), 0);
     for (const auto q : order) likely_features_[static_cast<std::size_t>(q)] = 1;

@@ -15,9 +15,6 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-// Entries of a compilation that fit into the memory of a row.
-constexpr double kMostEntries = 2e7;
-
 Cost cheaper(const Cost& a, const Cost& b) {
     const auto fits = [](const Cost& c) { return c.bytes <= kMostBytes; };
     if (fits(a) != fits(b)) return fits(a) ? a : b;
@@ -170,14 +167,14 @@ Cost RowSolver::cost(const Job& job, const Accuracy& accuracy) {
 // ---- terms in place --------------------------------------------------------------------------------------
 
 // Returns the bound of what is left out; infinite if even so there is too much.
-double RowSolver::prepare(const Cost& cost, bool for_gains) {
+double RowSolver::prepare(const Cost& cost, bool for_gains, double most_entries) {
     uses_plan_ = cost.route == Route::plan;
     if (uses_plan_) {
         prepare_plan(for_gains);
         return 0.0;
     }
     load_compilation();
-    const auto totals = compilation_.compile(cost.limit, kMostEntries, states_, likely_);
+    const auto totals = compilation_.compile(cost.limit, most_entries, states_, likely_);
     if (!totals.complete) return kInfinity;
     for (std::size_t g = 0; g < states_.size(); ++g)
         states_[g].prepare(compilation_.terms(g), tables_, *stop_, for_gains);
@@ -205,7 +202,8 @@ Cost RowSolver::first_try(const Job& job, const Accuracy& accuracy) {
     if (cost.bytes > kMostBytes) return decide(job, accuracy);  // however much is left out, it may not fit
     if (!accuracy.is_forced && pairs_may_win(job, cost)) return cost_by_pairs(job);
     cost = {Route::compiled, accuracy.kind, 0.0, 0.0, accuracy.tolerance};
-    if (accuracy.kind == Method::bounded) cost.limit = compilation_.guess_limit(first_target(job, accuracy));
+    if (accuracy.kind == Method::bounded)
+        cost.limit = compilation_.guess_limit(first_target(job, accuracy), likely_);
     return cost;
 }
 

@@ -10,11 +10,13 @@ using std::int32_t;
 using std::int64_t;
 using std::uint64_t;
 
-MassOf::MassOf(const double* mass, int32_t n_cells) : mass_(mass) {
-    for (int32_t first = 0; first < n_cells; first += 64) {
-        const auto n = std::min(n_cells - first, 64);
-        full_.push_back(n == 64 ? ~uint64_t{0} : (uint64_t{1} << n) - 1);
-        whole_.push_back(std::accumulate(mass + first, mass + first + n, 0.0));
+MassOf::MassOf(const double* mass, int32_t n_cells)
+    : n_words_((static_cast<std::size_t>(n_cells) + 63) / 64), of_byte_(8 * n_words_ * 256, 0.0) {
+    for (std::size_t cell = 0; cell < 64 * n_words_; ++cell) {
+        double* table = of_byte_.data() + cell / 8 * 256;
+        const int bit = 1 << cell % 8;
+        const double own = cell < static_cast<std::size_t>(n_cells) ? mass[cell] : 0.0;
+        for (int rest = 0; rest < bit; ++rest) table[bit + rest] = table[rest] + own;
     }
 }
 
@@ -25,7 +27,7 @@ CategoryNoise::CategoryNoise(const Cells& cells, const SetAtoms& atoms, std::vec
         if (cells.categorical(q)) mass_of.try_emplace(q, mass.data() + cells.begin[q], cells.count(q));
     for (int32_t s = 0; s < atoms.size(); ++s) {
         check();
-        const auto& own = mass_of.at(atoms.feature[s]);
+        const auto& own = *of_set_.emplace_back(&mass_of.at(atoms.feature[s]));
         const auto* bits = atoms.bits(s);
         inside.push_back(own.sum([&](std::size_t w) { return bits[w]; }));
         outside.push_back(own.sum([&](std::size_t w) { return ~bits[w]; }));
@@ -42,12 +44,16 @@ CategoryNoise::CategoryNoise(const Cells& cells, const SetAtoms& atoms, std::vec
 }
 
 JointMass CategoryNoise::sum(int32_t s, int32_t t) const {
-    const auto& own = mass_of.at(atoms_.feature[s]);
+    const auto& own = *of_set_[s];
     const auto *a = atoms_.bits(s), *b = atoms_.bits(t);
-    return {own.sum([&](std::size_t w) { return a[w] & b[w]; }),
-            own.sum([&](std::size_t w) { return a[w] & ~b[w]; }),
-            own.sum([&](std::size_t w) { return b[w] & ~a[w]; }),
-            own.sum([&](std::size_t w) { return ~(a[w] | b[w]); })};
+    // What is left of a whole without a part: subtracted only where nothing cancels.
+    const auto rest = [&](double whole, double part, auto word) {
+        return part <= 0.5 * whole ? whole - part : own.sum(word);
+    };
+    const double both = own.sum([&](std::size_t w) { return a[w] & b[w]; });
+    const double first = rest(inside[s], both, [&](std::size_t w) { return a[w] & ~b[w]; });
+    const double second = rest(inside[t], both, [&](std::size_t w) { return b[w] & ~a[w]; });
+    return {both, first, second, rest(outside[s], second, [&](std::size_t w) { return ~(a[w] | b[w]); })};
 }
 
 }  // namespace predgap

@@ -12,30 +12,27 @@
 
 namespace predgap {
 
-// Masses of sets of one feature's cells, by words: whole words are summed once.
+// Masses of sets of one feature's cells, looked up by bytes.
 class MassOf {
 public:
     MassOf(const double* mass, std::int32_t n_cells);
 
+    // word(w): 64 cells of the set; those past the last cell do not count.
     template <class Word>
     double sum(Word word) const {
         double total = 0.0;
-        for (std::size_t w = 0; w < full_.size(); ++w) {
-            auto set = word(w) & full_[w];
-            if (set == full_[w]) {
-                total += whole_[w];
-                continue;
-            }
-            for (; set; set &= set - 1)
-                total += mass_[w * 64 + static_cast<std::size_t>(std::countr_zero(set))];
+        const double* table = of_byte_.data();
+        for (std::size_t w = 0; w < n_words_; ++w) {
+            auto set = word(w);
+            for (int byte = 0; byte < 8; byte += 2, set >>= 16, table += 512)
+                total += table[set & 255] + table[256 + (set >> 8 & 255)];
         }
         return total;
     }
 
 private:
-    const double* mass_;
-    Bits full_;
-    std::vector<double> whole_;
+    std::size_t n_words_;
+    std::vector<double> of_byte_;  // (8 * words, 256) mass of each set of eight cells
 };
 
 // Masses of K & K', K - K', K' - K and of the rest.
@@ -69,7 +66,8 @@ private:
 
     static constexpr double kMostPairs = 1 << 21;  // of one feature: 64 MB
     const SetAtoms& atoms_;
-    std::vector<JointMass> joint_;  // of s and t, the later first
+    std::vector<const MassOf*> of_set_;  // (n_set_atoms) that of its feature
+    std::vector<JointMass> joint_;       // of s and t, the later first
     std::vector<std::int64_t>
         joint_begin_;  // (n_set_atoms) that of s and t is at joint_begin_[s] + t; or none
     static constexpr std::int64_t kNone = INT64_MIN;

@@ -32,13 +32,15 @@ double evaluation(const Job& job) {
 
 namespace {
 
-// Pairs of sets of categories whose factors a row needs, if its terms use so many of each feature's.
+// Pairs of sets of categories whose factors a row needs, if its terms use so many of each feature's. Where
+// masses of pairs are not kept (see CategoryNoise) one counts as several.
 double set_pairs(const Model& model, const Job& job, double n_used) {
+    constexpr double kManySets = 2048, kNotKept = 4.0;
     double sum = 0.0;
     for (const auto q : model.features) {
         if (!job.features[q]) continue;
-        const double n = std::min<double>(model.set_atoms.begin[q + 1] - model.set_atoms.begin[q], n_used);
-        sum += 0.5 * n * n;
+        const double all = model.set_atoms.begin[q + 1] - model.set_atoms.begin[q], n = std::min(all, n_used);
+        sum += 0.5 * n * n * (all > kManySets ? kNotKept : 1.0);
     }
     return sum;
 }

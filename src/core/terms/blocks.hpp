@@ -151,6 +151,7 @@ private:
 
 // Terms per block; all of them where pairs one by one take less.
 PREDGAP_INLINE std::int64_t block_of(const Form& f) {
+    if (f.c.n_terms < 2 * kLeastBlock) return f.c.stride;
     const auto& atoms = f.tables.model().atoms;
     std::int64_t n_ranks[2] = {1, 1};
     for (std::int32_t j = 1; j < f.c.size && f.c.size <= kMostBlockSlots; ++j) {

@@ -47,19 +47,19 @@ void Compiler::load(const RowTables& tables, const std::atomic<bool>& stop) {
 }
 
 CompileCounts Compiler::count(const Pruning& pruning) {
-    return pruning.limit == 0.0 ? count_all(pruning) : run<Mode::count>(pruning);
+    return pruning.limit == 0.0 ? run<Mode::count_all>(pruning) : run<Mode::count>(pruning);
 }
 
-// All entries there are, from some of the trees, evenly spaced.
-CompileCounts Compiler::count_all(Pruning pruning) {
-    constexpr std::size_t kEnough = 64;  // trees
+CompileCounts Compiler::count_on_some_trees(Pruning pruning) {
+    constexpr std::size_t kEnough = 32;
     const auto n_trees = std::max<std::size_t>(group_.root.size(), 1);
     const auto step = std::max<std::size_t>(n_trees / kEnough, 1);
     const auto share = static_cast<double>((n_trees + step - 1) / step) / static_cast<double>(n_trees);
     pruning.most_entries *= share;
-    auto counts = run<Mode::count_all>(pruning, step);
-    counts.n_nodes /= share;
-    counts.n_entries /= share;
+    auto counts =
+        pruning.limit == 0.0 ? run<Mode::count_all>(pruning, step) : run<Mode::count>(pruning, step);
+    for (double* n : {&counts.n_nodes, &counts.n_entries, &counts.mean_error, &counts.most_error})
+        *n /= share;
     return counts;
 }
 

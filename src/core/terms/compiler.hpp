@@ -49,8 +49,9 @@ public:
     // Routes the row through all trees; everything else is about this row.
     void load(const RowTables& tables, const std::atomic<bool>& stop);
 
-    // Counts only; where nothing is left out (limit = 0), an estimate from some of the trees.
+    // Counts only; or an estimate of the counts, from some of the trees, evenly spaced.
     CompileCounts count(const Pruning& pruning);
+    CompileCounts count_on_some_trees(Pruning pruning);
     CompileCounts compile(const Pruning& pruning, RowTerms& terms, Buffer<double>& weights);
     // Only the boxes of one feature each, all of them.
     void compile_main_effects(RowTerms& terms, Buffer<double>& weights);
@@ -59,7 +60,6 @@ public:
     double largest_change() const { return largest_change_; }
     // The scale of rounding errors, of each component of the last compilation; see docs.
     void error_scales(const RowTerms& terms, Buffer<double>& scale) const;
-    double bytes() const { return store_.bytes(); }
 
 private:
     static constexpr std::int32_t kNone = -1;
@@ -106,7 +106,6 @@ private:
         std::int8_t n_atoms;
     };
 
-    CompileCounts count_all(Pruning pruning);
     // Every step-th tree.
     template <Mode kMode>
     CompileCounts run(const Pruning& pruning, std::size_t step = 1);

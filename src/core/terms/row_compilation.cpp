@@ -125,12 +125,14 @@ RowCompilation::Totals RowCompilation::add_up(const std::vector<CompileCounts>& 
     return totals;
 }
 
-RowCompilation::Totals RowCompilation::count(double limit, double most_entries, const std::uint8_t* likely) {
+RowCompilation::Totals RowCompilation::count(double limit, double most_entries, const std::uint8_t* likely,
+                                             bool roughly) {
     std::vector<CompileCounts> counts;
     for (std::size_t g = 0; g < compilers_.size() && most_entries >= 0.0; ++g) {
         auto p = pruning(g, limit, likely);
         p.most_entries = most_entries;
-        counts.push_back(compilers_[g]->count(p));
+        counts.push_back(roughly || limit == 0.0 ? compilers_[g]->count_on_some_trees(p)
+                                                 : compilers_[g]->count(p));
         most_entries -= counts.back().n_entries;
     }
     auto totals = add_up(counts);
@@ -152,18 +154,27 @@ RowCompilation::Totals RowCompilation::compile(double limit, double most_entries
     return totals;
 }
 
-double RowCompilation::guess_limit(double target) const {
+double RowCompilation::guess_limit(double target, const std::uint8_t* likely) {
+    constexpr double kAim = 0.5, kNear = 0.25;  // of the target: the bound of all trees may be larger
+    constexpr int kTries = 3;
     double largest = 0.0;
     for (const auto& compiler : compilers_) largest += compiler->largest_change();
     // On boosted models the bound is 0.2 to 0.7 of M * splits * limit.
-    return std::clamp(target / std::max(1.1 * scale_ * largest * n_splits_, 1e-300), 1e-30, 1e-2);
+    double limit = std::clamp(target / std::max(1.1 * scale_ * largest * n_splits_, 1e-300), 1e-30, 1e-2);
+    for (int i = 0; i < kTries; ++i) {
+        const auto totals = count(limit, Pruning::kMostEntries, likely, true);
+        const double share = totals.bound / target;
+        if (!totals.complete || !(share > 0.0) || (kNear <= share && share <= kAim)) break;
+        limit = std::clamp(limit * std::clamp(kAim / share, 0.01, 100.0), 1e-30, 1e-2);
+    }
+    return limit;
 }
 
 double RowCompilation::find_limit(double target, double most_entries, const std::uint8_t* likely,
                                   Totals& totals) {
     constexpr double kSlack = 0.15;  // a bound so far below the target is good enough
     constexpr int kTries = 12;
-    double limit = guess_limit(target);
+    double limit = guess_limit(target, likely);
     for (int i = 0; i < kTries; ++i) {
         totals = count(limit, most_entries, likely);
         most_entries -= totals.n_entries;  // of all tries

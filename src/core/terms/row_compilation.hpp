@@ -29,8 +29,9 @@ public:
         double bound = 0;  // every gap is within this of the exact one
         bool complete = true;
     };
-    // `limit` is relative to the scale; 0 for exact. `likely` (n_features): see Pruning.
-    Totals count(double limit, double most_entries, const std::uint8_t* likely);
+    // `limit` is relative to the scale; 0 for exact. `likely` (n_features): see Pruning. What nothing is left
+    // out of is counted on some of the trees, and so is all if `roughly`.
+    Totals count(double limit, double most_entries, const std::uint8_t* likely, bool roughly = false);
     // Leaves the terms in terms(), and the weights in the states, one per group of trees.
     Totals compile(double limit, double most_entries, std::vector<TermState>& states,
                    const std::uint8_t* likely);
@@ -42,7 +43,7 @@ public:
     void main_error_scales(Buffer<double>& scale) const;
 
     // A limit whose bound is probably within the target, and not much less.
-    double guess_limit(double target) const;
+    double guess_limit(double target, const std::uint8_t* likely);
     // A limit with a bound between a part of the target and the target, and what it takes; `complete` is
     // false if that would be more than so many entries.
     double find_limit(double target, double most_entries, const std::uint8_t* likely, Totals& totals);

@@ -21,7 +21,6 @@ public:
     // E[tau tau'], and the covariances.
     PREDGAP_INLINE const double* moments() const { return moment_.data(); }
     PREDGAP_INLINE const double* covariances() const { return covariance_.data(); }
-    double bytes() const { return moment_.bytes() + covariance_.bytes(); }
 
 private:
     static constexpr std::int64_t kMostSets = 2048;  // of a feature: 64 MB

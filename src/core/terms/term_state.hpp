@@ -41,10 +41,6 @@ struct TermState {
     // Room for all of it, with weights in place.
     void prepare(const RowTerms& row_terms, const RowTables& row_tables, const std::atomic<bool>& stopped,
                  bool for_gains);
-    double bytes() const {
-        return weight.bytes() + product.bytes() + shifted.bytes() + scratch.bytes() + component.bytes() +
-               form.bytes() + frontier.bytes() + sets.bytes();
-    }
 };
 
 }  // namespace predgap

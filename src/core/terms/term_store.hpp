@@ -39,7 +39,6 @@ public:
             if (slot.key == key) return slot.number;
         }
     }
-    double bytes() const { return slots_.bytes(); }
 
 private:
     struct Slot {
@@ -102,11 +101,6 @@ public:
     void lay_out(RowTerms& out, Buffer<double>& weights);
     Buffer<std::int32_t> place;            // where each term went among the weights
     Buffer<std::int32_t> component_place;  // where each component went
-
-    double bytes() const {
-        return keys_.bytes() + component_keys_.bytes() + term_.bytes() + slots_.bytes() + weight_.bytes() +
-               component_.bytes();
-    }
 
 private:
     struct Term {

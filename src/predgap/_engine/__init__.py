@@ -1,1 +1,1 @@
-"""Answers from the C++ core: exact, bounded or sampled, and what each would cost."""
+"""Calls the C++ core: computes or samples gaps, curves and rankings, estimates costs, chooses the method."""

@@ -1,4 +1,4 @@
-"""What is promised of a number: that it is exact, within a proven tolerance, or off by a calibrated error."""
+"""How accurate an answer must be: exact, with a proven error bound, or with an error known from tests."""
 
 from __future__ import annotations
 
@@ -9,21 +9,22 @@ from typing import Any, Final, Literal
 from predgap.errors import PredgapError
 
 RTOL: Final = 1e-6
-"""The relative error that is guaranteed unless another one is asked for."""
+"""The default of `rtol`: the largest relative error of guaranteed answers."""
 
-# How the two numbers below were calibrated: pruning leaves out terms that are smaller than `tolerance` times
-# the row's scale. The error that this makes was measured against exact answers, in multiples of `tolerance`:
-# it was at most 65 on boosted models, with a median of 6 to 20, and 20 to 140 on unpruned random forests. So
-# 150 tolerances are more than all errors that were seen, and a third of that serves as the standard error.
+# How the two numbers below were calibrated: pruning skips terms that are smaller than `tolerance` times the
+# row's scale. The resulting relative error was measured against exact answers, in multiples of `tolerance`:
+# at most 65 on boosted models (median 6 to 20), 20 to 140 on unpruned random forests. So 150 tolerances are
+# more than all measured errors, and a third of that is used as the standard error.
 _TOLERANCES_IN_RTOL: Final = 150.0
 _TOLERANCES_IN_STANDARD_ERROR: Final = 50.0
 
 
 @dataclass(frozen=True, slots=True)
 class Accuracy:
-    """What a kernel shall promise.
+    """The accuracy that is asked of a kernel.
 
-    The tolerance of "bounded" is relative to the answer, that of "pruned" to the row's scale, and not proven.
+    For "bounded", `tolerance` is the proven error relative to the answer. For "pruned", it is the size of the
+    skipped terms relative to the row's scale, and no error is proven.
     """
 
     kind: Literal["exact", "bounded", "pruned"]
@@ -31,12 +32,12 @@ class Accuracy:
 
     @property
     def rtol(self) -> float:
-        """The relative error that is meant."""
+        """The relative error that this accuracy stands for."""
         return self.tolerance * (_TOLERANCES_IN_RTOL if self.kind == "pruned" else 1.0)
 
     @property
     def standard_error(self) -> float:
-        """That of a pruned number, relative to it; 0 for those that are proven."""
+        """The standard error of a pruned answer, relative to the answer; 0 if the error is proven."""
         return _TOLERANCES_IN_STANDARD_ERROR * self.tolerance if self.kind == "pruned" else 0.0
 
 
@@ -44,7 +45,7 @@ EXACT: Final = Accuracy("exact")
 
 
 def guaranteed(rtol: float) -> Accuracy:
-    """A proven relative error of `rtol`; 0 is exact.
+    """The accuracy with a proven relative error of at most `rtol`; 0 is exact.
 
     Examples
     --------
@@ -55,12 +56,12 @@ def guaranteed(rtol: float) -> Accuracy:
 
 
 def pruned(rtol: float) -> Accuracy:
-    """A relative error of about `rtol` at most, without proof."""
+    """The accuracy whose relative error was at most about `rtol` in experiments; it is not proven."""
     return Accuracy("pruned", rtol / _TOLERANCES_IN_RTOL)
 
 
 def checked_rtol(rtol: Any, *, zero: bool) -> float:
-    """A relative tolerance as a float; PredgapError unless it is finite, and positive or, if allowed, 0.
+    """`rtol` as a float; PredgapError unless it is finite and positive, or 0 if `zero` allows that.
 
     Examples
     --------

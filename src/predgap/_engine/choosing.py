@@ -1,6 +1,6 @@
-"""Which way to answer each row: exactly, within a proven tolerance, pruned, or from samples.
+"""Chooses the method for each row ("auto"): exact, bounded, pruned or sampled.
 
-A row's choice depends on its own price only, so its answer does not depend on its neighbours.
+The choice depends only on the expected cost of the row itself, so other rows do not change its answer.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ from predgap._engine.questions import Draws, Question
 
 Found = TypeVar("Found")
 Choice = Callable[[Question[Any]], NDArray[np.str_]]
-"""Names the way to answer each row, (n,)."""
+"""A function that names the method for each row, (n,)."""
 
-_AFFORDABLE: Final = 5000.0  # milliseconds of a row that are spent on a guarantee before sampling
+_AFFORDABLE: Final = 5000.0  # milliseconds per row that a guaranteed answer may take, else sample
 
 
 def cheapest(question: Question[Any], rtol: float, sampler: str) -> NDArray[np.str_]:
-    """For each row, (n,): "pruned", or the sampler where that is not affordable.
+    """The method for each row, (n,): "pruned", or `sampler` if "pruned" would exceed the limits.
 
-    Nothing is cheaper than a pruned answer; it is exact where that is cheap, too, and proven where its bound
-    happens to be within `rtol`.
+    Among the methods without sampling, "pruned" is always the cheapest. Kernels answer it exactly where that
+    is as cheap, and a pruned answer counts as "bounded" if its error bound is within `rtol`.
     """
     return np.where(question.prices(pruned(rtol)).within(), "pruned", sampler)
 
 
 def guaranteed_if_affordable(question: Question[Any], bounded: Accuracy, sampler: str) -> NDArray[np.str_]:
-    """For each row, (n,): the first of "exact", "bounded" and the sampler that is affordable."""
+    """The method for each row, (n,): "exact" or "bounded" if it takes at most 5 s, else `sampler`."""
     chosen = np.where(question.prices(EXACT).within(_AFFORDABLE), "exact", "bounded")
     dear = np.flatnonzero(chosen == "bounded")
     if len(dear):
@@ -44,7 +44,7 @@ def guaranteed_if_affordable(question: Question[Any], bounded: Accuracy, sampler
 
 
 def sampler_for(n_used: int) -> Literal["mc", "qmc"]:
-    """What "auto" samples with, if n_used features that the model uses are perturbed."""
+    """The sampling method of "auto" if `n_used` features are perturbed that the model splits on."""
     return "qmc" if n_used <= SOBOL_DIMENSIONS else "mc"
 
 
@@ -56,9 +56,9 @@ def answer_by(
     choose: Choice,
     tell: Tell = None,
 ) -> Found:
-    """Answers by a method, or, if that is "auto", by the one chosen for each row.
+    """Answers a question by `method`; if that is "auto", by the method that `choose` names for each row.
 
-    The method is one of `accuracies`, or that of `draws`.
+    A method is a key of `accuracies` (computed by kernels), or `draws.method` (sampled).
     """
 
     def answer(way: str, some: Question[Found], tell: Tell) -> Found:

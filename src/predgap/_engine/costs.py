@@ -1,4 +1,4 @@
-"""What a question costs per row, and the refusal of one that costs too much."""
+"""The cost of an answer per row, and `CostError` for rows that exceed the limits."""
 
 from __future__ import annotations
 
@@ -16,15 +16,25 @@ from predgap.errors import CostError
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What an answer is expected to take per row, on one thread.
+    """The expected time and memory of an answer, per row; `Explainer.cost` returns it.
 
     Parameters
     ----------
     method : "exact" or "bounded"
-        How the answer would be obtained; "bounded" if that holds for some of the rows.
+        How the answer would be obtained; "bounded" if at least one of the rows would not be exact.
     milliseconds : float
+        Time per row on one thread, the mean over the rows.
     megabytes : float
-        Memory while a row is worked on; as much for each thread.
+        Memory per row, the mean over the rows. Each thread needs as much.
+
+    Examples
+    --------
+    >>> from sklearn.tree import DecisionTreeRegressor
+    >>> from predgap import Explainer, Uniform
+    >>> tree = DecisionTreeRegressor().fit([[0], [1]], [1, 3])
+    >>> cost = Explainer(tree, Uniform(1.0)).cost([0])
+    >>> cost.method, cost.milliseconds < 50
+    ('exact', True)
     """
 
     method: str
@@ -34,25 +44,28 @@ class Cost:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Prices:
-    """What kernels expect a question to take, row by row."""
+    """The expected cost of an answer, row by row."""
 
     method: NDArray[np.uint8]  # (n,) codes of `_core.METHODS`
     milliseconds: FloatArray  # (n,)
     megabytes: FloatArray  # (n,)
 
     def within(self, milliseconds: float = 1e3 * _core.MOST_SECONDS) -> NDArray[np.bool_]:
-        """Which rows may be asked about, (n,), and take no longer than this."""
+        """Which rows, (n,), take at most this long and are within the memory limit."""
         return (self.milliseconds <= milliseconds) & (self.megabytes <= _core.MOST_BYTES / 1e6)
 
     def mean(self) -> Cost:
-        """The mean over the rows."""
+        """The mean over the rows; its method is "bounded" if one row's is."""
         method = _core.METHODS[int(self.method.max())]
         return Cost(method, float(self.milliseconds.mean()), float(self.megabytes.mean()))
 
 
 @contextmanager
 def refusing(asked: str, instead: str) -> Iterator[None]:
-    """Turn the kernels' refusal of a row into CostError: what was asked, and the call that works instead."""
+    """A context in which a row that exceeds the limits raises CostError.
+
+    Its message names the call `asked`, the cost, the limits, and the call `instead` that works.
+    """
     try:
         yield
     except _core.TooCostly as refused:

@@ -1,4 +1,4 @@
-"""Calls of the kernels: arrays in, arrays out, rows in parts whose tables fit into memory."""
+"""The class `Engine` calls the kernels: builds their arrays, splits rows into parts that fit into memory."""
 
 from __future__ import annotations
 
@@ -26,15 +26,17 @@ RankingMethod = Literal["greedy", "single"]
 
 Arrays = TypeVar("Arrays", bound=tuple[NDArray[Any], ...])
 Answer = tuple[FloatArray, FloatArray, ByteArray]
-"""Gaps, (n,) or (n, k); how far each gap of a row may be off, (n,); codes of `_core.METHODS`, (n,)."""
+"""Gaps, (n,) or (n, k); the error bound of each row's gaps, (n,); codes of `_core.METHODS`, (n,)."""
 
-_SET_BYTES: Final = 1 << 30  # of the sets of categories that splits test
+_SET_BYTES: Final = 1 << 30  # limit of memory for the sets of categories in splits
 
 
 class Engine:
-    """The kernels of a model, all of its outputs, and the noise of its features.
+    """The kernels of a model with all its outputs, and the laws of its features.
 
-    Rows are as the model casts them, (n, d). Masks are (1 or n, d), orders (1 or n, k).
+    In all methods `rows` are (n, d) as `Ensemble.cast` gives them, `masks` are the perturbed features, (1, d)
+    for all rows or (n, d), and `order` is a ranking, (1, k) for all rows or (n, k). `tell`, if not None, is
+    called with the number of rows done.
     """
 
     def __init__(
@@ -65,7 +67,7 @@ class Engine:
         return Engine, (self.ensemble, self.laws, self.n_threads, self.strategy)
 
     def gap(self, rows: FloatArray, masks: BoolArray, accuracy: Accuracy, tell: Tell = None) -> Answer:
-        """Gaps (n,)."""
+        """The gap of each row, (n,)."""
         subsets, promised = _as_bytes(masks), self._accuracy(accuracy)
 
         def ask(part: slice, mine: _core.Rows, tell: Tell) -> Answer:
@@ -74,7 +76,7 @@ class Engine:
         return self._in_parts(rows, masks, tell, ask)
 
     def curve(self, rows: FloatArray, order: IntArray, accuracy: Accuracy, tell: Tell = None) -> Answer:
-        """Gaps (n, k) of the prefixes of an order."""
+        """The gaps (n, k) of the first feature of an order, the first two, and so on."""
         promised = self._accuracy(accuracy)
 
         def ask(part: slice, mine: _core.Rows, tell: Tell) -> Answer:
@@ -83,7 +85,7 @@ class Engine:
         return self._in_parts(rows, self.features_of(order), tell, ask)
 
     def mean_change(self, rows: FloatArray, masks: BoolArray, tell: Tell = None) -> FloatArray:
-        """E[f(x')] - f(x), (n, n_outputs); exact."""
+        """E[f(x')] - f(x), (n, n_outputs), exact up to rounding."""
         subsets = _as_bytes(masks)
 
         def ask(part: slice, mine: _core.Rows, tell: Tell) -> tuple[FloatArray]:
@@ -94,7 +96,8 @@ class Engine:
     def rank(
         self, rows: FloatArray, method: RankingMethod, top: int, accuracy: Accuracy, tell: Tell = None
     ) -> tuple[IntArray, FloatArray, ByteArray, FloatArray, ByteArray]:
-        """Order (n, top), scores (n, d), is the place proven? (n, top), bounds (n,), method codes (n,)."""
+        """Rankings: order (n, top), scores (n, d), whether each place is proven (n, top), error bounds (n,),
+        and method codes (n,)."""
         promised = self._accuracy(accuracy)
 
         def ask(
@@ -107,7 +110,8 @@ class Engine:
     def cost(
         self, rows: FloatArray, question: Question, masks: BoolArray, top: int, accuracy: Accuracy
     ) -> tuple[ByteArray, FloatArray, FloatArray]:
-        """Method codes, milliseconds and megabytes, (n,), of a question about the features of the masks."""
+        """The expected cost of a question about the features in `masks`: method codes, milliseconds and
+        megabytes, each (n,)."""
         features, promised = _as_bytes(masks), self._accuracy(accuracy)
 
         def ask(part: slice, mine: _core.Rows, tell: Tell) -> tuple[ByteArray, FloatArray, FloatArray]:
@@ -116,7 +120,7 @@ class Engine:
         return self._in_parts(rows, masks, None, ask)
 
     def typical_rows(self) -> FloatArray:
-        """A few rows (m, d) made up from the model, which its noise can move."""
+        """A few rows (m, d) made up from the model's thresholds, all of which the noise can perturb."""
         return self._noise.without_cells(self.kernels.typical_rows())
 
     def sample(
@@ -128,10 +132,10 @@ class Engine:
         output: int = 0,
         tell: Tell = None,
     ) -> FloatArray:
-        """Sums of f(x') - f(x), its square and its fourth power over stretches of points, (n, s, 3).
+        """Sums over samples of f(x') - f(x), of its square and of its fourth power, (n, s, 3).
 
-        `points` (1 or n, m, k) lie in the unit cube, a coordinate per feature of the mask (d,); stretches end
-        at `ends` (s,).
+        `points` (1 or n, m, k) are samples in the unit cube with one coordinate per feature in the mask (d,).
+        The m points are summed in s consecutive parts, which end at `ends` (s,).
         """
         subset = mask.view(np.uint8)
 
@@ -150,7 +154,8 @@ class Engine:
         n_replicates: int,
         tell: Tell = None,
     ) -> FloatArray:
-        """Sums (n, n_replicates, k) of the squared changes of the prefixes over points (m, columns)."""
+        """Sums (n, n_replicates, k) over samples of (f(x') - f(x))² when the first 1, ..., k features of an
+        order are perturbed. `points` (m, c) are in the unit cube; feature j has coordinate `column[j]`."""
 
         def ask(part: slice, mine: _core.Rows, tell: Tell) -> tuple[FloatArray]:
             own = _rows_of(order, part)
@@ -170,7 +175,8 @@ class Engine:
         clear: float,
         tell: Tell = None,
     ) -> tuple[IntArray, FloatArray, FloatArray]:
-        """Order (n, top), scores (n, d) and leads of the places (n, top), from samples."""
+        """Rankings from samples: order (n, top), scores (n, d), and by how many standard errors each place
+        leads over the closest other candidate, (n, top). See `racing`."""
 
         def ask(part: slice, mine: _core.Rows, tell: Tell) -> tuple[IntArray, FloatArray, FloatArray]:
             return _core.race(
@@ -180,7 +186,7 @@ class Engine:
         return self._in_parts(rows, self._every, tell, ask)
 
     def features_of(self, order: IntArray) -> BoolArray:
-        """Which features the rows of an order hold, (1 or n, d)."""
+        """Which features occur in each row of an order, as masks (1 or n, d)."""
         if order.shape[1] == self.ensemble.n_features:
             return self._every
         masks = np.zeros((len(order), self.ensemble.n_features), dtype=np.bool_)
@@ -201,7 +207,7 @@ class Engine:
         tell: Tell,
         ask: Callable[[slice, _core.Rows, Tell], Arrays],
     ) -> Arrays:
-        """The answers about all rows; without rows, those about none."""
+        """Calls `ask` for each part of the rows and joins the answers; without rows, for one empty part."""
         found = []
         for part, mine in self._parts(rows, masks):
             try:
@@ -210,7 +216,7 @@ class Engine:
                 row, *takes = refused.args
                 raise _core.TooCostly(part.start + row, *takes) from None
             if tell is not None:
-                tell(part.stop)  # kernels tell now and then, and say nothing of parts that are quick
+                tell(part.stop)  # kernels call `tell` from time to time; not at all if a part is quick
         if len(found) == 1:
             return found[0]
         joined = tuple(np.concatenate(arrays) for arrays in zip(*found, strict=True))
@@ -225,7 +231,7 @@ class Engine:
 
 
 def _rows_of(array: NDArray[Any], part: slice) -> NDArray[Any]:
-    """Those of some rows, of an array with one row for all or one for each."""
+    """The part of an array that belongs to some rows; all of it if it has one row for all."""
     return array if len(array) == 1 else array[part]
 
 
@@ -234,9 +240,11 @@ def _as_bytes(masks: BoolArray) -> ByteArray:
 
 
 def _level_sets(e: Ensemble) -> tuple[IntArray, ...]:
-    """For the kernels: set of each node, levels of each feature, and the sets, each of one feature.
+    """The sets of categories in splits, as arrays for the kernels.
 
-    A set's codes become places among the levels of its feature.
+    They are: the set of each node (NUMERIC if none), the number of category levels of each feature (-1 if
+    numeric), the feature of each set, where each set begins, and the members of all sets. A member is an
+    index among the category levels of the feature, not a code.
     """
     categorical = e.categorical()
     n_levels = np.full(e.n_features, -1, dtype=np.int32)
@@ -262,7 +270,7 @@ def _level_sets(e: Ensemble) -> tuple[IntArray, ...]:
 
 
 def resolve_n_jobs(n_jobs: int) -> int:
-    """The number of threads that a number of jobs asks for; -1 asks for all cores.
+    """The number of threads for `n_jobs`; -1 is all cores. PredgapError if it is not a valid number.
 
     Examples
     --------
@@ -272,4 +280,4 @@ def resolve_n_jobs(n_jobs: int) -> int:
     if isinstance(n_jobs, bool) or not isinstance(n_jobs, int | np.integer) or (n_jobs < 1 and n_jobs != -1):
         raise PredgapError(f"n_jobs is {n_jobs!r}, expected a number of threads, or -1 for all cores")
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return cores if n_jobs < 0 else min(int(n_jobs), 4 * cores)  # more would only wait for each other
+    return cores if n_jobs < 0 else min(int(n_jobs), 4 * cores)  # more threads would only wait for each other

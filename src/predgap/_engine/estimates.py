@@ -1,4 +1,4 @@
-"""Gaps with what is known about their error, and how they were obtained."""
+"""The class `GapEstimate`: gaps, their errors, and how they were obtained."""
 
 from __future__ import annotations
 
@@ -12,31 +12,42 @@ from numpy.typing import NDArray
 from predgap._typing import FloatArray, IndexArray
 
 OfRows = TypeVar("OfRows")
-"""A dataclass of arrays with one entry per row."""
+"""A dataclass whose fields are arrays with one entry per row."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GapEstimate:
-    """Gaps, how far they may be off, and how they were obtained.
+    """Gaps (or PGI², PGU²), how far they may be off, and how they were obtained.
 
-    All arrays have the shape of the answer: (n,) for a gap, PGI² or PGU² of each row, (n, k) for curves.
+    `Explainer.estimate` and the methods of `Explainer.approximate` return it. All its arrays have the same
+    shape: (n,) if there is one number per row, (n, k) for curves.
 
     Parameters
     ----------
     value : array of floats
+        The gaps.
     standard_error : array of floats
-        0 for numbers that are proven. That of a pruned number was calibrated on many models. That of a
-        sampled one comes from the samples: what happens less often than there are samples may not be seen at
-        all. 0 ± 0 says that no sample changed the prediction, and a gap of rare, large changes has too
-        small a standard error.
+        0 if the error is proven ("exact", "bounded"). For "pruned" it was calibrated on many models. For "mc"
+        and "qmc" it is estimated from the samples, and too small if the gap comes from rare, large changes
+        that few samples hit. If both value and standard error are 0, no sample changed the prediction: draw
+        more.
     error_bound : array of floats
-        The exact value lies within `value` ± `error_bound`, up to rounding. 0 for exact numbers, often far
-        too large for pruned ones, infinite for samples.
+        The exact value is proven to lie within `value` ± `error_bound`, up to rounding. 0 for "exact", often
+        far larger than the true error for "pruned", infinite for "mc" and "qmc".
     method : array of text
-        "exact"; "bounded" (terms were left out that provably do not matter); "pruned" (the same without
-        proof); "mc" (random samples) or "qmc" (quasi-random ones).
+        "exact": computed completely. "bounded": terms were skipped whose total effect is proven to be small.
+        "pruned": small terms were skipped, without a proof. "mc", "qmc": random, quasi-random samples.
     n_samples : array of integers
-        Perturbed rows that the model was asked about.
+        The number of perturbed rows at which the model was evaluated; 0 unless the method is "mc" or "qmc".
+
+    Examples
+    --------
+    >>> from sklearn.tree import DecisionTreeRegressor
+    >>> from predgap import Explainer, Uniform
+    >>> tree = DecisionTreeRegressor().fit([[0], [1]], [1, 3])
+    >>> found = Explainer(tree, Uniform(1.0)).estimate([[0.0]], [0], "bounded", rtol=1e-3)
+    >>> found.value.round(6), bool(found.error_bound[0] <= 1e-3), found.standard_error
+    (array([1.]), True, array([0.]))
     """
 
     value: FloatArray
@@ -49,7 +60,7 @@ class GapEstimate:
 def estimate_without_samples(
     value: FloatArray, error_bound: FloatArray, method: NDArray[np.str_], standard_error: FloatArray
 ) -> GapEstimate:
-    """Gaps (n,) or (n, k), with their methods; bounds are those of rows, (n,)."""
+    """Gaps (n,) or (n, k) that were not sampled; `error_bound` has one entry per row, (n,)."""
     to_the_right = (len(value),) + (1,) * (value.ndim - 1)
     return GapEstimate(
         value,
@@ -61,13 +72,15 @@ def estimate_without_samples(
 
 
 def exact_estimate(value: FloatArray) -> GapEstimate:
-    """Exact gaps, in the form of an estimate."""
+    """A `GapEstimate` of exact gaps."""
     zeros, exact = np.zeros(len(value)), np.full(len(value), "exact")
     return estimate_without_samples(value, zeros, exact, np.zeros(value.shape))
 
 
 def assembled(n_rows: int, parts: Sequence[tuple[IndexArray, OfRows]]) -> OfRows:
-    """What is known of all rows, from what is known of some of them; each row is in one part.
+    """Joins the results of parts of the rows; each part is the row numbers and their results.
+
+    Each row must be in exactly one part.
 
     Examples
     --------

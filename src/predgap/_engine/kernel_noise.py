@@ -1,4 +1,8 @@
-"""A noise as kernels take it: codes of laws, tails at thresholds, masses of the cells of categories."""
+"""Converts noise for the kernels: codes of laws, tails at thresholds, probabilities of groups of categories.
+
+Here a *cell* is a group of categories of one feature that no split tells apart, numbered from 0. Kernels see
+cells instead of codes.
+"""
 
 from __future__ import annotations
 
@@ -16,12 +20,12 @@ from predgap.errors import NoiseError
 from predgap.noise import Noise
 from predgap.noise._laws import FlipLaw, Law, NormalLaw, StillLaw, UniformLaw, unmoved_tails
 
-_TABLE_BYTES: Final = 32 << 20  # tails of laws that only Python can evaluate, held at once
-_PROBABILITY_ERROR: Final = 1e-9  # by which probabilities of all that may happen may miss 1
+_TABLE_BYTES: Final = 32 << 20  # limit of memory for the tails of laws that kernels cannot evaluate
+_PROBABILITY_ERROR: Final = 1e-9  # allowed difference of a sum of probabilities from 1
 
 
 def laws_for_model(noise: Noise, ensemble: Ensemble) -> dict[int, Law]:
-    """The law of each feature that some split uses, by its index; NoiseError if the noise does not fit."""
+    """The law of each feature that the model splits on, by index; NoiseError if the noise does not fit."""
     used = np.unique(ensemble.feature[ensemble.feature != LEAF]).tolist()
     laws = noise.laws_of(used, ensemble.n_features, ensemble.feature_names)
     if len(laws) != len(used):
@@ -34,7 +38,7 @@ def laws_for_model(noise: Noise, ensemble: Ensemble) -> dict[int, Law]:
 
 
 def _law_for_model(law: Law, ensemble: Ensemble) -> Law:
-    """The law of a numeric feature, for a model that rounds its rows and may take a number for missing."""
+    """The law of a numeric feature, adapted to the model's rounding of rows and its missing value."""
     law = law.rounded(ensemble.row_dtype)
     if np.isnan(ensemble.missing):
         return law
@@ -43,15 +47,16 @@ def _law_for_model(law: Law, ensemble: Ensemble) -> Law:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Categorical:
-    """A categorical feature."""
+    """The cells of a categorical feature."""
 
     q: int
     levels: Categories
-    cell: FloatArray  # (m + 1,) of each level; the last is that of categories that are no level
-    flips: bool
+    cell: FloatArray  # (m + 1,) cell of each category that the model knows; the last: of unknown ones
+    flips: bool  # is its law Flip, which cannot perturb unknown categories?
 
     def code_of_cell(self, cells: NDArray[np.intp]) -> FloatArray:
-        """The first category of each cell; where no level is in it, an unknown one, if the law takes it."""
+        """The code of the first category of each cell. If the model knows none in it, an unknown category, or
+        for Flip the first known one."""
         code = np.full(int(self.cell.max()) + 1, UNSEEN)
         if self.flips and len(self.levels):
             code[:] = self.levels.codes[0]
@@ -62,7 +67,7 @@ class _Categorical:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Tabulated:
-    """A numeric feature whose tails only Python can evaluate."""
+    """A numeric feature with a law that kernels cannot evaluate; its tails are computed in Python."""
 
     q: int
     law: Law
@@ -71,11 +76,11 @@ class _Tabulated:
 
 
 class KernelNoise:
-    """The noise of a model's features, and rows with it, as kernels take them."""
+    """The noise of a model's features in the form of the kernels; converts rows for them, too."""
 
     def __init__(self, kernels: _core.Engine, ensemble: Ensemble, laws: dict[int, Law]) -> None:
         self._kernels = kernels
-        self._names = ensemble.names if ensemble.categories else ()  # of use where categories are refused
+        self._names = ensemble.names if ensemble.categories else ()  # for error messages about categories
         self._categorical = _categorical_features(kernels, ensemble, laws)
         self._tabulated = _tabulated_features(kernels, ensemble, laws)
         self._n_thresholds = len(kernels.thresholds)
@@ -89,13 +94,14 @@ class KernelNoise:
 
     @property
     def rows_at_once(self) -> int | None:
-        """How many rows' tails fit into memory; None for any number."""
+        """For how many rows the tails fit into memory; None if there is no limit."""
         return max(1, _TABLE_BYTES // (16 * max(1, self._n_thresholds))) if self._tabulated else None
 
     def with_cells(self, rows: FloatArray, masks: BoolArray) -> FloatArray:
-        """Cast rows (n, d), with the codes of categories replaced by their cells.
+        """Cast rows (n, d) with the codes of categories replaced by their cells.
 
-        masks (1 or n, d) say what moves; NoiseError if a category that is no level cannot.
+        `masks` (1 or n, d) are the perturbed features. NoiseError if Flip should perturb a category that the
+        model does not know.
         """
         if not self._categorical:
             return np.ascontiguousarray(rows)
@@ -110,7 +116,7 @@ class KernelNoise:
         return rows
 
     def rows(self, x: FloatArray, masks: BoolArray) -> _core.Rows:
-        """Rows (n, d) with cells in place of codes, and their tails; masks (1 or n, d) say what moves."""
+        """Rows (n, d) from `with_cells`, with their tails; `masks` (1 or n, d) are the perturbed features."""
         if not self._tabulated:
             return _core.Rows(self._kernels, self._core, x, None, None)
         below, above = np.zeros((2, len(x), self._n_thresholds))
@@ -122,7 +128,7 @@ class KernelNoise:
                 below[asked, feature.at], above[asked, feature.at] = _checked_tails(
                     feature.law, column[asked], feature.thresholds
                 )
-            still = np.flatnonzero(moved & ~movable & ~np.isnan(column))  # infinite: adding moves it nowhere
+            still = np.flatnonzero(moved & ~movable & ~np.isnan(column))  # infinite: adding changes nothing
             if len(still):
                 below[still, feature.at], above[still, feature.at] = unmoved_tails(
                     column[still], feature.thresholds
@@ -130,7 +136,7 @@ class KernelNoise:
         return _core.Rows(self._kernels, self._core, x, below, above)
 
     def without_cells(self, x: FloatArray) -> FloatArray:
-        """Cast rows (n, d) with one code for each cell, and near x where a law cannot move that itself."""
+        """The reverse of `with_cells`, for made-up rows: codes for cells, values that laws can perturb."""
         rows = x.copy()
         for feature in self._categorical:
             cells = x[:, feature.q]
@@ -142,37 +148,41 @@ class KernelNoise:
         return rows
 
     def _masses(self, ensemble: Ensemble, laws: dict[int, Law]) -> tuple[FloatArray, FloatArray]:
-        """P(x' in the cell), of each cell of the categorical features, where x is in another one, and where
-        it is in that one."""
+        """For each cell of the categorical features: P(x' in the cell) if x is not in it, and if it is."""
         begin = self._kernels.cell_begin
         mass, stay = np.zeros(begin[-1]), np.ones(begin[-1])
         for feature in self._categorical:
             law = laws.get(feature.q)
             if law is None:
                 continue
-            reached, stays = _category_probabilities(law, feature.levels, self._names[feature.q])
+            reached, stays, unseen = _category_probabilities(law, feature.levels, self._names[feature.q])
+            if unseen > 0 and ensemble.unseen_is_missing:
+                raise NoiseError(
+                    f"the noise of feature {self._names[feature.q]!r} may give it a category that the model "
+                    "does not know, which means missing to it; a value does not become missing: drop it"
+                )
             if (reached[feature.levels.codes == ensemble.missing] > 0).any():
                 raise NoiseError(
                     f"the noise of feature {self._names[feature.q]!r} may give it the category "
-                    f"{ensemble.missing:g}, which means missing to the model; a value does not become missing"
+                    f"{ensemble.missing:g}, which means missing to the model; noise cannot make it missing"
                 )
             cells = slice(begin[feature.q], begin[feature.q + 1])
             own = feature.cell[:-1].astype(np.intp)
-            mass[cells], stay[cells] = _of_cells(law, reached, stays, own, cells.stop - cells.start)
+            mass[cells], stay[cells] = _of_cells(law, reached, stays, unseen, own, cells.stop - cells.start)
         return mass, stay
 
     def _refuse_unseen(self, feature: _Categorical, unseen: BoolArray) -> None:
-        """A category that is no level cannot flip to the others."""
+        """NoiseError if a row has an unknown category: Flip is defined for known ones only."""
         if unseen.any():
             raise NoiseError(
                 f"row {int(np.flatnonzero(unseen)[0])} has a category of feature "
-                f"{self._names[feature.q]!r} that the model does not know, and Flip moves between those "
-                "that it knows; drop such rows, or give the feature Discrete noise"
+                f"{self._names[feature.q]!r} that the model does not know, but Flip only changes known "
+                "categories; drop such rows, or give the feature Discrete noise"
             )
 
 
 def _kind_and_parameter(law: Law) -> tuple[str, float]:
-    """What kernels know of the law of a number; "table" if they must be told its tails."""
+    """The kernels' name and parameter of a law for numbers; "table" if they need its tails computed."""
     match law:
         case StillLaw():
             return "still", 0.0
@@ -206,11 +216,12 @@ def _categorical_features(
 
 
 def _of_cells(
-    law: Law, reached: FloatArray, stays: FloatArray, own: NDArray[np.intp], n_cells: int
+    law: Law, reached: FloatArray, stays: FloatArray, unseen: float, own: NDArray[np.intp], n_cells: int
 ) -> tuple[FloatArray, FloatArray]:
     """The probabilities of levels, each in the cell `own` (m,), as those of cells.
 
-    Wherever x is in a cell, it is as likely to be there afterwards: the first level stands for all.
+    Categories that are no level, with the probability `unseen`, are in the first cell. Wherever x is in a
+    cell, it is as likely to be there afterwards: the first level stands for all.
     """
     mass: FloatArray = np.bincount(own, reached, minlength=n_cells).astype(np.float64)
     cells, first = np.unique(own, return_index=True)
@@ -219,12 +230,14 @@ def _of_cells(
     stay: FloatArray = np.bincount(own, from_first, minlength=n_cells).astype(np.float64)
     without_levels = np.ones(n_cells, dtype=np.bool_)  # where only categories that are no level can be
     without_levels[cells] = False
-    stay[without_levels] = 0.0 if law.replaces else max(0.0, 1.0 - float(reached.sum()))
+    stay[without_levels] = 0.0 if law.replaces else max(0.0, 1.0 - float(reached.sum()) - unseen)
+    mass[0] += unseen
+    stay[0] += unseen
     return mass, stay
 
 
 def _checked_tails(law: Law, x: FloatArray, thresholds: FloatArray) -> list[FloatArray]:
-    """Tails (n, k) that a law gives, as arrays of probabilities; NoiseError if they are none."""
+    """The tails (n, k) of a law; NoiseError if they are not probabilities of the right shape and sum."""
     shape = (len(x), len(thresholds))
     arrays = [np.asarray(tail, dtype=np.float64) for tail in law.tails(x, thresholds)]
     if len(arrays) != 2 or any(array.shape != shape for array in arrays):
@@ -243,17 +256,24 @@ def _checked_tails(law: Law, x: FloatArray, thresholds: FloatArray) -> list[Floa
     return arrays
 
 
-def _category_probabilities(law: Law, levels: Categories, feature: str) -> tuple[FloatArray, FloatArray]:
-    """How likely each level is reached and kept, (m,) each; NoiseError if these are no probabilities."""
+def _category_probabilities(
+    law: Law, levels: Categories, feature: str
+) -> tuple[FloatArray, FloatArray, float]:
+    """How likely each level is reached and kept, (m,) each, and how likely a category that is no level.
+
+    NoiseError if these are no probabilities.
+    """
     try:
         given: list[Any] = [law.category_probabilities(levels), law.staying_probabilities(levels)]
+        unseen = float(law.unseen_probability(levels))
     except NoiseError as error:
         raise NoiseError(f"feature {feature!r} is categorical: {error}") from None
     reached, stays = (np.asarray(array, dtype=np.float64) for array in given)
     sound = reached.shape == stays.shape == (len(levels),) and (reached >= 0).all() and (stays >= 0).all()
-    if not sound or (np.abs(stays + (reached.sum() - reached) - 1.0) > _PROBABILITY_ERROR).any():
+    sums = stays + (reached.sum() - reached) + unseen if sound and unseen >= 0 else np.zeros(1)
+    if (np.abs(sums - 1.0) > _PROBABILITY_ERROR).any():
         raise NoiseError(
             f"the category probabilities of {law!r} are not {len(levels)} probabilities whose sum, with that "
             "of staying, is 1"
         )
-    return reached, stays
+    return reached, stays, unseen

@@ -1,4 +1,4 @@
-"""Points of the unit cube that all rows share: random or quasi-random, in independent replicates."""
+"""Sample points in the unit cube, shared by all rows: random or quasi-random, in independent replicates."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from predgap.errors import PredgapError
 Sequence = Literal["sobol", "halton", "random"]
 
 REPLICATES: Final = 16
-"""Independent randomisations of a sequence; their spread is the error."""
+"""Number of independent randomisations of a sequence; the standard error comes from their spread."""
 
 SOBOL_DIMENSIONS: Final = 21201
-"""Coordinates that Sobol's points may have: scipy.stats.qmc.Sobol.MAXDIM, which is slow to import."""
+"""The largest dimension of Sobol points, scipy.stats.qmc.Sobol.MAXDIM; a copy, as SciPy is slow to import."""
 
-_POINT_DOUBLES: Final = 8 << 20  # coordinates held at once
+_POINT_DOUBLES: Final = 8 << 20  # coordinates in memory at the same time
 
 
 class Replicates:
@@ -35,8 +35,8 @@ class Replicates:
     def __init__(self, sequence: Sequence, k: int, seed: int) -> None:
         if sequence == "sobol" and k > SOBOL_DIMENSIONS:
             raise PredgapError(
-                f"{k:,} features that the model uses are perturbed, and Sobol's points have at most "
-                f"{SOBOL_DIMENSIONS:,} coordinates; estimate(..., sequence='halton') takes any number"
+                f"{k:,} features that the model uses are perturbed, but Sobol points have at most "
+                f"{SOBOL_DIMENSIONS:,} coordinates; use estimate(..., sequence='halton'), which has no limit"
             )
         self.sequence = sequence
         self._k = max(1, k)
@@ -48,14 +48,14 @@ class Replicates:
         self._room = _POINT_DOUBLES
 
     def blocks(self, begin: int, end: int) -> Iterator[tuple[int, int]]:
-        """The places begin ... end - 1 of each replicate, in blocks whose points fit into memory."""
+        """Splits the points begin ... end - 1 of each replicate into blocks that fit into memory."""
         for first in range(begin, end, self._at_once):
             yield first, min(first + self._at_once, end)
 
     def points(self, begin: int, end: int) -> FloatArray:
-        """The points at places begin ... end - 1 of each replicate, (REPLICATES, end - begin, k).
+        """The points begin ... end - 1 of each replicate, (REPLICATES, end - begin, k).
 
-        The first blocks that were asked for are kept: many chunks of rows need the same ones.
+        The first blocks are kept in memory, because all chunks of rows need the same ones.
         """
         kept = self._kept.get((begin, end))
         if kept is not None:
@@ -79,13 +79,16 @@ class Replicates:
 def common_points(
     used: NDArray[np.bool_], seed: int, sequence: Sequence
 ) -> tuple[NDArray[np.int32], Replicates]:
-    """Points for all subsets: the coordinate of each feature, (d,), -1 if the model does not use it."""
+    """Points that serve for all subsets of features, and which coordinate each feature has.
+
+    Coordinates are (d,), -1 for features that the model does not use.
+    """
     column = np.where(used, np.cumsum(used) - 1, -1).astype(np.int32)
     return column, Replicates(sequence, int(used.sum()), seed)
 
 
 def balanced(n: int) -> int:
-    """The largest number of Sobol points up to n that is balanced: a power of 2 in each replicate.
+    """n rounded down to a power of 2 in each replicate, for which Sobol points are most even.
 
     Examples
     --------
@@ -96,20 +99,20 @@ def balanced(n: int) -> int:
 
 
 def checked_seed(seed: Any) -> int:
-    """A seed as an int; PredgapError unless it is a whole number that is not negative."""
+    """`seed` as an int; PredgapError unless it is a whole number from 0."""
     if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
         raise PredgapError(f"seed is {seed!r}, expected a whole number that is not negative")
     return int(seed)
 
 
 def _power_of_two(n: int) -> int:
-    """The largest one up to n."""
+    """The largest power of 2 up to n."""
     return 1 << (int(n).bit_length() - 1)
 
 
 def _sequence(name: Sequence, k: int, seed: np.random.SeedSequence) -> Callable[[int], FloatArray]:
     """A function that draws the next n points, (n, k)."""
-    # SciPy spawns from the seed it is given, so that a second use would give other points: use a copy.
+    # SciPy changes the seed that it is given, so a second use would give other points: pass a copy.
     rng = np.random.default_rng(np.random.SeedSequence(seed.entropy, spawn_key=seed.spawn_key))
     if name == "random":
         return lambda n: rng.random((n, k))

@@ -1,4 +1,4 @@
-"""Progress of long calls: how many of their rows are done, told to a function or shown as a bar."""
+"""Reports the progress of long calls, in rows done, to a function or as a bar on the terminal."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from predgap._typing import Progress
 from predgap.errors import DependencyError, PredgapError
 
 Tell = Callable[[int], object] | None
-"""What kernels get: told the rows done; None if nobody listens."""
+"""A function that is called with the number of rows done, or None for no reports."""
 
 
 def checked_progress(progress: Any) -> Progress | bool | None:
-    """A function, True for a bar, or None; PredgapError for anything else, or if the bar's package lacks."""
+    """`progress` if it is a function, True (a bar) or None, else PredgapError; a bar needs rich."""
     if progress is None or progress is False:
         return None
     if progress is True:
@@ -24,8 +24,8 @@ def checked_progress(progress: Any) -> Progress | bool | None:
         return True
     if not callable(progress):
         raise PredgapError(
-            f"progress is {progress!r}, expected a function of the rows done and their number, or True for a "
-            "bar"
+            f"progress is {progress!r}, expected a function of two numbers (rows done, all rows), or True "
+            "for a bar"
         )
     told: Progress = progress
     return told
@@ -33,9 +33,9 @@ def checked_progress(progress: Any) -> Progress | bool | None:
 
 @contextmanager
 def reporting(progress: Progress | bool | None, n_rows: int) -> Iterator[Tell]:
-    """For the time of one call about n_rows rows: a function to tell the rows done.
+    """A context for one call on n_rows rows; gives the function to call with the number of rows done.
 
-    It passes on no smaller number than it did before, in whatever order the parts of the work are done.
+    The numbers that are reported never decrease, in whatever order the parts of the work are done.
     """
     if progress is None or progress is False:
         yield None
@@ -47,14 +47,15 @@ def reporting(progress: Progress | bool | None, n_rows: int) -> Iterator[Tell]:
 
 
 def after(tell: Tell, n_before: int) -> Tell:
-    """For work on rows that come after n_before others."""
+    """A function to report the rows done of a part that comes after `n_before` other rows."""
     return tell if tell is None or n_before == 0 else lambda done: tell(n_before + done)
 
 
 def share_of(tell: Tell, begin: float, end: float, n_asked: int, n_rows: int) -> Tell:
-    """For one of several passes over n_rows rows, which asks about n_asked of them.
+    """A function to report the rows done in one of several passes over n_rows rows.
 
-    The passes together are 1, and this one is the share from `begin` to `end`.
+    All passes together are the work from 0 to 1; this pass, over n_asked rows, is the part from `begin` to
+    `end`.
     """
     if tell is None:
         return None
@@ -74,7 +75,7 @@ def _never_backwards(progress: Progress, n_rows: int) -> Tell:
 
 @contextmanager
 def _bar(n_rows: int) -> Iterator[Progress | None]:
-    """A bar on the terminal, which is gone when done; None if there is no terminal."""
+    """A function that moves a bar on the terminal, removed at the end; None if there is no terminal."""
     from rich import progress as rich  # optional, and slow to import
     from rich.console import Console
 
@@ -86,7 +87,7 @@ def _bar(n_rows: int) -> Iterator[Progress | None]:
         rich.TextColumn("rows"),
         rich.BarColumn(),
         rich.MofNCompleteColumn(),
-        rich.TimeElapsedColumn(),  # moves every second, however long a row takes
+        rich.TimeElapsedColumn(),  # updated every second, however long a row takes
         rich.TimeRemainingColumn(),
     )
     with rich.Progress(*columns, console=console, transient=True) as bar:

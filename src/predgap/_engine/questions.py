@@ -1,7 +1,7 @@
-"""What may be asked about rows: gaps, curves and rankings.
+"""Questions about rows (gaps, curves, rankings) and how each is priced, computed or sampled.
 
-Each kind of question is priced and answered by kernels, or estimated from samples. A question may be split by
-rows, for rows that are best answered in different ways.
+`prices` gives the expected cost per row, `answer` computes with kernels, `estimate` samples. A question can
+be restricted to some of its rows, so that rows can be answered by different methods.
 """
 
 from __future__ import annotations
@@ -30,38 +30,38 @@ Entry = TypeVar("Entry", bound=np.generic)
 _METHODS: Final = np.array(_core.METHODS)
 
 N_SAMPLES: Final = 16384
-"""Samples of a gap or a curve, unless a number is asked for."""
+"""The default number of samples per row, for gaps and curves."""
 
 
 @dataclass(frozen=True, slots=True)
 class Draws:
-    """How to sample."""
+    """The options of sampling."""
 
     method: Literal["mc", "qmc"]
-    n_samples: int | None  # None for as many as are usual
-    rtol: float | None  # when to stop before
+    n_samples: int | None  # None for the default: `N_SAMPLES`, or 4096 for rankings
+    rtol: float | None  # stop early at this relative standard error; None draws all
     seed: int
     sequence: Sequence = "sobol"
 
     @property
     def budget(self) -> Budget:
-        """Of gaps and curves."""
+        """The budget of gaps and curves."""
         return Budget(N_SAMPLES if self.n_samples is None else self.n_samples, self.rtol)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Ranked:
-    """Rankings of rows, and how they were obtained."""
+    """Rankings of rows as arrays, and the method of each row."""
 
     order: IntArray  # (n, k)
-    scores: FloatArray  # (n, d), NaN of features that were not taken
+    scores: FloatArray  # (n, d), NaN for features without a place
     confidence: FloatArray  # (n, k) 1 where the place is proven, NaN where nothing is known
     method: NDArray[np.str_]  # (n,)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Question(ABC, Generic[Found]):
-    """Something to be found out about each row."""
+    """A question about each of some rows; `Found` is the type of its answer."""
 
     engine: Engine
     rows: FloatArray  # (n, d) as the model casts them
@@ -72,20 +72,20 @@ class Question(ABC, Generic[Found]):
 
     @abstractmethod
     def prices(self, accuracy: Accuracy) -> Prices:
-        """What the answer would take, row by row."""
+        """The expected cost of the answer, row by row."""
 
     @abstractmethod
     def answer(self, accuracy: Accuracy, tell: Tell = None) -> Found:
-        """By kernels; raises `_core.TooCostly`."""
+        """The answer computed by kernels; raises `_core.TooCostly` if a row exceeds the limits."""
 
     @abstractmethod
     def estimate(self, draws: Draws, tell: Tell = None) -> Found:
-        """From samples."""
+        """The answer estimated from samples."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Gaps(Question[GapEstimate]):
-    """The gap of a subset; estimates are (n,)."""
+    """The gap of a subset, or of one subset per row; answers are (n,)."""
 
     masks: BoolArray  # (1 or n, d)
 
@@ -121,7 +121,7 @@ class Gaps(Question[GapEstimate]):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Curves(Question[GapEstimate]):
-    """The gaps of the prefixes of a ranking; estimates are (n, k), or (n,) of their average."""
+    """The gaps of the first 1, ..., k features of a ranking, (n, k), or their mean (PGI²), (n,)."""
 
     order: IntArray  # (1 or n, k)
     average: bool = False
@@ -138,7 +138,8 @@ class Curves(Question[GapEstimate]):
         mean = mean_of_curve(curve)
         if self.average:
             return _estimate((mean, bound, method), mean, accuracy)
-        # What was left out is small beside the row's scale, and may be large beside a prefix that is smaller.
+        # Skipped terms are small relative to the row's scale. Relative to a much smaller gap at the beginning
+        # of the curve they may be large, so its standard error is at least that of the mean.
         return _estimate((curve, bound, method), np.maximum(curve, mean[:, None]), accuracy)
 
     def estimate(self, draws: Draws, tell: Tell = None) -> GapEstimate:
@@ -156,7 +157,7 @@ class Curves(Question[GapEstimate]):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rankings(Question[Ranked]):
-    """The first places of a ranking."""
+    """The first `top` places of a ranking."""
 
     method: RankingMethod
     top: int
@@ -174,7 +175,7 @@ class Rankings(Question[Ranked]):
 
     def estimate(self, draws: Draws, tell: Tell = None) -> Ranked:
         if draws.n_samples is not None:
-            Budget(draws.n_samples)  # is it a number of samples?
+            Budget(draws.n_samples)  # raises if it is not a valid number of samples
         order, scores, confidence = race(
             self.engine, self.rows, self.method, self.top, draws.n_samples, draws.seed, draws.method, tell
         )
@@ -182,16 +183,19 @@ class Rankings(Question[Ranked]):
 
 
 def mean_of_curve(curve: FloatArray) -> FloatArray:
-    """The mean (n,) over the prefixes of (n, k); 0 if there are none."""
+    """The mean of each row of a curve (n, k), which is PGI², (n,); 0 if k is 0."""
     return curve.mean(axis=1) if curve.shape[1] else np.zeros(len(curve))
 
 
 def _estimate(found: Answer, scale: FloatArray, accuracy: Accuracy) -> GapEstimate:
-    """Gaps with their errors; pruned ones have a standard error relative to `scale`, of the same shape."""
+    """Answers of kernels as a GapEstimate; a pruned gap whose bound is within `rtol` becomes "bounded".
+
+    The standard error of pruned gaps is relative to `scale`, which has the shape of the gaps.
+    """
     value, bound, method = found
     as_column = (len(value),) + (1,) * (value.ndim - 1)
     words = np.broadcast_to(_words(method).reshape(as_column), value.shape)
-    with np.errstate(over="ignore"):  # a tolerance may be any number
+    with np.errstate(over="ignore"):  # `rtol` may be huge
         proven = bound.reshape(as_column) <= accuracy.rtol * scale
     words = np.where((words == "pruned") & proven, "bounded", words)
     error = np.where(words == "pruned", accuracy.standard_error * scale, 0.0)
@@ -204,5 +208,5 @@ def _words(method: NDArray[np.uint8]) -> NDArray[np.str_]:
 
 
 def _of_rows(array: NDArray[Entry], some: IndexArray) -> NDArray[Entry]:
-    """Those of some rows, of an array with one row for all or one for each."""
+    """The part of an array that belongs to some rows; all of it if it has one row for all."""
     return array if len(array) == 1 else array[some]

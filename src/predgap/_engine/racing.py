@@ -1,7 +1,8 @@
-"""Rankings from sampled gaps, and how certain each of their places is.
+"""Rankings from samples, and the confidence in each of their places.
 
-All candidates for a place are evaluated at the same points, so that they differ by what they do and not by
-luck. They race: those that are clearly behind drop out, and more points are drawn until one is left.
+For each place, all candidate features are evaluated at the same sample points, so that differences between
+them are not due to different samples. After each round of samples (a look), candidates whose gap is clearly
+smaller drop out; rounds continue until one candidate is left or the samples are used up (a race).
 """
 
 from __future__ import annotations
@@ -17,10 +18,10 @@ from predgap._engine.progress import Tell
 from predgap._typing import FloatArray
 from predgap.errors import PredgapError
 
-_N_SAMPLES: Final = 4096  # of each place, unless a number is asked for
-_FIRST: Final = 64  # points of each replicate before candidates are first compared
-_CLEAR: Final = 0.999  # the confidence at which a candidate drops out
-_MOST_DOUBLES: Final = 1 << 26  # coordinates of all points
+_N_SAMPLES: Final = 4096  # the default number of samples per place
+_FIRST: Final = 64  # points of each replicate in the first round
+_CLEAR: Final = 0.999  # confidence at which a candidate drops out
+_MOST_DOUBLES: Final = 1 << 26  # largest number of coordinates of all points together
 
 
 def race(
@@ -33,10 +34,11 @@ def race(
     by: Literal["mc", "qmc"] = "qmc",
     tell: Tell = None,
 ) -> tuple[NDArray[np.int32], FloatArray, FloatArray]:
-    """Order (n, top), scores (n, d) and confidence (n, top), by the sum of the gaps of a model's outputs.
+    """Rankings from samples: order (n, top), scores (n, d) and confidence (n, top).
 
-    A place is as certain as the closest rival of its feature allows: the one-sided confidence, by Student's t
-    over the replicates, that its gap is the larger one of the two.
+    The gaps of several outputs are summed. The confidence in a place is the one-sided confidence, by
+    Student's t over the replicates, that the gap of its feature is larger than that of the closest other
+    candidate.
     """
     from scipy.stats import t as student  # slow to import
 
@@ -50,7 +52,7 @@ def race(
 def _looks(
     engine: Engine, n_samples: int | None, seed: int, by: Literal["mc", "qmc"]
 ) -> tuple[NDArray[np.int32], FloatArray, NDArray[np.int64]]:
-    """The coordinate of each feature; points, ordered by look and then replicate; where the looks end."""
+    """The coordinate of each feature, the points (by round, then replicate), and where each round ends."""
     column, replicates = common_points(engine.used, seed, "random" if by == "mc" else "sobol")
     k = int(column.max(initial=0)) + 1
     most = balanced(max(2 * REPLICATES, _MOST_DOUBLES // k))

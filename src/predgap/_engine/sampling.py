@@ -1,9 +1,9 @@
-"""Gaps by sampling, with their standard errors: plain Monte Carlo and randomised quasi-Monte Carlo.
+"""Gaps from samples, with standard errors: Monte Carlo and randomised quasi-Monte Carlo.
 
-Both draw points of the unit cube, one coordinate per perturbed feature that the model uses, and the kernels
-turn them into perturbed rows by the inverse transform. More samples repeat the draws of fewer, and add to
-them. Many subsets of a row are evaluated at common points, so that their gaps can be compared. Rows come in
-chunks, so that the sums of all rows are never held at once; a row's numbers do not depend on its neighbours.
+Both draw points in the unit cube, with one coordinate per perturbed feature that the model uses; the kernels
+turn them into perturbed rows by the inverse transform. With more samples, the first ones stay the same. All
+subsets of a curve are evaluated at the same points, so that their gaps can be compared. Rows are processed in
+chunks to limit memory; the numbers of a row do not depend on the other rows.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from predgap._engine.progress import Tell, after, share_of
 from predgap._typing import FloatArray, IndexArray
 from predgap.errors import PredgapError
 
-_FIRST: Final = 1024  # samples before a tolerance is first looked at
-_POINT_DOUBLES: Final = 8 << 20  # coordinates of the samples of single rows, held at once
-_SUM_DOUBLES: Final = 4 << 20  # sums over samples, held at once
+_FIRST: Final = 1024  # samples before the standard error is first compared with `rtol`
+_POINT_DOUBLES: Final = 8 << 20  # coordinates of samples in memory at the same time
+_SUM_DOUBLES: Final = 4 << 20  # sums over samples in memory at the same time
 
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """When to stop: at `rtol` (standard error over value), at the latest after `n_samples`."""
+    """When to stop sampling: when standard error / value is at most `rtol`, or after `n_samples`."""
 
     n_samples: int
     rtol: float | None = None
@@ -46,7 +46,8 @@ class Budget:
             checked_rtol(self.rtol, zero=False)
 
     def steps(self) -> Iterator[int]:
-        """Numbers of samples at which to look: the last one only, or doubling towards it."""
+        """The numbers of samples after which to check `rtol`: doubling up to `n_samples`, which is the only
+        one without `rtol`."""
         n = self.n_samples if self.rtol is None else min(_FIRST, self.n_samples)
         while n < self.n_samples:
             yield n
@@ -62,9 +63,9 @@ def estimate_mc(
     seed: int,
     tell: Tell = None,
 ) -> GapEstimate:
-    """Gaps (n,) of a mask (d,) from independent samples; each row draws from a stream of its own.
+    """Gaps (n,) of a mask (d,) by Monte Carlo; each row has its own independent random numbers.
 
-    Of several outputs, the standard error is an upper bound.
+    For several outputs the standard error is an upper bound.
     """
     asked, seed = mask & engine.used, checked_seed(seed)
     if not asked.any():
@@ -81,7 +82,7 @@ def estimate_qmc(
     sequence: Sequence = "sobol",
     tell: Tell = None,
 ) -> GapEstimate:
-    """Gaps (n,) of a mask (d,) from randomised quasi-random points, the same for all rows."""
+    """Gaps (n,) of a mask (d,) by randomised quasi-Monte Carlo, at the same points for all rows."""
     asked, seed = mask & engine.used, checked_seed(seed)
     if not asked.any():
         return exact_estimate(np.zeros(len(rows)))
@@ -99,9 +100,10 @@ def estimate_curve(
     average: bool,
     tell: Tell = None,
 ) -> GapEstimate:
-    """Gaps (n, k) of the prefixes of order (1 or n, k), at common points; or their average, (n,).
+    """Gaps (n, k) of the first 1, ..., k features of order (1 or n, k), or, if `average`, their mean, (n,).
 
-    The error of the average comes from its own replicates: the gaps of a curve err together.
+    All are evaluated at the same points, so their errors are correlated. The error of the mean is therefore
+    computed from the means of the replicates, not from the errors of the gaps.
     """
     sequence: Sequence = "random" if method == "mc" else "sobol"
     return _Prefixes(engine, rows, order, budget, checked_seed(seed), sequence, average=average).run(
@@ -110,15 +112,15 @@ def estimate_curve(
 
 
 def row_stream(seed: int, row: FloatArray) -> np.random.Generator:
-    """The random numbers of a cast row (d,): they depend on the seed and on its values, not on its place."""
+    """The random numbers of a row (d,), which depend on the seed and its values, not on its position."""
     values = row + 0.0  # -0.0 is 0.0
-    values[np.isnan(values)] = np.nan  # there are many NaNs
+    values[np.isnan(values)] = np.nan  # one bit pattern for all NaNs
     content = int.from_bytes(hashlib.blake2b(values.tobytes(), digest_size=16).digest(), "little")
     return np.random.default_rng(np.random.SeedSequence([seed, content]))
 
 
 class _Sampler(ABC):
-    """Sums over samples of rows, and what they tell about the answer."""
+    """Adds up samples for each row, and computes values and standard errors from the sums."""
 
     rows_at_once: int
     width: tuple[int, ...] = ()  # shape of one row's answer
@@ -129,14 +131,14 @@ class _Sampler(ABC):
 
     @abstractmethod
     def usable(self, n: int) -> int:
-        """The largest number of samples up to n that may be drawn."""
+        """n rounded down to a number of samples that this sampler can draw."""
 
-    def begin(self, chunk: slice) -> None:  # noqa: B027 (most have nothing to prepare)
-        """Prepare for the samples of these rows, from the first on."""
+    def begin(self, chunk: slice) -> None:  # noqa: B027 (optional to override)
+        """Called before the first samples of these rows are drawn."""
 
     @abstractmethod
     def add(self, which: IndexArray, drawn: int, n: int, tell: Tell) -> FloatArray:
-        """Sums of rows `which` over their samples drawn, drawn + 1, ..., n - 1."""
+        """The sums of rows `which` over the samples number drawn, ..., n - 1."""
 
     @abstractmethod
     def judge(self, sums: FloatArray, n: int) -> tuple[FloatArray, FloatArray]:
@@ -155,7 +157,7 @@ class _Sampler(ABC):
         return GapEstimate(value, error, np.full(shape, np.inf), np.full(shape, method), spent)
 
     def _run(self, chunk: slice, tell: Tell) -> tuple[FloatArray, FloatArray, NDArray[np.int64]]:
-        """Adds samples to the rows that are not sure enough, until all are or the budget is spent."""
+        """Draws samples for the rows whose error is above `rtol`, until none is or the budget is spent."""
         n_rows, most = chunk.stop - chunk.start, self.usable(self.budget.n_samples)
         shape = (n_rows, *self.width)
         value, error, spent = np.zeros(shape), np.full(shape, np.inf), np.zeros(shape, dtype=np.int64)
@@ -176,7 +178,7 @@ class _Sampler(ABC):
 
 
 def _unsure(value: FloatArray, error: FloatArray, rtol: float) -> NDArray[np.bool_]:
-    """Which rows need more samples, (n,). The errors of a curve are set beside its mean."""
+    """Which rows need more samples, (n,). For a curve, the largest error is compared with the mean."""
     scale, largest = value, error
     if value.ndim > 1:
         scale, largest = value.sum(axis=1) / max(1, value.shape[1]), error.max(axis=1, initial=0.0)
@@ -186,7 +188,7 @@ def _unsure(value: FloatArray, error: FloatArray, rtol: float) -> NDArray[np.boo
 
 
 class _Independent(_Sampler):
-    """Gaps of one subset; each row draws its own points."""
+    """Gaps of one subset by Monte Carlo; each row draws its own points."""
 
     sums = (3,)  # of f(x') - f(x), its square and its fourth power
 
@@ -232,7 +234,10 @@ class _Independent(_Sampler):
 
 
 def _over_outputs(moments: list[FloatArray]) -> FloatArray:
-    """Moments (n_rows, 3) of the outputs as those of D with D² = Σ D_k²; the fourth is an upper bound."""
+    """The moments (n_rows, 3) of several outputs as those of one number D with D² = Σ D_k².
+
+    D_k is the change of output k. The fourth moment is an upper bound.
+    """
     if len(moments) == 1:
         return moments[0]
     first, second = sum(m[:, 0] for m in moments), sum(m[:, 1] for m in moments)
@@ -241,13 +246,13 @@ def _over_outputs(moments: list[FloatArray]) -> FloatArray:
 
 
 def _of_output(tell: Tell, share: tuple[float, float], output: int, n_outputs: int, n_rows: int) -> Tell:
-    """For one output's part of a share of the work on some rows."""
+    """A function to report the progress of one output, in a pass that is `share` of the work."""
     begin, width = share[0], (share[1] - share[0]) / n_outputs
     return share_of(tell, begin + output * width, begin + (output + 1) * width, n_rows, n_rows)
 
 
 class _Replicated(_Sampler):
-    """Answers at points that all rows share; the spread of the replicates is their error."""
+    """Samples at points that are the same for all rows; the spread of the replicates gives the error."""
 
     replicates: Replicates
 
@@ -258,11 +263,12 @@ class _Replicated(_Sampler):
         points = n // REPLICATES
         means = sums / points
         mean, error = means.mean(axis=1), means.std(axis=1, ddof=1) / np.sqrt(REPLICATES)
-        # Points are so even that all replicates may agree, and be off by a share of one point.
+        # Quasi-random points are so even that all replicates may agree by chance. The error is then still up
+        # to the weight of one point, so it is not stated as smaller.
         return mean, np.maximum(error, mean / (points * (REPLICATES + 1)))
 
     def blocks(self, drawn: int, n: int) -> Iterator[tuple[FloatArray, tuple[float, float]]]:
-        """The points of each replicate for samples drawn ... n - 1 in all, and the share that they are."""
+        """Blocks of points for the samples number drawn, ..., n - 1, and the share of the work of each."""
         first, last = drawn // REPLICATES, n // REPLICATES
         for begin, end in self.replicates.blocks(first, last):
             share = (begin - first) / (last - first), (end - first) / (last - first)
@@ -270,7 +276,7 @@ class _Replicated(_Sampler):
 
 
 class _Shared(_Replicated):
-    """Gaps of one subset."""
+    """Gaps of one subset by quasi-Monte Carlo, at points that are the same for all rows."""
 
     sums = (REPLICATES,)
 
@@ -301,7 +307,7 @@ class _Shared(_Replicated):
 
 
 class _Prefixes(_Replicated):
-    """Gaps of the prefixes of an order, or their average."""
+    """Gaps of the first 1, ..., k features of an order, or their mean."""
 
     def __init__(
         self,

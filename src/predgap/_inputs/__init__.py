@@ -1,1 +1,1 @@
-"""What users pass, as arrays: tables, categories, subsets of features."""
+"""What users pass, as arrays: tables, names, categories, subsets of features."""

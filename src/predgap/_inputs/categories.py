@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import math
+import numbers
+import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from predgap.errors import EnsembleError
+from predgap._text import format_items
+from predgap.errors import EnsembleError, TableError
 
 UNSEEN: Final = -1.0
 """The code of a level that the model does not know."""
@@ -91,3 +95,42 @@ def is_missing(value: Any) -> bool:
 def of_labels(labels: Sequence[Any]) -> Categories:
     """Levels with the codes 0, 1, 2, ..."""
     return Categories(np.arange(len(labels), dtype=np.int32), tuple(labels))
+
+
+def check_unseen(unseen: Sequence[Any], levels: Categories, what: str) -> None:
+    """TableError if labels that the model does not know are text where it knows numbers, or the reverse.
+
+    They would all count as unseen categories, also '10' where the model has 10.
+    """
+    kinds = {_kind(label) for label in levels.labels or ()}
+    strange = next((label for label in unseen if _kind(label) not in kinds), None)
+    if strange is None or not kinds:
+        return
+    advice = (
+        "convert the column, e.g. X[name].astype(int)"
+        if "numbers" in kinds
+        else "a frame must hold labels: pass those, or codes as an array"
+    )
+    raise TableError(
+        f"{what} holds {strange!r} ({type(strange).__name__}), but the model's categories are "
+        f"{' and '.join(sorted(kinds))}: {format_items(levels.labels or ())}; {advice}"
+    )
+
+
+def warn_of_codes(unseen: Sequence[Any], levels: Categories, what: str) -> None:
+    """Warn if a column of which the model knows nothing holds codes, where a frame must hold labels."""
+    codes = set(levels.codes.tolist())
+    if levels.labelled and all(_kind(label) == "numbers" and label in codes for label in unseen):
+        warnings.warn(
+            f"{what} holds {format_items(sorted(set(unseen)))}, none of the model's categories "
+            f"{format_items(levels.labels or ())}; they count as unseen. A frame must hold labels: if these "
+            "are codes, pass them as an array",
+            UserWarning,
+            stacklevel=2,
+        )
+
+
+def _kind(label: Any) -> str:
+    if isinstance(label, str):
+        return "text"
+    return "numbers" if isinstance(label, numbers.Real | Decimal | np.bool_) else "other objects"

@@ -9,6 +9,7 @@ from typing import Any, overload
 
 import numpy as np
 
+from predgap._inputs.names import match_names
 from predgap._text import format_items
 from predgap._typing import BoolArray
 from predgap.errors import SubsetError
@@ -144,7 +145,7 @@ def _positions(items: list[Any], names: Sequence[str]) -> list[int]:
 
 def name_positions(wanted: Sequence[str], names: Sequence[str]) -> list[int]:
     """The index of each wanted feature; SubsetError lists those that the model does not have."""
-    place = {name: j for j, name in enumerate(names)}
+    place = match_names(wanted, names, SubsetError)
     unknown = [name for name in wanted if name not in place]
     if unknown:
         lower = {name.lower(): name for name in names}
@@ -192,13 +193,18 @@ def _is_labelled(subset: Any) -> bool:
 
 def _in_model_order(series: Any, names: Sequence[str]) -> BoolArray:
     labels = list(series.index)
-    if sorted(labels) != sorted(names):
+    place = match_names(labels, names, SubsetError)
+    if sorted(place.values()) != list(range(len(names))) or len(labels) != len(names):
         raise SubsetError(
             f"the mask is labelled {format_items(labels)}; the model's features are {format_items(names)}. "
             "Give one boolean per feature, or pass a plain array in the model's order"
         )
-    value = dict(zip(labels, series.tolist(), strict=True))
-    strange = [name for name in names if not isinstance(value[name], bool | np.bool_)]
+    values = series.tolist()
+    strange = [
+        label for label, value in zip(labels, values, strict=True) if not isinstance(value, bool | np.bool_)
+    ]
     if strange:
         raise SubsetError(f"the mask is missing for {format_items(strange)}; expected True or False")
-    return np.array([value[name] for name in names], dtype=np.bool_)
+    mask = np.zeros(len(names), dtype=np.bool_)
+    mask[[place[label] for label in labels]] = values
+    return mask

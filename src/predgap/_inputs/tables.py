@@ -18,7 +18,8 @@ import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from predgap._inputs.categories import UNSEEN, Categories, is_missing
+from predgap._inputs.categories import UNSEEN, Categories, check_unseen, is_missing, warn_of_codes
+from predgap._inputs.names import match_names
 from predgap._text import count, format_items
 from predgap._typing import FloatArray
 from predgap.errors import DependencyError, ShapeError, TableError
@@ -39,6 +40,7 @@ class Table:
     values: FloatArray  # (n, d) in the model's order, NaN where missing; may share memory with X
     index: Any = None  # row labels: the pandas index, else None
     backend: str | None = None  # library of X, for frames that are returned; None for arrays
+    names: tuple[str, ...] | None = None  # (d,) what X calls the features, if they were matched by name
 
 
 class _Source(Protocol):
@@ -95,10 +97,11 @@ def read_table(
 ) -> Table:
     """X as the model's features: float64, in the model's order, NaN for null and NaN.
 
-    Named columns are matched to `feature_names` in any order; if either side has no names, columns go
-    by position. pandas' default column labels 0, 1, 2, ... count as no names, unless the model's
-    features are called so. A categorical feature becomes the codes of its levels: a frame holds their
-    labels, an array of numbers the codes themselves, and text is always a label.
+    Named columns are matched to `feature_names` in any order, and a space in a name is the same as an
+    underscore, which LightGBM stores instead; if either side has no names, columns go by position. pandas'
+    default column labels 0, 1, 2, ... count as no names, unless the model's features are called so. A
+    categorical feature becomes the codes of its levels: a frame holds their labels, an array of numbers
+    the codes themselves, and text is always a label.
 
     Parameters
     ----------
@@ -120,11 +123,12 @@ def read_table(
     names = columns.names
     if names is not None and feature_names is not None and by_name(names, columns.numbered, feature_names):
         order: Sequence[int] = _order_by_name(names, feature_names)
+        own = tuple(names[j] for j in order)
     elif columns.n_columns == n_features:
-        order = range(n_features)
+        order, own = range(n_features), None
     else:
         raise ShapeError(_wrong_count(columns, n_features, feature_names))
-    return Table(columns.values(order, categories), columns.index, columns.backend)
+    return Table(columns.values(order, categories), columns.index, columns.backend, own)
 
 
 def open_columns(X: Any) -> Columns:
@@ -171,10 +175,10 @@ def to_native(columns: Mapping[str, Any], backend: str | None = None) -> Any:
 
 
 def _order_by_name(names: Sequence[str], feature_names: Sequence[str]) -> list[int]:
-    place = {name: j for j, name in enumerate(names)}
-    missing = [name for name in feature_names if name not in place]
-    known = set(feature_names)
-    extra = [name for name in names if name not in known]
+    feature = match_names(names, feature_names, TableError)
+    column = {feature[name]: j for j, name in enumerate(names) if name in feature}
+    missing = [name for q, name in enumerate(feature_names) if q not in column]
+    extra = [name for name in names if name not in feature]
     sides = f"X has {format_items(names)}; the model needs {format_items(feature_names)}"
     if missing:
         also = f", and has {format_items(extra)} which the model does not know" if extra else ""
@@ -184,7 +188,7 @@ def _order_by_name(names: Sequence[str], feature_names: Sequence[str]) -> list[i
             f"X has {count(len(extra), 'column')} that the model does not know: {format_items(extra)}; "
             f"drop the target and other columns that are not features. {sides}"
         )
-    return [place[name] for name in feature_names]
+    return [column[q] for q in range(len(feature_names))]
 
 
 def _wrong_count(columns: Columns, n_features: int, feature_names: Sequence[str] | None) -> str:
@@ -425,12 +429,11 @@ def _codes_of_labels(labels: Sequence[Any], levels: Categories, what: str) -> Fl
             "their labels; pass the codes, e.g. those of the training table's categories"
         )
     codes = levels.codes_of(labels)
-    known = np.isnan(codes) | (codes != UNSEEN)
-    if len(codes) and not known.any() and not any(isinstance(label, str) for label in labels):
-        raise TableError(
-            f"{what} holds none of the model's categories {format_items(levels.labels or ())}, but "
-            f"{labels[0]!r}; a frame must hold labels: pass those, or codes as an array"
-        )
+    unseen = [label for label, code in zip(labels, codes.tolist(), strict=True) if code == UNSEEN]
+    if unseen:
+        check_unseen(unseen, levels, what)
+        if len(unseen) == len(labels):
+            warn_of_codes(unseen, levels, what)
     return codes
 
 

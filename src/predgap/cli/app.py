@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import warnings
 from collections.abc import Iterator
@@ -9,6 +10,7 @@ from contextlib import contextmanager
 from typing import Any, NoReturn
 
 import click
+from rich.console import Console
 
 import predgap
 from predgap import PredgapError
@@ -37,6 +39,36 @@ class _App(click.Group):
             about = f"{error.filename!r}: " if error.filename else ""
             code = complain(f"{about}{error.strerror or error}", 1)
         sys.exit(code)
+
+    def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
+        with _stopping_with_the_reader():
+            return super().make_context(*args, **kwargs)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        with _stopping_with_the_reader():
+            result = super().invoke(ctx)
+            sys.stdout.flush()
+            return result
+
+
+@contextmanager
+def _stopping_with_the_reader() -> Iterator[None]:
+    """End with code 0 if what reads the output, such as `head`, has seen enough and closed the pipe."""
+    try:
+        yield
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is left in buffers goes there
+        raise click.exceptions.Exit(0) from None
+
+
+class OutputConsole(Console):
+    """A console on stdout; a closed pipe is left to the application, where rich itself would exit with 1."""
+
+    def __init__(self) -> None:
+        super().__init__(highlight=False)
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError
 
 
 def complain(message: str, code: int) -> int:

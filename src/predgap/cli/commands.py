@@ -7,7 +7,6 @@ from typing import Any, Literal
 
 import click
 import numpy as np
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
@@ -17,7 +16,7 @@ from predgap._inputs.tables import to_native
 from predgap._model.ensemble import LEAF
 from predgap._optional import require
 from predgap._text import printable
-from predgap.cli.app import app, complain
+from predgap.cli.app import OutputConsole, app, complain
 from predgap.cli.facts import facts
 from predgap.cli.options import Estimator, checked_jobs, estimator_option, explaining, split_names
 from predgap.cli.progress import share_progress
@@ -33,7 +32,7 @@ def info(model: str) -> None:
     ensemble = predgap.load(model)
     inner = ensemble.feature != LEAF
     splits = np.bincount(ensemble.feature[inner], minlength=ensemble.n_features)
-    console = Console(highlight=False)
+    console = OutputConsole()
     for key, value in facts(ensemble, int(inner.sum()), int((splits > 0).sum())):
         console.print(Text(f"{key:<9} {printable(value)}"), soft_wrap=True)
     console.print()
@@ -85,7 +84,8 @@ def rank(
     """Rank the features for each row of TABLE, most important first.
 
     Prints row, place, feature and score as CSV, and of rankings that are not exact the confidence in each
-    place: nan where bounds do not prove it. --drop takes names separated by commas, and can be repeated; a
+    place: nan where bounds do not prove it. A name that a spreadsheet would take for a formula, such as
+    =1+1, has an apostrophe before it in CSV. --drop takes names separated by commas, and can be repeated; a
     name with a comma in it goes alone.
     """
     with explaining_rows(Request(**asked), "rankings", exact=estimator == "exact") as (explainer, rows):
@@ -107,7 +107,7 @@ def demo() -> None:
     """Rank the diabetes data greedily and by TreeSHAP, compare, and draw a picture."""
     from predgap.cli.demo import run
 
-    run(Console(highlight=False), Path("predgap-demo"))
+    run(OutputConsole(), Path("predgap-demo"))
 
 
 @app.command()
@@ -152,10 +152,10 @@ def reproduce(
     --out, with a verdict on each printed number. What is finished is kept there: a run that was stopped goes
     on when it is started again. All of it takes about a quarter of an hour on two cores.
     """
+    require("the reproduction", "reproduce")
     from predgap.paper.report.reproduction import summary_lines, write_pages
     from predgap.paper.reproduce import Plan, reproduce
 
-    require("the reproduction", "reproduce")
     plan = Plan(
         out=out,
         what=what,

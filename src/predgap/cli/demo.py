@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from predgap import plots
+from predgap._files import atomic_write
 from predgap._optional import require
 from predgap._typing import FloatArray
 from predgap.explainer import Explainer
@@ -98,7 +100,9 @@ def run(console: Console, folder: Path) -> Path:
     _print_row(console, comparison)
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "diabetes.png"
-    picture(comparison).savefig(path, dpi=150)
+    image = io.BytesIO()
+    picture(comparison).savefig(image, dpi=150)
+    atomic_write(path, image.getvalue())
     console.print(f"Picture: {path}", markup=False, soft_wrap=True)
     return path
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +26,7 @@ from predgap import (
     TableError,
 )
 from predgap._engine.accuracy import RTOL
+from predgap._inputs.names import match_names
 from predgap._inputs.tables import read_table
 from predgap._text import format_items, printable
 from predgap.cli.options import Estimator, NoiseOf, split_names
@@ -95,8 +96,9 @@ def _with_categories(noise: Noise, flip: float | None, ensemble: Ensemble, table
 
 def _check_columns(path: Path, table: pa.Table, ensemble: Ensemble) -> None:
     names, columns = ensemble.feature_names or (), table.column_names
-    extra = [name for name in columns if name not in names]
-    if names and extra and set(names) <= set(columns):
+    known = match_names(columns, names, TableError)
+    extra = [name for name in columns if name not in known]
+    if names and extra and len(set(known.values())) == len(names):
         options = " ".join(f"--drop {shlex.quote(name)}" for name in extra)
         raise TableError(f"{path}: the model does not know {format_items(extra)}; leave out with {options}")
     try:
@@ -107,11 +109,37 @@ def _check_columns(path: Path, table: pa.Table, ensemble: Ensemble) -> None:
 
 
 def emit(table: pa.Table, target: Path | None) -> None:
-    """To the file, or as CSV to stdout."""
+    """To the file, or as CSV to stdout; names in CSV are no formulas."""
+    if target is not None and target.suffix.lower() == ".parquet":
+        write_table(table, target)
+        return
+    table = _with_features(table, no_formula)
     if target is not None:
         write_table(table, target)
         return
-    if sys.stdout.isatty() and "feature" in table.column_names:
-        names = [printable(name) for name in table["feature"].to_pylist()]
-        table = table.set_column(table.column_names.index("feature"), "feature", pa.array(names, pa.string()))
-    write_csv(table, sys.stdout.buffer)
+    write_csv(_with_features(table, printable) if sys.stdout.isatty() else table, sys.stdout.buffer)
+
+
+def no_formula(name: str) -> str:
+    """The name, with an apostrophe before it if a spreadsheet would take it for a formula and compute it.
+
+    Examples
+    --------
+    >>> no_formula("=1+1"), no_formula("-x"), no_formula("-1.5")
+    ("'=1+1", "'-x", '-1.5')
+    """
+    if not name.startswith(("=", "+", "-", "@", "\t", "\r")):
+        return name
+    try:
+        float(name)
+    except ValueError:
+        return f"'{name}"
+    return name
+
+
+def _with_features(table: pa.Table, change: Callable[[str], str]) -> pa.Table:
+    """The table with other names of features, if it has any."""
+    if "feature" not in table.column_names:
+        return table
+    names = pa.array([change(name) for name in table["feature"].to_pylist()], pa.string())
+    return table.set_column(table.column_names.index("feature"), "feature", names)

@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 import csv
-import difflib
 import io
 import os
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, Any, Final
 
 import pyarrow as pa
-import pyarrow.csv
 import pyarrow.parquet
 
-from predgap._text import format_items
+from predgap._csv import delimiter_of, read_csv, read_head
+from predgap._files import atomic_write
+from predgap._text import did_you_mean, format_items
 from predgap.errors import TableError
 
 SUFFIXES: Final = (".csv", ".parquet")
 """Endings of files that `write_table` can write."""
 
-_DELIMITERS: Final = ",;\t"
-_HEAD_BYTES: Final = 1 << 16
 _ROWS_AT_ONCE: Final = 20_000
 
 
@@ -33,47 +30,21 @@ def read_table_file(path: Path) -> pa.Table:
     names. Empty fields, and the usual marks such as NA and NaN, are missing values.
     """
     try:
-        with path.open("rb") as file:
-            head = file.read(_HEAD_BYTES)
+        head = read_head(path)
         if head.startswith(b"PAR1"):
-            return pyarrow.parquet.ParquetFile(path).read()
+            table = pyarrow.parquet.ParquetFile(path).read()
+            _ = table.column_names  # PyArrow decodes them when they are asked for
+            return table
         if b"\0" in head:
             raise TableError(f"{str(path)!r} is not text; expected a CSV file in UTF-8, or a Parquet file")
-        return _read_csv(path, delimiter_of(head.decode("utf-8", "replace")))
+        return read_csv(path, repr(str(path)), delimiter=delimiter_of(head))
+    except TableError:
+        raise
     except FileNotFoundError:
         raise TableError(f"there is no file {str(path)!r}; check the path of the table") from None
     except (OSError, ValueError, pa.ArrowException) as error:  # ValueError: a path that no file can have
-        if isinstance(error, TableError):
-            raise
         reason = getattr(error, "strerror", None) or error
         raise TableError(f"{str(path)!r} cannot be read as CSV or Parquet ({reason})") from None
-
-
-def delimiter_of(text: str) -> str:
-    r"""The delimiter that cuts the first record of a CSV text into most fields.
-
-    Examples
-    --------
-    >>> delimiter_of('"citric acid, g/l";pH\n0.3;3.1\n')
-    ';'
-    """
-
-    def n_fields(delimiter: str) -> int:
-        lines = io.StringIO(text.removeprefix("\ufeff"), newline="")
-        try:
-            return len(next(csv.reader(lines, delimiter=delimiter), []))
-        except csv.Error:
-            return 0
-
-    return max(_DELIMITERS, key=n_fields)
-
-
-def _read_csv(path: Path, delimiter: str) -> pa.Table:
-    return pyarrow.csv.read_csv(
-        path,
-        parse_options=pyarrow.csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
-        convert_options=pyarrow.csv.ConvertOptions(strings_can_be_null=True),
-    )
 
 
 def without(table: pa.Table, columns: Sequence[str]) -> pa.Table:
@@ -81,8 +52,7 @@ def without(table: pa.Table, columns: Sequence[str]) -> pa.Table:
     names = table.column_names
     for name in columns:
         if name not in names:
-            close = difflib.get_close_matches(name, names, n=1)
-            meant = f"did you mean {close[0]!r}? " if close else ""
+            meant = did_you_mean(name, names)
             raise TableError(
                 f"there is no column {name!r} to drop; {meant}The table has {format_items(names)}"
             )
@@ -91,11 +61,12 @@ def without(table: pa.Table, columns: Sequence[str]) -> pa.Table:
 
 def write_table(table: pa.Table, path: Path) -> None:
     """Write CSV or Parquet, by the ending of `path`; the file appears complete or not at all."""
-    with _replacing(path) as file:
-        if path.suffix.lower() == ".parquet":
-            pyarrow.parquet.write_table(table, file)
-        else:
-            write_csv(table, file)
+    file = io.BytesIO()
+    if path.suffix.lower() == ".parquet":
+        pyarrow.parquet.write_table(table, file)
+    else:
+        write_csv(table, file)
+    atomic_write(Path(os.path.realpath(path)), file.getvalue())  # a link stays a link
 
 
 def write_csv(table: pa.Table, file: IO[bytes]) -> None:
@@ -111,16 +82,3 @@ def _csv(rows: Any) -> bytes:
     text = io.StringIO(newline="")
     csv.writer(text, lineterminator="\n").writerows(rows)
     return text.getvalue().encode()
-
-
-@contextmanager
-def _replacing(path: Path) -> Iterator[IO[bytes]]:
-    """A new file beside `path` that takes its place once everything is written."""
-    target = Path(os.path.realpath(path))  # a link stays a link
-    beside = target.with_name(f".{target.name}.{os.getpid()}.tmp")
-    try:
-        with beside.open("xb") as file:
-            yield file
-        beside.replace(target)
-    finally:
-        beside.unlink(missing_ok=True)

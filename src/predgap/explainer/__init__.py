@@ -1,4 +1,4 @@
-"""The explainer: a model and a noise, and everything that can be asked of them."""
+"""The class `Explainer`, the main entry point of predgap, and `Approximation`, its faster variant."""
 
 from predgap.explainer._approximation import Approximation
 from predgap.explainer._explainer import Explainer

@@ -1,4 +1,4 @@
-"""Answers with a stated error, where guaranteed ones take too long."""
+"""The class `Approximation`: the methods of an explainer with estimated instead of proven errors."""
 
 from __future__ import annotations
 
@@ -23,7 +23,20 @@ Found = TypeVar("Found")
 
 
 class Approximation:
-    """Gaps, curves, scores and rankings of an explainer, with a stated error; see `Explainer.approximate`.
+    """Gaps, curves, scores and rankings of an explainer, each with an estimate of its error.
+
+    Made by `Explainer.approximate`, which describes the methods and options.
+
+    Attributes
+    ----------
+    rtol : float
+        The relative error to aim at.
+    method : {"auto", "pruned", "qmc", "mc"}
+        How answers are obtained.
+    n_samples : int, or None
+        The largest number of samples; None for the default.
+    seed : int
+        The seed of the samples.
 
     Examples
     --------
@@ -53,41 +66,47 @@ class Approximation:
         self.rtol, self.method, self.n_samples = checked_rtol(rtol, zero=False), method, n_samples
         self.seed = checked_seed(seed)
         if n_samples is not None:
-            Budget(n_samples)  # is it a number of samples?
+            Budget(n_samples)  # raises if it is not a valid number of samples
         self._inputs, self._engine, self._progress = inputs, engine, progress
         sampler = "mc" if method == "mc" else "qmc" if method == "qmc" else sampler_for(engine.used.sum())
         self._draws = Draws(sampler, n_samples, self.rtol, self.seed)
 
     def gap(self, X: Any, subset: Any) -> GapEstimate:
-        """The gap of each row when the features of `subset` are perturbed.
+        """The gap of each row when the features of `subset` are perturbed; see `Explainer.gap`.
 
         Parameters
         ----------
         X : (n, d) array or frame
-        subset : names, indices, a boolean mask (d,), or one mask per row (n, d)
+            The rows to explain.
+        subset : names, indices, a boolean mask (d,), or one boolean mask per row (n, d)
+            The features to perturb.
 
         Returns
         -------
         GapEstimate
-            Of shape (n,).
+            Of shape (n,): the gap of each row and its error.
         """
         rows = self._inputs.rows(X)
         question = Gaps(self._engine, rows, self._inputs.masks(len(rows), subset))
         return self._ask(question, "gap(X, subset)")
 
     def curve(self, X: Any, ranking: Any) -> GapEstimate:
-        """Gaps of the prefixes of a ranking.
+        """Gaps when the first feature of a ranking is perturbed, the first two, and so on.
+
+        See `Explainer.curve`.
 
         Parameters
         ----------
         X : (n, d) array or frame
+            The rows to explain.
         ranking : Ranking, or indices or names, (k,) for all rows or (n, k)
+            Most important first.
 
         Returns
         -------
         GapEstimate
-            Of shape (n, k). `rtol` is relative to the mean of a row's curve, and so are its errors: prefixes
-            that are much smaller than it may be all wrong.
+            Of shape (n, k): the gaps of each row and their errors. `rtol` and the errors are relative to the
+            mean of the row's curve, so a gap that is much smaller than this mean may have no correct digit.
         """
         rows = self._inputs.rows(X)
         return self._ask(
@@ -95,56 +114,61 @@ class Approximation:
         )
 
     def pgi2(self, X: Any, ranking: Any) -> GapEstimate:
-        """PGI² of a ranking: the mean of its `curve`; see `Explainer.pgi2`.
+        """PGI² of a ranking, the mean of its `curve`: higher is better; see `Explainer.pgi2`.
 
         Parameters
         ----------
         X : (n, d) array or frame
+            The rows to explain.
         ranking : Ranking, or indices or names, (k,) for all rows or (n, k)
+            Most important first.
 
         Returns
         -------
         GapEstimate
-            Of shape (n,).
+            Of shape (n,): PGI² of each row and its error.
         """
         rows = self._inputs.rows(X)
         order = self._inputs.order(len(rows), ranking)
         return self._ask(Curves(self._engine, rows, order, average=True), "pgi2(X, ranking)")
 
     def pgu2(self, X: Any, ranking: Any) -> GapEstimate:
-        """PGU² of a full ranking: PGI² of the reversed one; see `Explainer.pgu2`.
+        """PGU² of a ranking, PGI² of the reversed ranking: lower is better; see `Explainer.pgu2`.
 
         Parameters
         ----------
         X : (n, d) array or frame
+            The rows to explain.
         ranking : Ranking, or indices or names, (d,) for all rows or (n, d)
+            Most important first, with all d places.
 
         Returns
         -------
         GapEstimate
-            Of shape (n,).
+            Of shape (n,): PGU² of each row and its error.
         """
         rows = self._inputs.rows(X)
         order = self._inputs.reversed_order(len(rows), ranking)
         return self._ask(Curves(self._engine, rows, order, average=True), "pgu2(X, ranking)")
 
     def rank(self, X: Any, method: RankingMethod = "greedy", *, top: int | None = None) -> Ranking:
-        """A ranking of the features for each row.
+        """Ranks the features of each row by importance, from approximate gaps.
 
         Parameters
         ----------
         X : (n, d) array or frame
+            The rows to explain.
         method : {"greedy", "single"}, default="greedy"
             As in `Explainer.rank`.
         top : int, or None, default=None
-            How many places; None for all.
+            How many places to fill; None for all.
 
         Returns
         -------
         Ranking
-            Its `estimator` says how the gaps were obtained; of rows that differ in that, the least certain.
-            Its `confidence` is 1 where a place is proven, the estimated probability that it is right where
-            samples decided, and NaN where nothing is known.
+            `confidence` is 1 where a place is proven, an estimated probability that it is right where samples
+            decided, and NaN where nothing is known. `estimator` says how the gaps were obtained; if rows
+            differ, it is the least certain of their methods.
         """
         check_choice("method", method, get_args(RankingMethod))
         places = self._inputs.places(top)
@@ -154,7 +178,7 @@ class Approximation:
         return self._inputs.ranking(ranked, method, table)
 
     def __call__(self, X: Any) -> Ranking:
-        """`rank(X)`."""
+        """The same as `rank(X)`: a greedy ranking of all features."""
         return self.rank(X)
 
     def __repr__(self) -> str:

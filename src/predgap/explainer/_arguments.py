@@ -1,4 +1,4 @@
-"""Between users' objects and arrays in the model's terms: tables, subsets, rankings, choices."""
+"""Converts the arguments of an explainer (tables, subsets, rankings) to arrays, and results back."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ _BY_CERTAINTY: Final = ("exact", "bounded", "pruned", "qmc", "mc")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Inputs:
-    """Reads what is asked about a model, which may be the last step of a pipeline."""
+    """Converts arguments for a model, which may be the last step of a pipeline."""
 
     ensemble: Ensemble
     preparation: Preparation | None  # the steps before the model
 
     def table(self, X: Any) -> Table:
-        """X as the model's features, after the steps of a pipeline."""
+        """X with one column per feature of the model, after the steps of a pipeline."""
         if self.preparation is not None:
             return self.preparation.table(X, self.ensemble)
         e = self.ensemble
         return read_table(X, e.n_features, e.feature_names, e.categories)
 
     def rows(self, X: Any) -> FloatArray:
-        """X as the model casts it, (n, d)."""
+        """X as an array (n, d), rounded to the floats that the model uses."""
         return self.ensemble.cast(self.table(X).values)
 
     def masks(self, n_rows: int, subset: Any) -> BoolArray:
@@ -44,10 +44,13 @@ class Inputs:
         return mask[None] if mask.ndim == 1 else mask
 
     def one_mask(self, n_rows: int, subset: Any) -> BoolArray:
-        """The perturbed features of all rows, (d,); SubsetError if rows have subsets of their own."""
+        """The perturbed features, (d,), the same in all rows; SubsetError if there is one mask per row."""
         mask = subset_mask(subset, n_rows, self.ensemble.n_features, self.ensemble.feature_names)
         if mask.ndim == 2:
-            raise SubsetError("one subset for all rows is expected here, not one mask per row")
+            raise SubsetError(
+                f"the subset has one mask per row, shape {mask.shape}; expected one subset for all rows: "
+                "names, indices or a mask (d,)"
+            )
         return mask
 
     def order(self, n_rows: int, ranking: Any) -> NDArray[np.int32]:
@@ -60,13 +63,13 @@ class Inputs:
         order, d = self.order(n_rows, ranking), self.ensemble.n_features
         if order.shape[1] < d:
             raise RankingError(
-                f"PGU² needs all {d} places of a ranking, and this one has the first {order.shape[1]}: they "
-                "say nothing about the order of the rest. Pass a full ranking, or ask for pgi2"
+                f"the ranking has the first {order.shape[1]} places; PGU² needs all {d}, because it perturbs "
+                "the least important features first. Pass a full ranking, or use pgi2"
             )
         return np.ascontiguousarray(order[:, ::-1])
 
     def places(self, top: Any) -> int:
-        """How many places to rank; RankingError unless it is a number of features, or None for all."""
+        """How many places to rank, d if `top` is None; RankingError unless it is from 1 to d."""
         d = self.ensemble.n_features
         if top is None:
             return d
@@ -78,11 +81,11 @@ class Inputs:
         return int(top)
 
     def ranking(self, ranked: Ranked, method: str, table: Table) -> Ranking:
-        """Rankings of a table's rows; the estimator is that of the least certain row."""
+        """The `Ranking` of a table's rows. Its estimator is the least certain method of all rows."""
         return Ranking(
             order=ranked.order.astype(np.intp),
             scores=ranked.scores,
-            feature_names=self.ensemble.feature_names,
+            feature_names=table.names or self.ensemble.feature_names,
             index=table.index,
             backend=table.backend,
             feature_space=None if self.preparation is None else self.preparation.feature_space,
@@ -93,14 +96,14 @@ class Inputs:
 
 
 def check_choice(name: str, given: Any, choices: tuple[str, ...]) -> None:
-    """PredgapError unless the text that was given is one of those that are known."""
+    """Raises PredgapError unless `given` is one of `choices`; `name` is the name of the argument."""
     if not isinstance(given, str) or given not in choices:
         expected = " or ".join([", ".join(map(repr, choices[:-1])), repr(choices[-1])])
         raise PredgapError(f"{name}={given!r} is unknown; expected {expected}")
 
 
 def ranking_call(method: str, top: int | None) -> str:
-    """The call of `rank` as one would write it.
+    """The call of `rank` as a user would write it, for error messages.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The explainer: a model and a noise, and everything that can be asked of them."""
+"""The class `Explainer`: gaps, curves, scores and rankings of a model under a noise."""
 
 from __future__ import annotations
 
@@ -34,40 +34,53 @@ EstimateMethod = Literal["auto", "exact", "bounded", "mc", "qmc"]
 
 
 class Explainer:
-    """Squared prediction gaps of a tree ensemble, and rankings of its features, within a guaranteed error.
+    """Computes squared prediction gaps of a tree ensemble, and ranks its features by them.
 
-    The gap of a row x and a subset S of its features is PG²(x, S) = E[(f(x') - f(x))²], where x' is x with
-    independent noise on the features in S, and f is the model's raw margin. A missing value stays missing.
-    Of several outputs the squared gaps are summed: E[|f(x') - f(x)|²].
+    The gap of a row x and a subset S of its features is PG²(x, S) = E[(f(x') - f(x))²]: the expected squared
+    change of the prediction when the features in S are perturbed. x' is x with independent random noise on
+    the features in S; all other features keep their values, and a missing value stays missing. f is the
+    model's raw margin, the sum of its trees before any link function. For a model with several outputs the
+    squared changes of all outputs are added up: E[|f(x') - f(x)|²].
 
-    Every number of `gap`, `curve`, `pgi2`, `pgu2` and `rank` is within `rtol`, proven, and exact up to
-    rounding wherever that takes less than about 50 ms a row. What cannot be guaranteed within two minutes and
-    1 GiB a row raises `CostError`; `approximate` gives answers with an estimated error instead, and `cost`
-    tells beforehand.
+    Use `gap` to measure how much given features move the prediction, `rank` to order the features of each
+    row by importance, and `pgi2` or `curve` to score any ranking (for example one by SHAP values) by how
+    faithful it is to the model.
 
-    Of a scikit-learn Pipeline the model at its end is explained: X is raw and goes through the steps before
-    it, and noise, subsets, rankings and names are those of the features after these steps. `transform` shows
-    them, and a `Ranking` says so in its `feature_space`.
+    The results of `gap`, `curve`, `pgi2`, `pgu2` and `rank` have a proven relative error of at most `rtol`.
+    They are exact up to rounding where that takes less than about 50 ms per row. If a row would need more
+    than two minutes or 1 GiB, `CostError` is raised. `cost` estimates time and memory before a call;
+    `approximate` gives faster answers whose error is estimated, not proven.
+
+    If the model is a scikit-learn Pipeline, its last step is explained. Pass the raw X: the steps before the
+    last one are applied to it. Noise, subsets, rankings and names refer to the features after these steps,
+    which `transform` shows. `Ranking.feature_space` names the steps.
 
     Parameters
     ----------
     model : model object, path of a model file, or Ensemble
-        Anything that `predgap.load` takes.
+        Anything that `predgap.load` accepts.
     noise : Noise
-        How each feature is perturbed, e.g. `Normal(0.3)` or `Normal.relative(X, 0.3)`. Features that no split
-        uses need none.
+        How each feature is perturbed, e.g. `Normal(0.3)` or `Normal.relative(X, 0.3)`. Features that the
+        model never splits on need no noise.
     output : int, or None, default=None
-        Which output to explain; None for all of them together.
+        Which output of the model to explain. None explains all outputs together.
     feature_names : sequence of d strings, or None, default=None
-        Names to use instead of the model's own.
+        Names to use instead of the model's own. None keeps those.
     rtol : float, default=1e-6
-        The largest relative error that an answer may have; that of a curve is relative to its mean. 0 asks
-        for exact answers.
+        The largest relative error that a result may have. In a curve, errors are relative to the mean of the
+        curve. 0 asks for exact results.
     n_jobs : int, default=1
-        Threads; -1 for all cores. The answers are the same bits for any number.
+        Number of threads; -1 uses all cores. The results do not depend on it, down to the last bit.
     progress : callable, True or None, default=None
-        A function that is called now and then with the number of rows done and their total; True shows a bar
-        on a terminal, which needs rich (`pip install 'predgap[cli]'`).
+        A function that is called from time to time with the number of rows done and the number of all rows.
+        True shows a bar on a terminal, which needs rich (`pip install 'predgap[cli]'`).
+
+    Attributes
+    ----------
+    ensemble : Ensemble
+        The model as predgap holds it; only the chosen output, if `output` was given.
+    noise, output, rtol, progress
+        As given.
 
     Examples
     --------
@@ -109,21 +122,71 @@ class Explainer:
         self._engine = Engine(self.ensemble, laws_for_model(noise, self.ensemble), n_threads, _strategy)
 
     def transform(self, X: Any) -> FloatArray:
-        """X as the model's features, (n, d): after the steps of a pipeline, in the order of the names."""
-        return self._inputs.table(X).values
+        """X as the model sees it: after the steps of a pipeline, with columns in the model's order.
 
-    def gap(self, X: Any, subset: Any) -> FloatArray:
-        """The gap of each row when the features of `subset` are perturbed.
+        Use it to look at the features that a pipeline makes of X, to which noise, subsets and rankings refer.
 
         Parameters
         ----------
         X : (n, d) array or frame
-        subset : names, indices, a boolean mask (d,), or one mask per row (n, d)
-            The empty subset gives 0.
+            Rows as you would pass them to the model or pipeline itself.
 
         Returns
         -------
-        (n,) array, each within `rtol`
+        (n, d) array
+            Column j is feature j of the model. Missing values are NaN, categories are their codes.
+
+        Examples
+        --------
+        >>> from sklearn.pipeline import make_pipeline
+        >>> from sklearn.preprocessing import StandardScaler
+        >>> from sklearn.tree import DecisionTreeRegressor
+        >>> from predgap import Explainer, Normal
+        >>> pipeline = make_pipeline(StandardScaler(), DecisionTreeRegressor()).fit([[0.0], [4.0]], [1, 3])
+        >>> Explainer(pipeline, Normal(0.3)).transform([[4.0]])
+        array([[1.]])
+        """
+        return self._inputs.table(X).values
+
+    def gap(self, X: Any, subset: Any) -> FloatArray:
+        """The gap of each row: the expected squared change of its prediction when `subset` is perturbed.
+
+        PG²(x, S) = E[(f(x') - f(x))²], where x' is x with noise on the features in S. Use it to see how much
+        a set of features moves the prediction of a row. It is in squared units of the model's margin.
+
+        Parameters
+        ----------
+        X : (n, d) array or frame
+            The rows to explain. Named columns are matched to the model's features by name.
+        subset : names, indices, a boolean mask (d,), or one boolean mask per row (n, d)
+            The features to perturb. The gap of the empty subset is 0.
+
+        Returns
+        -------
+        (n,) array
+            The gap of each row, with a relative error of at most `rtol`.
+
+        Raises
+        ------
+        CostError
+            If a row would take more than two minutes or 1 GiB; use `approximate().gap(X, subset)`.
+        SubsetError
+            If the subset names unknown or repeated features, or the mask has the wrong shape.
+
+        Examples
+        --------
+        >>> from sklearn.tree import DecisionTreeRegressor
+        >>> from predgap import Explainer, Uniform
+        >>> tree = DecisionTreeRegressor().fit([[0, 7], [1, 7]], [1, 3])  # 1 if age <= 0.5, else 3
+        >>> explainer = Explainer(tree, Uniform(1.0), feature_names=["age", "bmi"])
+
+        Noise from [-1, 1] takes an age of 0 above 0.5 with probability 1/4, which changes the prediction by
+        2: the gap is 1/4 · 2² = 1.
+
+        >>> explainer.gap([[0.0, 7.0]], ["age"]).round(6)
+        array([1.])
+        >>> explainer.gap([[0.0, 7.0]], ["bmi"])
+        array([0.])
         """
         rows = self._inputs.rows(X)
         masks = self._inputs.masks(len(rows), subset)
@@ -131,49 +194,89 @@ class Explainer:
             return self._engine.gap(rows, masks, self._accuracy, tell)[0]
 
     def curve(self, X: Any, ranking: Any) -> FloatArray:
-        """Gaps of the prefixes of a ranking: of its first feature, of its first two, and so on.
+        """Gaps when the first feature of a ranking is perturbed, the first two, and so on.
+
+        Use it to see where a ranking gains its PGI², and to draw it with `plots.gap_curves`. A curve that
+        rises early belongs to a ranking that puts the features first which move the prediction.
+
+        A curve may also fall: a gap does not always grow with its subset, because perturbing one more feature
+        may cancel the change that the others made. The second example shows this.
 
         Parameters
         ----------
         X : (n, d) array or frame
+            The rows to explain.
         ranking : Ranking, or indices or names, (k,) for all rows or (n, k)
-            A ranking of the first k places is enough.
+            Most important first. It may have fewer than d places.
 
         Returns
         -------
         (n, k) array
-            Column j perturbs the j + 1 most important features. The error of each gap is at most `rtol` times
-            the mean of its row.
+            Column j is the gap when the j + 1 most important features are perturbed. The error of each gap is
+            at most `rtol` times the mean of its row of the result.
+
+        Raises
+        ------
+        CostError
+            If a row would take more than two minutes or 1 GiB; use `approximate().curve(X, ranking)`.
+        RankingError
+            If the ranking does not fit the model's features or the rows of X.
 
         Examples
         --------
         >>> from sklearn.tree import DecisionTreeRegressor
-        >>> from predgap import Explainer, Uniform
+        >>> from predgap import Explainer, Flip, Uniform
         >>> tree = DecisionTreeRegressor().fit([[0, 7], [1, 7]], [1, 3])
         >>> Explainer(tree, Uniform(1.0)).curve([[0.0, 7.0]], [1, 0]).round(6)
         array([[0., 1.]])
+
+        A model of "are the two values different?": flipping one changes the prediction by 1, flipping both
+        does not change it.
+
+        >>> differ = DecisionTreeRegressor().fit([[0, 0], [0, 1], [1, 0], [1, 1]], [0, 1, 1, 0])
+        >>> Explainer(differ, Flip(1.0)).curve([[0, 0]], [0, 1])
+        array([[1., 0.]])
         """
         rows = self._inputs.rows(X)
         return self._curve(rows, self._inputs.order(len(rows), ranking), "curve(X, ranking)")
 
     def pgi2(self, X: Any, ranking: Any) -> FloatArray:
-        """PGI² of a ranking, the mean of its `curve`: is the ranking faithful to the model?
+        """PGI² of a ranking: a score of how faithful the ranking is to the model; higher is better.
 
-        PGI²(x, π) = 1/k · Σ_{j=1..k} PG²(x, {π(1), ..., π(j)}), over the k places of the ranking π. Higher is
-        better: the features that change the prediction most when they are perturbed come first. It is in
-        squared units of the model's margin, so compare rankings of the same rows, model and noise. A curve
-        may fall as well as rise: perturbing one more feature can undo part of what the others do.
+        PGI²(x) = (1/d) Σ_{k=1..d} PG²(x, first k features), where d is the number of features: perturb the
+        most important feature, then the two most important ones, and so on, and average the d gaps. It is the
+        mean of `curve`.
+
+        A high value is good: it means that the features that the ranking puts first move the prediction most,
+        because the gaps are large from the first places on. A ranking that puts irrelevant features first has
+        small gaps at the beginning, and a low mean.
+
+        PGI² is in squared units of the model's margin. So compare rankings of the same rows, by the same
+        model and noise; a value alone says little.
+
+        The gaps in the mean need not rise with k: a gap is not monotone, since perturbing one more feature
+        may cancel the change that the others made (see `curve` for an example). So PGI² is not bounded by the
+        gap of all features together.
 
         Parameters
         ----------
         X : (n, d) array or frame
+            The rows to explain.
         ranking : Ranking, or indices or names, (k,) for all rows or (n, k)
-            Of a ranking of the first k places the mean is taken over these k prefixes; compare it with
-            rankings of as many places only.
+            Most important first. If it has only the first k < d places, the mean is over these k gaps;
+            compare the result only with that of rankings of k places.
 
         Returns
         -------
-        (n,) array, each within `rtol`
+        (n,) array
+            PGI² of each row, with a relative error of at most `rtol`.
+
+        Raises
+        ------
+        CostError
+            If a row would take more than two minutes or 1 GiB; use `approximate().pgi2(X, ranking)`.
+        RankingError
+            If the ranking does not fit the model's features or the rows of X.
 
         Examples
         --------
@@ -188,41 +291,75 @@ class Explainer:
         return mean_of_curve(self._curve(rows, self._inputs.order(len(rows), ranking), "pgi2(X, ranking)"))
 
     def pgu2(self, X: Any, ranking: Any) -> FloatArray:
-        """PGU² of a ranking: PGI² of the reversed one. Lower is better: what comes last changes little.
+        """PGU² of a ranking: PGI² of the reversed ranking; lower is better.
+
+        The least important feature is perturbed, then the two least important ones, and so on, and the d gaps
+        are averaged. A low value is good: the features that the ranking puts last hardly move the prediction.
+        Use it beside `pgi2`, which looks at the features that come first.
 
         Parameters
         ----------
         X : (n, d) array or frame
+            The rows to explain.
         ranking : Ranking, or indices or names, (d,) for all rows or (n, d)
-            All d places; `RankingError` for fewer.
+            Most important first, with all d places.
 
         Returns
         -------
-        (n,) array, each within `rtol`
+        (n,) array
+            PGU² of each row, with a relative error of at most `rtol`.
+
+        Raises
+        ------
+        CostError
+            If a row would take more than two minutes or 1 GiB; use `approximate().pgu2(X, ranking)`.
+        RankingError
+            If the ranking has fewer than d places, or does not fit the model's features or the rows of X.
+
+        Examples
+        --------
+        >>> from sklearn.tree import DecisionTreeRegressor
+        >>> from predgap import Explainer, Uniform
+        >>> tree = DecisionTreeRegressor().fit([[0, 7], [1, 7]], [1, 3])
+        >>> explainer = Explainer(tree, Uniform(1.0))
+        >>> [explainer.pgu2([[0.0, 7.0]], order).round(6) for order in ([0, 1], [1, 0])]
+        [array([0.5]), array([1.])]
         """
         rows = self._inputs.rows(X)
         order = self._inputs.reversed_order(len(rows), ranking)
         return mean_of_curve(self._curve(rows, order, "pgu2(X, ranking)"))
 
     def rank(self, X: Any, method: RankingMethod = "greedy", *, top: int | None = None) -> Ranking:
-        """A ranking of the features for each row.
+        """Ranks the features of each row by importance, from gaps.
 
         Parameters
         ----------
         X : (n, d) array or frame
+            The rows to explain.
         method : {"greedy", "single"}, default="greedy"
-            "greedy" takes at each step the feature that makes the gap of all taken so far largest; its
-            scores are the marginal gains, which may be negative. "single" orders by the gap of each feature
-            alone, its score. Gaps that differ by rounding only are ties, which go to the lower index.
+            "greedy" fills the places one after the other: each goes to the feature that, added to those
+            already placed, gives the largest gap. The score of a feature is the gain, by how much it changed
+            the gap; it may be negative. Use it for rankings with a high PGI². "single" sorts the features by
+            the gap of each one alone, which is its score; it is faster, but ignores what features do
+            together. In both, gaps that differ by no more than rounding are ties, and the lower index comes
+            first.
         top : int, or None, default=None
-            How many places; None for all. Few places of many cost much less.
+            How many places to fill; None for all d. A few places of many features take much less time.
 
         Returns
         -------
         Ranking
-            Its `scores` (n, d) are within `rtol` times the gap that all taken features make, and NaN for
-            features that were not taken. Its `confidence` (n, top) is 1 where a place is proven, NaN where
-            `rtol` is too coarse for that. Its `estimator` is "exact", or "bounded" if some row's is.
+            With k = `top` places. `scores` (n, d) have an error of at most `rtol` times the gap of all placed
+            features, and are NaN for features without a place. `confidence` (n, k) is 1 where a place is
+            proven, and NaN where `rtol` is too coarse to prove it. `estimator` is "exact", or "bounded" if
+            some rows were not computed exactly.
+
+        Raises
+        ------
+        CostError
+            If a row would take more than two minutes or 1 GiB; use `approximate().rank(X)`.
+        RankingError
+            If `top` is not a number from 1 to d.
 
         Examples
         --------
@@ -242,16 +379,22 @@ class Explainer:
         return self._inputs.ranking(ranked, method, table)
 
     def expected_prediction(self, X: Any, subset: Any) -> FloatArray:
-        """E[f(x')]: the expected margin when the features of `subset` are perturbed; exact.
+        """The expected prediction E[f(x')] of each row when the features of `subset` are perturbed.
+
+        Use it to see in which direction the noise moves a prediction on average; a gap, being squared, does
+        not tell.
 
         Parameters
         ----------
         X : (n, d) array or frame
-        subset : names, indices, a boolean mask (d,), or one mask per row (n, d)
+            The rows to explain.
+        subset : names, indices, a boolean mask (d,), or one boolean mask per row (n, d)
+            The features to perturb.
 
         Returns
         -------
         (n,) array, or (n, n_outputs) for several outputs
+            The expected raw margin, exact up to rounding.
 
         Examples
         --------
@@ -280,31 +423,46 @@ class Explainer:
         sequence: Literal["sobol", "halton"] = "sobol",
         seed: int = 0,
     ) -> GapEstimate:
-        """The gap of each row by a method of choice, with its error.
+        """The gap of each row by a method that you choose, together with its error.
+
+        Use it to compare methods, or to see how far a gap may be off. If you only want the gaps, use `gap`;
+        if that takes too long, `approximate`.
 
         Parameters
         ----------
         X : (n, d) array or frame
+            The rows to explain.
         subset : names, indices, or a boolean mask (d,)
+            The features to perturb, the same in all rows.
         method : {"auto", "exact", "bounded", "mc", "qmc"}, default="auto"
-            "exact" is right up to rounding. "bounded" leaves out terms whose total effect is provably below
-            `rtol`, and returns the bound. "mc" draws independent samples; of several outputs its standard
-            error is an upper bound. "qmc" draws randomised quasi-random points, the same for all rows, in 16
-            replicates whose spread gives the standard error. "auto" decides for each row: "exact" if that
-            takes up to about 5 s, else "bounded" if that does, else "qmc".
+            "exact" computes the gap completely; its only error is rounding.
+            "bounded" skips terms whose total effect is provably below `rtol`, and returns the bound.
+            "mc" (Monte Carlo) averages over independent random samples. For several outputs its standard
+            error is an upper bound.
+            "qmc" (quasi-Monte Carlo) averages over points that fill the space evenly, the same for all rows,
+            in 16 independent replicates whose spread gives the standard error.
+            "auto" chooses for each row: "exact" if that takes up to about 5 s, else "bounded" if that takes
+            up to about 5 s, else "qmc" ("mc" if more than 21,201 features are perturbed).
         rtol : float, or None, default=None
-            Stop sampling a row once its standard error is this share of its value; None draws all samples.
-            For "bounded", the largest error bound's share of the value; None is 1e-6.
+            For "mc" and "qmc": stop once the standard error of a row is at most `rtol` times its gap; None
+            draws all `n_samples`. For "bounded": the largest error bound relative to the gap; None is 1e-6.
         n_samples : int, default=16384
-            Samples per row, at most; Sobol's are rounded down to 16 times a power of 2.
+            The largest number of samples per row. For Sobol points it is rounded down to 16 times a power
+            of 2.
         sequence : {"sobol", "halton"}, default="sobol"
-            The quasi-random sequence of "qmc".
+            The points of "qmc".
         seed : int, default=0
-            The same seed gives the same numbers; more samples repeat the draws of fewer.
+            The same seed gives the same numbers. More samples begin with the samples of fewer.
 
         Returns
         -------
-        GapEstimate of shape (n,)
+        GapEstimate
+            Of shape (n,): the gaps, their errors, and the method of each row.
+
+        Raises
+        ------
+        CostError
+            If "exact" or "bounded" is asked for and a row would take more than two minutes or 1 GiB.
 
         Examples
         --------
@@ -331,47 +489,65 @@ class Explainer:
     def approximate(
         self, rtol: float = 1e-2, method: Method = "auto", *, n_samples: int | None = None, seed: int = 0
     ) -> Approximation:
-        """The same questions, answered faster and with a stated error instead of a guaranteed one.
+        """The methods of this explainer, answered faster: with an estimated error instead of a proven one.
+
+        Use it for large or deep models, where `gap`, `curve` or `rank` take too long or raise `CostError`.
 
         Parameters
         ----------
         rtol : float, default=1e-2
-            The relative error to aim at; that of a curve is relative to its mean. Rankings by samples do not
-            use it: they draw as many samples as it takes to tell features apart.
+            The relative error to aim at. In a curve, errors are relative to the mean of the curve. Rankings
+            from samples do not use it: they draw samples until the features can be told apart.
         method : {"auto", "pruned", "qmc", "mc"}, default="auto"
-            "pruned" leaves out terms that are small, without proof that their sum is; its standard error, a
-            third of `rtol`, was calibrated on many models. "qmc" and "mc" sample at quasi-random and random
-            points; those of curves and rankings are the same for all rows. "auto" decides for each row: exact
-            where that is cheap (about 50 ms), else "pruned", which is called "bounded" where its bound is
-            within `rtol`, and "qmc" where even that exceeds the limits. The result says which it was.
+            "pruned" skips small terms without a proof that their sum is small. Its standard error, a third of
+            `rtol`, was calibrated on many models.
+            "qmc" and "mc" average over samples, at quasi-random and at random points. For curves and rankings
+            the points are the same for all rows.
+            "auto" chooses for each row: exact if that takes up to about 50 ms, else "pruned", else "qmc" if
+            "pruned" would exceed the limits of time and memory. The result says which method was used; a
+            pruned answer whose error bound happens to be within `rtol` is called "bounded".
         n_samples : int, or None, default=None
-            Samples per row, at most, and per place of rankings; rounded down to 16 times a power of 2. None
-            is 16384 for gaps and curves, 4096 for rankings.
+            The largest number of samples per row, or for rankings per row and place; rounded down to 16 times
+            a power of 2. None is 16384 for gaps and curves, 4096 for rankings.
         seed : int, default=0
-            The same seed gives the same numbers, whatever other rows there are.
+            The same seed gives the same numbers for a row, whatever the other rows are.
 
         Returns
         -------
         Approximation
-            Its `gap`, `curve`, `pgi2` and `pgu2` return `GapEstimate`, its `rank` a `Ranking` with the
-            confidence in each place. It has an example.
+            Its `gap`, `curve`, `pgi2` and `pgu2` return a `GapEstimate`, its `rank` a `Ranking` with the
+            confidence in each place.
+
+        Examples
+        --------
+        >>> from sklearn.tree import DecisionTreeRegressor
+        >>> from predgap import Explainer, Uniform
+        >>> tree = DecisionTreeRegressor().fit([[0], [1]], [1, 3])
+        >>> found = Explainer(tree, Uniform(1.0)).approximate(rtol=0.05).gap([[0.0]], [0])
+        >>> found.value.round(6), str(found.method[0])  # exact, because that is fast for this model
+        (array([1.]), 'exact')
         """
         return Approximation(self._inputs, self._engine, self.progress, rtol, method, n_samples, seed)
 
     def cost(self, question: Any, X: Any = None) -> Cost:
-        """What an answer would take per row, before it is asked for.
+        """Estimates the time and memory per row that a call would take, without making it.
+
+        Use it before a long call, to decide between this explainer and `approximate`.
 
         Parameters
         ----------
         question : "rank", a Ranking, or a subset
-            "rank" asks about a greedy ranking of all features, a `Ranking` about its curve or PGI², anything
-            else about the gap of a subset: names, indices or a mask. A feature called rank is `["rank"]`.
+            "rank": the cost of `rank(X)`, a greedy ranking of all features. A `Ranking`: the cost of its
+            `curve`, `pgi2` or `pgu2`. Anything else is a subset (names, indices or a mask): the cost of its
+            `gap`. Pass a feature that is called rank as `["rank"]`.
         X : (n, d) array or frame, or None, default=None
-            Rows to look at, at most 20 of them; None makes some up from the model's thresholds.
+            The rows of the call; up to 20 of them are looked at. None uses rows that are made up from the
+            model's thresholds.
 
         Returns
         -------
-        Cost : method, milliseconds and megabytes, the mean over the rows; on one thread
+        Cost
+            `method`, `milliseconds` and `megabytes`, the mean over the rows, on one thread.
 
         Examples
         --------
@@ -384,7 +560,7 @@ class Explainer:
         return cost_of(self._engine, self._inputs, question, X, self._accuracy)
 
     def __call__(self, X: Any) -> Ranking:
-        """`rank(X)`."""
+        """The same as `rank(X)`: a greedy ranking of all features."""
         return self.rank(X)
 
     def __repr__(self) -> str:
@@ -395,5 +571,5 @@ class Explainer:
             return self._engine.curve(rows, order, self._accuracy, tell)[0]
 
     def _asking(self, call: str) -> AbstractContextManager[None]:
-        """For the time of one call: a refusal says what was asked, and what works instead."""
+        """A context for one call: if it is too costly, `CostError` names the call and one that works."""
         return refusing(f"{call} at rtol={self.rtol:g}", f"explainer.approximate(rtol=1e-2).{call}")

@@ -1,4 +1,4 @@
-"""What a user's question would cost, on rows of a table or on rows that are made up."""
+"""Estimates the cost of a call for `Explainer.cost`."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from predgap.errors import RankingError, SubsetError, TableError
 from predgap.explainer._arguments import Inputs
 from predgap.ranking import Ranking
 
-_MOST_ROWS: Final = 20  # of a table that are looked at
+_MOST_ROWS: Final = 20  # of X; the cost is the mean over them
 
 
 def cost_of(engine: Engine, inputs: Inputs, question: Any, X: Any, accuracy: Accuracy) -> Cost:
-    """The mean cost per row of "rank", of the curve of a Ranking, or of the gap of a subset.
+    """The mean cost per row of a greedy ranking ("rank"), of a Ranking's curve, or of the gap of a subset.
 
-    Without a table X, rows are made up from the model's thresholds.
+    If X is None, the cost is that of rows made up from the model's thresholds.
     """
     asked = _on_typical_rows(engine, inputs, question) if X is None else _on_rows(engine, inputs, question, X)
     if len(asked.rows) == 0:
-        raise TableError("X has no rows to foretell a cost from; leave it out, or pass some")
+        raise TableError("X has no rows to estimate the cost from; leave X out, or pass some rows")
     some = np.unique(np.linspace(0, len(asked.rows) - 1, _MOST_ROWS).astype(np.intp))
     return asked.of_rows(some).prices(accuracy).mean()
 
@@ -45,7 +45,7 @@ def _on_typical_rows(engine: Engine, inputs: Inputs, question: Any) -> Question[
     if isinstance(question, Ranking):
         order = inputs.order(len(question), question)
         if len(order) == 0:
-            raise RankingError("the ranking has no rows to foretell a cost from; pass one that has")
+            raise RankingError("the ranking has no rows to estimate the cost from; pass one with rows")
         return Curves(engine, rows, order[np.arange(len(rows)) % len(order)])
     if getattr(question, "ndim", 1) == 2:
         raise SubsetError("the subset has one mask per row; pass these rows as X, or one mask for all")

@@ -77,13 +77,14 @@ class Preparation:
         """
         known = getattr(self.model, "feature_names_in_", None)
         names = None if known is None or len(known) != ensemble.n_features else tuple(map(str, known))
-        values = read_table(self._transformed(X), ensemble.n_features, names, ensemble.categories).values
+        found = read_table(self._transformed(X), ensemble.n_features, names, ensemble.categories)
+        values, own = found.values, found.names if names == ensemble.feature_names else None
         frame = nw.from_native(X, pass_through=True, eager_only=True)
         if not isinstance(frame, nw.DataFrame):
-            return Table(values, None, None)
+            return Table(values, names=own)
         if len(frame) != len(values):
             raise TableError(f"the pipeline makes {len(values)} rows of {len(frame)}; expected one of each")
-        return Table(values, nw.maybe_get_index(frame), str(frame.implementation))
+        return Table(values, nw.maybe_get_index(frame), str(frame.implementation), own)
 
     def _transformed(self, X: Any) -> Any:
         for name, step in self.steps:

@@ -1,7 +1,8 @@
-"""Noise: how each feature is perturbed.
+"""Noise: how the features of a row are perturbed. An `Explainer` takes one.
 
-A `Noise` is what a user writes; it may speak of names or of all features at once. Meeting a model, it
-becomes one `Law` per feature, and a law says with which probability x' = x + δ lies below a threshold.
+A `Noise` may be the same for all features, or given by feature name or index. For a given model it becomes
+one `Law` per feature, which gives the probability that the perturbed value x' is below a threshold, or is a
+given category.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from predgap._inputs.categories import is_missing
+from predgap._inputs.names import match_names
 from predgap._inputs.tables import Columns
 from predgap._text import count, format_items, names_or_default
 from predgap._typing import FloatArray
@@ -34,25 +36,42 @@ from predgap.noise._scipy_laws import ScipyLaw, show_frozen
 
 
 class Noise(ABC):
-    """How a model's features are perturbed, independently of each other; immutable.
+    """Base class of all noises: how features are perturbed, independently of each other. Immutable.
 
-    A subclass says in `laws_of` which law each feature gets. An `Explainer` asks for the laws of those
-    features that some split of the model uses: the others change nothing, and need no noise.
+    To write a noise of your own, subclass it and define `laws_of`, which returns one `Law` per feature. An
+    `Explainer` asks only for the features that the model splits on; perturbing the others changes nothing.
     """
 
     def laws(self, n_features: int, feature_names: Sequence[str] | None = None) -> tuple[Law, ...]:
-        """One law per feature of a model; NoiseError if the noise does not fit it."""
+        """The law of each feature of a model.
+
+        Parameters
+        ----------
+        n_features : int
+            The number of features of the model, d.
+        feature_names : sequence of d strings, or None, default=None
+            Their names. Without them, a noise that is given by name expects f0, f1, ...
+
+        Returns
+        -------
+        tuple of d Law
+
+        Raises
+        ------
+        NoiseError
+            If the noise does not fit these features.
+        """
         names = None if feature_names is None else tuple(feature_names)
         return self.laws_of(range(n_features), n_features, names)
 
     @abstractmethod
     def laws_of(self, features: Sequence[int], n_features: int, feature_names: Names) -> tuple[Law, ...]:
-        """The laws of some features; what is given for other features does not matter."""
+        """The laws of the features with these indices. Errors of other features must not be raised."""
 
 
 @dataclass(frozen=True)
 class _Scaled(Noise):
-    """Laws of one family, which differ by a positive number; a feature whose number is 0 stays."""
+    """One family of laws with a positive number per feature. A feature whose number is 0 does not move."""
 
     _numbers: Numbers
 
@@ -71,12 +90,15 @@ class _Scaled(Noise):
 
 @dataclass(frozen=True, init=False, repr=False)
 class Normal(_Scaled):
-    """Each feature moves by a normal δ with mean 0.
+    """Adds normal noise with mean 0 to each feature.
+
+    Use it for numeric features that may vary a little around their value. With `Normal.relative` the noise is
+    proportional to the spread of each column, which suits tables whose columns have different units.
 
     Parameters
     ----------
     scale : positive number, one per feature, or a mapping from feature name to number
-        Standard deviation. A pandas Series labelled by feature counts as a mapping.
+        Standard deviation of the noise. A pandas Series labelled by feature counts as a mapping.
 
     Examples
     --------
@@ -91,17 +113,23 @@ class Normal(_Scaled):
 
     @classmethod
     def relative(cls, X: Any, factor: float) -> Normal:
-        """A scale of `factor` times each column's standard deviation in X.
+        """Normal noise whose scale is `factor` times the standard deviation of each column of X.
 
-        The standard deviation is that of the population (ddof=0), over the values that are not missing.
-        A column that is constant, or has no values, is not moved, with a warning. If X has column names
-        they are matched to the model's features, and columns that the model does not know (the target)
-        are not used; otherwise columns go by position.
+        The standard deviation is the population's (ddof=0), over the values that are not missing. A column
+        that is constant or has no values is not perturbed, and a warning says so. If X has column names, they
+        are matched to the model's feature names, and other columns (such as the target) are ignored;
+        otherwise columns are matched by position.
 
         Parameters
         ----------
         X : (n, d) NumPy array, pandas or Polars DataFrame, PyArrow Table, or list of rows
+            Usually the training table.
         factor : positive number
+            The strength of the noise, e.g. 0.3.
+
+        Returns
+        -------
+        Normal
 
         Examples
         --------
@@ -119,11 +147,14 @@ class Normal(_Scaled):
 
 @dataclass(frozen=True, init=False, repr=False)
 class Uniform(_Scaled):
-    """Each feature moves by a δ that is uniform on [-half_width, half_width].
+    """Adds noise that is uniform on [-half_width, half_width] to each feature.
+
+    Use it for numeric features whose values are known up to a fixed error.
 
     Parameters
     ----------
     half_width : positive number, one per feature, or a mapping from feature name to number
+        The largest change of a value. A pandas Series labelled by feature counts as a mapping.
 
     Examples
     --------
@@ -141,10 +172,18 @@ class Uniform(_Scaled):
 
 @dataclass(frozen=True, repr=False)
 class FromScipy(Noise):
-    """Each feature moves by a δ from a frozen univariate SciPy distribution.
+    """Adds noise from a SciPy distribution to each feature.
 
-    On a discrete distribution P(x' < t) is strict, and x' is the float64 sum x + δ: a δ that takes x onto
-    a threshold is not below it.
+    Use it for noise that predgap has no class for, e.g. heavy tails (`scipy.stats.t`) or whole steps
+    (`scipy.stats.randint`). Use `PerFeature` to give features different distributions.
+
+    A perturbed value is the float64 sum x' = x + δ. If it is equal to a threshold t, it is not below it: for
+    a discrete distribution P(x' < t) does not include P(x' = t).
+
+    Parameters
+    ----------
+    frozen : frozen univariate SciPy distribution
+        A distribution with its parameters, e.g. `scipy.stats.norm(scale=0.3)`.
 
     Examples
     --------
@@ -167,15 +206,20 @@ class FromScipy(Noise):
 
 @dataclass(frozen=True, init=False, repr=False, eq=False)
 class Marginal(Noise):
-    """Each feature is replaced by a value drawn from its own column of X; x itself does not matter.
+    """Replaces each feature by a value drawn from its own column of X, independently of its old value.
+
+    Use it to ask what happens if a feature is unknown. Each column is drawn from independently, so the
+    perturbed row may combine values that never occur together in X.
 
     Missing values of X are left out, and the others rounded as the model rounds its rows; of a categorical
-    feature they are its labels, or in an array its codes. Columns are matched as in `Normal.relative`. X is
-    copied: changing it later changes nothing.
+    feature they are its labels, or in an array its codes. Those that the model does not know, such as
+    categories that were too rare for LightGBM, go where it sends unseen ones. Columns are matched as in
+    `Normal.relative`. X is copied: changing it later changes nothing.
 
     Parameters
     ----------
     X : (n, d) NumPy array, pandas or Polars DataFrame, PyArrow Table, or list of rows
+        The table to draw from, usually the training table.
 
     Examples
     --------
@@ -185,7 +229,7 @@ class Marginal(Noise):
     """
 
     def __init__(self, X: Any) -> None:
-        columns = open_table(X, "no marginal of X").copied()
+        columns = open_table(X, "Marginal cannot use X").copied()
         object.__setattr__(self, "_table", columns)
         object.__setattr__(self, "_labels", ColumnLabels.of(columns, "Marginal()"))
 
@@ -202,14 +246,17 @@ class Marginal(Noise):
 
 @dataclass(frozen=True, init=False, repr=False, eq=False)
 class Discrete(Noise):
-    """Each feature is replaced by one of these values, whatever it was.
+    """Replaces each feature by one of the given values, independently of its old value.
+
+    Use it, inside `PerFeature`, for a feature with few possible values whose probabilities you know.
 
     Parameters
     ----------
     values : sequence of k different values
-        Of a categorical feature, labels that the model knows; of a numeric one, numbers.
-    probabilities : sequence of k numbers, or None
-        Not negative, with the sum 1; without them all values are as likely.
+        For a categorical feature, labels that the model knows; for a numeric feature, numbers. None and NaN
+        are not allowed: noise cannot make a value missing.
+    probabilities : sequence of k numbers, or None, default=None
+        The probability of each value; not negative, with sum 1. None makes all values equally likely.
 
     Examples
     --------
@@ -232,11 +279,11 @@ class Discrete(Noise):
             raise NoiseError(f"values is {reprlib.repr(values)}, expected labels or numbers")
         if any(is_missing(value) for value in given):
             raise NoiseError(
-                f"values is {reprlib.repr(values)}: they must not contain None or NaN, for a value does not "
-                "become missing"
+                f"values is {reprlib.repr(values)}; Discrete values must not contain None or NaN, because "
+                "noise cannot make a value missing"
             )
         if len(set(given)) < len(given):
-            raise NoiseError(f"values holds one more than once: {format_items(given)}")
+            raise NoiseError(f"values contains a value more than once: {format_items(given)}")
         object.__setattr__(self, "values", given)
         object.__setattr__(self, "probabilities", _shares(probabilities, len(given)))
 
@@ -249,7 +296,7 @@ class Discrete(Noise):
 
 
 def _shares(probabilities: Sequence[float] | None, n: int) -> FloatArray:
-    """n probabilities, whose sum is 1 to the last digits."""
+    """n probabilities, divided by their sum so that it is 1 up to rounding."""
     if probabilities is None:
         return np.full(n, 1.0 / n)
     try:
@@ -267,11 +314,18 @@ def _shares(probabilities: Sequence[float] | None, n: int) -> FloatArray:
 
 @dataclass(frozen=True, repr=False)
 class Flip(Noise):
-    """Each feature changes with probability p, to any other of its categories alike.
+    """Changes each feature with probability p: to another of its categories, all equally likely.
 
-    A numeric feature must be 0 or 1, and becomes the other one. The categories are those that the model
-    knows, and a row with one that it does not know is refused. A CatBoost model stores only categories that
-    it splits on, so it takes Discrete or Marginal noise instead.
+    Use it for categorical features, and for numeric ones that are 0 or 1, which change to the other value.
+
+    The categories are those that the model knows. A row with an unknown category raises `NoiseError`. A
+    CatBoost model stores only the categories that it splits on, not all of them: give its categorical
+    features `Discrete` or `Marginal` noise instead.
+
+    Parameters
+    ----------
+    p : number above 0, at most 1
+        The probability that a feature changes.
 
     Examples
     --------
@@ -284,7 +338,7 @@ class Flip(Noise):
     def __post_init__(self) -> None:
         number = positive(self.p, "p")
         if number > 1:
-            raise NoiseError(f"p is {self.p!r}, expected a probability")
+            raise NoiseError(f"p is {self.p!r}, expected a probability, above 0 and at most 1")
         object.__setattr__(self, "p", number)
 
     def laws_of(self, features: Sequence[int], n_features: int, feature_names: Names) -> tuple[Law, ...]:
@@ -296,13 +350,17 @@ class Flip(Noise):
 
 @dataclass(frozen=True, init=False, repr=False)
 class PerFeature(Noise):
-    """A noise of its own for some features.
+    """Combines noises: a different one for some features, and a default for the rest.
+
+    Use it for tables with both numeric and categorical columns.
 
     Parameters
     ----------
     noises : mapping from feature name or index to Noise
-    default : Noise, or None
-        For all other features; without it, every feature that the model uses must be given.
+        The noise of these features.
+    default : Noise, or None, default=None
+        The noise of all other features. Without it, `noises` must have every feature that the model splits
+        on.
 
     Examples
     --------
@@ -339,7 +397,7 @@ class PerFeature(Noise):
         return tuple(laws[j] for j in features)
 
     def _placed(self, n_features: int, feature_names: Names) -> dict[int, Noise]:
-        """The given noises by feature index."""
+        """The noises that were given, by feature index."""
         place = self._places(n_features, feature_names)
         unknown = [key for key, _ in self.noises if key not in place]
         if unknown:
@@ -360,8 +418,9 @@ class PerFeature(Noise):
         place: dict[str | int, int] = {
             key: key for key, _ in self.noises if isinstance(key, int) and 0 <= key < n_features
         }
-        if any(isinstance(key, str) for key, _ in self.noises):
-            place |= {name: j for j, name in enumerate(names_or_default(n_features, feature_names))}
+        names = [key for key, _ in self.noises if isinstance(key, str)]
+        if names:
+            place.update(match_names(names, names_or_default(n_features, feature_names), NoiseError))
         return place
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""Laws: how one feature moves, as the probability that it ends below each threshold or at each category."""
+"""Laws: how one feature is perturbed. A law gives the probabilities of x' that the kernels need."""
 
 from __future__ import annotations
 
@@ -20,52 +20,61 @@ from predgap.noise._tails import Tails, listed_tails, normal_tails, uniform_tail
 
 
 class Law(ABC):
-    """How one feature moves; immutable.
+    """The distribution of the perturbed value x' of one feature, for each value x. Immutable.
 
-    A numeric feature is asked for `tails`, a categorical one for `category_probabilities` and
+    For a numeric feature `tails` is called, for a categorical one `category_probabilities` and
     `staying_probabilities`.
     """
 
     __slots__ = ()
 
     replaces: ClassVar[bool] = False
-    """Is x' a new value, rather than x plus something? Adding moves no infinite x; replacing does."""
+    """True if x' is drawn independently of x; False if it is x plus noise (an infinite x then stays)."""
 
     @abstractmethod
     def tails(self, x: FloatArray, thresholds: FloatArray) -> Tails:
         """P(x' < t) and P(x' >= t), both (n, k), for x (n,) and thresholds (k,).
 
-        Each is computed in its own tail, never as 1 minus the other, so that both keep their relative
-        accuracy however small they are. x is finite, or, if the law replaces it, not missing.
+        Each is computed directly, never as 1 minus the other, so that small probabilities keep their relative
+        accuracy. x is finite; if `replaces`, it may be infinite, but not missing.
         """
 
     def category_probabilities(self, levels: Categories) -> FloatArray:
-        """P(x' = level), (m,), for each level of a categorical feature, where x is at another one.
+        """P(x' = c | x ≠ c), (m,), for each category c that the model knows.
 
-        How likely a level is reached must not depend on where x comes from.
+        The probability must not depend on which other category x is.
         """
         raise NoiseError(
-            f"{self!r} moves numbers; give a categorical feature Discrete, Flip or Marginal noise"
+            f"{self!r} is for numeric features; give a categorical feature Discrete, Flip or Marginal noise"
         )
 
     def staying_probabilities(self, levels: Categories) -> FloatArray:
-        """P(x' = level), (m,), for each level of a categorical feature, where x is at that level.
+        """P(x' = c | x = c), (m,), for each category c that the model knows.
 
-        A law that can do so gives them directly, not as 1 minus the rest: then small ones keep their digits.
+        The default is 1 minus the probabilities of all others. Override it if they can be computed directly,
+        so that small ones keep their relative accuracy.
         """
         reached = self.category_probabilities(levels)
-        return reached if self.replaces else np.maximum(1.0 - (reached.sum() - reached), 0.0)
+        left: FloatArray = 1.0 - (reached.sum() - reached) - self.unseen_probability(levels)
+        return reached if self.replaces else np.maximum(left, 0.0)
+
+    def unseen_probability(self, levels: Categories) -> float:
+        """P(x' is a category that the model does not know), wherever x is."""
+        return 0.0
 
     def rounded(self, dtype: np.dtype[Any]) -> Law:
-        """The law for a model that rounds its rows to `dtype`; only values that replace x are rounded."""
+        """The law for a model that rounds rows to `dtype`: values that replace x are rounded, sums not."""
         return self
 
     def avoiding(self, missing: float) -> Law:
-        """The law for a model to which this number means missing; NoiseError if x' may well be it."""
+        """The law for a model that takes the number `missing` for a missing value.
+
+        Raises NoiseError if x' is this number with positive probability.
+        """
         return self
 
     def movable(self, x: FloatArray) -> FloatArray:
-        """Numbers (n,) near x (n,) that the law can move; costs are foretold with them."""
+        """Values (n,) near x (n,) that the law can perturb, for estimates of costs on made-up rows."""
         return x
 
 
@@ -111,7 +120,7 @@ class UniformLaw(Law):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DiscreteLaw(Law):
-    """x' is one of these values, whatever x is; of a categorical feature they are labels."""
+    """x' is one of these values, independently of x; for a categorical feature they are labels."""
 
     replaces: ClassVar[bool] = True
 
@@ -124,7 +133,11 @@ class DiscreteLaw(Law):
         return np.broadcast_to(below, shape), np.broadcast_to(above, shape)
 
     def category_probabilities(self, levels: Categories) -> FloatArray:
-        return _shares_of_levels(levels, levels.codes_of(self.values), self.probabilities, self.values)
+        at = levels.levels_of(levels.codes_of(self.values))
+        if (at < 0).any():
+            strange = self.values[int(np.flatnonzero(at < 0)[0])]
+            raise NoiseError(f"{strange!r} is not {_known_categories(levels)}")
+        return np.bincount(at, weights=self.probabilities, minlength=len(levels)).astype(np.float64)
 
     def rounded(self, dtype: np.dtype[Any]) -> Law:
         if not all(isinstance(value, numbers.Real) for value in self.values):
@@ -146,7 +159,7 @@ class DiscreteLaw(Law):
 
 @dataclass(frozen=True, slots=True)
 class FlipLaw(Law):
-    """With probability p, x' is another level than x, each as likely; a numeric feature is 0 or 1."""
+    """With probability p, x' is another category than x, all equally likely; a number is 0 or 1."""
 
     replaces: ClassVar[bool] = True
 
@@ -155,7 +168,7 @@ class FlipLaw(Law):
     def tails(self, x: FloatArray, thresholds: FloatArray) -> Tails:
         strange = x[(x != 0) & (x != 1)]
         if len(strange):
-            raise NoiseError(f"Flip moves a numeric feature between 0 and 1, but a row has {strange[0]:g}")
+            raise NoiseError(f"Flip switches a numeric feature between 0 and 1, but a row has {strange[0]:g}")
         here, there = x[:, None] < thresholds, (1 - x)[:, None] < thresholds
         return _flipped(here, there, self.p), _flipped(~here, ~there, self.p)
 
@@ -170,8 +183,8 @@ class FlipLaw(Law):
     def category_probabilities(self, levels: Categories) -> FloatArray:
         if not levels.complete:
             raise NoiseError(
-                "Flip moves between all categories, and the model stores only those that it splits on; use "
-                "Discrete, or Marginal of the training table"
+                "Flip needs all categories, but the model stores only those that it splits on; use Discrete, "
+                "or Marginal of the training table"
             )
         if len(levels) < 2:
             return np.zeros(len(levels))
@@ -183,7 +196,7 @@ class FlipLaw(Law):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MarginalLaw(Law):
-    """x' is drawn from these values, whatever x is."""
+    """x' is drawn from these values, independently of x."""
 
     replaces: ClassVar[bool] = True
 
@@ -202,13 +215,15 @@ class MarginalLaw(Law):
     def avoiding(self, missing: float) -> Law:
         present = self.values[self.values != missing]
         if len(present) == 0:
-            raise NoiseError(f"no marginal of X: a column holds nothing but {missing:g}, which means missing")
+            raise NoiseError(
+                f"Marginal cannot use X: a column holds nothing but {missing:g}, which means missing"
+            )
         return MarginalLaw(present)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ColumnLaw(Law):
-    """x' is drawn from a column of a table, whatever x is; missing values are left out."""
+    """x' is drawn from the values of a column of a table that are not missing, independently of x."""
 
     replaces: ClassVar[bool] = True
 
@@ -222,11 +237,28 @@ class ColumnLaw(Law):
         return self._marginal().rounded(dtype)
 
     def category_probabilities(self, levels: Categories) -> FloatArray:
+        counts, n = self._counts(levels)
+        return counts / n
+
+    def unseen_probability(self, levels: Categories) -> float:
+        counts, n = self._counts(levels)
+        return (n - int(counts.sum())) / n
+
+    def _counts(self, levels: Categories) -> tuple[NDArray[np.int64], int]:
+        """How often each level occurs in the column, (m,), and how many values it has."""
         codes = self._present(lambda: self.table.codes(self.j, levels))
-        shares = np.full(len(codes), 1.0 / len(codes))
-        unknown = int((levels.levels_of(codes) < 0).sum())
-        found = f"{unknown} of {len(codes)} values of column {self._label()}"
-        return _shares_of_levels(levels, codes, shares, found)
+        at = levels.levels_of(codes)
+        unknown, n = int((at < 0).sum()), len(codes)
+        if unknown == n or (unknown and levels.closed):
+            raise NoiseError(
+                f"{unknown} of {n} values of column {self._label()} are not {_known_categories(levels)}"
+            )
+        if (codes != np.trunc(codes)).any():
+            raise NoiseError(
+                f"column {self._label()} holds {codes[codes != np.trunc(codes)][0]:g}; expected whole "
+                "numbers, the codes of categories"
+            )
+        return np.bincount(at[at >= 0], minlength=len(levels)), n
 
     def _marginal(self) -> MarginalLaw:
         return MarginalLaw(np.sort(self._present(lambda: self.table.column(self.j))))
@@ -235,10 +267,10 @@ class ColumnLaw(Law):
         try:
             values = read()
         except TableError as error:
-            raise NoiseError(f"no marginal of X: {error}") from None
+            raise NoiseError(f"Marginal cannot use X: {error}") from None
         values = values[~np.isnan(values)]
         if len(values) == 0:
-            raise NoiseError(f"no marginal of X: column {self._label()} has no values")
+            raise NoiseError(f"Marginal cannot use X: column {self._label()} has no values")
         return values
 
     def _label(self) -> str:
@@ -246,38 +278,30 @@ class ColumnLaw(Law):
 
 
 def unmoved_tails(x: FloatArray, thresholds: FloatArray) -> Tails:
-    """Tails (n, k) of values x (n,) that stay where they are: 0 and 1."""
+    """Tails (n, k) of values x (n,) that are not perturbed; each is 0 or 1."""
     below = x[:, None] < thresholds[None, :]
     return below.astype(np.float64), (~below).astype(np.float64)
 
 
 def may_be_missing(law: str, missing: float) -> NoiseError:
     return NoiseError(
-        f"{law} may give a feature the value {missing:g}, which means missing to the model; a value does not "
-        "become missing: leave it out, or give the feature other noise"
+        f"{law} may give a feature the value {missing:g}, which means missing to the model, and noise cannot "
+        "make a value missing; leave this value out, or give the feature other noise"
     )
 
 
-def _shares_of_levels(levels: Categories, codes: FloatArray, shares: FloatArray, what: Any) -> FloatArray:
-    """The share of each level, (m,); refuses codes that are no level."""
-    at = levels.levels_of(codes)
-    if (at < 0).any():
-        first = int(np.flatnonzero(at < 0)[0])
-        named = f"{what[first]!r} is" if isinstance(what, tuple) else f"{what} are"
-        raise NoiseError(
-            f"{named} not among the {len(levels)} categories that the model knows: "
-            f"{format_items(levels.labels or ())}"
-        )
-    return np.bincount(at, weights=shares, minlength=len(levels)).astype(np.float64)
+def _known_categories(levels: Categories) -> str:
+    shown = format_items(levels.labels or ())
+    return f"among the {len(levels)} categories that the model knows: {shown}"
 
 
 def _flipped(here: NDArray[np.bool_], there: NDArray[np.bool_], p: float) -> FloatArray:
-    """The probability of an event that holds or not at x, and at the other value."""
+    """The probability of an event after a flip; `here` and `there`: does it hold at x, at the other value?"""
     return np.where(here, np.where(there, 1.0, 1.0 - p), np.where(there, p, 0.0))
 
 
 def positive(value: Any, what: str) -> float:
-    """A positive finite number, or NoiseError that says what was found."""
+    """`value` as a float; NoiseError, which calls it `what`, unless it is a positive finite number."""
     given = value.item() if isinstance(value, np.ndarray | np.generic) and np.ndim(value) == 0 else value
     if isinstance(given, bool) or not isinstance(given, numbers.Real):
         raise NoiseError(f"{what} is {value!r} ({type(value).__name__}), expected a positive number")

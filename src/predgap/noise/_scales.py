@@ -1,4 +1,4 @@
-"""Numbers per feature, such as the scales of noise: one for all, one for each, or measured from a table."""
+"""Scales of noise: one number for all features, one per feature, by name, or measured from a table."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from predgap._inputs.names import match_names
 from predgap._inputs.tables import Columns, by_name, open_columns
 from predgap._text import count, format_items, names_or_default
 from predgap._typing import FloatArray
@@ -19,11 +20,11 @@ from predgap.noise._laws import positive
 
 Names = tuple[str, ...] | None
 
-_SHOWN: Final = 6  # items of a long list
+_SHOWN: Final = 6  # items of a long list, in `repr` and warnings
 
 
 class Numbers(ABC):
-    """A positive number for each feature, 0 for one that stays."""
+    """A positive number for each feature; 0 for a feature that is not perturbed."""
 
     @abstractmethod
     def of(self, features: Sequence[int], n_features: int, feature_names: Names) -> list[float]: ...
@@ -69,10 +70,10 @@ class _ByName(Numbers):
 
     def of(self, features: Sequence[int], n_features: int, feature_names: Names) -> list[float]:
         names = names_or_default(n_features, feature_names)
-        value = dict(zip(self.names, self.values, strict=True))
-        missing = [names[j] for j in features if names[j] not in value]
-        known = set(names)
-        unknown = [name for name in self.names if name not in known]
+        place = match_names(self.names, names, NoiseError)
+        value = {place[name]: v for name, v in zip(self.names, self.values, strict=True) if name in place}
+        missing = [names[j] for j in features if j not in value]
+        unknown = [name for name in self.names if name not in place]
         if missing or unknown:
             lacks = f"lacks the model's features {format_items(missing)}" if missing else ""
             has = f"names {format_items(unknown)}, which the model does not have" if unknown else ""
@@ -80,7 +81,7 @@ class _ByName(Numbers):
                 f"{self.what} {' and '.join(filter(None, (lacks, has)))}; "
                 f"the model's {n_features} features are {format_items(names)}"
             )
-        return [value[names[j]] for j in features]
+        return [value[j] for j in features]
 
     def show(self) -> str:
         pairs = zip(self.names, self.values, strict=True)
@@ -89,7 +90,7 @@ class _ByName(Numbers):
 
 @dataclass(frozen=True, slots=True)
 class ColumnLabels:
-    """The columns of a table that was given to a noise; they may be more than the model's features."""
+    """The column names of a table that was given to a noise; not all need be features of the model."""
 
     names: Names
     numbered: bool  # names are only 0, 1, 2, ...
@@ -101,28 +102,30 @@ class ColumnLabels:
         return cls(columns.names, columns.numbered, columns.n_columns, given_to)
 
     def places(self, features: Sequence[int], n_features: int, feature_names: Names) -> list[int]:
-        """The column of each feature: by name where both sides have names, else by position."""
+        """The column of each feature: by name if table and model both have names, else by position."""
         own = self.names
         if own is not None and feature_names is not None and by_name(own, self.numbered, feature_names):
-            place = {name: j for j, name in enumerate(own)}
-            missing = [feature_names[j] for j in features if feature_names[j] not in place]
+            feature = match_names(own, feature_names, NoiseError)
+            column = {feature[name]: j for j, name in enumerate(own) if name in feature}
+            missing = [feature_names[j] for j in features if j not in column]
             if missing:
                 raise NoiseError(
                     f"the table given to {self.given_to} lacks {count(len(missing), 'feature')} of the "
                     f"model: {format_items(missing)}; it has {format_items(own)}"
                 )
-            return [place[feature_names[j]] for j in features]
+            return [column[j] for j in features]
         if self.n_columns != n_features:
             raise NoiseError(
                 f"the table given to {self.given_to} has {count(self.n_columns, 'column')}, the model "
-                f"has {count(n_features, 'feature')}, and without names on both sides they go by position"
+                f"has {count(n_features, 'feature')}; without names on both sides columns are matched by "
+                "position, so these numbers must be equal"
             )
         return list(features)
 
 
 @dataclass(frozen=True, slots=True)
 class _Measured(Numbers):
-    """Numbers found from the columns of a table."""
+    """A factor times the standard deviation of each column of a table."""
 
     columns: ColumnLabels
     values: tuple[float, ...]
@@ -133,7 +136,7 @@ class _Measured(Numbers):
         place = self.columns.places(features, n_features, feature_names)
         for j in place:
             if self.refused[j]:
-                raise NoiseError(f"no scale relative to X: {self.refused[j]}")
+                raise NoiseError(f"Normal.relative cannot use X: {self.refused[j]}")
         return [self.values[j] for j in place]
 
     def show(self) -> str:
@@ -141,13 +144,13 @@ class _Measured(Numbers):
 
 
 def shortened(items: list[str]) -> str:
-    """The first few, for `repr`."""
+    """The first few items, for `repr`."""
     return ", ".join(items if len(items) <= _SHOWN else [*items[:_SHOWN], "..."])
 
 
 def read_numbers(value: Any, what: str) -> Numbers:
     """Numbers that a user gave: one, one per feature, or by feature name."""
-    labels: Any = getattr(value, "index", None)  # a method on lists, text labels on a pandas Series
+    labels: Any = getattr(value, "index", None)  # of a pandas Series, its labels; of a list, a method
     if isinstance(value, Mapping) or (hasattr(labels, "dtype") and all(isinstance(v, str) for v in labels)):
         return _read_named(list(value.items()), what)
     try:
@@ -175,7 +178,7 @@ def _read_named(pairs: list[tuple[Any, Any]], what: str) -> _ByName:
 
 
 def open_table(X: Any, what_fails: str) -> Columns:
-    """The columns of a table that was given to a noise; NoiseError if it is none, or has no rows."""
+    """The columns of a table; NoiseError, which begins with `what_fails`, if X is no table or has no rows."""
     try:
         columns = open_columns(X)
     except TableError as error:
@@ -186,15 +189,15 @@ def open_table(X: Any, what_fails: str) -> Columns:
 
 
 def measure(X: Any, factor: float) -> Numbers:
-    """`factor` times the standard deviation of each column; warns of columns that do not vary."""
-    columns = open_table(X, "no scale relative to X")
+    """`factor` times the standard deviation of each column. Warns of columns that are constant or empty."""
+    columns = open_table(X, "Normal.relative cannot use X")
     labels = [repr(name) for name in columns.names or range(columns.n_columns)]
     found = [_scale(columns, j, factor, f"column {labels[j]}") for j in range(columns.n_columns)]
     still = [labels[j] for j, (scale, _) in enumerate(found) if scale == 0]
     if still:
         more = f", ... ({len(still)} in all)" if len(still) > _SHOWN else ""
         warnings.warn(
-            f"{count(len(still), 'column')} of X, constant or without values, will not be moved: "
+            f"{count(len(still), 'column')} of X, constant or without values, will not be perturbed: "
             f"{', '.join(still[:_SHOWN])}{more}",
             UserWarning,
             stacklevel=3,  # where the user called relative()
@@ -204,7 +207,7 @@ def measure(X: Any, factor: float) -> Numbers:
 
 
 def _scale(columns: Columns, j: int, factor: float, label: str) -> tuple[float, str]:
-    """factor times the standard deviation, 0 if there is none, and why there cannot be a number."""
+    """The scale of column j, 0 if it is constant or empty; and why it has no scale, else ""."""
     try:
         values = columns.column(j)
     except TableError as error:
@@ -212,7 +215,7 @@ def _scale(columns: Columns, j: int, factor: float, label: str) -> tuple[float, 
     values = values[~np.isnan(values)]
     if np.isinf(values).any():
         return float("nan"), f"{label} holds an infinite value; mark it missing (NaN) or clip it"
-    if len(values) == 0 or values.min() == values.max():  # the computed deviation might not be 0
+    if len(values) == 0 or values.min() == values.max():  # np.std of equal values may not be exactly 0
         return 0.0, ""
     scale = factor * _deviation(values)
     if not 0 < scale < float("inf"):

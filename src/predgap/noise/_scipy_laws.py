@@ -1,4 +1,4 @@
-"""Laws of SciPy's distributions, recognised by their attributes: importing scipy.stats takes long."""
+"""Laws of SciPy's distributions. They are recognised by their attributes: importing scipy.stats is slow."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ _FREEZE: Final = "expected a frozen univariate SciPy distribution such as scipy.
 
 @dataclass(frozen=True, slots=True)
 class ScipyLaw(Law):
-    """δ follows a frozen univariate SciPy distribution; tails are as accurate as its cdf and sf."""
+    """x' = x + δ, where δ has a frozen SciPy distribution. Tails are as accurate as its cdf and sf."""
 
     frozen: Any
 
     def __post_init__(self) -> None:
         _check_frozen(self.frozen)
-        self.tails(np.zeros(1), np.array([-1.0, 0.0, 1.0]))  # NaN is better found now than later
+        self.tails(np.zeros(1), np.array([-1.0, 0.0, 1.0]))  # raises now if the parameters are invalid
 
     def tails(self, x: FloatArray, thresholds: FloatArray) -> Tails:
         if not hasattr(self.frozen, "pmf"):
-            with np.errstate(over="ignore"):  # an infinite distance has the right tails
+            with np.errstate(over="ignore"):  # an overflow to infinity gives the right tails, 0 and 1
                 delta = thresholds[None, :] - x[:, None]
             below, above = self.frozen.cdf(delta), self.frozen.sf(delta)
         elif hasattr(self.frozen.dist, "xk"):
@@ -36,7 +36,7 @@ class ScipyLaw(Law):
             below, above = _lattice_tails(self.frozen, x[:, None], thresholds[None, :])
         if np.isnan(below).any() or np.isnan(above).any():
             raise NoiseError(
-                f"{show_frozen(self.frozen)} has probabilities that are NaN: invalid parameters?"
+                f"{show_frozen(self.frozen)} has probabilities that are NaN; check its parameters"
             )
         return np.asarray(below, dtype=np.float64), np.asarray(above, dtype=np.float64)
 
@@ -47,7 +47,7 @@ class ScipyLaw(Law):
 
 
 def show_frozen(frozen: Any) -> str:
-    """A frozen distribution as one would write it."""
+    """A frozen distribution as a user would write it, e.g. t(df=5, scale=0.3)."""
     name = getattr(frozen.dist, "name", None) or type(frozen.dist).__name__
     parts = [repr(value) for value in frozen.args] + [
         f"{key}={value!r}" for key, value in frozen.kwds.items()
@@ -64,13 +64,13 @@ def _check_frozen(frozen: Any) -> None:
     shape = np.shape(frozen.cdf(0.0))
     if shape:
         raise NoiseError(
-            f"{show_frozen(frozen)} has parameters of shape {shape}; give each feature a distribution "
-            "of its own with PerFeature"
+            f"{show_frozen(frozen)} has parameters of shape {shape}, expected single numbers; to give each "
+            "feature its own distribution, use PerFeature"
         )
     with np.errstate(invalid="ignore"):  # loc=inf
         support = frozen.support()
     if np.isnan(support).any():
-        raise NoiseError(f"the support of {show_frozen(frozen)} is NaN: invalid parameters?")
+        raise NoiseError(f"the support of {show_frozen(frozen)} is NaN; check its parameters")
 
 
 def _location(frozen: Any) -> tuple[tuple[Any, ...], dict[str, Any], float]:
@@ -82,18 +82,18 @@ def _location(frozen: Any) -> tuple[tuple[Any, ...], dict[str, Any], float]:
 
 
 def _lattice_tails(frozen: Any, x: FloatArray, thresholds: FloatArray) -> tuple[Any, Any]:
-    """δ = loc + k for integers k: find the first k that takes x to the threshold, then ask SciPy."""
+    """Tails of x + δ for δ = loc + k with integers k, from SciPy's tails at the first k with x + δ >= t."""
     shapes, named, loc = _location(frozen)
     first = np.ceil(thresholds - x - loc)
-    # t - x - loc may round across an integer; the definition is the sum itself.
+    # t - x - loc may have been rounded across an integer. What counts is the rounded sum x + (k + loc).
     first = np.where(x + (first - 1 + loc) >= thresholds, first - 1, first)
     first = np.where(x + (first + loc) < thresholds, first + 1, first)
-    # Without loc: SciPy's floor(k + loc - loc) may fall short of k.
+    # Without loc, because SciPy's floor(k + loc - loc) may round to k - 1.
     return frozen.dist.cdf(first - 1, *shapes, **named), frozen.dist.sf(first - 1, *shapes, **named)
 
 
 def _listed_tails(frozen: Any, x: FloatArray, thresholds: FloatArray) -> Tails:
-    """A distribution given by its values and probabilities (rv_discrete(values=...))."""
+    """Tails of a distribution that is given by its values and probabilities, rv_discrete(values=...)."""
     *_, loc = _location(frozen)
     delta, p = np.asarray(frozen.dist.xk) + loc, np.asarray(frozen.dist.pk, dtype=np.float64)
     first = np.array([np.searchsorted(row + delta, thresholds) for row in x], dtype=np.intp)

@@ -1,6 +1,7 @@
-"""Tails of normal, uniform and listed distributions, each to its last digits.
+"""Tail probabilities of normal, uniform and listed distributions, accurate to a few units in the last place.
 
-P(x' < t) and P(x' >= t) are both computed in their own tail, never as 1 minus the other.
+P(x' < t) and P(x' >= t) are both computed directly, never as 1 minus the other, so that small ones keep their
+relative accuracy.
 """
 
 from __future__ import annotations
@@ -15,8 +16,9 @@ from predgap._typing import FloatArray
 Tails = tuple[FloatArray, FloatArray]
 """P(x' < t) and P(x' >= t)."""
 
-# A normal P(δ >= z) falls so steeply that an error of one ulp in z or in z² costs about z² ulps of the
-# probability, 500 ulps at 1e-100. So z and z² are carried as sums of two floats (value, error).
+# P(δ >= z) of a normal δ falls steeply: an error of one ulp (unit in the last place) in z or z² makes an
+# error of about z² ulps in the probability, 500 ulps at 1e-100. So z and z² are sums of two floats (value,
+# error).
 
 _FAR: Final = 40.0  # beyond it a normal tail is 0 in float64
 
@@ -43,7 +45,7 @@ def uniform_tails(x: FloatArray, thresholds: FloatArray, half_width: float) -> T
     (array([[0.75]]), array([[0.25]]))
     """
     delta, error, h = _distance(x, thresholds, half_width)
-    # Near the edge delta + h cancels without rounding, so only the rounding of delta would be felt.
+    # Near the edge delta + h is exact, so its error is the rounding error of delta: add that.
     below = ((delta + h) + error) / h * 0.5
     above = ((h - delta) - error) / h * 0.5
     return np.clip(below, 0.0, 1.0), np.clip(above, 0.0, 1.0)
@@ -63,14 +65,14 @@ def listed_tails(values: FloatArray, probabilities: FloatArray, thresholds: Floa
 
 
 def tails_from(probabilities: FloatArray, first: NDArray[np.intp]) -> Tails:
-    """Sums of the probabilities before each place `first`, and from it on; each summed on its own side."""
+    """Sums of the probabilities before each index `first`, and of those from it on; each summed directly."""
     to_the_left = np.concatenate([[0.0], np.cumsum(probabilities)])
     to_the_right = np.concatenate([np.cumsum(probabilities[::-1])[::-1], [0.0]])
     return np.minimum(to_the_left[first], 1.0), np.minimum(to_the_right[first], 1.0)
 
 
 def _difference(a: FloatArray, b: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """a - b, rounded, and what rounding lost (Knuth's two-sum)."""
+    """a - b, rounded, and the rounding error (Knuth's two-sum)."""
     with np.errstate(over="ignore", invalid="ignore"):
         value = a - b
         back = value - a
@@ -79,21 +81,21 @@ def _difference(a: FloatArray, b: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 def _distance(x: FloatArray, thresholds: FloatArray, scale: float) -> tuple[FloatArray, FloatArray, float]:
-    """thresholds - x, what rounding lost, and scale, all divided by the power of 2 just above scale.
+    """thresholds - x, its rounding error, and scale, all divided by the power of 2 just above scale.
 
-    That division is exact, or else what it loses is nothing beside scale, and it prevents overflow.
+    The division prevents overflow. It is exact, or its error is negligible relative to scale.
     """
     mantissa, exponent = np.frexp(scale)
-    first = max(int(exponent), 0)  # a large scale divides before the difference, which might overflow
+    first = max(int(exponent), 0)  # divide by a large scale first: the difference might overflow
     a, b = np.ldexp(thresholds, -first)[None, :], np.ldexp(x, -first)[:, None]
     value, error = _difference(a, b)
-    with np.errstate(over="ignore"):  # far beyond the reach of a small scale
+    with np.errstate(over="ignore"):  # the distance is many scales, and the tail 0
         rest = first - int(exponent)
         return np.ldexp(value, rest), np.ldexp(error, rest), float(mantissa)
 
 
 def _product(a: FloatArray, b: FloatArray | float) -> tuple[FloatArray, FloatArray]:
-    """a · b, rounded, and what rounding lost (Dekker's product)."""
+    """a · b, rounded, and the rounding error (Dekker's product)."""
     (a_high, a_low), (b_high, b_low) = _halves(a), _halves(np.asarray(b))
     value = a * b
     return value, ((a_high * b_high - value) + a_high * b_low + a_low * b_high) + a_low * b_low
@@ -107,7 +109,7 @@ def _halves(a: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 def _quotient(value: FloatArray, error: FloatArray, by: float) -> tuple[FloatArray, FloatArray]:
-    """(value + error) / by, and what rounding lost; a value beyond ±_FAR is as good as ±_FAR."""
+    """(value + error) / by, and the rounding error. Values beyond ±_FAR become ±_FAR: the tail is 0 there."""
     error = np.where(np.abs(value) > _FAR, 0.0, error)
     value = np.clip(value, -_FAR, _FAR)
     q = value / by

@@ -1,7 +1,6 @@
 """The result of an experiment: one tidy table, how it was made, and both as files.
 
-`Result.save` writes `<experiment>.csv`, `<experiment>.parquet` if pyarrow is installed, and last
-`<experiment>.json`, the manifest::
+`Result.save` writes `<experiment>.csv`, `<experiment>.parquet`, and last `<experiment>.json`, the manifest::
 
     experiment, table (columns with their types, number of rows, SHA-256 of the CSV file),
     config, seed, versions, files (SHA-256 of models and data, by name), timings (seconds)
@@ -18,7 +17,7 @@ import io
 import json
 import os
 import platform
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, is_dataclass
 from importlib import metadata
@@ -27,8 +26,11 @@ from time import perf_counter
 from typing import Any, Final
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
 
 import predgap
+from predgap._csv import read_csv
 from predgap._files import atomic_write
 from predgap._text import format_items
 from predgap._typing import Progress
@@ -40,6 +42,12 @@ _PACKAGES: Final[Mapping[str, tuple[str, ...]]] = {  # and the names under which
     "numpy": ("numpy",),
     "scipy": ("scipy",),
     "xgboost": ("xgboost", "xgboost-cpu"),
+}
+_TYPES: Final[Mapping[str, pa.DataType]] = {
+    "str": pa.string(),
+    "int": pa.int64(),
+    "float": pa.float64(),
+    "bool": pa.bool_(),
 }
 _KEPT: Final = ("config", "seed", "versions", "files", "timings")  # as they are, in a manifest
 
@@ -104,9 +112,7 @@ class Result:
         target.mkdir(parents=True, exist_ok=True)
         table = _to_csv(self)
         atomic_write(target / f"{self.experiment}.csv", table)
-        parquet = _to_parquet(self)
-        if parquet is not None:
-            atomic_write(target / f"{self.experiment}.parquet", parquet)
+        atomic_write(target / f"{self.experiment}.parquet", _to_parquet(self))
         manifest = target / f"{self.experiment}.json"
         atomic_write(manifest, _to_json(_manifest(self, hashlib.sha256(table).hexdigest())))
         return manifest
@@ -123,7 +129,8 @@ class Result:
                 "run the experiment again"
             )
         kept = {name: manifest[name] for name in _KEPT}
-        return cls(experiment=experiment, columns=tuple(types), rows=_from_csv(table, types), **kept)
+        rows = _from_csv(table, types, str(path.with_suffix(".csv")))
+        return cls(experiment=experiment, columns=tuple(types), rows=rows, **kept)
 
 
 class Steps:
@@ -263,7 +270,7 @@ def _plain(value: Any) -> Value:
     plain = value.item() if isinstance(value, np.generic) else value
     if plain is None:
         return None
-    if isinstance(plain, str | int | float) and type(plain).__name__ in _READERS and plain != "":
+    if isinstance(plain, str | int | float) and type(plain).__name__ in _TYPES and plain != "":
         return plain
     raise PredgapError(
         f"{value!r} cannot stand in a table; expected a number, a text that is not empty, or None"
@@ -283,14 +290,6 @@ def _types(result: Result) -> dict[str, str]:
     return types
 
 
-_READERS: Final[Mapping[str, Callable[[str], Value]]] = {
-    "str": str,
-    "int": int,
-    "float": float,
-    "bool": {"True": True, "False": False}.__getitem__,
-}
-
-
 # ---- files ---------------------------------------------------------------------------------------
 
 
@@ -301,48 +300,31 @@ def _to_csv(result: Result) -> bytes:
     return text.getvalue().encode()
 
 
-def _from_csv(table: bytes, types: Mapping[str, str]) -> tuple[tuple[Value, ...], ...]:
-    header, *rows = csv.reader(io.StringIO(table.decode(), newline=""))
-    if header != list(types):
+def _from_csv(table: bytes, types: Mapping[str, str], where: str) -> tuple[tuple[Value, ...], ...]:
+    read = read_csv(table, where, types=_arrow_types(types))
+    if read.column_names != list(types):
         raise PredgapError(
-            f"the table has columns {format_items(header)}, its manifest {format_items(list(types))}"
+            f"{where} has columns {format_items(read.column_names)}, its manifest {format_items(types)}"
         )
-    readers = [_READERS[kind] for kind in types.values()]
-    return tuple(
-        tuple(reader(cell) if cell else None for reader, cell in zip(readers, row, strict=True))
-        for row in rows
-    )
+    return tuple(zip(*(column.to_pylist() for column in read.columns), strict=True))
 
 
-def _to_parquet(result: Result) -> bytes | None:
-    try:
-        import pyarrow
-        import pyarrow.parquet
-    except ImportError:
-        return None
-    kinds = {
-        "str": pyarrow.string(),
-        "int": pyarrow.int64(),
-        "float": pyarrow.float64(),
-        "bool": pyarrow.bool_(),
-    }
-    schema = pyarrow.schema([(name, kinds[kind]) for name, kind in _types(result).items()])
+def _to_parquet(result: Result) -> bytes:
+    schema = pa.schema(_arrow_types(_types(result)))
     file = io.BytesIO()
-    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(list(result.records()), schema=schema), file)
+    pyarrow.parquet.write_table(pa.Table.from_pylist(list(result.records()), schema=schema), file)
     return file.getvalue()
+
+
+def _arrow_types(types: Mapping[str, str]) -> dict[str, pa.DataType]:
+    return {name: _TYPES[kind] for name, kind in types.items()}
 
 
 def _manifest(result: Result, sha256: str) -> dict[str, Any]:
     columns = [{"name": name, "type": kind} for name, kind in _types(result).items()]
-    return {
-        "experiment": result.experiment,
-        "table": {"columns": columns, "rows": len(result), "sha256": sha256},
-        "config": result.config,
-        "seed": result.seed,
-        "versions": result.versions,
-        "files": result.files,
-        "timings": result.timings,
-    }
+    table = {"columns": columns, "rows": len(result), "sha256": sha256}
+    kept = {name: getattr(result, name) for name in _KEPT}
+    return {"experiment": result.experiment, "table": table, **kept}
 
 
 def _to_json(manifest: Mapping[str, Any]) -> bytes:
@@ -371,13 +353,13 @@ def _described(path: Path, manifest: Mapping[str, Any]) -> tuple[str, dict[str, 
     try:
         table = manifest["table"]
         types = {column["name"]: column["type"] for column in table["columns"]}
-        if set(types.values()) <= _READERS.keys():
+        if set(types.values()) <= _TYPES.keys():
             return table["sha256"], types
     except (KeyError, TypeError):
         pass
     raise PredgapError(
         f"{str(path)!r} is not a manifest: expected a table with sha256, and columns with name and a type "
-        f"of {format_items(tuple(_READERS))}"
+        f"of {format_items(_TYPES)}"
     )
 
 

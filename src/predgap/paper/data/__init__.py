@@ -18,9 +18,8 @@ scikit-learn and needs no file.
 in `raw/`, then in the folder itself. A file is used only if its SHA-256 is the known one.
 
 **Download**: a file that is in none of them is fetched over HTTPS into the first of these folders. What
-arrives is kept in a `.part` file, from which an interrupted download is resumed; the file gets its name
-when it is complete and its SHA-256 is right. The tests run this against a local server; the addresses in
-`SOURCES` are data, which no test visits.
+arrives gets its name when it is complete and its SHA-256 is right. The tests run this against a local
+server; the addresses in `SOURCES` are data, which no test visits.
 
 **Names of features** are those of the raw header, such as 'fixed acidity' and 'Jitter(%)'. The models
 saved by the authors of the paper use other names for some of them ('fixed_acidity', 'Jitter_8_'):
@@ -29,7 +28,6 @@ saved by the authors of the paper use other names for some of them ('fixed_acidi
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import math
 import operator
@@ -43,13 +41,11 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import ArrayLike
 
-from predgap._text import format_items
+from predgap._text import did_you_mean, format_items
 from predgap._typing import FloatArray, IndexArray
 from predgap.errors import DatasetError, DependencyError
-from predgap.paper.data.csvnumbers import Csv, complete, numbers, parse_csv, wrong_header
 from predgap.paper.data.download import Download as Download
-from predgap.paper.data.download import Progress as Progress
-from predgap.paper.data.download import read_bytes
+from predgap.paper.data.numbers import Numbers, read_bytes, read_numbers
 from predgap.paper.data.sources import DATA_VARIABLE as DATA_VARIABLE
 from predgap.paper.data.sources import SOURCES as SOURCES
 from predgap.paper.data.sources import Source as Source
@@ -128,10 +124,6 @@ class Split:
     scale: FloatArray  # (d,) population standard deviation of the training part; 1 where that is 0
     seed: int
 
-    def standardise(self, X: ArrayLike) -> FloatArray:
-        """Raw rows (n, d) in the units of `train` and `test`."""
-        return np.asarray((np.asarray(X, dtype=np.float64) - self.mean) / self.scale)
-
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class PublishedSplit:
@@ -181,7 +173,6 @@ def load_dataset(
     *,
     data_dir: str | os.PathLike[str] | None = None,
     download: bool = True,
-    progress: Progress | None = None,
 ) -> Dataset:
     """A data set by name, cleaned as in the paper, with raw features (n, d) and target (n,).
 
@@ -193,9 +184,6 @@ def load_dataset(
         Folder that may have the file; looked in before `PREDGAP_DATA` and the user's cache.
     download : bool
         Whether to fetch a file that is in none of these folders (into the first of them).
-    progress : callable, optional
-        Told of a download: `progress(bytes so far, bytes in all or None)`. An exception raised in it
-        stops the download, which can be resumed.
 
     Examples
     --------
@@ -216,7 +204,7 @@ def load_dataset(
     if path is None and not download:
         raise absent(name, source, folders, "is not at hand, and download=False")
     if path is None:
-        path = fetch_into(folders, name, source, progress)
+        path = fetch_into(folders, name, source)
     content = read_bytes(path)
     found = hashlib.sha256(content).hexdigest()
     if found != source.sha256:
@@ -224,7 +212,7 @@ def load_dataset(
             f"{str(path)!r} is not the known file of the data set {name!r}: its SHA-256 is {found}, expected "
             f"{source.sha256}; remove it to download it again, or replace it by the one from {source.page}"
         )
-    return _clean(name, source, parse_csv(content, str(path), source.delimiter))
+    return _clean(name, source, read_numbers(content, path, source.delimiter, text=source.dropped))
 
 
 def split(dataset: Dataset, *, test_share: float = 0.2, seed: int = 0) -> Split:
@@ -353,12 +341,11 @@ def _diabetes() -> Dataset:
     )
 
 
-def _clean(name: str, source: Source, table: Csv) -> Dataset:
+def _clean(name: str, source: Source, table: Numbers) -> Dataset:
     """The used columns of a raw file, without incomplete rows."""
-    if table.header != source.columns:
-        raise DatasetError(wrong_header(table, source.columns))
-    X = numbers(table, source.features)
-    y = numbers(table, [source.target])[:, 0]
+    table.check_header(source.columns)
+    X = table.columns(source.features)
+    y = table.columns([source.target])[:, 0]
     whole = ~(np.isnan(X).any(axis=1) | np.isnan(y))
     return Dataset(
         name=name,
@@ -373,13 +360,13 @@ def _clean(name: str, source: Source, table: Csv) -> Dataset:
 
 
 def _published_part(path: Path, name: str, source: Source | None) -> Dataset:
-    table = parse_csv(read_bytes(path), str(path))
+    table = read_numbers(read_bytes(path), path)
     target = source.target if source else _HELOC_TARGET
-    if source and table.header != (*map(model_name, source.features), target):
-        raise DatasetError(wrong_header(table, (*map(model_name, source.features), target)))
+    if source:
+        table.check_header((*map(model_name, source.features), target))
     if table.header[-1] != target or len(set(table.header)) < len(table.header):
-        raise DatasetError(wrong_header(table, ("one name per feature", target)))
-    values = complete(table, table.header)
+        raise table.wrong_header(("one name per feature", target))
+    values = table.complete(table.header)
     return Dataset(
         name=name,
         X=values[:, :-1],
@@ -392,14 +379,14 @@ def _published_part(path: Path, name: str, source: Source | None) -> Dataset:
 
 def _scaling(path: Path, source: Source) -> tuple[FloatArray, FloatArray]:
     """Mean and standard deviation, (d,) each, from a file with rows `mean` and `variance`."""
-    table = parse_csv(read_bytes(path), str(path))
+    table = read_numbers(read_bytes(path), path, text=("",))
     wanted = tuple(map(model_name, source.features))
     if tuple(map(model_name, table.header)) != ("", *wanted):
-        raise DatasetError(wrong_header(table, ("", *wanted)))
-    labels = [cells[0] for _, cells in table.rows]
+        raise table.wrong_header(("", *wanted))
+    labels = table.table[""].to_pylist()
     if labels != ["mean", "variance"]:
         raise DatasetError(f"{table.where} has rows {format_items(labels)}; expected 'mean', 'variance'")
-    mean, variance = complete(table, table.header[1:])
+    mean, variance = table.complete(table.header[1:])
     if not (variance > 0).all():
         raise DatasetError(f"{table.where} has a variance of {variance.min()}; expected positive ones")
     return mean, np.sqrt(variance)
@@ -419,6 +406,5 @@ def _generator(seed: int) -> np.random.Generator:
 
 
 def _unknown(name: str, names: Sequence[str]) -> DatasetError:
-    close = difflib.get_close_matches(str(name), names, n=1)
-    meant = f"did you mean {close[0]!r}? " if close else ""
+    meant = did_you_mean(str(name), names)
     return DatasetError(f"there is no data set {name!r}; {meant}Known are {format_items(names)}")

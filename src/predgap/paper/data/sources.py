@@ -12,7 +12,7 @@ from typing import Final
 
 from predgap._text import format_items
 from predgap.errors import DatasetError
-from predgap.paper.data.download import Download, DownloadError, Progress, fetch
+from predgap.paper.data.download import Download, DownloadError, fetch
 
 DATA_VARIABLE: Final = "PREDGAP_DATA"
 """Environment variable that names a folder with data files."""
@@ -145,10 +145,10 @@ def find(source: Source, folders: Sequence[Path]) -> Path | None:
     return None
 
 
-def fetch_into(folders: Sequence[Path], name: str, source: Source, progress: Progress | None) -> Path:
+def fetch_into(folders: Sequence[Path], name: str, source: Source) -> Path:
     """Download the file of a data set into the first folder."""
     try:
-        return fetch(source.downloads, folders[0] / source.file, source.sha256, progress)
+        return fetch(source.downloads, folders[0] / source.file, source.sha256)
     except DownloadError as error:
         why = f"is not at hand and could not be downloaded: {error}"
         raise absent(name, source, folders, why) from None

@@ -6,11 +6,12 @@ All text is data. It is escaped in both forms, so that no name can become markup
 from __future__ import annotations
 
 import base64
-import html
 import re
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Literal
+from functools import cache
+from typing import Any, Final, Literal
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from predgap._text import printable
 
@@ -71,6 +72,9 @@ class Page:
     def figures(self) -> tuple[Figure, ...]:
         return tuple(block for block in self.blocks if isinstance(block, Figure))
 
+    def sections(self) -> tuple[Heading, ...]:
+        return tuple(block for block in self.blocks if isinstance(block, Heading) and block.level == 2)
+
 
 # ---- Markdown ------------------------------------------------------------------------------------
 
@@ -124,22 +128,6 @@ def _text(cell: str | Cell) -> str:
 
 # ---- HTML ----------------------------------------------------------------------------------------
 
-_STYLE: Final = """
-:root { color-scheme: light dark; --line: #8884; --good: #1a7f37; --bad: #c62828; --soft: #8882; }
-@media (prefers-color-scheme: dark) { :root { --good: #5fd38a; --bad: #ff8a80; } }
-body { font: 16px/1.55 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto; padding: 0 1rem; }
-h1, h2, h3 { line-height: 1.25; } h2 { margin-top: 2.5rem; border-bottom: 1px solid var(--line); }
-.scroll { overflow-x: auto; margin: 1rem 0; }
-table { border-collapse: collapse; font-size: .875rem; font-variant-numeric: tabular-nums; }
-caption { text-align: left; padding: .3rem 0; font-weight: 600; }
-th, td { padding: .2rem .6rem; border-bottom: 1px solid var(--line); text-align: right; white-space: nowrap; }
-th.text, td.text { text-align: left; white-space: normal; min-width: 3rem; }
-tbody tr:hover { background: var(--soft); }
-.good { color: var(--good); } .bad { color: var(--bad); }
-figure { margin: 1.5rem 0; } figure img { max-width: 100%; background: #fff; }
-figcaption { font-size: .9rem; } nav ul { columns: 2; }
-"""
-
 
 def to_html(page: Page) -> str:
     """The page as one HTML file: style and figures are inside, nothing is fetched, no script runs.
@@ -149,63 +137,25 @@ def to_html(page: Page) -> str:
     >>> "&lt;b&gt;" in to_html(Page("<b>", ()))
     True
     """
-    sections = [block.text for block in page.blocks if isinstance(block, Heading) and block.level == 2]
-    links = "".join(f'<li><a href="#section-{i}">{_safe(text)}</a></li>' for i, text in enumerate(sections))
-    body = "\n".join(_html_block(block) for block in page.blocks)
-    for i in range(len(sections)):
-        body = body.replace("<h2>", f'<h2 id="section-{i}">', 1)
-    title = _safe(page.title)
-    policy = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
-    return (
-        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
-        f"<title>{title}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n<h1>{title}</h1>\n"
-        f"<nav><ul>{links}</ul></nav>\n{body}\n</body>\n</html>\n"
+    return _environment().get_template("page.html.j2").render(page=page)
+
+
+@cache
+def _environment() -> Environment:
+    """Templates beside this module; all that they show is escaped, and control characters are written out."""
+    made = Environment(
+        loader=PackageLoader("predgap.paper.report", ""),
+        autoescape=True,
+        finalize=_shown,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
     )
+    made.filters["kind"] = lambda block: type(block).__name__
+    made.filters["base64"] = lambda content: base64.b64encode(content).decode()
+    return made
 
 
-def _safe(text: str) -> str:
-    return html.escape(printable(text))
-
-
-def _html_block(block: Block) -> str:
-    match block:
-        case Heading(text, level):
-            return f"<h{level}>{_safe(text)}</h{level}>"
-        case Paragraph(text):
-            return f"<p>{_safe(text)}</p>"
-        case Bullets(items):
-            return "<ul>" + "".join(f"<li>{_safe(item)}</li>" for item in items) + "</ul>"
-        case Table():
-            return _html_table(block)
-        case Figure(name, svg, caption):
-            image = base64.b64encode(svg).decode()
-            return (
-                f'<figure><img alt="{_safe(name)}" src="data:image/svg+xml;base64,{image}">'
-                f"<figcaption>{_safe(caption)}</figcaption></figure>"
-            )
-
-
-def _html_table(table: Table) -> str:
-    caption = f"<caption>{_safe(table.caption)}</caption>" if table.caption else ""
-    verdicts = [isinstance(cell, Cell) for cell in table.rows[0]] if table.rows else []
-    header = [Cell(name) if verdict else name for name, verdict in zip(table.header, verdicts, strict=False)]
-    head = _html_row(header or table.header, table.n_text, "th")
-    rows = "\n".join(_html_row(row, table.n_text, "td") for row in table.rows)
-    return (
-        f'<div class="scroll"><table>{caption}<thead>{head}</thead>\n<tbody>\n{rows}\n</tbody></table></div>'
-    )
-
-
-def _html_row(cells: Sequence[str | Cell], n_text: int, tag: str) -> str:
-    return f"<tr>{''.join(_html_cells(cells, n_text, tag))}</tr>"
-
-
-def _html_cells(cells: Sequence[str | Cell], n_text: int, tag: str) -> Iterable[str]:
-    for place, cell in enumerate(cells):
-        classes = ["text"] if place < n_text or isinstance(cell, Cell) else []
-        if isinstance(cell, Cell) and cell.tone != "none":
-            classes.append(cell.tone)
-        names = f' class="{" ".join(classes)}"' if classes else ""
-        yield f"<{tag}{names}>{_safe(_text(cell))}</{tag}>"
+def _shown(value: Any) -> Any:
+    return printable(value) if type(value) is str else value  # a subclass of str is finished HTML

@@ -1,0 +1,106 @@
+// Quadratic forms of any component, one pair of terms after the other.
+#pragma once
+
+#include "terms/form.hpp"
+
+namespace predgap::PREDGAP_ISA {
+namespace {
+
+PREDGAP_INLINE double smaller(double a, double b) { return a < b ? a : b; }
+
+// The factor of a numeric feature for two atoms.
+PREDGAP_INLINE double factor(const RowTables& tables, std::int32_t s, std::int32_t t, bool outside) {
+    const double* table = (outside ? tables.crossing : tables.tail).data();
+    const double low = smaller(table[2 * s], table[2 * t]),
+                 high = smaller(table[2 * s + 1], table[2 * t + 1]);
+    return outside ? low + high : low * high;
+}
+
+// The factors of a categorical slot.
+struct SetSlot {
+    const double* factor;  // of the row's sets
+    const SetFactors* sets;
+    const std::int32_t* atom;  // (stride)
+    std::int32_t first;        // set atom
+    double* column;            // (stride) which factor is that with a term, as integers
+
+    PREDGAP_INLINE double of(std::int32_t s, std::int32_t t) const {
+        return factor[sets->row(atom[s] - first) + sets->column(atom[t] - first)];
+    }
+    PREDGAP_INLINE bool is_filled() const { return sets->is_filled(atom[0] - first); }
+    // Of one term with four others.
+    PREDGAP_INLINE Four of_four(std::int64_t s, std::int64_t t) const {
+        const double* row = factor + sets->row(atom[s] - first);
+        const auto* at = reinterpret_cast<const std::int64_t*>(column) + t;
+        Four z;
+        for (int i = 0; i < 4; ++i) z[i] = row[at[i]];
+        return z;
+    }
+};
+
+PREDGAP_INLINE SetSlot set_slot(const Form& f, std::int32_t slot, bool outside) {
+    return {outside ? f.sets.moments() : f.sets.covariances(), &f.sets,
+            f.atom + std::int64_t{slot} * f.c.stride, f.tables.model().n_thresholds(), nullptr};
+}
+
+// Looked up, or computed where there are too many sets.
+double set_factor(const Form& f, std::int32_t slot, bool outside, std::int32_t s, std::int32_t t) {
+    const auto sets = set_slot(f, slot, outside);
+    if (sets.is_filled()) return sets.of(s, t);
+    const auto pair = f.tables.set_pair(sets.atom[s] - sets.first, sets.atom[t] - sets.first);
+    return outside ? pair.moment : pair.covariance;
+}
+
+// Any atoms, one pair after the other.
+template <bool kProduct>
+double form_by_pairs(const Form& f, std::int32_t outside) {
+    const auto& c = f.c;
+    const auto n_thresholds = f.tables.model().n_thresholds();
+    double sum = 0.0;
+    if (kProduct)
+        for (std::int64_t k = 0; k < f.width; ++k)
+            for (std::int32_t t = 0; t < c.n_terms; ++t) f.product[k * f.n_weights + t] = 0.0;
+    for (std::int32_t s = 0; s < c.n_terms; ++s)
+        for (auto t = s; t < c.n_terms; ++t) {
+            double z = 1.0;
+            for (std::int32_t j = 0; j < c.size; ++j) {
+                const auto a = f.atom[std::int64_t{j} * c.stride + s],
+                           b = f.atom[std::int64_t{j} * c.stride + t];
+                if (a < n_thresholds)
+                    z *= factor(f.tables, a, b, j == outside);
+                else
+                    z *= set_factor(f, j, j == outside, s, t);
+            }
+            sum += (s == t ? z : 2.0 * z) * f.dot(s, t);
+            if (!kProduct) continue;
+            for (std::int64_t k = 0; k < f.width; ++k) {
+                const double* w = f.weight + k * f.n_weights;
+                double* y = f.product + k * f.n_weights;
+                y[s] += z * w[t];
+                if (s != t) y[t] += z * w[s];
+            }
+        }
+    return sum;
+}
+
+// One or two terms on numeric features.
+PREDGAP_INLINE double form_of_two(const Form& f, std::int32_t outside) {
+    const auto& c = f.c;
+    double first = f.dot(0, 0);
+    if (c.n_terms == 1) {
+        for (std::int32_t j = 0; j < c.size; ++j)
+            first *= factor(f.tables, f.atom[j], f.atom[j], j == outside);
+        return first;
+    }
+    double second = f.dot(1, 1), both = 2.0 * f.dot(0, 1);
+    const auto* atom = f.atom;
+    for (std::int32_t j = 0; j < c.size; ++j, atom += 2) {
+        first *= factor(f.tables, atom[0], atom[0], j == outside);
+        second *= factor(f.tables, atom[1], atom[1], j == outside);
+        both *= factor(f.tables, atom[0], atom[1], j == outside);
+    }
+    return first + second + both;
+}
+
+}  // namespace
+}  // namespace predgap::PREDGAP_ISA

@@ -1,0 +1,181 @@
+// Quadratic forms of components with more than two terms on numeric features: four by four terms at a time.
+#pragma once
+
+#include "terms/blocks.hpp"
+#include "terms/form.hpp"
+
+namespace predgap::PREDGAP_ISA {
+namespace {
+
+// The factors of one term with four others. The first slot is left out where it is folded into the weights.
+template <int kSlots, bool kFolded, bool kOutside>
+PREDGAP_INLINE Four factors(const double* low, const double* high, std::int64_t stride, std::int64_t s,
+                            const Four* low_of_four, const Four* high_of_four) {
+    Four z;
+    for (int j = kFolded; j < kSlots; ++j) {
+        const Four a = min(four(low[j * stride + s]), low_of_four[j]);
+        const Four b = min(four(high[j * stride + s]), high_of_four[j]);
+        const Four both = kOutside && j == kSlots - 1 ? a + b : a * b;
+        z = j == kFolded ? both : z * both;
+    }
+    return z;
+}
+
+// On the diagonal a tile counts half of a term with itself, and each pair once.
+alignas(32) constexpr double kDiagonal[4][4] = {
+    {0.5, 1, 1, 1}, {0, 0.5, 1, 1}, {0, 0, 0.5, 1}, {0, 0, 0, 0.5}};
+
+// The arrays of a component's tiles, in scratch.
+template <int kSlots>
+struct Tiles {
+    std::int64_t stride, n;
+    double *low, *high;  // (kSlots, stride) tables of the slots; that of the slot outside comes last
+    double* column;      // (width, stride) weights, times S of the first slot where it is folded
+    double* below;       // (width, stride) of products: what comes from the terms before
+    double* sums;        // (width, 4, 4)
+
+    PREDGAP_INLINE Tiles(const Form& f, std::int32_t outside, bool folded)
+        : stride(f.c.stride),
+          n(stride / 4),
+          low(f.scratch),
+          high(low + kSlots * stride),
+          column(high + kSlots * stride),
+          below(column + f.width * stride),
+          sums(below + f.width * stride) {
+        std::int32_t to = 0;
+        for (std::int32_t j = 0; j < kSlots; ++j)
+            if (j != outside) gather(f, f.tables.tail.data(), j, to++);
+        if (outside != kInside) gather(f, f.tables.crossing.data(), outside, to);
+        for (std::int64_t k = 0; k < f.width; ++k)
+            for (std::int64_t i = 0; i < stride; ++i)
+                column[k * stride + i] = f.weight[k * f.n_weights + i] * (folded ? high[i] : 1.0);
+    }
+
+private:
+    PREDGAP_INLINE void gather(const Form& f, const double* table, std::int32_t slot, std::int32_t to) {
+        const auto* atom = f.atom + slot * stride;
+        for (std::int64_t i = 0; i < stride; ++i) {
+            low[to * stride + i] = table[2 * atom[i]];
+            high[to * stride + i] = table[2 * atom[i] + 1];
+        }
+    }
+};
+
+// Pairs of terms in the same block, of so many tiles. Terms are sorted by their first atom, so for s before t
+// that slot's factor is F_s S_t: it is folded into the weights, but where the first feature is the one
+// outside.
+template <int kSlots, bool kFolded, bool kOutside, bool kProduct>
+double form_by_tiles(const Form& f, std::int32_t outside, std::int64_t block) {
+    const Tiles<kSlots> t(f, outside, kFolded);
+    Four total = four(0.0);
+    if (kProduct)
+        for (std::int64_t v = 0; v < t.n; ++v) fours(t.below)[v] = four(0.0);
+    for (std::int64_t b = 0; b < t.n; ++b) {
+        const double* weight = f.weight + 4 * b;
+        const auto row = [&](int r) { return weight[r] * (kFolded ? t.low[4 * b + r] : 1.0); };
+        const Four row0 = four(row(0)), row1 = four(row(1)), row2 = four(row(2)), row3 = four(row(3));
+        Four own0 = four(0.0), own1 = own0, own2 = own0, own3 = own0;
+        const auto end = std::min(t.n, (b / block + 1) * block);
+        for (auto v = b; v < end; ++v) {
+            Four low[kSlots], high[kSlots];
+            for (int j = kFolded; j < kSlots; ++j) {
+                low[j] = *fours(t.low + j * t.stride + 4 * v);
+                high[j] = *fours(t.high + j * t.stride + 4 * v);
+            }
+            const auto at = [&](int r) {
+                return factors<kSlots, kFolded, kOutside>(t.low, t.high, t.stride, 4 * b + r, low, high);
+            };
+            Four z0 = at(0), z1 = at(1), z2 = at(2), z3 = at(3);
+            if (v == b) {
+                z0 *= *fours(kDiagonal[0]);
+                z1 *= *fours(kDiagonal[1]);
+                z2 *= *fours(kDiagonal[2]);
+                z3 *= *fours(kDiagonal[3]);
+            }
+            const Four column = fours(t.column)[v];
+            own0 += z0 * column;
+            own1 += z1 * column;
+            own2 += z2 * column;
+            own3 += z3 * column;
+            if (kProduct) fours(t.below)[v] += (z0 * row0 + z1 * row1) + (z2 * row2 + z3 * row3);
+        }
+        total += (own0 * row0 + own1 * row1) + (own2 * row2 + own3 * row3);
+        if (!kProduct) continue;
+        const Four own[4] = {own0, own1, own2, own3};
+        for (int r = 0; r < 4; ++r) f.product[4 * b + r] = sum(own[r]) * (kFolded ? t.low[4 * b + r] : 1.0);
+    }
+    if (kProduct)
+        for (std::int64_t i = 0; i < t.stride; ++i) f.product[i] += t.below[i] * (kFolded ? t.high[i] : 1.0);
+    return 2.0 * sum(total);
+}
+
+// The same for several outputs: factors are computed once for all of them.
+template <int kSlots, bool kFolded, bool kOutside, bool kProduct>
+double wide_form_by_tiles(const Form& f, std::int32_t outside, std::int64_t block) {
+    const Tiles<kSlots> t(f, outside, kFolded);
+    const auto width = f.width;
+    Four total = four(0.0);
+    if (kProduct)
+        for (std::int64_t i = 0; i < width * t.n; ++i) fours(t.below)[i] = four(0.0);
+    for (std::int64_t b = 0; b < t.n; ++b) {
+        const auto row = [&](std::int64_t k, int r) {
+            return four(f.weight[k * f.n_weights + 4 * b + r] * (kFolded ? t.low[4 * b + r] : 1.0));
+        };
+        if (kProduct)
+            for (std::int64_t i = 0; i < 4 * width; ++i) fours(t.sums)[i] = four(0.0);
+        const auto end = std::min(t.n, (b / block + 1) * block);
+        for (auto v = b; v < end; ++v) {
+            Four low[kSlots], high[kSlots], z[4];
+            for (int j = kFolded; j < kSlots; ++j) {
+                low[j] = *fours(t.low + j * t.stride + 4 * v);
+                high[j] = *fours(t.high + j * t.stride + 4 * v);
+            }
+            for (int r = 0; r < 4; ++r) {
+                z[r] = factors<kSlots, kFolded, kOutside>(t.low, t.high, t.stride, 4 * b + r, low, high);
+                if (v == b) z[r] *= *fours(kDiagonal[r]);
+            }
+            for (std::int64_t k = 0; k < width; ++k) {
+                const Four column = fours(t.column)[k * t.n + v];
+                Four with_rows = four(0.0);
+                for (int r = 0; r < 4; ++r) {
+                    with_rows += z[r] * row(k, r);
+                    if (kProduct) fours(t.sums)[4 * k + r] += z[r] * column;
+                }
+                total += with_rows * column;
+                if (kProduct) fours(t.below)[k * t.n + v] += with_rows;
+            }
+        }
+        if (!kProduct) continue;
+        for (std::int64_t k = 0; k < width; ++k)
+            for (int r = 0; r < 4; ++r)
+                f.product[k * f.n_weights + 4 * b + r] =
+                    sum(fours(t.sums)[4 * k + r]) * (kFolded ? t.low[4 * b + r] : 1.0);
+    }
+    if (kProduct)
+        for (std::int64_t k = 0; k < width; ++k)
+            for (std::int64_t i = 0; i < t.stride; ++i)
+                f.product[k * f.n_weights + i] += t.below[k * t.stride + i] * (kFolded ? t.high[i] : 1.0);
+    return 2.0 * sum(total);
+}
+
+template <int kSlots, bool kFolded, bool kOutside, bool kProduct>
+PREDGAP_INLINE double form_by_any_tiles(const Form& f, std::int32_t outside) {
+    const auto block = block_of(f);
+    const auto n_tiles = block / 4;
+    double total = f.width == 1
+                       ? form_by_tiles<kSlots, kFolded, kOutside, kProduct>(f, outside, n_tiles)
+                       : wide_form_by_tiles<kSlots, kFolded, kOutside, kProduct>(f, outside, n_tiles);
+    if constexpr (kSlots == 2 || kSlots == 3)
+        if (block < f.c.n_terms) total += between_blocks<kSlots, kProduct>(f, outside, block);
+    return total;
+}
+
+template <int kSlots, bool kProduct>
+PREDGAP_INLINE double form_of_size(const Form& f, std::int32_t outside) {
+    if (outside == kInside) return form_by_any_tiles<kSlots, true, false, kProduct>(f, outside);
+    if (outside == 0) return form_by_any_tiles<kSlots, false, true, false>(f, outside);
+    return form_by_any_tiles<kSlots, true, true, false>(f, outside);  // products are of complete components
+}
+
+}  // namespace
+}  // namespace predgap::PREDGAP_ISA

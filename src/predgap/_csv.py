@@ -1,0 +1,107 @@
+"""The reader of CSV files: PyArrow's, with errors that name the row and the column."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.csv
+
+from predgap.errors import TableError
+
+HEADER_IS: Final = "the header is row 1"
+"""How rows are counted in messages."""
+
+_DELIMITERS: Final = ",;\t"
+_HEAD_BYTES: Final = 1 << 16
+_COLUMN: Final = re.compile(r"In CSV column #(\d+): ")
+_ROW: Final = re.compile(r"Row #(\d+)")
+
+
+def read_csv(
+    source: Path | bytes,
+    where: str,
+    *,
+    delimiter: str = ",",
+    types: Mapping[str, pa.DataType] | None = None,
+) -> pa.Table:
+    r"""The table in CSV text with a header, in UTF-8.
+
+    Parameters
+    ----------
+    source : path, or the text itself
+    where : str
+        What to call the text in messages.
+    delimiter : str
+        Between cells.
+    types : mapping from names of columns to Arrow types, optional
+        Only empty cells are missing values then. Without it, the types are those that fit the cells, and the
+        usual marks such as NA and NaN are missing values, too.
+
+    Examples
+    --------
+    >>> read_csv(b"a;b\n1;\n", "here", delimiter=";", types={"a": pa.float64(), "b": pa.string()}).to_pylist()
+    [{'a': 1.0, 'b': None}]
+    >>> read_csv(b"a\nhigh\n", "here", types={"a": pa.float64()})  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+        ...
+    predgap.errors.TableError: here: column 'a', row 2 (the header is row 1): CSV conversion error ...
+    """
+    options = {} if types is None else {"column_types": dict(types), "null_values": [""]}
+    try:
+        table = pyarrow.csv.read_csv(
+            source if isinstance(source, Path) else pa.BufferReader(source),
+            read_options=pyarrow.csv.ReadOptions(use_threads=False),  # errors then name the row
+            parse_options=pyarrow.csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
+            convert_options=pyarrow.csv.ConvertOptions(strings_can_be_null=True, **options),
+        )
+        _ = table.column_names  # PyArrow decodes them when they are asked for
+    except UnicodeDecodeError as error:
+        raise TableError(
+            f"{where} has a column whose name is not text in UTF-8: {error.object!r}; save it in UTF-8"
+        ) from None
+    except pa.ArrowException as error:
+        names = dict(enumerate(header(read_head(source), delimiter)))
+        text = _COLUMN.sub(lambda found: f"column {names.get(int(found[1]))!r}, ", str(error))
+        text = _ROW.sub(lambda found: f"row {found[1]} ({HEADER_IS})", text)
+        raise TableError(f"{where}: {text}") from None
+    return table
+
+
+def header(text: bytes, delimiter: str = ",") -> tuple[str, ...]:
+    r"""The names in the first record of a CSV text.
+
+    Examples
+    --------
+    >>> header(b'"citric acid, g/l",pH\n0.3,3.1\n')
+    ('citric acid, g/l', 'pH')
+    """
+    lines = io.StringIO(text.decode("utf-8-sig", "replace"), newline="")
+    try:
+        return tuple(next(csv.reader(lines, delimiter=delimiter), ()))
+    except csv.Error:
+        return ()
+
+
+def delimiter_of(text: bytes) -> str:
+    r"""The one of comma, semicolon and tab that cuts the header of a CSV text into most names.
+
+    Examples
+    --------
+    >>> delimiter_of(b'"citric acid, g/l";pH\n0.3;3.1\n')
+    ';'
+    """
+    return max(_DELIMITERS, key=lambda delimiter: len(header(text, delimiter)))
+
+
+def read_head(source: Path | bytes) -> bytes:
+    """The first bytes of a file or text, in which its header is."""
+    if isinstance(source, bytes):
+        return source[:_HEAD_BYTES]
+    with source.open("rb") as file:
+        return file.read(_HEAD_BYTES)

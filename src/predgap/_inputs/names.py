@@ -1,0 +1,58 @@
+"""Names of features: which of the model's is meant."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from predgap._text import format_items
+from predgap.errors import PredgapError
+
+
+def match_names(given: Iterable[str], known: Sequence[str], error: type[PredgapError]) -> dict[str, int]:
+    """The place among the known names of each given one that is there.
+
+    A name that is not there as it is may be there with other spaces: LightGBM stores underscores instead of
+    them, so the columns of its training table have other names than its features. `error` is raised where
+    it is unclear which is meant.
+
+    Examples
+    --------
+    >>> match_names(["mean radius", "mean_area", "target"], ["mean_area", "mean_radius"], PredgapError)
+    {'mean radius': 1, 'mean_area': 0}
+    """
+    place = {name: j for j, name in enumerate(known)}
+    found = {name: place.get(name, -1) for name in given}
+    rest = [name for name, j in found.items() if j < 0]
+    if not rest:
+        return found
+    alike: dict[str, list[int]] = {}
+    for j, name in enumerate(known):
+        alike.setdefault(_stored(name), []).append(j)
+    for name in rest:
+        places = alike.get(_stored(name), ())
+        if len(places) > 1:
+            raise error(
+                f"{name!r} may be each of {format_items(known[j] for j in places)}, which differ in spaces "
+                "and underscores only; write it as one of them"
+            )
+        found[name] = places[0] if places else -1
+    found = {name: j for name, j in found.items() if j >= 0}
+    if len(set(found.values())) < len(found):
+        raise _same_feature(found, known, error)
+    return found
+
+
+def _stored(name: str) -> str:
+    """As LightGBM stores it; no other character is replaced."""
+    return name.replace(" ", "_")
+
+
+def _same_feature(found: dict[str, int], known: Sequence[str], error: type[PredgapError]) -> PredgapError:
+    names: dict[int, list[str]] = {}
+    for name, j in found.items():
+        names.setdefault(j, []).append(name)
+    j, same = next((j, same) for j, same in names.items() if len(same) > 1)
+    return error(
+        f"{format_items(same)} may each be the model's {known[j]!r}: LightGBM stores underscores instead of "
+        "spaces, so these are the same name to it; rename or drop all but one"
+    )

@@ -1,0 +1,78 @@
+"""Messages: the same each time, so that people can look for them."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+
+from predgap import Discrete, Explainer, FromScipy, Marginal, Normal, PerFeature, Ranking, load
+from predgap._model.ensemble import Ensemble
+from predgap.errors import DependencyError, NoiseError, PredgapError
+
+STUMP = Ensemble(
+    root=[0],
+    feature=[0, -1, -1],
+    threshold=[0.5, 0, 0],
+    left=[1, -1, -1],
+    right=[2, -1, -1],
+    default_left=[True, False, False],
+    value=[[0.0], [1.0], [3.0]],
+    target=[0],
+    bias=[0.0],
+    n_features=1,
+)
+
+
+class Strange:
+    """Shown as an address."""
+
+
+def explained(**options):
+    return Explainer(STUMP, Normal(1.0), **options)
+
+
+@pytest.mark.parametrize(
+    "strange", [Strange(), lambda: 0, [Strange()], Strange], ids=["object", "function", "list", "class"]
+)
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda it: Explainer(STUMP, it),
+        lambda it: Normal(it),
+        lambda it: Discrete(it if isinstance(it, list) else [it]).laws(1)[0].tails(np.zeros(1), np.zeros(1)),
+        lambda it: FromScipy(it),
+        lambda it: Marginal(it),
+        lambda it: PerFeature({"a": it}),
+        lambda it: PerFeature({"a": Normal(1.0)}, default=it),
+        lambda it: explained(rtol=it),
+        lambda it: explained(n_jobs=it),
+        lambda it: explained(output=it),
+        lambda it: explained().gap([[0.0]], it),
+        lambda it: explained().gap(it, [0]),
+        lambda it: explained().gap([[it]], [0]),
+        lambda it: explained().pgi2([[0.0]], it),
+        lambda it: explained().rank([[0.0]], it),
+        lambda it: explained().rank([[0.0]], top=it),
+        lambda it: explained().estimate([[0.0]], [0], "mc", seed=it),
+        lambda it: explained().estimate([[0.0]], [0], "mc", n_samples=it),
+        lambda it: Ranking.from_attributions(it),
+        lambda it: Ranking.from_attributions([[1.0]], top=it),
+        lambda it: Ranking([[0]], n_features=it),
+        lambda it: load(it),
+    ],
+)  # fmt: skip
+def test_a_message_shows_no_address(ask, strange):
+    with pytest.raises(PredgapError) as caught:
+        ask(strange)
+    assert "0x" not in str(caught.value)
+    assert len(str(caught.value)) > 20
+
+
+def test_the_rest_of_a_message_stays():
+    message = str(NoiseError(f"noise is {Strange()!r}, expected a Noise at 0.3"))
+    assert message.startswith("noise is <")
+    assert message.endswith("Strange object>, expected a Noise at 0.3")
+    assert str(DependencyError("a frame needs pandas")) == "a frame needs pandas"
+    assert str(pickle.loads(pickle.dumps(NoiseError("no noise")))) == "no noise"
