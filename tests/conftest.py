@@ -5,6 +5,9 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+if "PYTEST_XDIST_WORKER" in os.environ:  # before a library asks: threads of several processes wait for cores
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 import pytest
 from hypothesis import HealthCheck, settings
 
