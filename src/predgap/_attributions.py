@@ -1,4 +1,4 @@
-"""Attributions of any library, such as SHAP values, as one array per output."""
+"""Converts attributions of any library, such as SHAP values, to one array (n, d); used by `Ranking`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from predgap.errors import RankingError, TableError
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Attributions:
-    """Attributions of one output, and the labels that came with them."""
+    """Attributions of one output, with the feature names and row labels that came with them."""
 
     values: FloatArray  # (n, d), finite
     names: tuple[str, ...] | None
@@ -26,7 +26,7 @@ class Attributions:
 
 
 def read_attributions(values: Any, output: int | None, names: Sequence[str] | None) -> Attributions:
-    """Attributions of n rows in any accepted form; RankingError for what is none, or is not finite."""
+    """Attributions in any accepted form as arrays; RankingError if they are not finite numbers."""
     known = None if names is None else tuple(map(str, names))
     index = backend = None
     if hasattr(values, "values") and hasattr(values, "base_values"):
@@ -92,7 +92,7 @@ def _from_frame(
 
 
 def _one_output(array: FloatArray, output: int | None, d: int | None) -> FloatArray:
-    """(n, d or d + 1) of one output."""
+    """The attributions of one output, (n, d) or (n, d + 1)."""
     if array.ndim == 2 and d is not None:
         array = _unfolded(array, d)
     if array.ndim == 3:
@@ -117,13 +117,13 @@ def _one_output(array: FloatArray, output: int | None, d: int | None) -> FloatAr
 
 
 def _unfolded(array: FloatArray, d: int) -> FloatArray:
-    """LightGBM's contributions of k outputs, (n, k (d + 1)), as (n, k, d + 1)."""
+    """LightGBM's contributions of k outputs, (n, k (d + 1)), reshaped to (n, k, d + 1)."""
     k, rest = divmod(array.shape[1], d + 1)
     return array.reshape(len(array), k, d + 1) if k > 1 and rest == 0 and array.shape[1] != d else array
 
 
 def _outputs_last(array: FloatArray, d: int | None) -> FloatArray:
-    """(n, d, k) as shap has it; XGBoost's pred_contribs are (n, k, d + 1)."""
+    """Attributions with outputs last, (n, d, k), as shap has them; XGBoost's are (n, k, d + 1)."""
     if d is None:
         return array
     as_shap = array.shape[1] in (d, d + 1)
@@ -137,10 +137,10 @@ def _outputs_last(array: FloatArray, d: int | None) -> FloatArray:
 
 
 def _check_outputs_are_last(array: FloatArray) -> None:
-    """RankingError if an array may be XGBoost's (n, k, d + 1), and it is not known what d is.
+    """RankingError if an array could be XGBoost's (n, k, d + 1); called if d is not known.
 
-    With d + 1 outputs, an array (n, d, k) has the shape of XGBoost's for d classes; otherwise its bias, which
-    is the same in all rows, gives it away.
+    That is so if its shape is (n, m, m + 1), or if the last entries, where XGBoost has the bias, are the same
+    in all rows.
     """
     bias = array[:, :, -1:]
     same = len(array) > 1 and bias.size > 0 and bool((bias == bias[0]).all() and bias.any())

@@ -1,4 +1,4 @@
-"""The reader of CSV files: PyArrow's, with errors that name the row and the column."""
+"""Reads CSV files with PyArrow; its error messages name the row and the column."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pyarrow.csv
 from predgap.errors import TableError
 
 HEADER_IS: Final = "the header is row 1"
-"""How rows are counted in messages."""
+"""How rows are counted in error messages."""
 
 _DELIMITERS: Final = ",;\t"
 _HEAD_BYTES: Final = 1 << 16
@@ -34,14 +34,24 @@ def read_csv(
 
     Parameters
     ----------
-    source : path, or the text itself
+    source : Path or bytes
+        The file, or its content.
     where : str
-        What to call the text in messages.
-    delimiter : str
-        Between cells.
-    types : mapping from names of columns to Arrow types, optional
-        Only empty cells are missing values then. Without it, the types are those that fit the cells, and the
+        The name of the source in error messages.
+    delimiter : str, default=","
+        The character between fields.
+    types : mapping from column name to Arrow type, or None, default=None
+        The types of the columns; only empty fields are then missing values. None infers the types, and the
         usual marks such as NA and NaN are missing values, too.
+
+    Returns
+    -------
+    pyarrow.Table
+
+    Raises
+    ------
+    TableError
+        If the text is not valid CSV, or a field does not have the type of its column.
 
     Examples
     --------
@@ -60,7 +70,7 @@ def read_csv(
             parse_options=pyarrow.csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
             convert_options=pyarrow.csv.ConvertOptions(strings_can_be_null=True, **options),
         )
-        _ = table.column_names  # PyArrow decodes them when they are asked for
+        _ = table.column_names  # PyArrow decodes the names here: raises if they are not UTF-8
     except UnicodeDecodeError as error:
         raise TableError(
             f"{where} has a column whose name is not text in UTF-8: {error.object!r}; save it in UTF-8"
@@ -89,7 +99,7 @@ def header(text: bytes, delimiter: str = ",") -> tuple[str, ...]:
 
 
 def delimiter_of(text: bytes) -> str:
-    r"""The one of comma, semicolon and tab that cuts the header of a CSV text into most names.
+    r"""The delimiter of a CSV text: of comma, semicolon and tab, the one that gives the most column names.
 
     Examples
     --------
@@ -100,7 +110,7 @@ def delimiter_of(text: bytes) -> str:
 
 
 def read_head(source: Path | bytes) -> bytes:
-    """The first bytes of a file or text, in which its header is."""
+    """The first bytes of a file or text, enough for its header."""
     if isinstance(source, bytes):
         return source[:_HEAD_BYTES]
     with source.open("rb") as file:

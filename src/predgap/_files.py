@@ -1,4 +1,4 @@
-"""Files that may be anything, looked at before they are read within a limit; and files written whole."""
+"""Reads model files, which may be anything, with a limit of size; writes files atomically."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from predgap.errors import LoaderError
 __all__ = ["MAX_FILE_BYTES", "FileEnds", "atomic_write", "read", "read_head_and_tail", "show"]
 
 MAX_FILE_BYTES: Final = 1 << 28
-"""Larger model files are refused: 256 MiB is some 13,000 trees of depth 8 as JSON, 20,000 as UBJSON.
+"""The largest model file that is read: 256 MiB is about 13,000 trees of depth 8 as JSON, 20,000 as UBJSON.
 
-A sound file takes about four times its size in memory while it is read, a malicious one up to sixteen.
+Reading takes about four times the size of a file in memory; up to sixteen times for a malicious file.
 """
 
 _HEAD_BYTES: Final = 4096
@@ -23,7 +23,7 @@ _TAIL_BYTES: Final = 64
 
 
 class FileEnds(NamedTuple):
-    """The first and last bytes of a file, and how many there are in all."""
+    """The first and last bytes of a file, and its size."""
 
     head: bytes
     tail: bytes
@@ -31,7 +31,7 @@ class FileEnds(NamedTuple):
 
 
 def read_head_and_tail(path: Path) -> FileEnds:
-    """The first and last bytes of a regular file, and its size; nothing else of it is read."""
+    """The first and last bytes of a regular file, and its size, without reading the rest."""
     try:
         found = path.stat()
         _check_kind(path, found.st_mode, found.st_size)
@@ -48,7 +48,7 @@ def read_head_and_tail(path: Path) -> FileEnds:
 
 
 def read(path: Path, most: int | None = MAX_FILE_BYTES) -> bytes:
-    """All of a file whose head and tail were found good, if it has at most that many bytes."""
+    """The content of a file; LoaderError if it has more than `most` bytes (None: no limit)."""
     try:
         with path.open("rb") as file:
             size = os.fstat(file.fileno()).st_size
@@ -63,11 +63,11 @@ def read(path: Path, most: int | None = MAX_FILE_BYTES) -> bytes:
 
 
 def atomic_write(path: Path, content: bytes) -> None:
-    """The file appears complete or not at all."""
+    """Writes a file so that it appears complete or not at all: to a temporary file, which is then renamed."""
     if not path.absolute().parent.is_dir():
         raise FileNotFoundError(f"there is no folder {show(path.parent)}; make it first")
     beside = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
-    new = beside.open("xb")  # a link that someone left there is not followed
+    new = beside.open("xb")  # "x": fails if it exists, and so never follows a link
     try:
         with new as file:
             file.write(content)

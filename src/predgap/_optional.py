@@ -1,4 +1,4 @@
-"""Packages that only some work needs."""
+"""Checks that the packages of an extra (such as `predgap[demo]`) are installed."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _PACKAGES: Final = {  # by extra: modules, and the packages that have them
 
 
 def require(what: str, extra: str) -> None:
-    """DependencyError if the packages that an extra brings are not all installed.
+    """Raises DependencyError unless all packages of an extra are installed; `what` needs them.
 
-    Asked before the work begins, so that nothing fails after an hour.
+    Call it before long work begins, so that it does not fail at its end.
     """
     *first, last = _PACKAGES[extra].values()
     missing = [name for module, name in _PACKAGES[extra].items() if not _installed(module)]

@@ -1,4 +1,4 @@
-"""What the reproduction of the paper uses of predgap beside its public names."""
+"""Internals that the reproduction of the paper (`predgap.paper`) uses besides the public names."""
 
 from __future__ import annotations
 
@@ -17,34 +17,34 @@ __all__ = ["LEAF", "algorithm1_gap", "instruction_set", "resolve_n_jobs", "sums_
 
 
 def instruction_set() -> str:
-    """The instruction set that the kernels use."""
+    """The instruction set that the kernels use, e.g. "avx2"."""
     return _core.instruction_set()
 
 
 def sums_of_squares(
     explainer: Explainer, row: FloatArray, mask: BoolArray, points: FloatArray, ends: NDArray[np.int64]
 ) -> FloatArray:
-    """Sums of (f(x') - f(x))² over stretches of given points, (s,).
+    """Sums of (f(x') - f(x))² over consecutive parts of given sample points, (s,).
 
     Parameters
     ----------
     explainer : Explainer
         Of a model with one output.
     row : (1, d) array
-        As `ensemble.cast` gives it.
+        A row from `ensemble.cast`.
     mask : (d,) booleans
         The k features that are perturbed.
     points : (m, k) array
-        In the unit cube, a coordinate per perturbed feature.
+        Samples in the unit cube, with one coordinate per perturbed feature.
     ends : (s,) integers
-        Where each stretch of points ends.
+        Where each part of the points ends.
     """
     sums: FloatArray = explainer._engine.sample(row, mask, points[None], ends)[0, :, 1]
     return sums
 
 
 def algorithm1_gap(explainer: Explainer, X: FloatArray, masks: BoolArray, *, float32: bool) -> FloatArray:
-    """Gaps (n,) by the paper's Algorithm 1, with its printed slips mended, on one thread.
+    """Gaps (n,) by the paper's Algorithm 1, with its misprints corrected, on one thread.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ def algorithm1_gap(explainer: Explainer, X: FloatArray, masks: BoolArray, *, flo
     if len(scale) < len(engine.laws):
         raise PredgapError(
             f"{len(engine.laws) - len(scale)} of {len(engine.laws)} features have noise that is not normal; "
-            "expected Normal noise, the only one that Algorithm 1 knows"
+            "expected Normal noise, the only one that Algorithm 1 supports"
         )
     scales = np.array([scale.get(q, 1.0) for q in range(explainer.ensemble.n_features)])
     rows, subsets = explainer.ensemble.cast(X), np.ascontiguousarray(masks).view(np.uint8)

@@ -1,4 +1,4 @@
-"""Text for people: names from data made fit to be shown, and parts of messages."""
+"""Helpers for messages: escaping names from data, lists of items, plurals, did-you-mean hints."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def printable(text: str) -> str:
 
 
 def names_or_default(n_features: int, feature_names: Sequence[str] | None) -> tuple[str, ...]:
-    """The model's feature names, or f0, f1, ..."""
+    """The model's feature names, or else f0, f1, ..."""
     return tuple(feature_names) if feature_names is not None else tuple(f"f{j}" for j in range(n_features))
 
 
@@ -55,5 +55,5 @@ def did_you_mean(name: str, names: Sequence[str]) -> str:
 
 
 def count(number: int, noun: str) -> str:
-    """'1 column', '2 columns'."""
+    """A number with its noun: '1 column', '2 columns'."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -1,4 +1,4 @@
-"""Types that modules share."""
+"""Type aliases that several modules use."""
 
 from __future__ import annotations
 
@@ -13,4 +13,4 @@ IntArray = NDArray[np.int32]
 IndexArray = NDArray[np.intp]
 
 Progress = Callable[[int, int], object]
-"""Told how much is done (rows or steps), and how much there is in all."""
+"""A function that is called with the number of rows or steps done, and the number of all."""

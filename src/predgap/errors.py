@@ -1,4 +1,4 @@
-"""Every exception predgap raises on purpose; all share one base class."""
+"""The exceptions of predgap; all are subclasses of `PredgapError`."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ _ADDRESS: Final = re.compile(r" at 0x[0-9a-fA-F]+")
 
 
 class PredgapError(Exception):
-    """Base class: `except PredgapError` catches everything predgap refuses."""
+    """Base class of all errors that predgap raises on purpose."""
 
     def __str__(self) -> str:
-        """The message, in which objects have no addresses: these differ from run to run and tell nothing."""
+        """The message, without the memory addresses in the names of objects, which differ from run to run."""
         return _ADDRESS.sub("", super().__str__())
 
 
 class LoaderError(PredgapError, ValueError):
-    """A model or model file cannot be turned into an ensemble."""
+    """A model or model file cannot be loaded: it is not a model, not fitted, or damaged."""
 
 
 class UnsupportedModelError(LoaderError):
-    """The model is sound, but uses something predgap does not handle; it is named in the message."""
+    """The model is valid, but uses something that predgap does not support; the message names it."""
 
 
 class EnsembleError(PredgapError, ValueError):
-    """Node arrays that do not describe a valid ensemble."""
+    """The arrays of an `Ensemble` do not describe valid trees."""
 
 
 class TableError(PredgapError, ValueError):
@@ -37,28 +37,28 @@ class ShapeError(TableError):
 
 
 class SubsetError(PredgapError, ValueError):
-    """A subset of features that is unknown, repeated or out of range."""
+    """A subset names features that are unknown, repeated or out of range, or its mask has the wrong shape."""
 
 
 class RankingError(PredgapError, ValueError):
-    """Something that is not a ranking of the model's features, or attributions that give none."""
+    """A ranking does not fit the model's features or the rows, or attributions cannot be ranked."""
 
 
 class NoiseError(PredgapError, ValueError):
-    """A noise that is not a distribution, or does not fit the model's features."""
+    """A noise has invalid parameters, or does not fit the model's features."""
 
 
 class OutputError(PredgapError, ValueError):
-    """An output that the model does not have, or none chosen where there are several."""
+    """The model does not have this output, or one of several must be chosen."""
 
 
 class CostError(PredgapError, RuntimeError):
-    """An exact answer would exceed the budget; the message names the cost and the alternatives."""
+    """An answer would exceed the limits of time or memory; the message names the cost and what works."""
 
 
 class DependencyError(PredgapError, ImportError):
-    """An optional package is needed; the message says which one and how to get it."""
+    """An optional package is not installed; the message says which one and how to install it."""
 
 
 class DatasetError(PredgapError, ValueError):
-    """A data set that is unknown, absent, damaged or not what it should be, or that cannot be split so."""
+    """A data set of the reproduction is unknown, absent or damaged, or cannot be split as asked."""

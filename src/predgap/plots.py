@@ -1,7 +1,8 @@
-"""Pictures of gaps and rankings, drawn with matplotlib into axes that are given or new.
+"""Plots of gaps and rankings, drawn with matplotlib.
 
-Names go by position through one palette that colour-blind readers can tell apart, so the same method
-looks the same in every picture as long as it is given at the same place.
+The methods of a plot get colours, markers and line styles in the order in which they are given, so a method
+looks the same in all plots if it is given at the same position. The colours can be told apart by colour-blind
+readers.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _MUTED: Final = "#555555"
 
 
 def label(text: str) -> str:
-    r"""A name as matplotlib is to show it: no mathematics between dollars, nothing invisible.
+    r"""A name escaped for matplotlib: dollars do not start a formula, invisible characters are written out.
 
     Examples
     --------
@@ -38,23 +39,41 @@ def label(text: str) -> str:
 
 
 def gap_curves(curves: Mapping[str, ArrayLike], ax: Axes | None = None) -> Axes:
-    """The mean gap when the k first features of each method's rankings move, for k = 0 ... d.
+    """Draws the mean curve of each method: the gap when the first k features are perturbed, for k = 0 ... d.
+
+    Use it to compare rankings. The legend shows the mean of each curve, which is PGI²; the highest is the
+    best.
 
     Parameters
     ----------
-    curves : mapping from method to (n, d) array
-        What `Explainer.curve` returns. The mean of a curve is PGI², and stands in the legend.
-    ax : matplotlib Axes, or None for new ones
+    curves : mapping from method name to (n, k) array
+        Results of `Explainer.curve`. The legend has the mean PGI² of each; where curves have different
+        numbers of places, that of the places that all of them have.
+    ax : matplotlib Axes, or None, default=None
+        Where to draw; None makes a new figure.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Examples
+    --------
+    >>> from matplotlib.figure import Figure
+    >>> ax = gap_curves({"greedy": [[3.0, 4.0]], "random": [[1.0, 4.0]]}, Figure().subplots())
+    >>> [text.get_text() for text in ax.get_legend().get_texts()]
+    ['greedy: 3.5', 'random: 2.5']
     """
     ax = _axes(ax)
     from matplotlib.ticker import MaxNLocator
 
-    for place, (name, values) in enumerate(curves.items()):
-        mean = _table(values, name).mean(axis=0)
+    means = {name: _table(values, name).mean(axis=0) for name, values in curves.items()}
+    n_places = {len(mean) for mean in means.values()}
+    shared = min(n_places, default=0)
+    for place, (name, mean) in enumerate(means.items()):
         ax.plot(
             range(len(mean) + 1),
             [0.0, *mean],
-            label=f"{label(name)}: {mean.mean():.3g}",
+            label=f"{label(name)}: {mean[:shared].mean():.3g}",
             zorder=10 - place,
             markersize=5,
             **style(place),
@@ -65,23 +84,38 @@ def gap_curves(curves: Mapping[str, ArrayLike], ax: Axes | None = None) -> Axes:
     ax.set_xlim(left=0)
     ax.set_ylim(bottom=0)
     ax.xaxis.set_major_locator(MaxNLocator(integer=True))
-    ax.legend(title="mean PGI²", frameon=False, loc="lower right")
+    title = "mean PGI²" if len(n_places) == 1 else f"mean PGI² of {shared} places"
+    ax.legend(title=title, frameon=False, loc="lower right")
     return ax
 
 
 def pgi2_against(
     x: ArrayLike, y: ArrayLike, x_name: str, y_name: str, ax: Axes | None = None, *, place: int = 0
 ) -> Axes:
-    """PGI² of two methods, one point per row, with the diagonal on which they would be equal.
+    """Draws PGI² of two methods against each other: one point per row, and the diagonal of equal values.
+
+    Use it to see in which rows one method is better. Above the diagonal, the method y is.
 
     Parameters
     ----------
     x, y : (n,) arrays
-        What `Explainer.pgi2` returns. Rows where either is 0 cannot be shown on the logarithmic axes.
+        Results of `Explainer.pgi2`. Rows in which either is 0 are not shown, as the axes are logarithmic.
     x_name, y_name : str
-    ax : matplotlib Axes, or None for new ones
-    place : int
-        Of the method y in the palette.
+        The names of the methods.
+    ax : matplotlib Axes, or None, default=None
+        Where to draw; None makes a new figure.
+    place : int, default=0
+        The position of the method y in the palette.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Examples
+    --------
+    >>> from matplotlib.figure import Figure
+    >>> pgi2_against([1.0, 2.0], [2.0, 2.5], "SHAP", "greedy", Figure().subplots()).get_ylabel()
+    'PGI² of greedy'
     """
     ax = _axes(ax)
     x, y = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
@@ -105,13 +139,30 @@ def pgi2_against(
 
 
 def mean_places(rankings: Mapping[str, Ranking], ax: Axes | None = None) -> Axes:
-    """A heat map of each feature's mean place; features go by their mean place in the first ranking.
+    """Draws a heat map of the mean place of each feature in each ranking.
+
+    Use it to see which features methods rank differently. Features are sorted by their mean place in the
+    first ranking.
 
     Parameters
     ----------
-    rankings : mapping from method to Ranking, all of the same features and with a place for each of them
-        Features are matched by name, in any order; if a ranking has no names, they go by position.
-    ax : matplotlib Axes, or None for new ones
+    rankings : mapping from method name to Ranking
+        Full rankings of the same features. Features are matched by name, in any order; if a ranking has no
+        names, by position.
+    ax : matplotlib Axes, or None, default=None
+        Where to draw; None makes a new figure.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Examples
+    --------
+    >>> from matplotlib.figure import Figure
+    >>> rankings = {"greedy": Ranking([[1, 0], [1, 0]]), "SHAP": Ranking([[0, 1], [1, 0]])}
+    >>> ax = mean_places(rankings, Figure().subplots())
+    >>> [text.get_text() for text in ax.get_yticklabels()], [text.get_text() for text in ax.texts]
+    (['f1', 'f0'], ['1.0', '1.5', '2.0', '1.5'])
     """
     first = next(iter(rankings.values()), None)
     if first is None:
@@ -141,13 +192,31 @@ def two_ladders(
     *,
     places: tuple[int, int] = (0, 2),
 ) -> Axes:
-    """How the gap of one row grows, place by place, under two rankings; each has its features at a side.
+    """Draws the curves of one row under two rankings, with the features of each ranking at its side.
+
+    Use it to see place by place how the gap of a row changes under both rankings. The features of the first
+    ranking are at the left, those of the second at the right.
 
     Parameters
     ----------
-    first, second : method, its Ranking of one row, and its curve (d,) or (1, d)
-    ax : matplotlib Axes, or None for new ones
-    places : of the two methods in the palette
+    first, second : tuple (method name, Ranking of one row, curve of shape (d,) or (1, d))
+        The two methods.
+    ax : matplotlib Axes, or None, default=None
+        Where to draw; None makes a new figure.
+    places : tuple of two ints, default=(0, 2)
+        The positions of the two methods in the palette.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Examples
+    --------
+    >>> from matplotlib.figure import Figure
+    >>> greedy, shap = Ranking([[1, 0]]), Ranking([[0, 1]])
+    >>> ax = two_ladders(("greedy", greedy, [3.0, 4.0]), ("SHAP", shap, [1.0, 4.0]), Figure().subplots())
+    >>> [text.get_text() for text in ax.get_yticklabels()]
+    ['f1', 'f0']
     """
     ax = _axes(ax)
     right = ax.twinx()

@@ -187,6 +187,13 @@ def test_gap_curves_begin_at_zero_and_name_pgi2(axes):
     assert [text.get_text() for text in axes.get_legend().get_texts()] == [r"a\$: 3"]
 
 
+def test_gap_curves_of_different_length_are_compared_on_the_places_of_both(axes):
+    plots.gap_curves({"all": [[1.0, 3.0, 8.0]], "two": [[2.0, 4.0]]}, axes)
+    legend = axes.get_legend()
+    assert legend.get_title().get_text() == "mean PGI² of 2 places"
+    assert [text.get_text() for text in legend.get_texts()] == ["all: 2", "two: 3"]
+
+
 def test_gap_curves_refuse_what_is_not_a_curve(axes):
     with pytest.raises(ShapeError, match=r"shape \(3,\); expected \(n, d\)"):
         plots.gap_curves({"a": [1.0, 2.0, 3.0]}, axes)

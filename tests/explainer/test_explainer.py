@@ -441,6 +441,7 @@ BAD_COSTS = {
     "masks without rows": (
         lambda e, t: e.cost(np.ones((60, 3), dtype=bool)), predgap.SubsetError, "pass these rows as X",
     ),
+    "a method": (lambda e, t: e.cost("pgi2"), predgap.SubsetError, "pass the ranking"),
     "an unknown name": (lambda e, t: e.cost("ranking"), predgap.SubsetError, "no feature 'ranking'"),
 }  # fmt: skip
 

@@ -376,7 +376,7 @@ REPEATED: dict[str, tuple[Any, Callable[[Any], dict[str, Any]]]] = {
 def repeated(kind: str) -> Bomb:
     part, changes = REPEATED[kind]
     data = cbm_with(part, lambda at: core_of(trees_of(**changes(at))))
-    return Bomb(data, "on top of one another", 13)
+    return Bomb(data, "parts of it overlap", 13)
 
 
 BOMBS = {kind: partial(repeated, kind) for kind in REPEATED}
@@ -405,8 +405,8 @@ def test_lists_that_are_said_to_be_long(field: str, n: int) -> None:
 @pytest.mark.parametrize(
     ("layout", "size", "says"),
     [
-        *((layout, 4, "strange layout") for layout in (0, 2, 3, 5, 4 + 2 * 65, 0xFFFF)),
-        *((4, size, "strange layout") for size in (0, 3)),  # such tables would take no room
+        *((layout, 4, "impossible layout") for layout in (0, 2, 3, 5, 4 + 2 * 65, 0xFFFF)),
+        *((4, size, "impossible layout") for size in (0, 3)),  # such tables would take no room
         (4, 0xFFFF, "lie outside"),
     ],
 )
@@ -453,7 +453,7 @@ def test_damaged_files_say_so(tmp_path: Path) -> None:
     data = path.read_bytes()
     for damaged in (b"CBM1", data[: len(data) // 2], data[:8] + bytes(len(data) - 8), data + data):
         path.write_bytes(damaged)
-        refused(path, r"save or copy it again|not a sound binary model")
+        refused(path, r"save or copy it again|invalid binary model")
 
 
 # ---- what every loader passes ----

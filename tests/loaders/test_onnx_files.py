@@ -157,7 +157,7 @@ REFUSED: dict[str, tuple[Any, str]] = {
     ),
     "a split value for a weight": (
         lambda: graph(stump(nodes_values=[0.5, 7.0, 0.0, 1.5, 0.0, 0.0], target_nodeids=[0, 2, 1, 2])),
-        "node 1 of the ONNX model is a leaf without weight and with something else in nodes_values",
+        "node 1 of the ONNX model is a leaf without a weight, but not 0 in nodes_values",
     ),
     "thin weights": (
         lambda: graph(stump(n_targets=500_000, target_ids=[0, 1, 499_999, 3])),
@@ -196,11 +196,11 @@ DAMAGED: dict[str, tuple[dict[str, Any], str]] = {
         {"nodes_featureids": [-1, 0, 0, 1, 0, 0]},
         "nodes_featureids has entries that are",
     ),
-    "a child beyond": ({"nodes_truenodeids": [7, 0, 0, 1, 0, 0]}, "for a node that is not there"),
+    "a child beyond": ({"nodes_truenodeids": [7, 0, 0, 1, 0, 0]}, "to a node that does not exist"),
     "twice the same": ({"nodes_nodeids": [0, 1, 1, 0, 1, 2]}, "or two have the same number"),
     "mixed trees": ({"nodes_treeids": [0, 1, 0, 1, 0, 1]}, "not next to one another"),
-    "a tree beyond": ({"target_treeids": [0, 0, 1, 5]}, "for a tree that is not there"),
-    "a weight beyond": ({"target_nodeids": [1, 2, 1, 9]}, "for a node that is not there"),
+    "a tree beyond": ({"target_treeids": [0, 0, 1, 5]}, "to a tree that does not exist"),
+    "a weight beyond": ({"target_nodeids": [1, 2, 1, 9]}, "to a node that does not exist"),
     "a target beyond": ({"target_ids": [0, 0, 0, 1]}, "weights for no target or class of the 1"),
     "no weights": (
         {"target_ids": [], "target_weights": [], "target_nodeids": [], "target_treeids": []},
@@ -214,7 +214,7 @@ DAMAGED: dict[str, tuple[dict[str, Any], str]] = {
     "base": ({"base_values": [1.0, 2.0]}, "base_values has 2 entries, expected 1"),
     "both bases": (
         {"base_values": [1.0], "base_values_as_tensor": tensor([1.0], np.float32)},
-        "base_values and base_values_as_tensor are both there",
+        "base_values and base_values_as_tensor are both present",
     ),
     "an unknown aggregate": (
         {"aggregate_function": "MEDIAN"},
@@ -230,8 +230,8 @@ DAMAGED: dict[str, tuple[dict[str, Any], str]] = {
 
 GENERAL_DAMAGE: dict[str, tuple[dict[str, Any], str]] = {
     "an unknown mode": ({"nodes_modes": tensor([7, 0], np.uint8)}, "nodes_modes has 7, which ONNX does not"),
-    "a leaf beyond": ({"nodes_truenodeids": [4, 2]}, "to a node or leaf that is not there"),
-    "a node beyond": ({"nodes_trueleafs": [0, 1], "nodes_truenodeids": [2, 2]}, "a node or leaf that is not"),
+    "a leaf beyond": ({"nodes_truenodeids": [4, 2]}, "to a node or leaf that does not exist"),
+    "a node beyond": ({"nodes_trueleafs": [0, 1], "nodes_truenodeids": [2, 2]}, "leaf that does not exist"),
     "a root beyond": ({"tree_roots": [0, 2]}, "tree_roots has entries that are not from 0 to 1"),
     "a set too few": ({"nodes_modes": tensor([6, 0], np.uint8)}, "membership_values has 0 sets, expected 1"),
     "a set that does not end": (
@@ -271,7 +271,7 @@ def test_other_files_are_not_taken_for_onnx(tmp_path: Path) -> None:
     with pytest.raises(LoaderError, match="is no model file that predgap knows"):
         load(path)
     path.write_bytes(b"\x08\x08\x12\x03abc")
-    with pytest.raises(LoaderError, match="not a sound ONNX file: field 7 is there 0 times, expected once"):
+    with pytest.raises(LoaderError, match="invalid ONNX file: field 7 occurs 0 times, expected 1"):
         load(path)
 
 

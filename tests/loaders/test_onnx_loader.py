@@ -464,7 +464,7 @@ def test_an_onnxruntime_without_the_operator_checks_nothing(monkeypatch: pytest.
     assert load(graph(general())).n_trees == 2
     assert asked
     monkeypatch.setattr(ort, "InferenceSession", lambda *_, **__: 1 / 0)
-    with pytest.raises(LoaderError, match=r"the ONNX model cannot be run \(division by zero\); is it sound"):
+    with pytest.raises(LoaderError, match=r"the ONNX model cannot be run \(division by zero\); is it valid"):
         load(graph(general()))
 
 

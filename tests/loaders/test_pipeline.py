@@ -454,7 +454,7 @@ def test_tables_that_the_steps_do_not_take_are_refused(monkeypatch: pytest.Monke
         explainer.gap(FRAME, [0])
     assert explainer.gap(FRAME[:20], [0]).shape == (20,)
     model = MODELS["forest"]().fit(NUMBERS.to_numpy(), Y)
-    for step, says in ((Halved(), "makes 60 rows of 120"), (Wrong(), "cannot transform X: out of order$")):
+    for step, says in ((Halved(), "turns 120 rows into 60"), (Wrong(), "cannot transform X: out of order$")):
         with pytest.raises(TableError, match=says):
             Explainer(make_pipeline(step, model), NOISE).gap(NUMBERS, [0])
     narrow = make_pipeline(FunctionTransformer(lambda X: X[:, :1]), model)

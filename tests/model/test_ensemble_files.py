@@ -137,7 +137,7 @@ def test_labels_of_numpy_become_the_python_values_they_equal() -> None:
 )
 def test_other_labels_are_refused_by_name(label: Any, kind: str, tmp_path: Path) -> None:
     ensemble = ensemble_of([1.0], 1, categories=[Categories([0, 1], ("a", label))], feature_names=["day"])
-    with pytest.raises(EnsembleError, match=rf"feature 'day' has the label .*{kind}.*text, numbers or truth"):
+    with pytest.raises(EnsembleError, match=rf"feature 'day' has the label .*{kind}.*text, numbers or bool"):
         ensemble.save(tmp_path / "model")
     assert os.listdir(tmp_path) == []
 
@@ -248,8 +248,8 @@ DAMAGE: dict[str, tuple[Callable[[Any], Any], str]] = {
     "a part is new": (change("news", to=1), "no object with the parts"),
     "a count is text": (change("n_features", to="4"), "n_features is a str, expected int"),
     "a count is true": (change("n_features", to=True), "n_features is a bool"),
-    "a count is negative": (change("n_features", to=-4), "n_features is no count"),
-    "a count is giant": (change("n_features", to=10**4000), "n_features is no count"),
+    "a count is negative": (change("n_features", to=-4), "n_features is not a count"),
+    "a count is giant": (change("n_features", to=10**4000), "n_features is not a count"),
     "a count is large": (change("n_features", to=2**31 - 1), "at most 10000000 are supported"),
     "a count is wrong": (change("n_features", to=3), "4 feature names for 3 features"),
     "names are numbers": (change("feature_names", 0, to=1), "feature_names are not all text"),
@@ -326,7 +326,7 @@ def test_every_loader_says_what_is_damaged(tmp_path: Path) -> None:
         ("bias is not finite", unchecked(bias=np.array([math.nan, 0.0]))),
     ):
         path.write_bytes(data)
-        refused(path, f"model' is no sound predgap ensemble: .*{says}")
+        refused(path, f"model' is not a valid predgap ensemble: .*{says}")
 
 
 BOMBS = {
@@ -344,10 +344,10 @@ def test_headers_that_are_no_headers_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "model"
     for text in (b"[" * 100_000, b'{"a":' * 100_000):
         path.write_bytes(sealed(b" " * 2_000_000 + text, b""))
-        refused(path, "not sound JSON")
+        refused(path, "not valid JSON")
     for text in (b"", b"\xff", b"{}{}", b'{"arrays": ' + b"9" * 5000 + b"}"):
         path.write_bytes(sealed(text, b""))
-        refused(path, "not sound JSON")
+        refused(path, "not valid JSON")
     for text in (b"1", b"[]", b"null", b'"arrays"'):
         path.write_bytes(sealed(text, b""))
         refused(path, "no object with the parts")
@@ -382,7 +382,7 @@ def mutated(data: bytes, rng: np.random.Generator) -> bytes:
 
 TREES = [Split(0, 0.5, 1.0, Split(1, -1.0, 2.0, 3.0)), Split(2, 0.0, -1.0, 1.0)]
 MODELS = {"rich": rich, "numeric": lambda: ensemble_of(TREES, 3, source="mutations")}
-SOUND = "model.predgap' is no sound predgap ensemble: .*"
+SOUND = "model.predgap' is not a valid predgap ensemble: .*"
 
 
 class TestSavedEnsembles(FileTests):

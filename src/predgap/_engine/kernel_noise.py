@@ -159,7 +159,7 @@ class KernelNoise:
             if unseen > 0 and ensemble.unseen_is_missing:
                 raise NoiseError(
                     f"the noise of feature {self._names[feature.q]!r} may give it a category that the model "
-                    "does not know, which means missing to it; a value does not become missing: drop it"
+                    "does not know, which counts as missing; noise cannot make a value missing: drop it"
                 )
             if (reached[feature.levels.codes == ensemble.missing] > 0).any():
                 raise NoiseError(
@@ -218,17 +218,17 @@ def _categorical_features(
 def _of_cells(
     law: Law, reached: FloatArray, stays: FloatArray, unseen: float, own: NDArray[np.intp], n_cells: int
 ) -> tuple[FloatArray, FloatArray]:
-    """The probabilities of levels, each in the cell `own` (m,), as those of cells.
+    """The probabilities of cells, from those of the m known categories; `own` (m,) is the cell of each.
 
-    Categories that are no level, with the probability `unseen`, are in the first cell. Wherever x is in a
-    cell, it is as likely to be there afterwards: the first level stands for all.
+    Unknown categories, with the probability `unseen`, are in cell 0. The probability to stay in a cell is the
+    same for all its categories, so it is computed for the first one.
     """
     mass: FloatArray = np.bincount(own, reached, minlength=n_cells).astype(np.float64)
     cells, first = np.unique(own, return_index=True)
     from_first = reached.copy()
     from_first[first] = stays[first]
     stay: FloatArray = np.bincount(own, from_first, minlength=n_cells).astype(np.float64)
-    without_levels = np.ones(n_cells, dtype=np.bool_)  # where only categories that are no level can be
+    without_levels = np.ones(n_cells, dtype=np.bool_)  # cells of unknown categories only
     without_levels[cells] = False
     stay[without_levels] = 0.0 if law.replaces else max(0.0, 1.0 - float(reached.sum()) - unseen)
     mass[0] += unseen
@@ -259,9 +259,9 @@ def _checked_tails(law: Law, x: FloatArray, thresholds: FloatArray) -> list[Floa
 def _category_probabilities(
     law: Law, levels: Categories, feature: str
 ) -> tuple[FloatArray, FloatArray, float]:
-    """How likely each level is reached and kept, (m,) each, and how likely a category that is no level.
+    """For each known category, (m,), P(x' is it) if x is another one, and if x is it; and P(x' is unknown).
 
-    NoiseError if these are no probabilities.
+    NoiseError if these are not probabilities with the right sum.
     """
     try:
         given: list[Any] = [law.category_probabilities(levels), law.staying_probabilities(levels)]

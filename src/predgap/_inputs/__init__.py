@@ -1,1 +1,1 @@
-"""What users pass, as arrays: tables, names, categories, subsets of features."""
+"""Converts what users pass to arrays: tables, names, categories, subsets of features."""

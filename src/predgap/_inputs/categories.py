@@ -1,4 +1,4 @@
-"""The levels of a categorical feature: what a row holds, and what people call it."""
+"""The class `Categories`: the categories of one feature that a model knows, with codes and labels."""
 
 from __future__ import annotations
 
@@ -17,16 +17,36 @@ from predgap._text import format_items
 from predgap.errors import EnsembleError, TableError
 
 UNSEEN: Final = -1.0
-"""The code of a level that the model does not know."""
+"""The code of a category that the model does not know."""
 
 _LARGEST: Final = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Categories:
-    """The levels that a model knows of one feature.
+    """The categories of one feature that a model knows; also called its levels.
 
-    Arrays of rows hold codes, frames hold labels; where the model stores no labels, the codes are the labels.
+    Each has a code, which arrays of rows hold, and a label, which frames hold.
+
+    Parameters
+    ----------
+    codes : (m,) integers
+        Ascending, from 0.
+    labels : sequence of m different labels, or None, default=None
+        None if the model stores no labels: then the codes are the labels.
+    closed : bool, default=False
+        True: a code that is not among `codes` is an error. False: it is a category that the model does not
+        know.
+    complete : bool, default=True
+        Are these all categories of the training table? False if the model stores only those that it splits
+        on.
+
+    Attributes
+    ----------
+    labelled : bool
+        Whether labels were given.
+    place : dict
+        The code of each label.
 
     Examples
     --------
@@ -37,8 +57,8 @@ class Categories:
 
     codes: NDArray[np.int32]  # (m,) ascending, none negative
     labels: tuple[Any, ...] | None = None  # (m,) all different; the codes if not given
-    closed: bool = False  # is a code that is no level refused, rather than taken for an unseen category?
-    complete: bool = True  # are all categories of the training table among the levels?
+    closed: bool = False  # are codes that are not in `codes` an error?
+    complete: bool = True  # are these all categories of the training table?
     labelled: bool = field(init=False, repr=False)  # were labels given?
     place: dict[Any, float] = field(init=False, repr=False)  # the code of each label
 
@@ -69,38 +89,38 @@ class Categories:
         return len(self.codes)
 
     def codes_of(self, labels: Iterable[Any]) -> NDArray[np.float64]:
-        """The codes of labels, (n,): NaN for a missing one, `UNSEEN` for one the model does not know."""
+        """The codes of labels, (n,): NaN if a label is missing, -1 if the model does not know it."""
         return np.array([self.code_of(label) for label in labels], dtype=np.float64)
 
     def levels_of(self, codes: NDArray[Any]) -> NDArray[np.intp]:
-        """Places of codes among the levels, (n,); -1 for those that are not among them."""
+        """The index of each code among the codes that the model knows, (n,); -1 if it does not know it."""
         if not len(self.codes):
             return np.full(len(codes), -1)
         at = np.minimum(np.searchsorted(self.codes, codes), len(self.codes) - 1)
         return np.where(self.codes[at] == codes, at, -1)
 
     def code_of(self, label: Any) -> float:
-        """The code of one label, as in `codes_of`."""
+        """The code of one label: NaN if it is missing, -1 if the model does not know it."""
         try:
             return self.place[label]
-        except (KeyError, TypeError):  # not a label; NaN is equal to nothing
+        except (KeyError, TypeError):  # not found; NaN is not found either, since it is not equal to itself
             return math.nan if is_missing(label) else UNSEEN
 
 
 def is_missing(value: Any) -> bool:
-    """None, NaN, and the markers of pandas, told by their names."""
+    """Is it None, NaN, or one of pandas' NA and NaT (recognised by name, without importing pandas)?"""
     return value is None or type(value).__name__ in ("NAType", "NaTType") or value != value
 
 
 def of_labels(labels: Sequence[Any]) -> Categories:
-    """Levels with the codes 0, 1, 2, ..."""
+    """Categories with these labels and the codes 0, 1, 2, ..."""
     return Categories(np.arange(len(labels), dtype=np.int32), tuple(labels))
 
 
 def check_unseen(unseen: Sequence[Any], levels: Categories, what: str) -> None:
-    """TableError if labels that the model does not know are text where it knows numbers, or the reverse.
+    """TableError if unknown labels are text while the model's are numbers, or the reverse.
 
-    They would all count as unseen categories, also '10' where the model has 10.
+    Without this check they would all count as unknown categories, even '10' if the model has 10.
     """
     kinds = {_kind(label) for label in levels.labels or ()}
     strange = next((label for label in unseen if _kind(label) not in kinds), None)
@@ -118,7 +138,7 @@ def check_unseen(unseen: Sequence[Any], levels: Categories, what: str) -> None:
 
 
 def warn_of_codes(unseen: Sequence[Any], levels: Categories, what: str) -> None:
-    """Warn if a column of which the model knows nothing holds codes, where a frame must hold labels."""
+    """Warns if a column has only unknown labels, and all are codes: perhaps codes were passed as labels."""
     codes = set(levels.codes.tolist())
     if levels.labelled and all(_kind(label) == "numbers" and label in codes for label in unseen):
         warnings.warn(

@@ -1,4 +1,4 @@
-"""Names of features: which of the model's is meant."""
+"""Matches names that users give to the feature names of a model."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from predgap.errors import PredgapError
 
 
 def match_names(given: Iterable[str], known: Sequence[str], error: type[PredgapError]) -> dict[str, int]:
-    """The place among the known names of each given one that is there.
+    """The index among `known` of each given name that is found there.
 
-    A name that is not there as it is may be there with other spaces: LightGBM stores underscores instead of
-    them, so the columns of its training table have other names than its features. `error` is raised where
-    it is unclear which is meant.
+    If a name is not found, spaces and underscores count as equal: LightGBM stores underscores in place of
+    spaces, so its features have other names than the columns of the training table. `error` is raised if
+    several known names could be meant.
 
     Examples
     --------
@@ -43,7 +43,7 @@ def match_names(given: Iterable[str], known: Sequence[str], error: type[PredgapE
 
 
 def _stored(name: str) -> str:
-    """As LightGBM stores it; no other character is replaced."""
+    """The name as LightGBM stores it: spaces become underscores."""
     return name.replace(" ", "_")
 
 

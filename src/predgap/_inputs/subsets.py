@@ -1,4 +1,4 @@
-"""Which features are perturbed: names, indices or boolean masks, as one boolean array."""
+"""Converts a subset of features (names, indices or boolean masks) to a boolean mask."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def subset_mask(
 
 
 class _DefaultNames(Sequence[str]):
-    """f0, f1, ..., made when they are looked at: a model may have millions of features, and no names."""
+    """The names f0, f1, ..., made on demand: a model without names may have millions of features."""
 
     def __init__(self, n: int) -> None:
         self._numbers = range(n)
@@ -92,7 +92,7 @@ def _items(subset: Any) -> BoolArray | list[Any]:
 
 
 def _nested(rows: list[Any]) -> BoolArray:
-    """Per-row masks given as a list of lists."""
+    """One mask per row, given as a list of lists."""
     flat = [value for row in rows for value in (row if np.ndim(row) else [row])]
     if not all(isinstance(value, bool | np.bool_) for value in flat):
         strange = next(value for value in flat if not isinstance(value, bool | np.bool_))
@@ -123,7 +123,7 @@ def _flat(items: list[Any]) -> BoolArray | list[Any]:
 def _kind(item: Any) -> str:
     if isinstance(item, bool | np.bool_):
         return "boolean"
-    if isinstance(item, np.timedelta64):  # which NumPy counts among the integers
+    if isinstance(item, np.timedelta64):  # a subclass of NumPy's integers
         return "other"
     if isinstance(item, int | np.integer):
         return "index"
@@ -144,7 +144,7 @@ def _positions(items: list[Any], names: Sequence[str]) -> list[int]:
 
 
 def name_positions(wanted: Sequence[str], names: Sequence[str]) -> list[int]:
-    """The index of each wanted feature; SubsetError lists those that the model does not have."""
+    """The index of each wanted feature; SubsetError if the model does not have one."""
     place = match_names(wanted, names, SubsetError)
     unknown = [name for name in wanted if name not in place]
     if unknown:
@@ -182,7 +182,7 @@ def _checked_mask(mask: BoolArray, n_rows: int, n_features: int) -> BoolArray:
 
 
 def _is_labelled(subset: Any) -> bool:
-    """A pandas Series of booleans with text labels, such as `importance > 0.1`."""
+    """Is it a pandas Series of booleans labelled by text, such as `importance > 0.1`?"""
     labels: Any = getattr(subset, "index", None)
     if callable(labels) or not hasattr(labels, "dtype"):  # list.index is a method
         return False

@@ -1,1 +1,1 @@
-"""The ensemble: node arrays of any tree model, and the file they are saved in."""
+"""The class `Ensemble`, a tree model as arrays of nodes, and its file format."""

@@ -1,12 +1,12 @@
-"""The ensemble: frozen node arrays that every loader ends in and every kernel starts from.
+"""The class `Ensemble`: read-only arrays of nodes. Every loader makes one, and the kernels work on it.
 
-A node is a row of the node arrays, a tree is its root's row number. `validate` checks all that the
-kernels rely on, so that no array of a validated ensemble can make them read out of bounds.
+A node is an index into the node arrays, a tree is the node of its root. `validate` checks everything that the
+kernels rely on, so that a validated ensemble cannot make them read out of bounds. No library-specific code
+comes after it: kernels see arrays only.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
 from os import PathLike
@@ -18,39 +18,80 @@ from numpy.typing import ArrayLike, NDArray
 from predgap._inputs.categories import UNSEEN, Categories
 from predgap._inputs.tables import read_table
 from predgap._model import serialization
+from predgap._model.validation import (
+    ALL_OUTPUTS,
+    LEAF,
+    NUMERIC,
+    check_ranges,
+    check_sets,
+    check_shapes,
+    check_trees,
+)
 from predgap._text import names_or_default
 from predgap._typing import BoolArray, FloatArray, IntArray
 from predgap.errors import EnsembleError, OutputError, ShapeError, TableError
 
-LEAF: Final = -1
-"""Marks a leaf in `feature`, `left` and `right`."""
-
-ALL_OUTPUTS: Final = -1
-"""Marks a tree in `target` whose leaves hold one value per output."""
-
-NUMERIC: Final = -1
-"""Marks a split in `category_set` that compares with a threshold."""
-
-_LARGEST_VALUE: Final = 1e145
-_MOST_FEATURES: Final = 10_000_000
-
-_LARGEST_SINGLE: Final = 1 << 24  # of the whole numbers that float32 tells apart
+__all__ = ["ALL_OUTPUTS", "LEAF", "NUMERIC", "Ensemble"]
 
 _NOTHING: Final = np.empty(0, dtype=np.int32)
 _FROM_ZERO: Final = np.zeros(1, dtype=np.int32)
 
-_DENSE_CELLS: Final = 1 << 26  # sets x codes that are looked up in a table
-_ROUTING_CELLS: Final = 1 << 20  # rows x trees routed at once: bounds the memory of `leaves`
+_DENSE_CELLS: Final = 1 << 26  # limit of sets x codes for a lookup table
+_ROUTING_CELLS: Final = 1 << 20  # rows x trees at the same time in `leaves`, to limit memory
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True, repr=False)
 class Ensemble:
-    """`bias` plus a sum of binary trees, with one or several outputs.
+    """A tree model as arrays: `bias` plus a sum of binary trees, with one or several outputs.
 
-    A row goes left at a node iff `x[feature] < threshold`, or, where the node has a set of categories, iff
-    the code `x[feature]` is in it; a missing value (NaN, or the value `missing`) goes left iff
-    `default_left`. Rows are cast to `row_dtype` first, as the source library does. Building an ensemble
-    validates it and makes its arrays read-only.
+    `predgap.load` makes one from a model; you can also build one from your own arrays, to explain any other
+    model of trees. All arguments are keyword-only. Building an ensemble validates it and makes its arrays
+    read-only.
+
+    At a node a row goes left iff `x[feature] < threshold`; if the node has a set of categories, iff the code
+    `x[feature]` is in the set. A missing value (NaN, or the value `missing`) goes left iff `default_left`.
+    Rows are rounded to `row_dtype` first, as the source library does it.
+
+    Parameters
+    ----------
+    root : (n_trees,) integers
+        The root node of each tree.
+    feature : (n_nodes,) integers
+        The feature that a node splits on, -1 at leaves.
+    threshold : (n_nodes,) floats
+        Rows with `x[feature] < threshold` go left; finite.
+    left, right : (n_nodes,) integers
+        The children of a node, -1 at leaves.
+    default_left : (n_nodes,) booleans
+        Whether a missing value goes left.
+    value : (n_nodes, 1) or (n_nodes, n_outputs) floats
+        The values of leaves: one number, or one per output.
+    target : (n_trees,) integers
+        The output that a tree adds to; -1 if its leaves have one value per output.
+    bias : (n_outputs,) floats
+        Added to the sum of the trees.
+    n_features : int
+        The number of features, d.
+    category_set : (n_nodes,) integers, default=all -1
+        The set of categories that a node sends left; -1 if it compares with its threshold.
+    set_begin : (n_sets + 1,) integers, default=[0]
+        Where each set begins in `set_code`.
+    set_code : (n_codes,) integers, default=[]
+        The codes of the categories in all sets, ascending within a set.
+    categories : sequence of d `Categories` or None, or None, default=None
+        The categories of each feature, None for a numeric one.
+    feature_names : sequence of d strings, or None, default=None
+        The names of the features.
+    row_dtype : numpy.float32 or numpy.float64, default=numpy.float64
+        The precision that rows are rounded to.
+    missing : float, default=nan
+        A number that counts as missing, besides NaN.
+    accepts_infinity : bool, default=True
+        Whether rows may hold infinite values.
+    unseen_is_missing : bool, default=False
+        Whether a category that is not in `categories` counts as missing.
+    source : str, default="arrays"
+        What the ensemble was loaded from, for display.
 
     Examples
     --------
@@ -86,8 +127,8 @@ class Ensemble:
     row_dtype: np.dtype[Any] = field(default_factory=lambda: np.dtype(np.float64))
     missing: float = float("nan")  # a value that is missing, besides NaN
     accepts_infinity: bool = True  # does the source library accept infinite values in a row?
-    unseen_is_missing: bool = False  # is a category that is no level of its feature a missing value?
-    source: str = "arrays"  # what it was loaded from, for people
+    unseen_is_missing: bool = False  # does a category that is not in `categories` count as missing?
+    source: str = "arrays"  # what it was loaded from, for display
 
     def __post_init__(self) -> None:
         if isinstance(self.n_features, bool) or not isinstance(self.n_features, int | np.integer):
@@ -116,37 +157,56 @@ class Ensemble:
 
     @property
     def n_trees(self) -> int:
+        """The number of trees."""
         return len(self.root)
 
     @property
     def n_nodes(self) -> int:
+        """The number of nodes of all trees, including leaves."""
         return len(self.feature)
 
     @property
     def n_outputs(self) -> int:
+        """The number of outputs."""
         return len(self.bias)
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Feature names to show: the model's own, or f0, f1, ..."""
+        """The feature names: the model's own, or else f0, f1, ..."""
         return names_or_default(self.n_features, self.feature_names)
 
     def validate(self) -> None:
-        """Raise `EnsembleError` unless the arrays describe trees that kernels may walk unchecked."""
-        _check_shapes(self)
-        _check_ranges(self)
-        _check_sets(self)
-        _check_trees(self)
+        """Raises `EnsembleError` unless the arrays describe valid trees. Called when an ensemble is built."""
+        check_shapes(self)
+        check_ranges(self)
+        check_sets(self)
+        check_trees(self)
 
     def cast(self, X: ArrayLike) -> FloatArray:
-        """An array of rows (n, d) as the model sees them: rounded to `row_dtype`, missing values as NaN."""
+        """Rows as the model sees them: rounded to `row_dtype`, with NaN for all missing values.
+
+        Parameters
+        ----------
+        X : (n, d) array
+            Rows with columns in the model's order; categories as codes.
+
+        Returns
+        -------
+        (n, d) float64 array
+            A copy. Codes of categories that the model does not know become -1, or NaN if `unseen_is_missing`.
+
+        Raises
+        ------
+        TableError
+            If a value is infinite and the model does not accept that, or a code is not valid.
+        """
         rows = np.asarray(X, dtype=np.float64)
         if rows.ndim != 2 or rows.shape[1] != self.n_features:
             raise ShapeError(
                 f"X has shape {rows.shape}, the model needs (n, {self.n_features}); "
                 "pass one row as X[None, :], and drop the target column"
             )
-        with np.errstate(over="ignore"):  # a value too large for float32 is an infinity, judged below
+        with np.errstate(over="ignore"):  # a value too large for float32 becomes infinite: checked below
             rows = rows.astype(self.row_dtype).astype(np.float64)
             gone = rows == float(self.row_dtype.type(self.missing))
         rows[gone] = np.nan
@@ -156,19 +216,20 @@ class Ensemble:
             r, j = np.argwhere(np.isinf(rows))[0]
             raise TableError(
                 f"X[{r}, {j}] (feature {self.names[j]!r}) is infinite or too large for "
-                f"{self.row_dtype.name}, which is not taken for a model of {self.source}; mark it missing "
+                f"{self.row_dtype.name}, which a model of {self.source} does not accept; mark it missing "
                 "(NaN) or clip it"
             )
         return rows
 
     def categorical(self) -> dict[int, Categories]:
-        """The levels of each categorical feature, by its index."""
+        """The categories of each categorical feature, by feature index."""
         return {q: levels for q, levels in enumerate(self.categories or ()) if levels is not None}
 
     def _cast_codes(self, codes: FloatArray, q: int, levels: Categories) -> FloatArray:
-        """A column of codes; all that are no level are alike, for no set of the feature holds them."""
+        """A column of codes as the model sees it. Unknown codes are equivalent, as no split tests them; they
+        become UNSEEN or NaN."""
         gone = np.isnan(codes)
-        strange = ~gone & (codes != np.trunc(codes))  # infinities are whole
+        strange = ~gone & (codes != np.trunc(codes))  # an infinity counts as whole
         if strange.any():
             r = int(np.flatnonzero(strange)[0])
             raise TableError(
@@ -185,7 +246,18 @@ class Ensemble:
         return np.where(known, codes, np.nan if self.unseen_is_missing else UNSEEN)
 
     def leaves(self, X: Any) -> IntArray:
-        """Node id of the leaf that each row reaches in each tree, (n, n_trees)."""
+        """The leaf that each row reaches in each tree.
+
+        Parameters
+        ----------
+        X : (n, d) array or frame
+            Rows as for `predict`.
+
+        Returns
+        -------
+        (n, n_trees) integers
+            Nodes, i.e. indices into the node arrays.
+        """
         rows = self.cast(read_table(X, self.n_features, self.feature_names, self.categories).values)
         out = np.empty((len(rows), self.n_trees), dtype=np.int32)
         step = max(1, _ROUTING_CELLS // max(1, self.n_trees))
@@ -194,10 +266,20 @@ class Ensemble:
         return out
 
     def predict(self, X: Any) -> FloatArray:
-        """Raw margin, (n,) for one output, (n, n_outputs) for several; X is an array or a frame."""
+        """The raw margin of each row: `bias` plus the sum of the trees, before any link function.
+
+        Parameters
+        ----------
+        X : (n, d) array or frame
+            Named columns are matched to the feature names.
+
+        Returns
+        -------
+        (n,) array, or (n, n_outputs) for several outputs
+        """
         leaves = self.leaves(X)
         out = np.broadcast_to(self.bias, (len(leaves), self.n_outputs)).copy()
-        for tree in range(self.n_trees):  # in tree order: the same sum for any batch of rows
+        for tree in range(self.n_trees):  # a fixed order: the sum does not depend on other rows
             values = self.value[leaves[:, tree]]
             if self.target[tree] == ALL_OUTPUTS:
                 out += values
@@ -206,10 +288,15 @@ class Ensemble:
         return out[:, 0] if self.n_outputs == 1 else out
 
     def save(self, path: str | PathLike[Any]) -> None:
-        """Write all of it to a file, which appears complete or not at all.
+        """Saves the ensemble to a file, which `Ensemble.load` and `predgap.load` read.
 
-        Nothing in the file is code, and no library is needed to load it. Labels of categories may be text,
-        numbers or truth values.
+        The file contains no code, and no other library is needed to load it. It is written completely or not
+        at all. Labels of categories must be text, numbers or booleans.
+
+        Parameters
+        ----------
+        path : str or os.PathLike
+            The file to write; an existing one is replaced.
 
         Examples
         --------
@@ -226,17 +313,52 @@ class Ensemble:
 
     @classmethod
     def load(cls, path: str | PathLike[Any]) -> Ensemble:
-        """The ensemble that `save` wrote, bit for bit; `LoaderError` for anything else."""
+        """Loads an ensemble from a file that `save` wrote; the arrays are equal to the last bit.
+
+        Parameters
+        ----------
+        path : str or os.PathLike
+            The file to read.
+
+        Returns
+        -------
+        Ensemble
+
+        Raises
+        ------
+        LoaderError
+            If the file was not written by `save`, or is damaged.
+        """
         return serialization.load(path, cls)
 
     def named(self, feature_names: Sequence[str]) -> Ensemble:
-        """The same ensemble with other feature names."""
+        """The same ensemble with other feature names.
+
+        Parameters
+        ----------
+        feature_names : sequence of d strings
+            All different.
+
+        Returns
+        -------
+        Ensemble
+        """
         if isinstance(feature_names, str):
             raise EnsembleError(f"feature_names is the text {feature_names!r}, expected a list of names")
         return replace(self, feature_names=tuple(feature_names))
 
     def select(self, output: int) -> Ensemble:
-        """The ensemble of one output."""
+        """The ensemble of one output, with the trees that add to it.
+
+        Parameters
+        ----------
+        output : int
+            From 0 to n_outputs - 1; `OutputError` otherwise.
+
+        Returns
+        -------
+        Ensemble
+        """
         if isinstance(output, bool) or not isinstance(output, int | np.integer):
             raise OutputError(
                 f"output={output!r} is not a number; the model's outputs are 0 to {self.n_outputs - 1}"
@@ -259,7 +381,7 @@ class Ensemble:
         return one if mine.all() else one._pruned()
 
     def _pruned(self) -> Ensemble:
-        """Without the nodes that no row can reach."""
+        """The same ensemble without the nodes that no tree contains any more."""
         kept = np.zeros(self.n_nodes, dtype=np.bool_)
         level = self.root
         while len(level):
@@ -293,7 +415,7 @@ class Ensemble:
 
 
 class _Members:
-    """Which codes are in which sets, for many questions at once."""
+    """Tests for many codes whether they are in sets."""
 
     def __init__(self, e: Ensemble) -> None:
         of_set = np.repeat(np.arange(len(e.set_begin) - 1, dtype=np.int64), np.diff(e.set_begin))
@@ -344,124 +466,3 @@ def _frozen(name: str, values: Any, dtype: Any) -> NDArray[Any]:
         raise EnsembleError(f"{name} holds values that {array.dtype} cannot: {given.tolist()[:5]} ...")
     array.setflags(write=False)
     return array
-
-
-def _check_shapes(e: Ensemble) -> None:
-    n_nodes, n_trees, n_outputs = np.size(e.feature), np.size(e.root), np.size(e.bias)
-    if n_outputs < 1 or e.n_features < 0 or (n_nodes < 1 and n_trees > 0):
-        raise EnsembleError(
-            f"an ensemble needs an output and nodes for its trees; found {n_outputs} outputs, "
-            f"{n_nodes} nodes, {n_trees} trees, {e.n_features} features"
-        )
-    if e.n_features > _MOST_FEATURES:
-        raise EnsembleError(f"{e.n_features} features; at most {_MOST_FEATURES} are supported")
-    width = e.value.shape[1] if e.value.ndim == 2 else -1
-    expected = dict.fromkeys(
-        ("feature", "threshold", "left", "right", "default_left", "category_set"), (n_nodes,)
-    ) | {
-        "root": (n_trees,),
-        "target": (n_trees,),
-        "bias": (n_outputs,),
-        "value": (n_nodes, width if width in (1, n_outputs) else n_outputs),
-    }
-    for name, shape in expected.items():
-        found = getattr(e, name).shape
-        if found != shape:
-            raise EnsembleError(f"{name} has shape {found}, expected {shape}")
-    if e.feature_names is not None and len(e.feature_names) != e.n_features:
-        raise EnsembleError(f"{len(e.feature_names)} feature names for {e.n_features} features")
-    if e.feature_names is not None and len(set(e.feature_names)) < e.n_features:
-        twice = [name for name, n in Counter(e.feature_names).items() if n > 1]
-        raise EnsembleError(f"feature names must differ; {twice[0]!r} is given more than once")
-    if e.row_dtype not in (np.dtype(np.float32), np.dtype(np.float64)):
-        raise EnsembleError(f"row_dtype is {e.row_dtype}, expected float32 or float64")
-
-
-def _check_ranges(e: Ensemble) -> None:
-    inner = e.feature != LEAF
-    rules = {
-        f"a split feature outside 0 ... {e.n_features - 1}": inner
-        & ((e.feature < 0) | (e.feature >= e.n_features)),
-        "a child outside the nodes": inner
-        & ((e.left < 0) | (e.left >= e.n_nodes) | (e.right < 0) | (e.right >= e.n_nodes)),
-        "a leaf with children": ~inner & ((e.left != LEAF) | (e.right != LEAF)),
-        "a threshold that is not finite": inner & ~np.isfinite(e.threshold),
-        "a leaf value that is not finite": ~inner & ~np.isfinite(e.value).all(axis=1),
-        f"a leaf value beyond ±{_LARGEST_VALUE:g}, whose square may overflow": ~inner
-        & (np.abs(e.value) > _LARGEST_VALUE).any(axis=1),
-    }
-    for what, wrong in rules.items():
-        if wrong.any():
-            raise EnsembleError(f"node {int(np.flatnonzero(wrong)[0])} has {what}")
-    if not np.isfinite(e.bias).all():
-        raise EnsembleError(f"the bias is not finite: {e.bias.tolist()}")
-    if ((e.root < 0) | (e.root >= max(1, e.n_nodes))).any():
-        raise EnsembleError(f"a root lies outside the {e.n_nodes} nodes")
-    vector = e.value.shape[1] > 1
-    if vector and (e.target != ALL_OUTPUTS).any():
-        raise EnsembleError("leaves are vectors, so every tree's target must be ALL_OUTPUTS")
-    if not vector and ((e.target < 0) | (e.target >= e.n_outputs)).any():
-        raise EnsembleError(f"a tree's target lies outside 0 ... {e.n_outputs - 1}")
-
-
-def _check_sets(e: Ensemble) -> None:
-    n_sets = e.set_begin.size - 1
-    ordered = (
-        e.set_begin.ndim == 1 and n_sets >= 0 and e.set_begin[0] == 0 and (np.diff(e.set_begin) >= 0).all()
-    )
-    if e.set_code.ndim != 1 or not ordered or e.set_begin[-1] != len(e.set_code):
-        raise EnsembleError(f"set_begin must run from 0 to the {e.set_code.size} codes of the sets")
-    rising = np.diff(e.set_code) > 0
-    rising[e.set_begin[(e.set_begin > 0) & (e.set_begin < len(e.set_code))] - 1] = True  # between sets
-    if not rising.all() or (e.set_code < 0).any():
-        raise EnsembleError("the codes of a set must not be negative, and ascend")
-    if e.categories is not None and len(e.categories) != e.n_features:
-        raise EnsembleError(f"{len(e.categories)} entries of categories for {e.n_features} features")
-    inner = e.feature != LEAF
-    by_set = inner & (e.category_set != NUMERIC)
-    levels = e.categorical()
-    categorical = np.isin(e.feature, list(levels))
-    rules = {
-        f"a set of categories outside 0 ... {n_sets - 1}": by_set
-        & ((e.category_set < 0) | (e.category_set >= n_sets)),
-        "a set of categories on a numeric feature": by_set & ~categorical,
-        "a threshold on a categorical feature": inner & ~by_set & categorical,
-    }
-    for what, wrong in rules.items():
-        if wrong.any():
-            raise EnsembleError(f"node {int(np.flatnonzero(wrong)[0])} has {what}")
-    _check_levels(e, levels, by_set)
-
-
-def _check_levels(e: Ensemble, levels: dict[int, Categories], by_set: BoolArray) -> None:
-    """Every category of a feature's sets is one of its levels, and rows can hold them."""
-    for q, own in levels.items():
-        if e.row_dtype == np.float32 and own.codes.max(initial=0) > _LARGEST_SINGLE:
-            raise EnsembleError(
-                f"feature {e.names[q]!r} has the category {own.codes.max()}, which float32 rows cannot hold"
-            )
-    if not by_set.any():
-        return
-    pairs = np.unique(np.stack([e.feature[by_set], e.category_set[by_set]], axis=1), axis=0)
-    features, first = np.unique(pairs[:, 0], return_index=True)
-    for q, sets in zip(features.tolist(), np.split(pairs[:, 1], first[1:]), strict=True):
-        own = levels[q]
-        codes = np.concatenate([e.set_code[e.set_begin[s] : e.set_begin[s + 1]] for s in sets])
-        strange = codes[own.levels_of(codes) < 0]
-        if len(strange):
-            raise EnsembleError(
-                f"feature {e.names[q]!r} is split on the category {int(strange[0])}, which is none of its "
-                f"{len(own)} levels"
-            )
-
-
-def _check_trees(e: Ensemble) -> None:
-    """Every node has at most one parent and no root has one, so no walk from a root meets a node twice."""
-    inner = e.feature != LEAF
-    children = np.concatenate([e.left[inner], e.right[inner], e.root])
-    n_parents = np.bincount(children, minlength=e.n_nodes)
-    if (n_parents > 1).any():
-        raise EnsembleError(
-            f"node {int(np.argmax(n_parents))} is reached in {int(n_parents.max())} ways; "
-            "trees must not share nodes or contain cycles"
-        )

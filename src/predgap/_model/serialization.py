@@ -1,11 +1,11 @@
-"""Ensembles in files that hold no code: a first line, a header in JSON, and the arrays.
+"""Saves and loads ensembles in files without code: a first line, a header in JSON, and the arrays.
 
     predgap ensemble 1 <bytes of the header> <bytes of the arrays> <SHA-256 of both>
     {"arrays": {"root": ["<i4", [32]], ...}, "n_features": 11, ...}
     ... the arrays, little-endian, in the order of the header, without gaps ...
 
-The number after the name is the version of the format. How many bytes there must be is known from the first
-line, before anything else is read.
+The 1 after the name is the version of the format. The first line states the size of the file, which is
+checked before anything else is read.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _NEWLINE: Final = b"\n"
 _FIRST_LINE: Final = re.compile(NAME + rb"%d (\d{1,18}) (\d{1,18}) ([0-9a-f]{64})\n" % VERSION)
 _AGAIN: Final = "save or copy it again"
 
-# The arrays of an ensemble, and `missing`, which JSON could not hold: their types and dimensions.
+# The arrays of an ensemble, and `missing`, which may be NaN and does not fit into JSON: dtype and dimensions.
 _ARRAYS: Final[Mapping[str, tuple[str, int]]] = {
     "root": ("<i4", 1),
     "feature": ("<i4", 1),
@@ -60,7 +60,7 @@ _ARRAYS: Final[Mapping[str, tuple[str, int]]] = {
     "missing": ("<f8", 0),
 }
 
-# The rest, and what it may be in the header.
+# The other fields, and their types in the header.
 _PLAIN: Final[Mapping[str, tuple[type, ...]]] = {
     "n_features": (int,),
     "feature_names": (list, type(None)),
@@ -75,20 +75,22 @@ _LABELS: Final = frozenset({str, int, float, bool})
 _ROW_DTYPES: Final = ("float32", "float64")
 _LARGEST: Final = 2**31 - 1
 
-# A list costs 64 bytes of memory or more, but only 3 of text; headers have one in 8 bytes at most.
+# A list takes 64 bytes of memory or more, but only 3 of text. Headers have at most one per 8 bytes of text;
+# more are refused before they are parsed.
 _BYTES_PER_CONTAINER: Final = 8
 _FREE_CONTAINERS: Final = 64
-# Text without an end runs to the end of the file: looking for it from every quote would take very long.
+# The quote at the end is optional and the match possessive (*+), so that an unterminated text is scanned once
+# only.
 _TEXT_OR_OPENING: Final = re.compile(rb'"(?:[^"\\]|\\.)*+"?|([\[{])', re.DOTALL)
 
 
 def save(ensemble: Ensemble, path: str | os.PathLike[Any]) -> None:
-    """Write the ensemble to a file, which appears complete or not at all."""
+    """Writes the ensemble to a file, completely or not at all."""
     atomic_write(Path(os.fsdecode(path)), encode(ensemble))
 
 
 def load(path: str | os.PathLike[Any], build: Callable[..., Built]) -> Built:
-    """What `build` makes of the fields that `save` wrote; `LoaderError` if it cannot be what was saved."""
+    """Calls `build` with the fields in a file that `save` wrote; `LoaderError` if the file is not valid."""
     where = Path(os.fsdecode(path))
     head, _, size = read_head_and_tail(where)
     try:
@@ -97,16 +99,16 @@ def load(path: str | os.PathLike[Any], build: Callable[..., Built]) -> Built:
     except UnsupportedModelError as error:
         raise UnsupportedModelError(f"{show(where)} {error}") from None
     except (LoaderError, EnsembleError) as error:
-        raise LoaderError(f"{show(where)} is no sound predgap ensemble: {error}") from error
+        raise LoaderError(f"{show(where)} is not a valid predgap ensemble: {error}") from error
     except MemoryError as error:
-        raise LoaderError(f"{show(where)} needs more memory than there is") from error
+        raise LoaderError(f"{show(where)} needs more memory than is available") from error
 
 
 # ---- writing -------------------------------------------------------------------------------------
 
 
 def encode(ensemble: Ensemble) -> bytes:
-    """The bytes of a file; the same for the same ensemble."""
+    """The bytes of the file of an ensemble; equal ensembles have equal bytes."""
     arrays = {name: np.asarray(getattr(ensemble, name), dtype=kind) for name, (kind, _) in _ARRAYS.items()}
     plain = {
         "n_features": int(ensemble.n_features),
@@ -120,7 +122,7 @@ def encode(ensemble: Ensemble) -> bytes:
     shapes = {name: [kind, arrays[name].shape] for name, (kind, _) in _ARRAYS.items()}
     try:
         header = json.dumps({"arrays": shapes, **plain}, ensure_ascii=False).encode() + _NEWLINE
-    except ValueError as error:  # half a character, or an integer of thousands of digits
+    except ValueError as error:  # a lone surrogate, or an integer of thousands of digits
         raise EnsembleError(f"a name or label cannot be written to a file: {error}") from None
     body = header + b"".join(array.tobytes() for array in arrays.values())
     sizes = f"{VERSION} {len(header)} {len(body) - len(header)} {hashlib.sha256(body).hexdigest()}"
@@ -152,7 +154,7 @@ def _plain_label(label: Any, feature: str) -> Any:
         kind = type(label)
         raise EnsembleError(
             f"feature {feature!r} has the label {label!r}, a {kind.__module__}.{kind.__qualname__}; a file "
-            "takes labels that are text, numbers or truth values: keep the file of the library that made it"
+            "takes labels that are text, numbers or booleans: keep the file of the library that made it"
         )
     return plain
 
@@ -161,7 +163,7 @@ def _plain_label(label: Any, feature: str) -> Any:
 
 
 def decode(data: bytes) -> dict[str, Any]:
-    """The fields of the ensemble in the bytes of a file."""
+    """The fields of an ensemble from the bytes of a file."""
     begin, n_header, digest = _promised(data, len(data))
     if hashlib.sha256(memoryview(data)[begin:]).hexdigest() != digest:
         raise LoaderError(f"its contents do not have the checksum in its first line; {_AGAIN}")
@@ -180,7 +182,7 @@ def decode(data: bytes) -> dict[str, Any]:
 
 
 def _promised(head: bytes, size: int) -> tuple[int, int, str]:
-    """Where the header begins, its size, and the checksum, if the file has the size that it should have."""
+    """Where the header begins, its size, and the checksum; LoaderError if the size of the file is wrong."""
     version = re.match(NAME + rb"(\d+)", head)
     if version is not None and version[1] != b"%d" % VERSION:
         raise UnsupportedModelError(
@@ -198,23 +200,23 @@ def _promised(head: bytes, size: int) -> tuple[int, int, str]:
 
 def _parsed(header: bytes) -> dict[str, Any]:
     if _n_containers(header) > len(header) // _BYTES_PER_CONTAINER + _FREE_CONTAINERS:
-        raise LoaderError("its header has far more lists than that of an ensemble")
+        raise LoaderError("its header has far more lists than the header of an ensemble")
     try:
         found = json.loads(header.decode())
     except (ValueError, RecursionError) as error:
-        raise LoaderError(f"its header is not sound JSON ({error})") from None
+        raise LoaderError(f"its header is not valid JSON ({error})") from None
     if not isinstance(found, dict) or found.keys() != {"arrays", *_PLAIN}:
         raise LoaderError(f"its header is no object with the parts arrays, {', '.join(_PLAIN)}")
     for name, kinds in _PLAIN.items():
         if type(found[name]) not in kinds:
             raise LoaderError(f"its {name} is a {type(found[name]).__name__}, expected {kinds[0].__name__}")
     if not _are_whole([found["n_features"]]) or found["row_dtype"] not in _ROW_DTYPES:
-        raise LoaderError("its n_features is no count, or its row_dtype neither float32 nor float64")
+        raise LoaderError("its n_features is not a count, or its row_dtype neither float32 nor float64")
     return found
 
 
 def _n_containers(text: bytes) -> int:
-    """How many lists and objects there are in JSON; brackets in names do not count."""
+    """The number of lists and objects in JSON; brackets within texts do not count."""
     return sum(found.lastindex is not None for found in _TEXT_OR_OPENING.finditer(text))
 
 
@@ -271,5 +273,5 @@ def _are_labels(found: Any) -> bool:
 
 
 def _are_whole(values: list[Any]) -> bool:
-    """Are they whole numbers, none negative, that an int32 can hold?"""
+    """Are all values whole numbers from 0 that fit into an int32?"""
     return all(type(value) is int and 0 <= value <= _LARGEST for value in values)

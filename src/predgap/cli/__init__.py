@@ -1,15 +1,15 @@
-"""The command `predgap`; the commands themselves are in `commands`, which needs the extra `cli`."""
+"""The command line `predgap`. The commands are in `commands`, which needs the extra `cli`."""
 
 from __future__ import annotations
 
 import sys
 from typing import Final
 
-_EXTRA: Final = ("click", "rich", "pyarrow")  # what pip install 'predgap[cli]' brings
+_EXTRA: Final = ("click", "rich", "pyarrow")  # the packages of the extra `cli`
 
 
 def main() -> None:
-    """Run the command line and exit: 0 done, 1 refused, 2 wrong usage, 130 interrupted."""
+    """Runs the command line and exits with 0 (done), 1 (error), 2 (wrong usage) or 130 (interrupted)."""
     try:
         from predgap.cli.commands import app
     except ModuleNotFoundError as error:

@@ -1,4 +1,4 @@
-"""The application: its errors are one line each, its exit codes 0, 1, 2 and 130."""
+"""The command group `predgap`: prints errors as one line on stderr, exits with 0, 1, 2 or 130."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from predgap._text import printable
 
 
 class _App(click.Group):
-    """A group whose errors are one line on stderr, and whose exit codes are 0, 1, 2 and 130."""
+    """A command group that prints errors as one line on stderr and exits with 0, 1, 2 or 130."""
 
     def main(self, *args: Any, **kwargs: Any) -> NoReturn:
-        """Run, and exit."""
+        """Runs a command and exits."""
         for stream in (sys.stdout, sys.stderr):
-            if hasattr(stream, "reconfigure"):  # "µ" on a terminal that does not know it is no error
+            if hasattr(stream, "reconfigure"):  # escape characters that the terminal cannot show
                 stream.reconfigure(errors="backslashreplace")
         try:
             with _warnings_as_lines():
@@ -53,16 +53,16 @@ class _App(click.Group):
 
 @contextmanager
 def _stopping_with_the_reader() -> Iterator[None]:
-    """End with code 0 if what reads the output, such as `head`, has seen enough and closed the pipe."""
+    """Exits with 0 if the reader of the output, such as `head`, has closed the pipe."""
     try:
         yield
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is left in buffers goes there
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # buffered output goes there at exit
         raise click.exceptions.Exit(0) from None
 
 
 class OutputConsole(Console):
-    """A console on stdout; a closed pipe is left to the application, where rich itself would exit with 1."""
+    """A console on stdout that raises BrokenPipeError if the pipe is closed, where rich would exit with 1."""
 
     def __init__(self) -> None:
         super().__init__(highlight=False)
@@ -78,7 +78,7 @@ def complain(message: str, code: int) -> int:
 
 @contextmanager
 def _warnings_as_lines() -> Iterator[None]:
-    """Show warnings as one line each, without the place in the source."""
+    """Prints warnings as one line each, without file and line number."""
     with warnings.catch_warnings():
         warnings.simplefilter("default", UserWarning)
         warnings.showwarning = _show_warning
@@ -93,7 +93,7 @@ def _show_warning(message: Warning | str, category: object, *_: object, **__: ob
 @click.version_option(predgap.__version__, message="predgap %(version)s")
 @click.pass_context
 def app(context: click.Context) -> None:
-    """Exact squared prediction gaps for tree ensembles.
+    """Squared prediction gaps of tree ensembles: how much do features move a prediction?
 
     MODEL is a model file of XGBoost (JSON, UBJSON), LightGBM (text) or CatBoost (JSON, cbm). TABLE is a CSV
     file (delimited by comma, semicolon or tab, with a header) or a Parquet file; its columns are matched to

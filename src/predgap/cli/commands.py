@@ -1,4 +1,4 @@
-"""The commands of `predgap`: they parse, call the library, and print."""
+"""The commands of `predgap`: each parses its options, calls the library, and prints the result."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ __all__ = ["app"]
 @app.command()
 @click.argument("model", type=click.Path())
 def info(model: str) -> None:
-    """What a model consists of, and what an exact gap costs."""
+    """Show the trees and features of a model, and the cost of an exact gap."""
     ensemble = predgap.load(model)
     inner = ensemble.feature != LEAF
     splits = np.bincount(ensemble.feature[inner], minlength=ensemble.n_features)
@@ -51,14 +51,14 @@ def info(model: str) -> None:
 
 @app.command()
 @explaining
-@click.option("--features", multiple=True, required=True, metavar="NAMES", help="Features that move.")
+@click.option("--features", multiple=True, required=True, metavar="NAMES", help="Features to perturb.")
 @estimator_option
 def gap(features: tuple[str, ...], estimator: Estimator, target: Path | None, **asked: Any) -> None:
-    """The gap of each row of TABLE when some features move.
+    """Compute the gap of each row of TABLE when some features are perturbed.
 
-    Prints row and gap as CSV, and of gaps that are not exact how they were obtained and how far they may be
-    off. --features and --drop take names separated by commas, and can be repeated; a name with a comma in it
-    goes alone.
+    Prints row and gap as CSV. If some gaps are not exact, also their standard error, error bound and method.
+    --features and --drop take names separated by commas, and can be repeated. Give a name that contains a
+    comma in an option of its own.
     """
     with explaining_rows(Request(**asked), "gaps") as (explainer, rows):
         found = explainer.estimate(rows, split_names(features, explainer.ensemble.names), estimator)
@@ -75,7 +75,8 @@ def gap(features: tuple[str, ...], estimator: Estimator, target: Path | None, **
     type=click.Choice(["greedy", "single"]),
     default="greedy",
     show_default=True,
-    help="greedy: each place to the feature that raises the gap most; single: by the gap of each alone.",
+    help="greedy: each place goes to the feature that raises the gap most; single: by the gap of each "
+    "feature alone.",
 )
 @estimator_option
 def rank(
@@ -83,10 +84,10 @@ def rank(
 ) -> None:
     """Rank the features for each row of TABLE, most important first.
 
-    Prints row, place, feature and score as CSV, and of rankings that are not exact the confidence in each
-    place: nan where bounds do not prove it. A name that a spreadsheet would take for a formula, such as
-    =1+1, has an apostrophe before it in CSV. --drop takes names separated by commas, and can be repeated; a
-    name with a comma in it goes alone.
+    Prints row, place, feature and score as CSV. If some rows are not exact, also the confidence in each
+    place: nan if error bounds do not prove it. In CSV, a name that a spreadsheet would take for a formula,
+    such as =1+1, gets an apostrophe in front. --drop takes names separated by commas, and can be repeated.
+    Give a name that contains a comma in an option of its own.
     """
     with explaining_rows(Request(**asked), "rankings", exact=estimator == "exact") as (explainer, rows):
         ranking = ranked(explainer, rows, method, estimator)
@@ -104,7 +105,7 @@ def rank(
 
 @app.command()
 def demo() -> None:
-    """Rank the diabetes data greedily and by TreeSHAP, compare, and draw a picture."""
+    """Rank the features of the diabetes data by greedy and TreeSHAP, compare both, and save a picture."""
     from predgap.cli.demo import run
 
     run(OutputConsole(), Path("predgap-demo"))
@@ -121,26 +122,29 @@ def demo() -> None:
     type=click.Choice(["authors", "train"]),
     default="authors",
     show_default=True,
-    help="The models that the paper's authors saved, or new ones by grid search.",
+    help="authors: the models that the paper's authors saved; train: train new ones by grid search.",
 )
 @click.option(
     "--data",
     type=click.Path(path_type=Path, exists=True, file_okay=False),
-    help="Folder with models/, splits/ and raw/ (else PREDGAP_DATA is looked at).",
+    help="Folder with models/, splits/ and raw/; default: the environment variable PREDGAP_DATA.",
 )
 @click.option(
     "--out",
     type=click.Path(path_type=Path, file_okay=False),
     default=Path("predgap-reproduction"),
     show_default=True,
-    help="Folder for results and pages; a run that was stopped goes on there.",
+    help="Folder for results and pages; a run that was stopped is continued there.",
 )
-@click.option("--quick", is_flag=True, help="A minute's version; without data, on the bundled diabetes data.")
+@click.option(
+    "--quick", is_flag=True, help="Takes about a minute; without --data, on the bundled diabetes data."
+)
 @click.option(
     "--pairs",
     type=click.IntRange(min=2),
     metavar="N",
-    help="Pairs (x, S) of the precision experiment: 2000, or 60 if quick; the paper has 20000.",
+    help="Pairs of a row and a subset in the precision experiment: default 2000, or 60 with --quick; the "
+    "paper has 20000.",
 )
 @click.option("--jobs", default=-1, callback=checked_jobs, show_default=True, help="Threads; -1: all cores.")
 def reproduce(
@@ -148,9 +152,9 @@ def reproduce(
 ) -> None:
     """Recompute the paper's tables and figures.
 
-    Give one experiment, or all (the default). Ends in reproduction.md and reproduction.html in the folder
-    --out, with a verdict on each printed number. What is finished is kept there: a run that was stopped goes
-    on when it is started again. All of it takes about a quarter of an hour on two cores.
+    WHAT is one experiment, or all (the default). Writes reproduction.md and reproduction.html to the folder
+    --out, with a verdict on each printed number. Finished parts are kept there: a run that was stopped
+    continues when it is started again. All experiments take about a quarter of an hour on two cores.
     """
     require("the reproduction", "reproduce")
     from predgap.paper.report.reproduction import summary_lines, write_pages
@@ -173,7 +177,7 @@ def reproduce(
                 tell("writing the pages", 1.0)
             pages = write_pages(found)
     except KeyboardInterrupt:
-        complain(f"what is finished is kept in {str(out)!r}; the same command goes on with it", 0)
+        complain(f"finished parts are kept in {str(out)!r}; run the same command to continue", 0)
         raise
     for line in (*summary_lines(found), *(f"Page: {path}" for path in pages)):
         click.echo(printable(line))

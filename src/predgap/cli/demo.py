@@ -1,4 +1,4 @@
-"""The demonstration: how faithful are rankings of the diabetes data to an XGBoost model?"""
+"""The command `predgap demo`: compares rankings of the diabetes data by how faithful they are to a model."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Trained:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Rankings of the same rows by several methods, and how they do."""
+    """Rankings of the same rows by several methods, their curves, and the time that they took."""
 
     rankings: dict[str, Ranking]  # by method
     curves: dict[str, FloatArray]  # by method and for "random", (n, d)
@@ -78,7 +78,7 @@ class Comparison:
         return {name: curve.mean(axis=1) for name, curve in self.curves.items()}
 
     def wins(self, name: str) -> str:
-        """In how many rows greedy is at least as good, as "98 of 111"."""
+        """In how many rows greedy has at least the same PGI², as text such as "98 of 111"."""
         pgi2 = self.pgi2
         better = pgi2["greedy"] >= pgi2[name] * (1 - _TIE)
         return f"{int(better.sum())} of {len(better)}"
@@ -89,7 +89,7 @@ class Comparison:
 
 
 def run(console: Console, folder: Path) -> Path:
-    """Train, rank, compare, print, and save the picture in `folder`; its path is returned."""
+    """Trains a model, compares rankings of its features, saves a picture in `folder`; returns its path."""
     require("the demo", "demo")
     trained = train()
     comparison = compare(trained)
@@ -111,7 +111,7 @@ def run(console: Console, folder: Path) -> Path:
 
 
 def train() -> Trained:
-    """An XGBoost regressor of the diabetes data that scikit-learn carries."""
+    """Trains an XGBoost regressor on the diabetes data of scikit-learn."""
     import xgboost
     from sklearn.datasets import load_diabetes
     from sklearn.model_selection import train_test_split
@@ -126,7 +126,7 @@ def train() -> Trained:
 
 
 def compare(trained: Trained) -> Comparison:
-    """Rank the rows by each method, and find the exact curve of each ranking."""
+    """Ranks the rows by each method, and computes the curve of each ranking."""
     explainer = Explainer(trained.booster, Normal.relative(trained.train, _NOISE))
     rows, seconds = trained.rows, {}
     greedy, seconds["greedy"] = _timed(lambda: explainer.rank(rows))
@@ -146,7 +146,7 @@ def compare(trained: Trained) -> Comparison:
 
 
 def _timed(work: Callable[[], Any]) -> tuple[Any, float]:
-    """The result, and the median seconds of a few runs."""
+    """The result of `work`, and the median time of a few runs in seconds."""
     times = []
     for _ in range(_RUNS):
         start = perf_counter()

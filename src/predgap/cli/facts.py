@@ -1,4 +1,4 @@
-"""Facts about a model, as `predgap info` shows them."""
+"""Collects the facts about a model that `predgap info` shows."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def facts(ensemble: Ensemble, n_splits: int, n_used: int) -> Iterator[tuple[str,
 
 
 def _depth(ensemble: Ensemble) -> int:
-    """Splits on the longest path from a root."""
+    """The number of splits on the longest path from a root to a leaf."""
     depth, level = 0, ensemble.root
     while len(level := level[ensemble.feature[level] != LEAF]):
         depth += 1
@@ -29,7 +29,7 @@ def _depth(ensemble: Ensemble) -> int:
 
 
 def _cost(ensemble: Ensemble) -> str:
-    """What an exact gap takes when all features are perturbed by noise of a third of their spread."""
+    """The expected cost of an exact gap of all features; the noise is 0.3 times the spread of thresholds."""
     used = np.unique(ensemble.feature[ensemble.feature != LEAF]).tolist()
     try:
         explainer = Explainer(ensemble, PerFeature({q: _noise_of(ensemble, q) for q in used}), rtol=0.0)
@@ -37,7 +37,7 @@ def _cost(ensemble: Ensemble) -> str:
     except PredgapError as error:
         return f"unknown: {error}"
     takes = _duration(1e6 * cost.milliseconds)
-    return f"about {takes} and {cost.megabytes:,.3g} MB per row if all features move (estimate)"
+    return f"about {takes} and {cost.megabytes:,.3g} MB per row if all features are perturbed (estimate)"
 
 
 def _noise_of(ensemble: Ensemble, q: int) -> Noise:

@@ -1,4 +1,4 @@
-"""Options and arguments of the commands, checked."""
+"""Options and arguments of the commands, and their checks."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NoiseOf = Callable[[pa.Table], Noise]
 
 
 def _noise(context: click.Context, parameter: click.Parameter, value: str) -> NoiseOf:
-    """The noise that a text such as `normal:0.3std` asks for, once there is a table."""
+    """A function that makes the noise of a text such as `normal:0.3std` for a table."""
     found = re.fullmatch(r"(normal|uniform):([^:]+?)(std)?", value)
     if found is None:
         raise click.BadParameter(f"{value!r}; expected normal:0.3std, normal:0.3 or uniform:0.5")
@@ -64,9 +64,9 @@ def _target(context: click.Context, parameter: click.Parameter, value: str | Non
 
 
 def explaining(command: Command) -> Command:
-    """The arguments and options that `gap` and `rank` share."""
+    """Adds the arguments and options that `gap` and `rank` have in common."""
     for decorate in (
-        click.option("-o", "target", metavar="FILE", callback=_target, help="Write here, .csv or .parquet."),
+        click.option("-o", "target", metavar="FILE", callback=_target, help="Write a .csv or .parquet file."),
         click.option(
             "--jobs", default=1, callback=checked_jobs, show_default=True, help="Threads; -1: all cores."
         ),
@@ -74,7 +74,7 @@ def explaining(command: Command) -> Command:
             "--output",
             type=int,
             metavar="K",
-            help="Which output of a model with several, from 0; without it, all together.",
+            help="Which output to explain, from 0, if the model has several; default: all together.",
         ),
         click.option(
             "--noise",
@@ -82,15 +82,15 @@ def explaining(command: Command) -> Command:
             metavar="NOISE",
             default="normal:0.3std",
             show_default=True,
-            help="How features move: normal:0.3std (0.3 times each column's standard deviation in TABLE), "
-            "or for all features alike normal:0.3 (standard deviation) or uniform:0.5 (half-width).",
+            help="Noise of numeric features: normal:0.3std (0.3 times each column's standard deviation in "
+            "TABLE), or for all features alike normal:0.3 (standard deviation) or uniform:0.5 (half-width).",
         ),
         click.option(
             "--flip",
             type=click.FloatRange(0, 1, min_open=True),
             metavar="P",
-            help="Categories change with this probability, to any other; without it, they are drawn from "
-            "their column of TABLE.",
+            help="Noise of categorical features: with this probability they change to another category; "
+            "default: they are drawn from their column of TABLE.",
         ),
         click.option("--drop", multiple=True, metavar="NAMES", help="Columns that are not features."),
         click.argument("table", type=click.Path(path_type=Path)),
@@ -101,7 +101,7 @@ def explaining(command: Command) -> Command:
 
 
 def split_names(given: Sequence[str], known: Sequence[str]) -> list[str]:
-    """Names from a repeated option; commas separate, unless the whole is a name."""
+    """Names from a repeated option, separated by commas unless the whole text is a known name."""
     return [name for text in given for name in ([text] if text in known else text.split(","))]
 
 
@@ -110,6 +110,6 @@ estimator_option = click.option(
     type=click.Choice(get_args(Estimator)),
     default="auto",
     show_default=True,
-    help="How gaps are obtained: bounded is within a millionth, guaranteed; qmc samples; auto is guaranteed, "
-    "or approximate where that takes too long.",
+    help="How gaps are computed: exact; bounded, with a proven relative error of 1e-6; qmc, from samples; "
+    "auto, exact or bounded unless that takes too long, then approximate.",
 )

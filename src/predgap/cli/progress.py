@@ -21,7 +21,8 @@ from predgap._text import printable
 
 @contextmanager
 def row_progress(what: str) -> Iterator[Callable[[int, int], object] | None]:
-    """A function to tell the progress to, on a terminal; it is gone when done."""
+    """A function that shows rows done and all rows as a bar, which is removed at the end; None without a
+    terminal."""
     if not sys.stderr.isatty():
         yield None
         return
@@ -33,7 +34,8 @@ def row_progress(what: str) -> Iterator[Callable[[int, int], object] | None]:
 
 @contextmanager
 def share_progress() -> Iterator[Callable[[str, float], object] | None]:
-    """A function to tell what is done, and the share of all work, on a terminal; it is gone when done."""
+    """A function that shows a description and the share of work done as a bar, which is removed at the end;
+    None without a terminal."""
     if not sys.stderr.isatty():
         yield None
         return

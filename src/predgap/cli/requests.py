@@ -1,4 +1,4 @@
-"""Between options and the library: models, tables and noise in, tables out."""
+"""Loads the model and table of a command, builds the explainer, and writes the result."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from predgap.cli.tablefiles import read_table_file, without, write_csv, write_ta
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """The options that `gap` and `rank` share."""
+    """The options that `gap` and `rank` have in common."""
 
     model: str
     table: Path
@@ -64,7 +64,7 @@ def ranked(
 def explaining_rows(
     request: Request, what: str, *, exact: bool = False
 ) -> Iterator[tuple[Explainer, pa.Table]]:
-    """An explainer and the rows, checked; inside, progress is shown."""
+    """A context with the explainer and the checked rows; progress is shown inside it."""
     ensemble = predgap.load(request.model)
     table = read_table_file(request.table)
     table = without(table, split_names(request.drop, table.column_names))
@@ -86,7 +86,7 @@ def explaining_rows(
 
 
 def _with_categories(noise: Noise, flip: float | None, ensemble: Ensemble, table: pa.Table) -> Noise:
-    """The noise, but for categorical features."""
+    """The noise with Flip or Marginal noise for categorical features."""
     categorical = ensemble.categorical()
     if not categorical:
         return noise
@@ -109,7 +109,7 @@ def _check_columns(path: Path, table: pa.Table, ensemble: Ensemble) -> None:
 
 
 def emit(table: pa.Table, target: Path | None) -> None:
-    """To the file, or as CSV to stdout; names in CSV are no formulas."""
+    """Writes a table to the file, or as CSV to stdout. In CSV, names that look like formulas are escaped."""
     if target is not None and target.suffix.lower() == ".parquet":
         write_table(table, target)
         return
@@ -121,7 +121,7 @@ def emit(table: pa.Table, target: Path | None) -> None:
 
 
 def no_formula(name: str) -> str:
-    """The name, with an apostrophe before it if a spreadsheet would take it for a formula and compute it.
+    """The name, with an apostrophe in front if a spreadsheet would evaluate it as a formula.
 
     Examples
     --------
@@ -138,7 +138,7 @@ def no_formula(name: str) -> str:
 
 
 def _with_features(table: pa.Table, change: Callable[[str], str]) -> pa.Table:
-    """The table with other names of features, if it has any."""
+    """The table with `change` applied to the names in its column `feature`, if it has one."""
     if "feature" not in table.column_names:
         return table
     names = pa.array([change(name) for name in table["feature"].to_pylist()], pa.string())

@@ -1,4 +1,4 @@
-"""Tables in files: CSV and Parquet, read and written through PyArrow."""
+"""Reads and writes tables as CSV and Parquet files, through PyArrow."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ _ROWS_AT_ONCE: Final = 20_000
 
 
 def read_table_file(path: Path) -> pa.Table:
-    """The table in a CSV or Parquet file; which of the two is told by its first bytes.
+    """The table in a CSV or Parquet file, which are recognised by their first bytes.
 
-    The delimiter of a CSV file is the one of comma, semicolon and tab that cuts its header into most
-    names. Empty fields, and the usual marks such as NA and NaN, are missing values.
+    The delimiter of a CSV file is, of comma, semicolon and tab, the one that gives the most column names.
+    Empty fields, and the usual marks such as NA and NaN, are missing values.
     """
     try:
         head = read_head(path)
         if head.startswith(b"PAR1"):
             table = pyarrow.parquet.ParquetFile(path).read()
-            _ = table.column_names  # PyArrow decodes them when they are asked for
+            _ = table.column_names  # PyArrow decodes the names here: raises if they are not UTF-8
             return table
         if b"\0" in head:
             raise TableError(f"{str(path)!r} is not text; expected a CSV file in UTF-8, or a Parquet file")
@@ -48,7 +48,7 @@ def read_table_file(path: Path) -> pa.Table:
 
 
 def without(table: pa.Table, columns: Sequence[str]) -> pa.Table:
-    """The table without some columns; TableError if it does not have them."""
+    """The table without these columns; TableError if it does not have one of them."""
     names = table.column_names
     for name in columns:
         if name not in names:
@@ -60,17 +60,17 @@ def without(table: pa.Table, columns: Sequence[str]) -> pa.Table:
 
 
 def write_table(table: pa.Table, path: Path) -> None:
-    """Write CSV or Parquet, by the ending of `path`; the file appears complete or not at all."""
+    """Writes CSV or Parquet, by the suffix of `path`; the file appears complete or not at all."""
     file = io.BytesIO()
     if path.suffix.lower() == ".parquet":
         pyarrow.parquet.write_table(table, file)
     else:
         write_csv(table, file)
-    atomic_write(Path(os.path.realpath(path)), file.getvalue())  # a link stays a link
+    atomic_write(Path(os.path.realpath(path)), file.getvalue())  # if it is a link, write to its target
 
 
 def write_csv(table: pa.Table, file: IO[bytes]) -> None:
-    """Write CSV in UTF-8: numbers with all their digits, quotes only where they are needed."""
+    """Writes CSV in UTF-8, with all digits of numbers, and quotes only where they are needed."""
     file.write(_csv([table.column_names]))
     for batch in table.to_batches(max_chunksize=_ROWS_AT_ONCE):
         columns = [column.to_pylist() for column in batch.columns]

@@ -75,13 +75,6 @@ class Explainer:
         A function that is called from time to time with the number of rows done and the number of all rows.
         True shows a bar on a terminal, which needs rich (`pip install 'predgap[cli]'`).
 
-    Attributes
-    ----------
-    ensemble : Ensemble
-        The model as predgap holds it; only the chosen output, if `output` was given.
-    noise, output, rtol, progress
-        As given.
-
     Examples
     --------
     >>> from sklearn.tree import DecisionTreeRegressor
@@ -124,27 +117,16 @@ class Explainer:
     def transform(self, X: Any) -> FloatArray:
         """X as the model sees it: after the steps of a pipeline, with columns in the model's order.
 
-        Use it to look at the features that a pipeline makes of X, to which noise, subsets and rankings refer.
+        Use it to look at the features that a pipeline makes of X. Missing values are NaN, categories are
+        codes.
 
         Parameters
         ----------
-        X : (n, d) array or frame
-            Rows as you would pass them to the model or pipeline itself.
+        X : (n, d) array or frame, as you would pass it to the model or pipeline
 
         Returns
         -------
         (n, d) array
-            Column j is feature j of the model. Missing values are NaN, categories are their codes.
-
-        Examples
-        --------
-        >>> from sklearn.pipeline import make_pipeline
-        >>> from sklearn.preprocessing import StandardScaler
-        >>> from sklearn.tree import DecisionTreeRegressor
-        >>> from predgap import Explainer, Normal
-        >>> pipeline = make_pipeline(StandardScaler(), DecisionTreeRegressor()).fit([[0.0], [4.0]], [1, 3])
-        >>> Explainer(pipeline, Normal(0.3)).transform([[4.0]])
-        array([[1.]])
         """
         return self._inputs.table(X).values
 
@@ -156,22 +138,18 @@ class Explainer:
 
         Parameters
         ----------
-        X : (n, d) array or frame
-            The rows to explain. Named columns are matched to the model's features by name.
+        X : (n, d) array or frame of the rows to explain; named columns are matched by name
         subset : names, indices, a boolean mask (d,), or one boolean mask per row (n, d)
             The features to perturb. The gap of the empty subset is 0.
 
         Returns
         -------
-        (n,) array
-            The gap of each row, with a relative error of at most `rtol`.
+        (n,) array of gaps, with a relative error of at most `rtol`
 
         Raises
         ------
         CostError
             If a row would take more than two minutes or 1 GiB; use `approximate().gap(X, subset)`.
-        SubsetError
-            If the subset names unknown or repeated features, or the mask has the wrong shape.
 
         Examples
         --------
@@ -179,14 +157,8 @@ class Explainer:
         >>> from predgap import Explainer, Uniform
         >>> tree = DecisionTreeRegressor().fit([[0, 7], [1, 7]], [1, 3])  # 1 if age <= 0.5, else 3
         >>> explainer = Explainer(tree, Uniform(1.0), feature_names=["age", "bmi"])
-
-        Noise from [-1, 1] takes an age of 0 above 0.5 with probability 1/4, which changes the prediction by
-        2: the gap is 1/4 · 2² = 1.
-
-        >>> explainer.gap([[0.0, 7.0]], ["age"]).round(6)
+        >>> explainer.gap([[0.0, 7.0]], ["age"]).round(6)  # 1 becomes 3 with probability 1/4: 1/4 · 2² = 1
         array([1.])
-        >>> explainer.gap([[0.0, 7.0]], ["bmi"])
-        array([0.])
         """
         rows = self._inputs.rows(X)
         masks = self._inputs.masks(len(rows), subset)
@@ -204,8 +176,7 @@ class Explainer:
 
         Parameters
         ----------
-        X : (n, d) array or frame
-            The rows to explain.
+        X : (n, d) array or frame of the rows to explain
         ranking : Ranking, or indices or names, (k,) for all rows or (n, k)
             Most important first. It may have fewer than d places.
 
@@ -214,13 +185,6 @@ class Explainer:
         (n, k) array
             Column j is the gap when the j + 1 most important features are perturbed. The error of each gap is
             at most `rtol` times the mean of its row of the result.
-
-        Raises
-        ------
-        CostError
-            If a row would take more than two minutes or 1 GiB; use `approximate().curve(X, ranking)`.
-        RankingError
-            If the ranking does not fit the model's features or the rows of X.
 
         Examples
         --------
@@ -247,36 +211,23 @@ class Explainer:
         most important feature, then the two most important ones, and so on, and average the d gaps. It is the
         mean of `curve`.
 
-        A high value is good: it means that the features that the ranking puts first move the prediction most,
-        because the gaps are large from the first places on. A ranking that puts irrelevant features first has
-        small gaps at the beginning, and a low mean.
+        A high value is good: the features that the ranking puts first move the prediction most, so the gaps
+        are large from the first places on. It is in squared units of the model's margin: compare rankings of
+        the same rows, by the same model and noise.
 
-        PGI² is in squared units of the model's margin. So compare rankings of the same rows, by the same
-        model and noise; a value alone says little.
-
-        The gaps in the mean need not rise with k: a gap is not monotone, since perturbing one more feature
-        may cancel the change that the others made (see `curve` for an example). So PGI² is not bounded by the
-        gap of all features together.
+        The gaps need not rise with k. A gap is not monotone: perturbing one more feature may cancel the
+        change that the others made (see `curve` for an example).
 
         Parameters
         ----------
-        X : (n, d) array or frame
-            The rows to explain.
+        X : (n, d) array or frame of the rows to explain
         ranking : Ranking, or indices or names, (k,) for all rows or (n, k)
             Most important first. If it has only the first k < d places, the mean is over these k gaps;
-            compare the result only with that of rankings of k places.
+            compare it only with other rankings of k places.
 
         Returns
         -------
-        (n,) array
-            PGI² of each row, with a relative error of at most `rtol`.
-
-        Raises
-        ------
-        CostError
-            If a row would take more than two minutes or 1 GiB; use `approximate().pgi2(X, ranking)`.
-        RankingError
-            If the ranking does not fit the model's features or the rows of X.
+        (n,) array of PGI², with a relative error of at most `rtol`
 
         Examples
         --------
@@ -295,26 +246,21 @@ class Explainer:
 
         The least important feature is perturbed, then the two least important ones, and so on, and the d gaps
         are averaged. A low value is good: the features that the ranking puts last hardly move the prediction.
-        Use it beside `pgi2`, which looks at the features that come first.
 
         Parameters
         ----------
-        X : (n, d) array or frame
-            The rows to explain.
+        X : (n, d) array or frame of the rows to explain
         ranking : Ranking, or indices or names, (d,) for all rows or (n, d)
             Most important first, with all d places.
 
         Returns
         -------
-        (n,) array
-            PGU² of each row, with a relative error of at most `rtol`.
+        (n,) array of PGU², with a relative error of at most `rtol`
 
         Raises
         ------
-        CostError
-            If a row would take more than two minutes or 1 GiB; use `approximate().pgu2(X, ranking)`.
         RankingError
-            If the ranking has fewer than d places, or does not fit the model's features or the rows of X.
+            If the ranking has fewer than d places.
 
         Examples
         --------
@@ -334,8 +280,7 @@ class Explainer:
 
         Parameters
         ----------
-        X : (n, d) array or frame
-            The rows to explain.
+        X : (n, d) array or frame of the rows to explain
         method : {"greedy", "single"}, default="greedy"
             "greedy" fills the places one after the other: each goes to the feature that, added to those
             already placed, gives the largest gap. The score of a feature is the gain, by how much it changed
@@ -358,8 +303,6 @@ class Explainer:
         ------
         CostError
             If a row would take more than two minutes or 1 GiB; use `approximate().rank(X)`.
-        RankingError
-            If `top` is not a number from 1 to d.
 
         Examples
         --------
@@ -381,20 +324,16 @@ class Explainer:
     def expected_prediction(self, X: Any, subset: Any) -> FloatArray:
         """The expected prediction E[f(x')] of each row when the features of `subset` are perturbed.
 
-        Use it to see in which direction the noise moves a prediction on average; a gap, being squared, does
-        not tell.
+        Use it to see in which direction the noise moves a prediction; a gap, being squared, does not tell.
 
         Parameters
         ----------
-        X : (n, d) array or frame
-            The rows to explain.
+        X : (n, d) array or frame of the rows to explain
         subset : names, indices, a boolean mask (d,), or one boolean mask per row (n, d)
-            The features to perturb.
 
         Returns
         -------
-        (n,) array, or (n, n_outputs) for several outputs
-            The expected raw margin, exact up to rounding.
+        (n,) array of raw margins, or (n, n_outputs) for several outputs; exact up to rounding
 
         Examples
         --------
@@ -425,15 +364,12 @@ class Explainer:
     ) -> GapEstimate:
         """The gap of each row by a method that you choose, together with its error.
 
-        Use it to compare methods, or to see how far a gap may be off. If you only want the gaps, use `gap`;
-        if that takes too long, `approximate`.
+        Use it to compare methods, or to see how far a gap may be off; else use `gap` or `approximate`.
 
         Parameters
         ----------
-        X : (n, d) array or frame
-            The rows to explain.
-        subset : names, indices, or a boolean mask (d,)
-            The features to perturb, the same in all rows.
+        X : (n, d) array or frame of the rows to explain
+        subset : names, indices, or a boolean mask (d,), the same for all rows
         method : {"auto", "exact", "bounded", "mc", "qmc"}, default="auto"
             "exact" computes the gap completely; its only error is rounding.
             "bounded" skips terms whose total effect is provably below `rtol`, and returns the bound.
@@ -447,22 +383,14 @@ class Explainer:
             For "mc" and "qmc": stop once the standard error of a row is at most `rtol` times its gap; None
             draws all `n_samples`. For "bounded": the largest error bound relative to the gap; None is 1e-6.
         n_samples : int, default=16384
-            The largest number of samples per row. For Sobol points it is rounded down to 16 times a power
-            of 2.
-        sequence : {"sobol", "halton"}, default="sobol"
-            The points of "qmc".
+            The largest number of samples per row; for Sobol points, rounded down to 16 times a power of 2.
+        sequence : {"sobol", "halton"}, the points of "qmc", default="sobol"
         seed : int, default=0
             The same seed gives the same numbers. More samples begin with the samples of fewer.
 
         Returns
         -------
-        GapEstimate
-            Of shape (n,): the gaps, their errors, and the method of each row.
-
-        Raises
-        ------
-        CostError
-            If "exact" or "bounded" is asked for and a row would take more than two minutes or 1 GiB.
+        GapEstimate of shape (n,)
 
         Examples
         --------
@@ -501,8 +429,7 @@ class Explainer:
         method : {"auto", "pruned", "qmc", "mc"}, default="auto"
             "pruned" skips small terms without a proof that their sum is small. Its standard error, a third of
             `rtol`, was calibrated on many models.
-            "qmc" and "mc" average over samples, at quasi-random and at random points. For curves and rankings
-            the points are the same for all rows.
+            "qmc" and "mc" average over samples, at quasi-random and at random points.
             "auto" chooses for each row: exact if that takes up to about 50 ms, else "pruned", else "qmc" if
             "pruned" would exceed the limits of time and memory. The result says which method was used; a
             pruned answer whose error bound happens to be within `rtol` is called "bounded".
@@ -530,9 +457,7 @@ class Explainer:
         return Approximation(self._inputs, self._engine, self.progress, rtol, method, n_samples, seed)
 
     def cost(self, question: Any, X: Any = None) -> Cost:
-        """Estimates the time and memory per row that a call would take, without making it.
-
-        Use it before a long call, to decide between this explainer and `approximate`.
+        """Estimates the time and memory per row of a call, to decide between it and `approximate`.
 
         Parameters
         ----------
@@ -541,13 +466,11 @@ class Explainer:
             `curve`, `pgi2` or `pgu2`. Anything else is a subset (names, indices or a mask): the cost of its
             `gap`. Pass a feature that is called rank as `["rank"]`.
         X : (n, d) array or frame, or None, default=None
-            The rows of the call; up to 20 of them are looked at. None uses rows that are made up from the
-            model's thresholds.
+            The rows of the call, of which up to 20 are used; None makes rows up from the model's thresholds.
 
         Returns
         -------
-        Cost
-            `method`, `milliseconds` and `megabytes`, the mean over the rows, on one thread.
+        Cost, with `method`, `milliseconds` and `megabytes` per row, on one thread
 
         Examples
         --------

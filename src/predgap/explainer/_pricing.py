@@ -20,7 +20,7 @@ _MOST_ROWS: Final = 20  # of X; the cost is the mean over them
 def cost_of(engine: Engine, inputs: Inputs, question: Any, X: Any, accuracy: Accuracy) -> Cost:
     """The mean cost per row of a greedy ranking ("rank"), of a Ranking's curve, or of the gap of a subset.
 
-    If X is None, the cost is that of rows made up from the model's thresholds.
+    If X is None, the cost is estimated for rows made up from the model's thresholds.
     """
     asked = _on_typical_rows(engine, inputs, question) if X is None else _on_rows(engine, inputs, question, X)
     if len(asked.rows) == 0:
@@ -53,4 +53,10 @@ def _on_typical_rows(engine: Engine, inputs: Inputs, question: Any) -> Question[
 
 
 def _is_rank(question: Any) -> bool:
+    if isinstance(question, str) and question in ("gap", "curve", "pgi2", "pgu2"):
+        what = "the subset" if question == "gap" else "the ranking, as a predgap.Ranking"
+        raise SubsetError(
+            f"cost({question!r}) does not say of what; pass {what}, or 'rank' for a greedy ranking "
+            f"(a feature of this name is [{question!r}])"
+        )
     return isinstance(question, str) and question == "rank"

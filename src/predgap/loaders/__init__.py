@@ -1,7 +1,7 @@
-"""From a model object or a model file to an `Ensemble`: one module per source library.
+"""Loads a model object or a model file as an `Ensemble`; there is one module per library.
 
-Which library made an object is read off the names of its classes, and which one made a file off its
-first bytes, so that nothing is imported but what the model needs.
+The library of an object is recognised by the names of its classes, that of a file by its first bytes. So only
+the loader that the model needs is imported.
 """
 
 from __future__ import annotations
@@ -25,17 +25,18 @@ __all__ = ["load"]
 
 @dataclass(frozen=True, slots=True)
 class _ModelSource:
-    """A source library: how to tell its models, and the module that reads them.
+    """A library whose models can be loaded: how to recognise them, and the module that loads them.
 
-    The module offers `from_object(model)` and, if there are files, `from_file(path)`, both to an `Ensemble`.
+    The module has `from_object(model)` and, if `opening` is not None, `from_file(path)`; both return an
+    `Ensemble`.
     """
 
     module: str
     package: str  # that defines the classes
-    classes: frozenset[str]  # names to look for among a model's classes
-    supported: str  # for people
-    opening: re.Pattern[bytes] | None = None  # how its files begin; None if it has none that are safe to open
-    ending: bytes = b""  # the last byte of its files, but for white space; empty if that may be any
+    classes: frozenset[str]  # names of classes of which a model is an instance
+    supported: str  # what can be loaded, for error messages
+    opening: re.Pattern[bytes] | None = None  # matches the first bytes of its files; None if it has no files
+    ending: bytes = b""  # the last byte of its files before white space; empty for any
 
 
 _SOURCES: Final = (
@@ -55,7 +56,7 @@ _SOURCES: Final = (
         module="predgap.loaders.lightgbm",
         package="lightgbm",
         classes=frozenset({"Booster", "LGBMModel"}),
-        opening=re.compile(rb"tree\r?\nversion=v"),  # whether the trees are whole is seen on reading
+        opening=re.compile(rb"tree\r?\nversion=v"),  # whether the file is complete is checked on reading
         supported="a LightGBM Booster, LGBMRegressor, LGBMClassifier or LGBMRanker, or the path of a model "
         "that LightGBM saved as text",
     ),
@@ -87,7 +88,8 @@ _SOURCES: Final = (
         module="predgap.loaders.onnx",
         package="onnx",
         classes=frozenset({"ModelProto"}),
-        # ONNX has no mark: files begin with the version of the format, and the tag of another field
+        # ONNX files have no signature: they begin with the version of the format and the tag of another
+        # field.
         opening=re.compile(rb"\x08[\x01-\x1f](?:[\x12\x1a\x22\x28\x32\x3a\x42\x72]|[\xa2\xca]\x01)"),
         supported="an ONNX ModelProto with one tree ensemble, or the path of a .onnx file of it",
     ),
@@ -112,41 +114,48 @@ _SUPPORTED: Final = "; ".join(
 
 
 def load(model_or_path: Any, *, allow_pickle: bool = False) -> Ensemble:
-    """The ensemble of a fitted model, or of a model file; an `Ensemble` is returned as it is.
+    """Loads a fitted model, or a model file, as an `Ensemble`.
 
-    An object loads as its own `predict` works: an XGBoost wrapper stops at its `best_iteration` and
-    treats its `missing=` value as missing; a `Booster` uses all of its trees. The load is then checked
-    against the object's own predictions. A file loads as `xgboost.Booster(model_file=path)` would
-    predict, with all trees, and XGBoost need not be installed; what a file does not hold (the wrapper's
-    `missing=`) or `Booster.predict` does not use (`best_iteration`) has no effect, so load the wrapper
-    where these matter. Files may have up to 256 MiB, but for those of `Ensemble.save`.
+    `Explainer` does this by itself. Use `load` to look at a model, to load it once for several explainers, or
+    to save it with `Ensemble.save` and use it where its library is not installed.
 
-    LightGBM and CatBoost models load as their raw scores; a LightGBM random forest as the average it
-    predicts. A scikit-learn tree, forest, bagging or boosting model loads as `predict`, as `predict_proba`
-    (two classes: the second one's), or as its margin; an IsolationForest as its mean path length.
+    What `Ensemble.predict` then returns:
 
-    A treelite or ONNX model loads as what its trees add up to, before any postprocessor or `post_transform`;
-    ONNX files need no package, and if onnxruntime is installed, they are checked with it.
+    - XGBoost: the raw margin. An object is loaded with the trees that its own `predict` uses: a scikit-learn
+      wrapper stops at its `best_iteration` and treats its `missing=` value as missing; a `Booster` uses all
+      trees. A file is loaded with all trees, as `xgboost.Booster(model_file=path)` predicts. It does not hold
+      the wrapper's `missing=`, and `best_iteration` is not used: load the wrapper if these matter.
+    - LightGBM and CatBoost: the raw score; for a LightGBM random forest, the average that it predicts.
+    - scikit-learn: `predict` for regression, `predict_proba` for trees, forests and bagging (for two classes
+      only that of the second), the margin for boosted classifiers, the mean path length for IsolationForest.
+    - treelite and ONNX: the sum or average of the trees, before any postprocessor or `post_transform`.
+    - a scikit-learn Pipeline: its last step is loaded. X is then `pipeline[:-1].transform(X)`, with the
+      feature names after these steps. (An `Explainer` of the pipeline itself takes the raw X.)
 
-    A scikit-learn Pipeline loads as its last step: X is then `pipeline[:-1].transform(X)`, and the feature
-    names are those after these steps. An `Explainer` of the pipeline itself takes the raw X.
+    An object is checked against its own predictions after loading. Files are read without the library that
+    wrote them; if onnxruntime is installed, ONNX files are checked with it. Files may have up to 256 MiB;
+    those of `Ensemble.save` have no limit.
 
     Parameters
     ----------
     model_or_path : object, str or os.PathLike
-        A model of XGBoost, LightGBM, CatBoost, scikit-learn, treelite or ONNX, or a path to a model file:
-        JSON or UBJSON of XGBoost 1.3 to 3.x, LightGBM's text, CatBoost's JSON or .cbm, ONNX, or what
-        `Ensemble.save` wrote.
-    allow_pickle : bool
-        Open a pickle or joblib file too, and load the model in it. Opening one runs the code in it, so ask
-        for this only where you trust the file.
+        A fitted model of XGBoost, LightGBM, CatBoost, scikit-learn, treelite or ONNX, or the path of a model
+        file: XGBoost's JSON or UBJSON (1.3 to 3.x), LightGBM's text, CatBoost's JSON or .cbm, ONNX, or a file
+        written by `Ensemble.save`. An `Ensemble` is returned unchanged.
+    allow_pickle : bool, default=False
+        Also open pickle and joblib files, and load the model in them. Opening such a file runs the code in
+        it: do this only if you trust the file.
+
+    Returns
+    -------
+    Ensemble
 
     Raises
     ------
     UnsupportedModelError
-        For a sound model that uses something predgap does not handle, such as linear leaves.
+        If the model is valid, but uses something that predgap does not support, such as linear leaves.
     LoaderError
-        For anything else that is not a model, or is a damaged one.
+        If it is not a model, or a damaged one, or disagrees with its own predictions after loading.
 
     Examples
     --------
@@ -203,6 +212,6 @@ def _loaded(module: str, function: str, source: Any) -> Ensemble:
     try:
         ensemble = getattr(import_module(module), function)(source)
     except MemoryError as error:
-        raise LoaderError("the model needs more memory than there is") from error
+        raise LoaderError("the model needs more memory than is available") from error
     assert isinstance(ensemble, Ensemble)
     return ensemble

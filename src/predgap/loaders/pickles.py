@@ -1,4 +1,4 @@
-"""Pickle and joblib files, for those who ask for it: opening one runs the code in it."""
+"""Opens pickle and joblib files, only if `load(..., allow_pickle=True)`: opening one runs the code in it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["opened"]
 
 
 def opened(path: Path) -> Any:
-    """The object in a file, by joblib if that is installed: it reads its own files and plain pickles."""
+    """The object in a file. joblib is used if installed: it reads both its own files and plain pickles."""
     try:
         import joblib
     except ImportError:

@@ -1,8 +1,8 @@
-"""scikit-learn's pipelines: the ensemble of their last step, and the rows that it sees.
+"""Loads scikit-learn pipelines: the model in the last step, and the steps that prepare its rows.
 
-What is explained is the model at the end, on the table that the steps before it make of X: that is where its
-features are. A sparse table becomes dense; an entry that is absent is 0, but for XGBoost, to which it is a
-missing value.
+The model is explained on the table that the steps before it make of X: its features are the columns of that
+table. A sparse table is made dense; absent entries become 0, or for XGBoost models missing values, which is
+how XGBoost reads them.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from predgap.loaders import load
 
 __all__ = ["Preparation", "from_object", "preparation"]
 
-_MOST_CELLS: Final = 1 << 27  # of a sparse table that is made dense: 1 GiB
+_MOST_CELLS: Final = 1 << 27  # numbers in a sparse table that is made dense: 1 GiB
 
 
 def from_object(pipeline: Any) -> Ensemble:
-    """The ensemble of a fitted pipeline's last step, with the names that the steps before it give."""
+    """The ensemble of a fitted pipeline's last step, with the feature names after the steps before it."""
     prepared = _opened(pipeline)
     try:
         ensemble = load(prepared.model)
@@ -42,7 +42,7 @@ def from_object(pipeline: Any) -> Ensemble:
 
 
 def preparation(model: Any) -> Preparation | None:
-    """What happens to rows before the model at the end of a pipeline sees them; None for any other model."""
+    """The steps of a pipeline before its model, and the model; None if `model` is not a pipeline."""
     return _opened(model) if _is(model, "sklearn", "Pipeline") else None
 
 
@@ -55,25 +55,25 @@ class Preparation:
 
     @property
     def feature_space(self) -> str | None:
-        """Where the model's features live, for people."""
+        """The steps that make the model's features, e.g. "after StandardScaler"; None without steps."""
         titles = [title for _, step in self.steps for title in _titles(step)]
         return f"after {', '.join(titles)}" if titles else None
 
     def names(self) -> tuple[str, ...] | None:
-        """The names of the model's features, if every step knows what it makes of names."""
+        """The names of the model's features after all steps; None if a step cannot tell its output names."""
         names = None
         try:
             for _, step in self.steps:
                 names = step.get_feature_names_out(names)
-        except Exception:  # anyone's code, which may raise anything: names are not worth failing for
+        except Exception:  # a step may be any code and raise anything; without names, loading still works
             return None
         return None if names is None else tuple(map(str, names))
 
     def table(self, X: Any, ensemble: Ensemble) -> Table:
-        """X after the steps; its rows keep their labels.
+        """X after the steps; row labels of X are kept.
 
-        Columns go by the names that the model was fitted with, if it and the steps keep names; else by
-        position.
+        Columns are matched by the names that the model was fitted with, if both it and the steps keep names;
+        else by position.
         """
         known = getattr(self.model, "feature_names_in_", None)
         names = None if known is None or len(known) != ensemble.n_features else tuple(map(str, known))
@@ -83,7 +83,7 @@ class Preparation:
         if not isinstance(frame, nw.DataFrame):
             return Table(values, names=own)
         if len(frame) != len(values):
-            raise TableError(f"the pipeline makes {len(values)} rows of {len(frame)}; expected one of each")
+            raise TableError(f"the pipeline turns {len(frame)} rows into {len(values)}; expected as many")
         return Table(values, nw.maybe_get_index(frame), str(frame.implementation), own)
 
     def _transformed(self, X: Any) -> Any:
@@ -92,7 +92,7 @@ class Preparation:
                 X = step.transform(X)
             except PredgapError:
                 raise
-            except Exception as error:  # anyone's code too
+            except Exception as error:  # a step may be any code
                 reason = next((line for line in str(error).splitlines() if line.strip()), "no reason given")
                 kind = LoaderError if type(error).__name__ == "NotFittedError" else TableError
                 raise kind(
@@ -118,12 +118,12 @@ def _opened(pipeline: Any) -> Preparation:
 
 
 def _is_skipped(step: Any) -> bool:
-    """Steps that do nothing; and samplers, as imblearn has them, which act in `fit` only."""
+    """Is it a step without effect ("passthrough", None), or an imblearn sampler, which acts in `fit` only?"""
     return step is None or isinstance(step, str) or hasattr(step, "fit_resample")
 
 
 def _is(model: Any, package: str, name: str | None = None) -> bool:
-    """Does a class of that package, and that name, make it?"""
+    """Is the model an instance of a class of that package (and of that name, if given)?"""
     return any(
         cls.__module__.partition(".")[0] == package and name in (None, cls.__name__)
         for cls in type(model).__mro__

@@ -1,4 +1,8 @@
-"""Does an ensemble do what its model does? Asked where loaders go wrong: at and around thresholds."""
+"""Checks that a loaded ensemble predicts what its model predicts; every loader of objects uses it.
+
+The rows of the check are at and around the thresholds, where mistakes of loaders (< or <=, rounding, missing
+values) show.
+"""
 
 from __future__ import annotations
 
@@ -18,12 +22,12 @@ __all__ = ["ask", "check", "rows_at_thresholds"]
 Rows = NDArray[np.floating[Any]]
 
 MAX_ROWS: Final = 512
-_MAX_CELLS: Final = 1 << 22  # of rows x features and of rows x trees: bounds time and memory
+_MAX_CELLS: Final = 1 << 22  # limit of rows x features and of rows x trees, for time and memory
 _MIN_ROWS: Final = 16
 
 
 def ask(library: str, what: str, question: Callable[[], Any], advice: str = "is it fitted?") -> Any:
-    """The answer of a library's object; whatever it raises means that it is not a usable model."""
+    """Calls a library's object; whatever that raises becomes `LoaderError`: the model is not usable."""
     try:
         return question()
     except Exception as error:
@@ -40,22 +44,25 @@ def check(
     double: bool = False,
     takes_missing: bool = True,
 ) -> None:
-    """Raise `LoaderError` unless the ensemble agrees with its model on rows made from its thresholds.
+    """Raises `LoaderError` unless the ensemble agrees with its model on rows made from its thresholds.
 
     Parameters
     ----------
+    ensemble : Ensemble
+        The loaded model.
     library : str
-        Name of the source library, for the message.
+        Name of the library, for the message.
     margins : callable
-        Rows (n, d) of the ensemble's `row_dtype` to the model's raw margins, (n,) or (n, n_outputs): leaves
-        added tree after tree in single precision, the bias first or last. They must agree to 1e-6 of the sum
-        of the sizes of what is added.
-    leaves : callable, optional
-        Rows to the leaf each one reaches in each tree, (n, n_trees), as nodes counted from the root's.
-    double : bool
-        The model adds in double precision: its margins must agree to 1e-12.
-    takes_missing : bool
-        False for a model that refuses missing values: the rows then have none.
+        Takes rows (n, d) of the ensemble's `row_dtype` and returns the model's raw margins, (n,) or
+        (n, n_outputs). The model is expected to add its leaves tree by tree in single precision, with the
+        bias first or last. Margins must agree to 1e-6 times the sum of the absolute values that are added.
+    leaves : callable, or None, default=None
+        Takes rows and returns the leaf that each row reaches in each tree, (n, n_trees), as the number of the
+        node minus that of the tree's root. None if the library does not tell.
+    double : bool, default=False
+        True if the model adds in double precision: margins must then agree to 1e-12.
+    takes_missing : bool, default=True
+        False if the model does not accept missing values: the rows then have none.
 
     Examples
     --------
@@ -78,11 +85,12 @@ def check(
 
 
 def rows_at_thresholds(ensemble: Ensemble, n_rows: int | None = None, *, takes_missing: bool = True) -> Rows:
-    """Rows (n, d) of `row_dtype` at, just below and just above thresholds, with missing values and zeros; of
-    categorical features, all levels that there is room for, and one that the model never saw.
+    """Rows (n, d) of `row_dtype` that test a model at its thresholds.
 
-    Every column runs through its own values in its own shuffled order, the same at each call; the first
-    row is all missing, if that is taken, and the second all zero.
+    A numeric column has values at, just below and just above thresholds, missing values and zeros. A
+    categorical column has as many known categories as there are rows for, and one that the model does not
+    know. Each column is shuffled on its own, always in the same way. The first row is all missing (if
+    `takes_missing`), the second all zero.
     """
     if n_rows is None:
         widest = max(1, ensemble.n_features, ensemble.n_trees)
@@ -104,7 +112,7 @@ def rows_at_thresholds(ensemble: Ensemble, n_rows: int | None = None, *, takes_m
 
 
 def _thresholds(ensemble: Ensemble) -> dict[int, FloatArray]:
-    """The thresholds of each feature that has any."""
+    """The thresholds of each feature that is compared with some."""
     inner = np.flatnonzero((ensemble.feature != LEAF) & (ensemble.category_set == NUMERIC))
     inner = inner[np.argsort(ensemble.feature[inner], kind="stable")]
     used, starts = np.unique(ensemble.feature[inner], return_index=True)
@@ -116,7 +124,7 @@ def _thresholds(ensemble: Ensemble) -> dict[int, FloatArray]:
 
 
 def _around(ensemble: Ensemble, thresholds: FloatArray, n_most: int, takes_missing: bool) -> Rows:
-    """Values worth trying in a column with these thresholds, at most about `n_most`."""
+    """Test values for a column with these thresholds, about `n_most` of them at most."""
     kind = ensemble.row_dtype.type
     cuts = np.unique(thresholds.astype(kind))
     most = max(1, n_most // 4)
@@ -135,7 +143,7 @@ def _around(ensemble: Ensemble, thresholds: FloatArray, n_most: int, takes_missi
 
 
 def _codes(ensemble: Ensemble, levels: Categories, takes_missing: bool) -> tuple[FloatArray, list[float]]:
-    """Codes worth trying in a categorical column, the ends of sets first; and those never to leave out."""
+    """Test codes for a categorical column, beginning with the ends of sets; and codes that must occur."""
     used = np.unique(ensemble.category_set[ensemble.category_set != NUMERIC])
     begin, end = ensemble.set_begin[used], ensemble.set_begin[used + 1]
     at = np.concatenate([begin[begin < end], end[begin < end] - 1])
@@ -173,7 +181,7 @@ def _compare_margins(
     theirs = theirs.reshape(shape)
     first, last, size = _sums(ensemble, leaves, np.float64 if double else np.float32)
     tolerance = (1e-12 if double else 1e-6) * size
-    # The bias comes first or last in all rows alike.
+    # Libraries add the bias first or last; take the order that agrees in more rows.
     mine, wrong = min(
         ((sums, ~(np.abs(sums - theirs) <= tolerance)) for sums in (first, last)),
         key=lambda order: order[1].sum(),
@@ -188,8 +196,8 @@ def _compare_margins(
 
 
 def _sums(ensemble: Ensemble, leaves: IntArray, kind: type) -> tuple[Rows, Rows, FloatArray]:
-    """Margins (n, n_outputs) added up tree after tree in this precision, as libraries do, the bias first and
-    the bias last; and the sums of the sizes of what was added."""
+    """Margins (n, n_outputs), added tree by tree in this precision as libraries do, with the bias first and
+    with the bias last; and the sums of the absolute values that were added."""
     bias: Rows = ensemble.bias.astype(kind)
     trees: Rows = np.zeros((len(leaves), len(bias)), dtype=kind)
     first, size = trees + bias, np.abs(ensemble.bias) + trees.astype(np.float64)

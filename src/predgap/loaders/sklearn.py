@@ -1,23 +1,25 @@
-"""scikit-learn's trees: single ones, forests, boosting, bagging and isolation forests, as fitted objects.
+"""Loads scikit-learn's tree models: single trees, forests, boosting, bagging and isolation forests.
 
-What an ensemble gives, each time exactly what the trees add up to:
+What an ensemble predicts (always a sum over trees):
 
-- regression: `predict`; for HistGradientBoosting with a log link (poisson, gamma) the log of it;
-- classification by trees, forests and bagging: `predict_proba`. Two classes are one output, the probability
-  of `classes_[1]`, since the other one mirrors it. Otherwise each class is an output. Several targets follow
-  one another.
-- classification by boosting: `decision_function`, the log-odds of `classes_[1]` or one margin per class;
-- isolation forests: the mean path length, which is a sum over trees; `score_samples` is not, but it rises
-  with the length: it is -2 ** (-length / c), with a c that depends on `max_samples_` only.
+- regression: `predict`; for HistGradientBoosting with a log link (poisson, gamma) the logarithm of it;
+- classification by trees, forests and bagging: `predict_proba`. For two classes there is one output, the
+  probability of `classes_[1]`; otherwise each class is an output. The outputs of several targets follow one
+  another.
+- classification by boosting: `decision_function`, the log-odds of `classes_[1]` or one margin per class; -
+isolation forests: the mean path length. `score_samples` is not a sum over trees, but increases with the path
+  length: it is -2 ** (-length / c), where c depends on `max_samples_` only.
 
-Missing values go the way that the trees have for them, as a rule to the side with more training rows where
-there were none in training. Every tree has such a way, also when the model as a whole refuses missing values
-(gradient boosting, and in older releases extra trees or monotonic constraints).
+A row goes left where x <= threshold, in single precision (HistGradientBoosting: double). A missing value goes
+the way that the tree stores for it; if there were no missing values in training, usually to the side with
+more training rows. Trees store this even if the model as a whole does not accept missing values (gradient
+boosting, and in older releases extra trees or monotonic constraints).
 
-The categories of HistGradientBoosting are the levels of a feature; one that is new is a missing value. Whole
-numbers from 0 on are their own codes; text has the codes 0, 1, 2, ... in its order.
+In HistGradientBoosting a category that was not in the training data counts as missing. Categories that are
+whole numbers from 0 are their own codes; text categories have the codes 0, 1, 2, ... in sorted order.
 
-There are no files: scikit-learn saves pickles, which `predgap.load` opens only when it is told to.
+There are no files: scikit-learn models are saved as pickles, which `predgap.load` opens only with
+`allow_pickle=True`.
 """
 
 from __future__ import annotations
@@ -41,20 +43,20 @@ __all__ = ["from_object"]
 
 _OLDEST: Final = (1, 5)
 _ONE_BY_ONE: Final = "explain its estimators_ one by one"
-_LARGEST_CODE: Final = 2**31 - 2  # one more is a code too: that of a category which the model never saw
+_LARGEST_CODE: Final = 2**31 - 2  # the code above the largest one is used for unknown categories
 
-# What to do with estimators that are no sum of trees, or hide one.
+# What to do with estimators that are not a sum of trees, or contain one.
 _ADVICE: Final = {
     "BaseSearchCV": "it searches for a model; pass its best_estimator_",
-    "AdaBoostClassifier": f"its trees vote, and a vote is no sum of what they predict; {_ONE_BY_ONE}",
-    "AdaBoostRegressor": f"it predicts a weighted median of its trees, which is no sum; {_ONE_BY_ONE}",
+    "AdaBoostClassifier": f"its trees vote, and a vote is not a sum of their predictions; {_ONE_BY_ONE}",
+    "AdaBoostRegressor": f"it predicts a weighted median of its trees, which is not a sum; {_ONE_BY_ONE}",
     **dict.fromkeys(
         ("VotingClassifier", "VotingRegressor", "StackingClassifier", "StackingRegressor"),
         f"it combines models of any kind; {_ONE_BY_ONE}",
     ),
     **dict.fromkeys(
         ("MultiOutputClassifier", "MultiOutputRegressor", "OneVsRestClassifier", "OneVsOneClassifier"),
-        f"it is several models, fitted apart; {_ONE_BY_ONE}",
+        f"it is several models, fitted separately; {_ONE_BY_ONE}",
     ),
     "CalibratedClassifierCV": "its probabilities are a curve on top of a model; pass that model, the "
     "estimator of one of its calibrated_classifiers_",
@@ -71,7 +73,7 @@ Rows = selfcheck.Rows
 
 
 class _Tree(NamedTuple):
-    """The nodes of one tree; unlike in an ensemble, a row goes left iff x <= threshold."""
+    """The nodes of one tree. A row goes left iff x <= threshold (in an `Ensemble`, iff x < threshold)."""
 
     left: NDArray[Any]  # LEAF at leaves
     right: NDArray[Any]
@@ -79,11 +81,11 @@ class _Tree(NamedTuple):
     threshold: FloatArray
     default_left: NDArray[Any]
     value: FloatArray  # (n_nodes, 1), or (n_nodes, n_outputs)
-    by_set: NDArray[np.bool_]  # where a set of categories decides: the next one of the model's `sets`
+    by_set: NDArray[np.bool_]  # splits by a set of categories; the sets are in `_Sum.sets`
 
 
 class _Sets(NamedTuple):
-    """The sets of categories that go left, in the order of the nodes that they are at."""
+    """The sets of categories that go left, in the order of their nodes."""
 
     begin: NDArray[Any]  # (n_sets + 1,)
     code: NDArray[Any]
@@ -91,11 +93,11 @@ class _Sets(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Sum:
-    """What a model adds up, and the sum in the model's own words."""
+    """The trees of a model, and a function that computes their sum with the model itself."""
 
     trees: list[_Tree]
     margins: Callable[[Rows], Any]
-    bias: FloatArray | None = None  # (n_outputs,), with trees that take turns at the outputs; None: zeros
+    bias: FloatArray | None = None  # (n_outputs,); trees then belong to the outputs in turn. None: zeros
     row_dtype: type[np.floating[Any]] = np.float32
     sets: _Sets | None = None
     categories: tuple[Categories | None, ...] | None = None  # (n_features,)
@@ -126,7 +128,7 @@ def from_object(model: Any) -> Ensemble:
     except LoaderError:
         raise
     except EnsembleError as error:
-        raise LoaderError(f"the {name} makes no ensemble: {error}") from error
+        raise LoaderError(f"the {name} cannot be represented as an ensemble: {error}") from error
     except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
         raise LoaderError(
             f"the {name} is not as scikit-learn {sklearn.__version__} makes it ({error}); was it fitted by "
@@ -151,7 +153,7 @@ def _check(ensemble: Ensemble, parts: _Sum, quiet: Any) -> None:
 
 
 def _reader(model: Any) -> Callable[[Any], _Sum]:
-    """The function that reads such a model; `UnsupportedModelError` if there is none."""
+    """The function that reads a model of this class; `UnsupportedModelError` if there is none."""
     kind = type(model)
     bases = [base.__name__ for base in kind.__mro__ if base.__module__.partition(".")[0] == "sklearn"]
     for base in bases:
@@ -189,23 +191,23 @@ def _quiet(model: Any) -> Any:
 
 
 def _ask(question: Callable[[Rows], Any], rows: Rows) -> Any:
-    with np.errstate(over="ignore", invalid="ignore"):  # the library sums rows to see if they are finite
+    with np.errstate(over="ignore", invalid="ignore"):  # scikit-learn adds up rows to test if they are finite
         return selfcheck.ask("scikit-learn", "predict", lambda: question(rows), advice="fit it again")
 
 
 def _takes(parts: _Sum, n_features: int, value: float) -> bool:
-    """Does the model predict for a row of such values? That depends on its kind, options and version."""
+    """Does the model accept a row of this value? That depends on its class, options and version."""
     row = np.full((1, n_features), value, dtype=parts.row_dtype)
     row[:, [levels is not None for levels in parts.categories or ()]] = np.nan
     try:
         _ask(parts.margins, row)
-    except LoaderError:  # if that is not because of the value, the check will tell
+    except LoaderError:  # if the reason is not the value, the check of the load finds it
         return False
     return True
 
 
 def _accepts_infinity(parts: _Sum, n_features: int) -> bool:
-    # Where a threshold is infinite no finite one routes an infinite value as the model does: see as_cuts.
+    # An infinite threshold cannot be represented for infinite values in rows: see `splits.as_cuts`.
     finite = all(np.isfinite(tree.threshold).all() for tree in parts.trees)
     return finite and _takes(parts, n_features, np.inf)
 
@@ -214,7 +216,7 @@ def _accepts_infinity(parts: _Sum, n_features: int) -> bool:
 
 
 def _read_trees(model: Any) -> _Sum:
-    """A forest is the mean of its trees; a single tree is a forest of one."""
+    """A forest predicts the mean of its trees; a single tree is treated as a forest of one."""
     estimators = getattr(model, "estimators_", [model])
     trees = [_tree(each.tree_, _leaves(each) / len(estimators)) for each in estimators]
     return _Sum(trees, lambda rows: _predictions(model, rows))
@@ -229,7 +231,7 @@ def _read_bagging(model: Any) -> _Sum:
                 f"a {type(model).__name__} of {type(each).__name__}: predgap loads one of {wanted} or "
                 f"{wanted.replace('Decision', 'Extra')}; {_ONE_BY_ONE}, each on its estimators_features_"
             )
-    # As `predict` does, by the option n_estimators, which may have been changed since the model was fitted.
+    # `predict` uses the option n_estimators, which may have been changed after fitting; so do we.
     trees = [
         _tree(each.tree_, _leaves(each, n_classes) / model.n_estimators, columns)
         for each, columns in _members(model)[: model.n_estimators]
@@ -238,7 +240,7 @@ def _read_bagging(model: Any) -> _Sum:
 
 
 def _read_isolation_forest(model: Any) -> _Sum:
-    """A leaf's value is its depth, and the depth it would take to isolate its training rows."""
+    """The value of a leaf is its depth plus the expected further depth that isolates its training rows."""
     members = _members(model)
     trees = []
     for each, columns in members:
@@ -257,7 +259,8 @@ def _read_gradient_boosting(model: Any) -> _Sum:
             f"the {type(model).__name__} starts from a {kind}{f' ({strategy})' if strategy else ''}, which "
             "is no constant; train it with init=None or init='zero'"
         )
-    # A row per iteration, fewer than n_estimators after an early stop, and a column per output.
+    # `estimators_` has a row per iteration (fewer than n_estimators after early stopping), a column per
+    # output.
     trees = [_tree(each.tree_, _leaves(each) * model.learning_rate) for each in model.estimators_.flat]
     bias = model._raw_predict_init(np.zeros((1, model.n_features_in_)))[0]
     return _Sum(trees, getattr(model, "decision_function", model.predict), bias)
@@ -271,7 +274,7 @@ def _read_hist_gradient_boosting(model: Any) -> _Sum:
         trees = [_hist_tree(predictor.nodes, columns) for predictor in predictors]
         return _Sum(trees, model._raw_predict, bias, np.float64)
     categories = _categories(model)
-    # The trees see categorical columns before the others.
+    # In the trees, categorical columns come before the others.
     columns = np.argsort(~model.is_categorical_, kind="stable")
     trees = [_hist_tree(predictor.nodes, columns) for predictor in predictors]
     sets = _sets(predictors, [levels for levels in categories if levels is not None])
@@ -301,16 +304,16 @@ _READERS: Final[dict[str, Callable[[Any], _Sum]]] = {
 
 
 def _members(model: Any) -> list[tuple[Any, NDArray[Any]]]:
-    """The trees of a bag, each with the columns of X that it sees; a column may be there twice."""
+    """The trees of a bagging model, each with the columns of X that it uses; a column may occur twice."""
     return list(zip(model.estimators_, model.estimators_features_, strict=True))
 
 
 def _leaves(estimator: Any, n_classes: int | None = None) -> FloatArray:
-    """What a tree predicts at each node, (n_nodes, n_outputs); `n_classes` are those of the bag it is in."""
+    """The predictions at each node, (n_nodes, n_outputs); `n_classes` is given for trees of a bagging."""
     value = estimator.tree_.value  # (n_nodes, n_targets, most classes of a target)
     if not hasattr(estimator, "classes_"):
         return np.asarray(value[:, :, 0])
-    if n_classes is not None:  # the tree may have met but a few of the classes
+    if n_classes is not None:  # the tree may have been trained on some of the classes only
         full = np.zeros((len(value), n_classes))
         full[:, estimator.classes_] = value[:, 0]
         return full[:, _shown(n_classes)]
@@ -327,12 +330,12 @@ def _predictions(model: Any, rows: Rows) -> Any:
 
 
 def _shown(n_classes: int) -> slice:
-    """The classes that are outputs: of two only the second one, since the first mirrors it."""
+    """The classes that become outputs: of two classes only the second, as the first is 1 minus it."""
     return slice(1 if n_classes == 2 else 0, None)
 
 
 def _mean_depth(n: NDArray[Any]) -> FloatArray:
-    """c(n): how deep a row of n lies on average in a tree that splits at random until rows are alone."""
+    """c(n): the mean depth of a row in a tree that splits n rows at random until each is alone."""
     many = np.maximum(n, 3.0)
     return np.select(
         [n <= 1, n == 2], [0.0, 1.0], 2.0 * (np.log(many - 1.0) + np.euler_gamma) - 2.0 * (many - 1.0) / many
@@ -343,7 +346,7 @@ def _mean_depth(n: NDArray[Any]) -> FloatArray:
 
 
 def _categories(model: Any) -> tuple[Categories | None, ...]:
-    """The levels of each column; the model's encoder holds those of the categorical ones."""
+    """The categories of each column, from the model's encoder; None for numeric columns."""
     encoder = model._preprocessor.named_transformers_["encoder"]
     found: list[Categories | None] = [None] * model.n_features_in_
     for q, values in zip(np.flatnonzero(model.is_categorical_), encoder.categories_, strict=True):
@@ -352,7 +355,7 @@ def _categories(model: Any) -> tuple[Categories | None, ...]:
 
 
 def _levels(values: NDArray[Any], what: str) -> Categories:
-    """Categories in the order of the encoder, whose last one may stand for missing values."""
+    """Categories in the order of the encoder, without NaN, which may be the last one."""
     labels = values.tolist()
     if labels and labels[-1] != labels[-1]:
         labels.pop()
@@ -368,7 +371,7 @@ def _levels(values: NDArray[Any], what: str) -> Categories:
 
 
 def _sets(predictors: list[Any], levels: list[Categories]) -> _Sets:
-    """Bit i of a node's bits says whether level i of its column goes left."""
+    """The sets of categories in splits. In a node's bitset, bit i says whether category i goes left."""
     nodes = [predictor.nodes[_by_set(predictor.nodes)] for predictor in predictors]
     bits = np.concatenate(
         [
@@ -378,7 +381,7 @@ def _sets(predictors: list[Any], levels: list[Categories]) -> _Sets:
     )
     column = np.concatenate([here["feature_idx"] for here in nodes])
     member = np.unpackbits(bits.astype("<u4").view(np.uint8), axis=1, bitorder="little")
-    codes = np.full((len(levels), member.shape[1]), LEAF)  # which is no code: the ensemble will refuse it
+    codes = np.full((len(levels), member.shape[1]), LEAF)  # not a valid code, so that the ensemble refuses it
     for own, row in zip(levels, codes, strict=True):
         row[: len(own)] = own.codes
     at, level = np.nonzero(member)
@@ -386,7 +389,7 @@ def _sets(predictors: list[Any], levels: list[Categories]) -> _Sets:
 
 
 def _with_labels(rows: Rows, categories: tuple[Categories | None, ...]) -> NDArray[Any]:
-    """Rows of codes as the model takes them: where the levels are not numbers, by their labels."""
+    """Rows of codes as the model takes them: text categories as labels instead of codes."""
     out = rows
     for q, levels in enumerate(categories):
         if levels is None or levels.labels == tuple(levels.codes.tolist()):
@@ -436,7 +439,7 @@ def _by_set(nodes: NDArray[Any]) -> NDArray[np.bool_]:
 
 
 def _nodes(parts: _Sum) -> dict[str, Any]:
-    """The node arrays of all trees, one after the other; a node keeps its place within its tree."""
+    """The node arrays of all trees, concatenated; the order of nodes within a tree is kept."""
     left, right, feature, threshold, default_left, value, by_set = (
         np.concatenate(column) for column in zip(*parts.trees, strict=True)
     )

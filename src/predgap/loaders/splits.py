@@ -1,4 +1,4 @@
-"""Splits of other libraries as the two kinds that an ensemble has: below a threshold, or in a set."""
+"""Converts splits of other libraries to those of an ensemble: x < threshold, or x in a set of categories."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Cuts(NamedTuple):
     left: Integers
     right: Integers
     default_left: BoolArray
-    accepts_infinity: bool  # False if some present values are parted from missing ones alone
+    accepts_infinity: bool  # False if a split only separates missing values from all others
 
 
 def as_cuts(
@@ -39,18 +39,18 @@ def as_cuts(
     upward: BoolArray,
     kind: type[np.floating[Any]],
 ) -> Cuts:
-    """Splits that send x left iff x < t, x <= t, x > t or x >= t, for rows of a kind of float.
+    """Converts splits that send x left iff x < t, x <= t, x > t or x >= t to the form x < threshold.
 
     Parameters
     ----------
-    threshold, left, right, default_left
-        As an ensemble has them, but for the comparison.
-    inclusive : bool array
-        The cut lies above t, not below it: x <= t and x > t.
-    upward : bool array
-        What is high goes left: x > t and x >= t. The children are exchanged.
+    threshold, left, right, default_left : (n_nodes,) arrays
+        As in an `Ensemble`, but with the library's comparison.
+    inclusive : (n_nodes,) booleans
+        True for x <= t and x > t, where values equal to t are on the lower side.
+    upward : (n_nodes,) booleans
+        True for x > t and x >= t, where higher values go left. The children are exchanged.
     kind : type
-        `numpy.float32` or `numpy.float64`.
+        `numpy.float32` or `numpy.float64`, the precision of rows.
 
     Examples
     --------
@@ -61,8 +61,8 @@ def as_cuts(
     """
     exact = threshold.astype(np.float64)
     cut = np.where(inclusive, above(exact, kind), exact)
-    # With an infinite cut, all present values go the same way. No finite one does that for infinite values
-    # too, so these must not occur in a row.
+    # An infinite cut sends all values that are not missing the same way. It is replaced by a finite one,
+    # which does the same for finite values only: infinite ones are then not accepted in rows.
     endless = np.isinf(cut)
     swap = upward ^ (cut == np.inf)
     return Cuts(
@@ -75,9 +75,9 @@ def as_cuts(
 
 
 def above(threshold: FloatArray, kind: type[np.floating[Any]]) -> FloatArray:
-    """The smallest number of the rows' kind above each threshold: x <= threshold iff x < that number.
+    """The smallest float of type `kind` above each threshold: x <= threshold iff x < that number.
 
-    After the largest finite single comes the next double, which does as well and is finite.
+    Above the largest finite float32 it is the next float64, which has the same effect and is finite.
     """
     with np.errstate(over="ignore", invalid="ignore"):
         near = threshold.astype(kind)
@@ -88,16 +88,18 @@ def above(threshold: FloatArray, kind: type[np.floating[Any]]) -> FloatArray:
 def as_sets(
     feature: Integers, by_set: BoolArray, node: Integers, code: FloatArray, n_features: int
 ) -> dict[str, Any]:
-    """The fields of an ensemble that hold categories.
+    """The fields of an ensemble that describe splits on sets of categories.
 
     Parameters
     ----------
-    feature : int array
-        The split feature of each node.
-    by_set : bool array
-        Which nodes send left what is in a set.
-    node, code : arrays of one length
-        Each category of each set: whose it is, and its code, in any order.
+    feature : (n_nodes,) integers
+        The split feature of each node, LEAF at leaves.
+    by_set : (n_nodes,) booleans
+        Which nodes send a set of categories left.
+    node, code : (m,) arrays
+        The members of all sets in any order: the node of the set, and the code of the category.
+    n_features : int
+        The number of features of the model.
     """
     mixed = np.intersect1d(feature[by_set], feature[~by_set & (feature != LEAF)])
     if len(mixed):

@@ -1,16 +1,16 @@
-"""Treelite models (treelite 4), as objects: whatever treelite has imported or built.
+"""Loads treelite models (treelite 4), as objects.
 
-An ensemble gives what `treelite.gtil.predict(model, X, pred_margin=True)` gives: the sum, or the average, of
-the trees, and the base scores. The postprocessor (a sigmoid, a softmax, ...) is left out. Each class of each
-target is an output, one target after the other. The load is checked against that prediction, and against
+An ensemble predicts what `treelite.gtil.predict(model, X, pred_margin=True)` predicts: the sum or average of
+the trees plus the base scores, without the postprocessor (a sigmoid, a softmax, ...). Each class of each
+target is an output, one target after the other. The load is checked against this prediction and against
 `predict_leaf`.
 
-Rows have the precision of the model's thresholds, also where the library that trained it had another; and
-what treelite changed when it imported a model stays changed. Pass the model of that library itself for its
-own predictions.
+Rows have the precision of treelite's thresholds, even if the library that trained the model uses another, and
+whatever treelite changed when it imported the model stays changed. To explain the predictions of the original
+library, pass its own model.
 
-There are no files. Treelite's checkpoints are a binary image of one version; the JSON of `dump_as_json` is
-for people to look at: no version is in it, and treelite does not read it.
+Files are not supported: treelite's checkpoints are a binary image of one version, and the JSON of
+`dump_as_json` states no version and cannot be read by treelite itself.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ Columns = dict[str, NDArray[Any]]
 
 def from_object(model: Any) -> Ensemble:
     """The ensemble of a `treelite.Model`, checked against treelite's own leaves and margins."""
-    kind = _ask("be read", lambda: _KINDS[model.input_type])  # first: this fails where accessors crash
+    kind = _ask("be read", lambda: _KINDS[model.input_type])  # first: on invalid objects accessors crash
     header = _header(model)
     trees = _ask("be read", lambda: _columns(model, int(header["num_tree"][0])))
     outputs = _Outputs(header)
@@ -93,7 +93,7 @@ def _header(model: Any) -> dict[str, Any]:
 
     def field(name: str) -> Any:
         found = _ask("be read", lambda: accessor.get_field(name))
-        return found if isinstance(found, str) else found.copy()  # it is a view of memory that may go
+        return found if isinstance(found, str) else found.copy()  # a view of memory that may be freed
 
     version = field("major_ver")
     if version[0] != _MAJOR_VERSION:
@@ -106,9 +106,9 @@ def _header(model: Any) -> dict[str, Any]:
 
 
 def _columns(model: Any, n_trees: int) -> Columns:
-    """The fields of all trees, one after the other; `sizes` is how many nodes each tree has.
+    """The fields of all trees, concatenated; `sizes` is the number of nodes of each tree.
 
-    The beginnings and ends of lists count through all trees.
+    The begins and ends of lists are indices into the concatenated lists.
     """
     parts: dict[str, list[NDArray[Any]]] = {name: [] for name in _NODE_FIELDS + _LIST_FIELDS}
     for tree in range(n_trees):
@@ -135,14 +135,14 @@ class _Outputs:
         self.place[real] = np.arange(real.sum())
         self.n = int(real.sum())
         self.shape = tuple(header["leaf_vector_shape"].tolist())
-        self.trees: dict[tuple[int, int], list[int]] = {}  # of each pair of target and class
+        self.trees: dict[tuple[int, int], list[int]] = {}  # the trees of each (target, class)
         pairs = zip(header["target_id"].tolist(), header["class_id"].tolist(), strict=True)
         for tree, pair in enumerate(pairs):
             self.trees.setdefault(pair, []).append(tree)
         self.divisor = self._divisor() if header["average_tree_output"][0] else np.ones(self.n)
 
     def select(self, table: NDArray[Any]) -> NDArray[Any]:
-        """The entries that are real out of a table with one for every target and class."""
+        """From an array with an entry for every target and class, the entries of classes that exist."""
         if table.size != self.place.size:
             raise LoaderError(
                 f"the treelite model has {table.size} base scores, expected {self.place.size}; "
@@ -151,7 +151,7 @@ class _Outputs:
         return table.reshape(self.place.shape)[self.place >= 0]
 
     def of(self, pair: tuple[int, int]) -> Integers:
-        """The outputs that the values of a leaf belong to, for a tree of this target and class (-1: all)."""
+        """The outputs of the values of a leaf, for a tree of this (target, class), where -1 means all."""
         rows, columns = (slice(None) if which == -1 else [which] for which in pair)
         try:
             block = self.place[rows][:, columns]
@@ -165,7 +165,7 @@ class _Outputs:
         return block.ravel()
 
     def _divisor(self) -> FloatArray:
-        """How many trees each output is the average of."""
+        """The number of trees that each output is the average of."""
         count = np.zeros(self.n)
         for pair, trees in self.trees.items():
             place = self.of(pair)
@@ -231,12 +231,12 @@ def _refuse_other_splits(node_type: NDArray[Any], compare: NDArray[Any]) -> None
 def _categories(
     trees: Columns, by_set: BoolArray, kind: type[np.floating[Any]]
 ) -> tuple[Integers, FloatArray]:
-    """Each category of each set: its node, and its code."""
+    """The members of all sets of categories: the node of the set, and the code."""
     begin, end = (np.where(by_set, trees[f"category_list_{which}"], 0) for which in ("begin", "end"))
     node = np.repeat(np.arange(len(by_set)), end - begin)
     within = np.arange(len(node)) - np.repeat(np.cumsum(end - begin) - (end - begin), end - begin)
     code = trees["category_list"][begin[node] + within].astype(np.float64)
-    largest = 2 ** (np.finfo(kind).nmant + 1)  # treelite matches no larger code: rows cannot tell them apart
+    largest = 2 ** (np.finfo(kind).nmant + 1)  # treelite ignores larger codes: floats of this type skip some
     if (code > largest).any():
         raise UnsupportedModelError(
             f"the treelite model has the category {code.max():g}, which {np.dtype(kind)} rows cannot hold"
@@ -245,7 +245,7 @@ def _categories(
 
 
 def _values(trees: Columns, outputs: _Outputs, root: Integers) -> tuple[FloatArray, Integers]:
-    """The values of leaves, and the outputs that trees add to."""
+    """The values of leaves, and the output that each tree adds to."""
     sizes = trees["sizes"]
     vectors = _leaf_vectors(trees, int(np.prod(outputs.shape)))
     target = np.full(len(sizes), ALL_OUTPUTS)
@@ -262,7 +262,7 @@ def _values(trees: Columns, outputs: _Outputs, root: Integers) -> tuple[FloatArr
 
 
 def _leaf_vectors(trees: Columns, width: int) -> FloatArray:
-    """What each leaf holds, (n_nodes, width); 0 at other nodes."""
+    """The values of each leaf, (n_nodes, width); 0 at other nodes."""
     leaf = trees["node_type"] == _LEAF
     begin, length = trees["leaf_vector_begin"], trees["leaf_vector_end"] - trees["leaf_vector_begin"]
     has_vector = leaf & (length > 0)

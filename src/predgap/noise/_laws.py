@@ -59,7 +59,7 @@ class Law(ABC):
         return reached if self.replaces else np.maximum(left, 0.0)
 
     def unseen_probability(self, levels: Categories) -> float:
-        """P(x' is a category that the model does not know), wherever x is."""
+        """P(x' is a category that the model does not know); it must not depend on x."""
         return 0.0
 
     def rounded(self, dtype: np.dtype[Any]) -> Law:
@@ -245,7 +245,7 @@ class ColumnLaw(Law):
         return (n - int(counts.sum())) / n
 
     def _counts(self, levels: Categories) -> tuple[NDArray[np.int64], int]:
-        """How often each level occurs in the column, (m,), and how many values it has."""
+        """How often each known category occurs in the column, (m,), and the number of all its values."""
         codes = self._present(lambda: self.table.codes(self.j, levels))
         at = levels.levels_of(codes)
         unknown, n = int((at < 0).sum()), len(codes)

@@ -178,7 +178,7 @@ def _read_named(pairs: list[tuple[Any, Any]], what: str) -> _ByName:
 
 
 def open_table(X: Any, what_fails: str) -> Columns:
-    """The columns of a table; NoiseError, which begins with `what_fails`, if X is no table or has no rows."""
+    """The columns of a table; NoiseError, which begins with `what_fails`, if X is not a table or empty."""
     try:
         columns = open_columns(X)
     except TableError as error:

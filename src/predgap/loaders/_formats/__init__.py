@@ -1,1 +1,1 @@
-"""File formats that model files are written in, read within limits and without a library."""
+"""Readers of the file formats of models. They need no library, and limit time and memory on any input."""

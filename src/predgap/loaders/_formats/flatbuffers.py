@@ -1,7 +1,8 @@
-"""FlatBuffers, as far as CatBoost's .cbm files need them: tables of fields, which are told by their place.
+"""Reads FlatBuffers, as far as CatBoost's .cbm files need them: tables whose fields have fixed numbers.
 
-The files cannot be trusted. All that is read lies within the buffer, and adds up to no more than it: parts of
-a sound file do not overlap, so none can be made to stand for many.
+The files are not trusted. Everything that is read must lie within the buffer, and its total size must not
+exceed the buffer's: parts of a valid file do not overlap, so a small damaged file cannot expand to a large
+model.
 """
 
 from __future__ import annotations
@@ -24,11 +25,11 @@ _WORD: Final = struct.Struct("<I")  # where a part is, from here on; how many it
 _BACK: Final = struct.Struct("<i")  # where the layout of a table is, from there back
 _SIZES: Final = struct.Struct("<HH")  # of a layout, and of the tables that have it
 
-_DAMAGED: Final = "not a sound binary model file: parts of it lie {where}; save or copy it again"
+_DAMAGED: Final = "invalid binary model file: parts of it {where}; save or copy it again"
 
 
 class Buffer:
-    """Bytes with tables in them.
+    """The bytes of a FlatBuffer.
 
     Examples
     --------
@@ -41,7 +42,7 @@ class Buffer:
     def __init__(self, data: bytes | memoryview) -> None:
         self._data = memoryview(data)
         self._unread = len(data)
-        self.unknown = ""  # the first field met that has no name
+        self.unknown = ""  # the first field found that is not among the known names
 
     def root(self, names: tuple[str, ...]) -> Table:
         """The outermost table, with the names of its fields."""
@@ -52,19 +53,19 @@ class Buffer:
         return form.unpack_from(self._data, at)
 
     def follow(self, at: int) -> int:
-        """Where the part is that is pointed to from here."""
+        """The position that the offset at `at` points to."""
         return int(at + self.unpack(_WORD, at)[0])
 
     def claim(self, at: int, size: int) -> memoryview:
-        """A part of the buffer, which no other part may overlap."""
+        """A part of the buffer; counts its bytes, so that parts which overlap are noticed."""
         self._check(at, size)
         self._unread -= size
         if self._unread < 0:
-            raise LoaderError(_DAMAGED.format(where="on top of one another"))
+            raise LoaderError(_DAMAGED.format(where="overlap"))
         return self._data[at : at + size]
 
     def items(self, at: int, size: int) -> memoryview:
-        """The items of a list, each of so many bytes."""
+        """The items of the list at `at`, each of `size` bytes."""
         (n,) = self.unpack(_WORD, at)
         return self.claim(at, _WORD.size + n * size)[_WORD.size :]
 
@@ -72,22 +73,22 @@ class Buffer:
         try:
             return str(self.items(at, 1), "utf-8")
         except UnicodeDecodeError:
-            raise LoaderError("not a sound binary model file: it has a text that is not UTF-8") from None
+            raise LoaderError("invalid binary model file: it has a text that is not UTF-8") from None
 
     def _check(self, at: int, size: int) -> None:
         if at < 0 or at + size > len(self._data):
-            raise LoaderError(_DAMAGED.format(where="outside"))
+            raise LoaderError(_DAMAGED.format(where="lie outside the file"))
 
 
 class Table:
-    """The fields of a table, by name. Those that are not stored have a default, lists are empty."""
+    """A table with named fields. A field that is not stored has a default; a list is then empty."""
 
     def __init__(self, buffer: Buffer, at: int, names: tuple[str, ...]) -> None:
         layout = at - buffer.unpack(_BACK, at)[0]
         layout_size, size = buffer.unpack(_SIZES, layout)
         n_fields, odd = divmod(layout_size - _SIZES.size, 2)
         if not 0 <= n_fields <= _MAX_FIELDS or odd or size < _BACK.size:
-            raise LoaderError("not a sound binary model file: it has a table of a strange layout")
+            raise LoaderError("invalid binary model file: a table has an impossible layout")
         buffer.claim(at, size)
         self._buffer, self._at, self._size, self._names = buffer, at, size, names
         self._offset = buffer.unpack(struct.Struct(f"<{n_fields}H"), layout + _SIZES.size)
@@ -103,10 +104,10 @@ class Table:
         return "" if at is None else self._buffer.text(at)
 
     def table(self, name: str, names: tuple[str, ...]) -> Table:
-        """A table within the table, which must be there."""
+        """The table in a field; LoaderError if it is not stored."""
         at = self._target(name)
         if at is None:
-            raise LoaderError(f"not a sound binary model file: it has no {name}")
+            raise LoaderError(f"invalid binary model file: it has no {name}")
         return Table(self._buffer, at, names)
 
     def numbers(self, name: str, dtype: np.dtype[Any]) -> NDArray[Any]:
@@ -121,20 +122,20 @@ class Table:
         return (Table(self._buffer, at, names) for at in self._targets(name))
 
     def _place(self, name: str, size: int) -> int | None:
-        """Where a field of some size is stored, if it is."""
+        """The position of a field of `size` bytes; None if it is not stored."""
         field = self._names.index(name)
         offset = self._offset[field] if field < len(self._offset) else 0
         if offset and not _BACK.size <= offset <= self._size - size:
-            raise LoaderError(f"not a sound binary model file: {name} lies outside of its table")
+            raise LoaderError(f"invalid binary model file: {name} lies outside of its table")
         return self._at + offset if offset else None
 
     def _target(self, name: str) -> int | None:
-        """Where the part is that a field points to, if it is stored."""
+        """The position that a field points to; None if it is not stored."""
         at = self._place(name, _WORD.size)
         return None if at is None else self._buffer.follow(at)
 
     def _targets(self, name: str) -> list[int]:
-        """Where the parts are that the items of a list point to."""
+        """The positions that the items of a list point to."""
         at = self._target(name)
         if at is None:
             return []

@@ -1,7 +1,7 @@
-"""Protocol Buffers on the wire, as far as ONNX files need them, one message at a time.
+"""Reads and writes Protocol Buffers messages, as far as ONNX files need them.
 
-The files cannot be trusted. A general parser makes an object of every message, which may take a hundred times
-the memory of the file; here what nobody asks for stays bytes, and numbers become arrays.
+The files are not trusted. A general parser makes an object of every message, which may take a hundred times
+the memory of the file. Here a message is parsed only when it is asked for, and numbers become arrays.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ from predgap.errors import LoaderError
 
 __all__ = ["Message", "encode", "from_bytes"]
 
-_VARINT, _DOUBLE, _BYTES, _SINGLE = 0, 1, 2, 5  # kinds of values; 3 and 4 are long gone
+_VARINT, _DOUBLE, _BYTES, _SINGLE = 0, 1, 2, 5  # wire types; 3 and 4 are obsolete
 _FIXED: Final[dict[int, np.dtype[Any]]] = {_DOUBLE: np.dtype("<f8"), _SINGLE: np.dtype("<f4")}
 
-_MAX_RUNS: Final = 1_000  # in a message
-_MAX_MESSAGES: Final = 10_000  # that are read: a message costs much more than its bytes
-_MAX_ITEMS: Final = 1 << 23  # texts or messages in a run, which stay bytes
-_CHUNK: Final = 1 << 20  # bytes decoded at once: bounds the memory for indices
+_MAX_RUNS: Final = 1_000  # of consecutive values of one field, in a message
+_MAX_MESSAGES: Final = 10_000  # of one field that are parsed: a message takes much more memory than its bytes
+_MAX_ITEMS: Final = 1 << 23  # texts or messages in a run, which are not parsed
+_CHUNK: Final = 1 << 20  # bytes decoded at the same time, to limit memory
 _LONGEST: Final = 10  # bytes of a varint
 
 Run = NDArray[Any] | list[bytes]  # whole numbers, floats, or texts and messages
 
-_DAMAGED: Final = "not a sound ONNX file: it stops or breaks off in the middle; save or copy it again"
+_DAMAGED: Final = "invalid ONNX file: it is cut off or damaged; save or copy it again"
 
 
 class Message:
-    """The fields of a message, told by their numbers; asking for a field checks what kind it is.
+    """The fields of a message by number. A method reads a field as one type; LoaderError if it has another.
 
     Examples
     --------
@@ -49,35 +49,33 @@ class Message:
         return number in self._runs
 
     def parts(self, number: int) -> list[bytes]:
-        """Texts or messages."""
+        """The texts or messages of a field, as bytes."""
         return [part for run in self._runs.get(number, []) for part in _as_bytes(run)]
 
     def part(self, number: int) -> bytes:
-        """The only text or message."""
+        """The text or message of a field that must occur once."""
         found = self.parts(number)
         if len(found) != 1:
-            raise LoaderError(
-                f"not a sound ONNX file: field {number} is there {len(found)} times, expected once"
-            )
+            raise LoaderError(f"invalid ONNX file: field {number} occurs {len(found)} times, expected 1")
         return found[0]
 
     def messages(self, number: int) -> list[Message]:
-        """Messages, of which there may be as many as makes sense where each has a meaning of its own."""
+        """The messages of a field, parsed; LoaderError if there are more than `_MAX_MESSAGES`."""
         found = self.parts(number)
         if len(found) > _MAX_MESSAGES:
             raise LoaderError(
-                f"not a sound ONNX model of trees: field {number} is there {len(found)} times, expected up "
-                f"to {_MAX_MESSAGES}"
+                f"invalid ONNX model of trees: field {number} occurs {len(found)} times, expected at "
+                f"most {_MAX_MESSAGES}"
             )
         return [Message(part) for part in found]
 
     def text(self, number: int) -> str:
-        """A text; empty if there is none. The last one counts, as for numbers."""
+        """The text of a field, "" if it is absent; the last one if it is repeated, as for numbers."""
         found = self.parts(number)
         try:
             return found[-1].decode() if found else ""
         except UnicodeDecodeError:
-            raise LoaderError(f"not a sound ONNX file: field {number} is no text") from None
+            raise LoaderError(f"invalid ONNX file: field {number} is not UTF-8 text") from None
 
     def integers(self, number: int) -> NDArray[np.int64]:
         return self._numbers(number, np.dtype(np.int64), _varints)
@@ -92,23 +90,23 @@ class Message:
     def _numbers(
         self, number: int, dtype: np.dtype[Any], unpack: Callable[[bytes], NDArray[Any]]
     ) -> NDArray[Any]:
-        """Numbers, whether each has its tag or all are packed into one text."""
+        """The numbers of a field, either each with its own tag or packed into one byte string."""
         runs = self._runs.get(number, [])
         arrays = [unpack(b"".join(run)) if isinstance(run, list) else run for run in runs]
         if any(array.dtype != dtype for array in arrays):
-            raise LoaderError(f"not a sound ONNX file: field {number} has numbers of another kind")
+            raise LoaderError(f"invalid ONNX file: field {number} has numbers of another kind")
         return arrays[0] if len(arrays) == 1 else np.concatenate([np.empty(0, dtype=dtype), *arrays])
 
 
 def from_bytes(data: bytes, dtype: np.dtype[Any]) -> NDArray[Any]:
-    """Numbers of a fixed size, one after the other."""
+    """An array of numbers of fixed size from its bytes."""
     if len(data) % dtype.itemsize:
         raise LoaderError(_DAMAGED)
     return np.frombuffer(data, dtype=dtype)
 
 
 def encode(*parts: tuple[int, int | bytes]) -> bytes:
-    """A message of these fields: their numbers, and either a number from 0 on, or a text or message.
+    """The bytes of a message with these fields: (number, value), where a value is an int from 0, or bytes.
 
     Examples
     --------
@@ -134,12 +132,12 @@ def _encoded(value: int) -> bytes:
 
 def _as_bytes(run: Run) -> list[bytes]:
     if not isinstance(run, list):
-        raise LoaderError("not a sound ONNX file: it has numbers where there should be texts or messages")
+        raise LoaderError("invalid ONNX file: it has numbers where there should be texts or messages")
     return run
 
 
 def _runs(data: bytes) -> Iterator[tuple[int, Run]]:
-    """The fields of a message in order, each with all of its values that follow one another."""
+    """The fields of a message in order: the number, and all consecutive values of that field."""
     at = 0
     for _ in range(_MAX_RUNS):
         if at == len(data):
@@ -156,11 +154,11 @@ def _runs(data: bytes) -> Iterator[tuple[int, Run]]:
         else:
             raise LoaderError(_DAMAGED)
         yield number, run
-    raise LoaderError(f"not a sound ONNX file: a message has more than {_MAX_RUNS} parts")
+    raise LoaderError(f"invalid ONNX file: a message has more than {_MAX_RUNS} parts")
 
 
 def _varints(data: bytes) -> NDArray[np.int64]:
-    """The whole numbers that fill the data."""
+    """The variable-length integers (varints) that fill the data."""
     found = np.empty(np.count_nonzero(np.frombuffer(data, dtype=np.uint8) < 0x80), dtype=np.int64)
     n = at = 0
     while at < len(data):
@@ -174,7 +172,7 @@ def _varints(data: bytes) -> NDArray[np.int64]:
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
-    """A number that is not negative, and where it ends."""
+    """The varint at a position, as a number from 0, and where it ends."""
     value = 0
     for k, byte in enumerate(data[at : at + _LONGEST]):
         value |= (byte & 0x7F) << (7 * k)
@@ -184,7 +182,7 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
 
 
 def _decode(data: bytes) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
-    """All varints that end in the data, where each starts (and the last one ends), and which are sound."""
+    """All complete varints in the data, where each starts (and the last ends), and which are valid."""
     raw = np.frombuffer(data, dtype=np.uint8)
     starts = np.concatenate([[0], np.flatnonzero(raw < 0x80) + 1])
     length = np.diff(starts)
@@ -196,7 +194,7 @@ def _decode(data: bytes) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[
 
 
 def _varint_run(data: bytes, at: int, tag: int) -> tuple[NDArray[np.int64], int]:
-    """Numbers that each follow the tag."""
+    """Consecutive varints, each after the tag; and where they end."""
     parts = []
     for size in _growing():
         found, starts, sound = _decode(data[at : at + size])
@@ -214,8 +212,8 @@ def _varint_run(data: bytes, at: int, tag: int) -> tuple[NDArray[np.int64], int]
 
 
 def _fixed_run(data: bytes, at: int, tag: int, dtype: np.dtype[Any]) -> tuple[NDArray[Any], int]:
-    """Floats that each follow the tag."""
-    if tag > 0x7F:  # longer than a byte; ONNX has no such
+    """Consecutive floats, each after the tag; and where they end."""
+    if tag > 0x7F:  # a tag of two bytes; ONNX has none for floats
         raise LoaderError(_DAMAGED)
     record = np.dtype([("tag", np.uint8), ("value", dtype)])
     parts = []
@@ -233,7 +231,7 @@ def _fixed_run(data: bytes, at: int, tag: int, dtype: np.dtype[Any]) -> tuple[ND
 
 
 def _growing() -> Iterator[int]:
-    """How many bytes to look at next: few at first, since most runs are short."""
+    """How many bytes to decode next: few at first, because most runs are short."""
     size = 64
     while True:
         yield size
@@ -241,12 +239,12 @@ def _growing() -> Iterator[int]:
 
 
 def _how_many(alike: NDArray[np.bool_]) -> int:
-    """How many are true before the first that is not."""
+    """The number of True values before the first False."""
     return len(alike) if alike.all() else int(np.argmin(alike))
 
 
 def _bytes_run(data: bytes, at: int, tag: int) -> tuple[list[bytes], int]:
-    """Texts or messages that each follow the tag."""
+    """Consecutive texts or messages, each after the tag; and where they end."""
     _, after = _varint(data, at)
     mark = data[at:after]
     first, skip, end = mark[0], len(mark), len(data)
@@ -266,4 +264,4 @@ def _bytes_run(data: bytes, at: int, tag: int) -> tuple[list[bytes], int]:
             raise LoaderError(_DAMAGED)
         found.append(data[at:stop])
         at = stop
-    raise LoaderError(f"not a sound ONNX file: field {tag >> 3} is there more than {_MAX_ITEMS} times")
+    raise LoaderError(f"invalid ONNX file: field {tag >> 3} occurs more than {_MAX_ITEMS} times")

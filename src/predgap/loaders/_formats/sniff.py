@@ -1,4 +1,4 @@
-"""What a file is, by its first bytes: pickles, and formats that are refused by name."""
+"""Recognises pickles, and formats that predgap does not read, by their first bytes, for error messages."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _COMPRESSED: Final = re.compile(
 )
 _TRUSTED: Final = "if you trust it, predgap.load(path, allow_pickle=True) in Python opens it"
 
-# Formats that people do hand over, by how they begin, and what to do about each.
+# Formats that predgap does not read: how such files begin, and what to do instead.
 _REFUSED: Final[tuple[tuple[re.Pattern[bytes], str], ...]] = (
     (
         _PICKLE,
@@ -44,12 +44,12 @@ _REFUSED: Final[tuple[tuple[re.Pattern[bytes], str], ...]] = (
 
 
 def is_pickle(head: bytes) -> bool:
-    """May a file that begins so be a pickle, or a joblib file, which may be compressed?"""
+    """Could a file that begins with these bytes be a pickle or joblib file (which may be compressed)?"""
     return bool(_PICKLE.match(head) or _COMPRESSED.match(head))
 
 
 def refuse(path: Path, head: bytes, supported: str) -> NoReturn:
-    """Raise the error that names what begins with `head`, if that is known."""
+    """Raises the error for a file that cannot be loaded; it names the format, if that is recognised."""
     for opening, what in _REFUSED:
         if opening.match(head):
             raise UnsupportedModelError(f"{show(path)} is {what}")

@@ -1,9 +1,9 @@
-"""Universal Binary JSON, as far as model files use it; safe on any bytes.
+"""Reads Universal Binary JSON, as far as model files use it; safe on any bytes.
 
-Typed arrays (`[$d#L...`), where the numbers of a model are, become read-only NumPy arrays over the
-input: no copy, no Python object per element. Lengths are checked against the bytes that are there
-before anything is allocated, nesting and the number of values are bounded, so neither memory nor time
-can exceed a small multiple of the input's size.
+Typed arrays (`[$d#L...`), which hold the numbers of a model, become read-only NumPy arrays that share the
+memory of the input. Lengths are checked against the size of the input before anything is allocated, and
+nesting and the number of values are limited, so that memory and time are at most a small multiple of the
+input's size.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from predgap.errors import LoaderError
 __all__ = ["decode"]
 
 MAX_DEPTH: Final = 32
-"""Deepest nesting read; XGBoost's models have nine levels."""
+"""The deepest nesting that is read; XGBoost's models are nested nine deep."""
 
-# A value outside typed arrays costs a Python object. Models spend over 20 bytes on each, what with its
-# key; a file that has many more values than this is not a model but an attempt on our memory.
+# A value outside typed arrays takes a Python object. Models have more than 20 bytes of file per value (with
+# its key). A file with many more values would need far too much memory, and is refused.
 _BYTES_PER_VALUE: Final = 8
 _FREE_VALUES: Final = 1024
 
@@ -36,7 +36,7 @@ _ARRAY, _ARRAY_END, _OBJECT, _OBJECT_END, _STRING, _CHAR, _TYPE, _COUNT = b"[]{}
 
 
 def decode(data: bytes) -> Any:
-    """The value that UBJSON `data` holds: dicts, lists, strings, numbers, and arrays for typed arrays.
+    """The value in UBJSON `data`: dicts, lists, strings, numbers, and NumPy arrays for typed arrays.
 
     Examples
     --------
@@ -51,7 +51,7 @@ def decode(data: bytes) -> Any:
 
 
 class _Reader:
-    """A position in the data, and what may be read there."""
+    """Reads values one after the other; `at` is the position in the data."""
 
     __slots__ = ("at", "data", "values_left")
 
@@ -128,7 +128,7 @@ class _Reader:
             raise self.error("text that is not UTF-8") from error
 
     def count(self, item_bytes: int = 1) -> int:
-        """A length, which the bytes that are left must be able to hold."""
+        """A length; LoaderError if so many items do not fit into the rest of the data."""
         marker = self.byte()
         if marker not in _INTEGERS:
             raise self.error(f"{bytes([marker])!r} where a length was expected")
@@ -156,4 +156,4 @@ class _Reader:
         return self.data[self.at]
 
     def error(self, what: str) -> LoaderError:
-        return LoaderError(f"not a sound UBJSON file: found {what}, near byte {self.at}; save it again")
+        return LoaderError(f"invalid UBJSON file: found {what}, near byte {self.at}; save it again")

@@ -1,10 +1,12 @@
-"""CatBoost models: objects, and files saved as JSON or in CatBoost's own binary format (.cbm).
+"""Loads CatBoost models: objects, and files saved as JSON or in CatBoost's own binary format (.cbm).
 
-Both formats are read here, without CatBoost. Objects are saved in the binary one, which is much quicker, then
-checked against their own predictions.
+A row goes right where x > border, in single precision. NaN goes left, unless the feature had NaN in training
+and treats it as larger than all values (`nan_mode="Max"`). A split on categories compares with one category
+("one-hot") and sends it to the right. A missing category goes left, with all other categories; CatBoost
+itself refuses such rows.
 
-Of categories, splits may ask for one at a time ("one-hot"). Where a row's category is missing it goes with
-all that are not asked for; CatBoost itself refuses such rows.
+Both formats are read without CatBoost. Objects are saved in the binary format, which is much faster than
+JSON, and checked against their own predictions.
 """
 
 from __future__ import annotations
@@ -52,15 +54,16 @@ def _read(data: bytes) -> Model:
 
 
 def _checked(ensemble: Ensemble, model: Any, symmetric: bool) -> Ensemble:
-    """The ensemble, once it agrees with the object; only symmetric trees keep the numbers of their leaves."""
+    """The ensemble, after a check against the object. Leaves are compared for symmetric trees only, because
+    the others number their leaves differently."""
     CatBoost = import_module("catboost").CatBoost
 
-    def leaves(rows: selfcheck.Rows) -> Any:  # CatBoost counts from the first leaf, which follows all splits
+    def leaves(rows: selfcheck.Rows) -> Any:  # CatBoost numbers leaves from 0; here they follow the splits
         n_splits = np.diff(ensemble.root, append=ensemble.n_nodes) // 2
         found = CatBoost.calc_leaf_indexes(model, _with_texts(rows, ensemble), thread_count=1)
         return found.reshape(len(rows), -1) + n_splits
 
-    def margins(rows: selfcheck.Rows) -> Any:  # by the base class: a wrapper may transform them
+    def margins(rows: selfcheck.Rows) -> Any:  # by the base class, because a wrapper may transform margins
         texts = _with_texts(rows, ensemble)
         return CatBoost.predict(model, texts, prediction_type="RawFormulaVal", thread_count=1)
 
@@ -78,7 +81,7 @@ def _checked(ensemble: Ensemble, model: Any, symmetric: bool) -> Ensemble:
 
 
 def _with_texts(rows: selfcheck.Rows, ensemble: Ensemble) -> Any:
-    """Rows of codes as CatBoost takes them."""
+    """Rows as CatBoost takes them: with texts in place of the codes of categories."""
     if ensemble.categories is None:
         return rows
     texts = rows.astype(object)
@@ -91,12 +94,12 @@ def _with_texts(rows: selfcheck.Rows, ensemble: Ensemble) -> Any:
 def _ensemble(model: Model) -> Ensemble:
     nodes, asked, bias = model.nodes, model.asked, model.bias
     categories, codes = _categories(model)
-    # The question of each inner node; leaves have -1, and take what is appended to each column.
+    # The question of each inner node. Leaves have -1, which picks the value appended to each array.
     at = np.full(len(nodes.inner), -1, dtype=np.int32)
     at[nodes.inner] = nodes.place
     one_hot = np.append(asked.one_hot, False)[at]
     value = np.zeros((len(at), len(bias)))
-    with np.errstate(over="ignore", invalid="ignore"):  # what is not finite, the ensemble refuses
+    with np.errstate(over="ignore", invalid="ignore"):  # the ensemble refuses values that are not finite
         value[~nodes.inner] = nodes.value * model.scale
     try:
         return Ensemble(
@@ -104,7 +107,7 @@ def _ensemble(model: Model) -> Ensemble:
             feature=np.append(asked.column, LEAF)[at],
             # x > border goes right, so x goes left iff it is below the next single
             threshold=np.append(np.where(asked.one_hot, 0.0, above(asked.compared, np.float32)), 0.0)[at],
-            # What is asked for goes to the right in CatBoost: a greater number, but also an equal category.
+            # In CatBoost a number above the border goes right, and so does the category that is asked for.
             left=np.where(nodes.inner, nodes.left + one_hot, LEAF),
             right=np.where(nodes.inner, nodes.left + ~one_hot, LEAF),
             default_left=np.append(asked.missing_left, False)[at],
@@ -121,17 +124,17 @@ def _ensemble(model: Model) -> Ensemble:
             source=model.source,
         )
     except EnsembleError as error:
-        raise LoaderError(f"the CatBoost model makes no sound ensemble: {error}") from error
+        raise LoaderError(f"the CatBoost model cannot be represented as an ensemble: {error}") from error
 
 
 def _feature_names(model: Model) -> tuple[str, ...] | None:
-    """The names; where only some features have one, the others have their number, as in CatBoost."""
+    """The feature names, None if there are none; as in CatBoost, a feature without one has its number."""
     name = {feature.column: feature.name for feature in model.features}
     return tuple(name[q] or str(q) for q in range(len(name))) if any(name.values()) else None
 
 
 def _categories(model: Model) -> tuple[tuple[Categories | None, ...], IntArray]:
-    """The levels of each column; the code of each category that splits ask for, as they count them."""
+    """The categories of each column, and the code of each category in the order of the splits' questions."""
     found: list[Categories | None] = [None] * len(model.features)
     codes: list[int] = []
     for feature in model.categorical:

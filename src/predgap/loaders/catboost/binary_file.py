@@ -1,6 +1,6 @@
-"""CatBoost's own binary files (.cbm): a mark, a size, and a FlatBuffer with the model as flat arrays.
+"""Reads CatBoost's own binary files (.cbm): a mark, a size, and a FlatBuffer with the model as flat arrays.
 
-What follows are parts for features that predgap refuses. CatBoost need not be installed.
+After these come parts for kinds of features that predgap does not support. CatBoost need not be installed.
 """
 
 from __future__ import annotations
@@ -39,19 +39,19 @@ _FORMAT: Final = "FlabuffersModel_v1"
 _PARTS: Final = {"static_provider_v1", "text_process_v2\0", "embed_process_1\0"}
 _TREATMENTS: Final = ("AsIs", "AsFalse", "AsTrue")
 
-_HEAD: Final = struct.Struct(f"<{len(MARK)}xI")  # the mark, and the size of what holds the model
+_HEAD: Final = struct.Struct(f"<{len(MARK)}xI")  # the mark, and the size of the FlatBuffer
 _BYTE, _INT, _DOUBLE = struct.Struct("<b"), struct.Struct("<i"), struct.Struct("<d")
 _INTS, _UNSIGNED = np.dtype("<i4"), np.dtype("<u4")
 _SINGLES, _DOUBLES = np.dtype("<f4"), np.dtype("<f8")
 _WAYS: Final = np.dtype(("<u2", (2,)))  # left and right
 
-_MAX_VALUES: Final = 1 << 23  # of leaves: each takes 8 bytes here, and some 200 of memory on the way
+_MAX_VALUES: Final = 1 << 23  # of leaves; each takes 8 bytes of the file, about 200 of memory while loading
 _MAX_LEVELS: Final = 10_000
-_MAX_PARAMS: Final = 1 << 20  # characters: they are some thousand
+_MAX_PARAMS: Final = 1 << 20  # characters; CatBoost writes a few thousand
 
 
 def read(data: bytes, *, known_only: bool) -> Model:
-    """The model; `known_only` refuses what CatBoost 1.2 does not write."""
+    """The model in the bytes of a file. `known_only`: refuse parts that CatBoost 1.2 does not write."""
     buffer, rest = _core(data)
     core = buffer.root(_CORE)
     version, parts = core.text("FormatVersion"), [*core.texts("ModelPartIds")]
@@ -83,7 +83,7 @@ def read(data: bytes, *, known_only: bool) -> Model:
 
 
 def _core(data: bytes) -> tuple[Buffer, int]:
-    """What holds the model, and the number of bytes that follow."""
+    """The FlatBuffer with the model, and the number of bytes after it."""
     (size,) = _HEAD.unpack_from(data) if len(data) >= _HEAD.size else (0,)
     rest = len(data) - _HEAD.size - size
     if rest < 0:
@@ -92,7 +92,7 @@ def _core(data: bytes) -> tuple[Buffer, int]:
 
 
 def _refuse(trees: Table) -> None:
-    """What needs more than the columns of a table of numbers and categories."""
+    """UnsupportedModelError for features that are neither numbers nor one-hot categories."""
     if len(trees.numbers("CtrFeatures", _UNSIGNED)):
         raise UnsupportedModelError(f"the model splits on {shared.CTRS}")
     for kind in ("text", "embedding", "estimated"):
@@ -101,7 +101,7 @@ def _refuse(trees: Table) -> None:
 
 
 def _info(core: Table) -> dict[str, Any]:
-    """The metadata that predgap knows."""
+    """The metadata that predgap uses."""
     found: dict[str, Any] = {}
     for entry in core.tables("InfoMap", _KEY_VALUE):
         key = entry.text("Key")
@@ -113,7 +113,7 @@ def _info(core: Table) -> dict[str, Any]:
 
 
 def _params(text: str) -> Any:
-    """The options of training, which say nothing about the trees, and which anyone may change."""
+    """The training options, for information only; None if they cannot be read."""
     try:
         return parse(text.encode()) if len(text) <= _MAX_PARAMS else None
     except LoaderError:
@@ -152,12 +152,14 @@ def _categorical_features(trees: Table) -> list[CategoricalFeature]:
         for i, feature in enumerate(trees.tables("CatFeatures", _CATEGORICAL_FEATURE))
     ]
     if not hashes.keys() <= {*range(len(found))}:
-        raise LoaderError("the model splits on a categorical feature that it has not; the file is damaged")
+        raise LoaderError(
+            "the model splits on a categorical feature that does not exist; the file is damaged"
+        )
     return found
 
 
 def _hashes(trees: Table) -> dict[int, FloatArray]:
-    """The hashes that splits ask for, by the place of the feature among the categorical ones."""
+    """The hashes of categories in splits, by the index of the feature among the categorical ones."""
     found: dict[int, FloatArray] = {}
     last = -1
     for feature in trees.tables("OneHotFeatures", _ONE_HOT_FEATURE):
@@ -177,7 +179,7 @@ def _hashes(trees: Table) -> dict[int, FloatArray]:
 def _leaves(trees: Table) -> FloatArray:
     """The values of all leaves, (n_leaves, n_outputs)."""
     values, width = trees.numbers("LeafValues", _DOUBLES), trees.number("ApproxDimension", _INT, 0)
-    if not len(values):  # CatBoost itself cannot predict with a model shrunk to none
+    if not len(values):  # CatBoost itself cannot predict without trees
         raise LoaderError("the model has no trees; is it fitted?")
     if len(values) > _MAX_VALUES:
         raise LoaderError(
@@ -190,7 +192,7 @@ def _leaves(trees: Table) -> FloatArray:
 
 
 def _bias(trees: Table, width: int) -> FloatArray:
-    """One number per output; old files have a single one."""
+    """The bias of each output; old files have a single number."""
     several, one = trees.numbers("MultiBias", _DOUBLES), trees.number("Bias", _DOUBLE, 0.0)
     if not len(several) and (width == 1 or one == 0.0):
         return np.full(width, one)
@@ -222,9 +224,10 @@ def _grown(
     leaf: NDArray[np.uint32],
     leaves: FloatArray,
 ) -> Nodes:
-    """Trees whose nodes have two ways, each to so many nodes further; one of 0 ends in the node's own leaf.
+    """Trees of any shape.
 
-    The leaf of a node is told by its place among all values.
+    A node has two steps, left and right: the child is so many nodes further on. A step of 0 ends in the
+    node's own leaf. `leaf` is, for each node, the index of that leaf's first value among all values.
     """
     goes_on = ways > 0
     inner, ends = goes_on[:, 0] | goes_on[:, 1], ~(goes_on[:, 0] & goes_on[:, 1])
@@ -248,7 +251,7 @@ def _grown(
 
 
 def _check_ways(begin: NDArray[np.int64], child: NDArray[np.int64], goes_on: BoolArray) -> None:
-    """One way leads to each node but the first of its tree, and from within the tree."""
+    """LoaderError unless each node but the roots has one parent, in the same tree."""
     end = np.append(begin[1:], len(child))
     expected = np.ones(len(child), dtype=np.int64)
     expected[begin] = 0
@@ -260,7 +263,7 @@ def _check_ways(begin: NDArray[np.int64], child: NDArray[np.int64], goes_on: Boo
 def _level_by_level(
     begin: NDArray[np.int64], child: NDArray[np.int64], goes_on: BoolArray, inner: BoolArray
 ) -> NDArray[np.int64]:
-    """All nodes and leaves of nodes: twice the number of the node, one more for a leaf of an inner one."""
+    """All nodes in breadth-first order: 2 i for node i, 2 i + 1 for the leaf of an inner node i."""
     level, found = 2 * begin, list[NDArray[np.int64]]()
     while len(level):
         if len(found) == _MAX_LEVELS:

@@ -1,8 +1,8 @@
-"""The categories of CatBoost models, which know them by a hash of their text only.
+"""The categories of CatBoost models, which store only hashes of their texts.
 
-A model holds the hashes of those categories that it splits on. To it, all others are alike, and so they are
-one level here. Text and whole numbers are hashed as CatBoost does, so that a frame may hold what the model
-was trained on, whether or not the text behind a hash is known; 5 and "5" are the same category.
+A model stores the hashes of the categories that it splits on. It does not tell the others apart, so they are
+one category here ("any other"). Text and whole numbers are hashed as CatBoost does it, so a frame may hold
+what the model was trained on, even if the text of a hash is not known. 5 and "5" are the same category.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from predgap.errors import TableError, UnsupportedModelError
 __all__ = ["OTHERS", "HashedCategories", "Unnamed", "hash_of", "levels", "text_with"]
 
 _LARGEST_NUMBER: Final = 2**24 - 2  # rows are single precision, in which codes beyond 2^24 are rounded
-_TRIED: Final = range(-100, 10_000)  # whole numbers to look for behind a hash
+_TRIED: Final = range(-100, 10_000)  # whole numbers whose hashes are tried
 _WHOLE: Final = re.compile("0|-?[1-9][0-9]*")
 
 
 @dataclass(frozen=True, slots=True)
 class Unnamed:
-    """The label of a category of which only the hash is known, or of all that a model does not tell apart.
+    """The label of a category whose text is not known, or of all categories that the model does not split on.
 
-    It is no text, since any text may be a category.
+    It is not a str, because any str could be a category.
     """
 
     hash: int | None = None
@@ -44,7 +44,7 @@ OTHERS: Final = Unnamed()
 
 @dataclass(frozen=True, slots=True, eq=False)
 class HashedCategories(Categories):
-    """Levels in which labels are looked up by their hash; the last one is that of all others.
+    """Categories whose labels are looked up by their hash; the last one stands for all others.
 
     Examples
     --------
@@ -58,7 +58,7 @@ class HashedCategories(Categories):
     code_of_hash: Mapping[int, int] = field(default_factory=dict)
 
     def texts(self, codes: Iterable[float]) -> list[bytes]:
-        """For each code a text that CatBoost takes for its category; if it has none, for another one."""
+        """For each code, a text that CatBoost takes for this category; for unknown codes, for "any other"."""
         text: dict[float, bytes] = {code: text_with(value) for value, code in self.code_of_hash.items()}
         other = text_with(next(value for value in range(2**32) if value not in self.code_of_hash))
         return [text.get(code, other) for code in codes]
@@ -69,7 +69,7 @@ class HashedCategories(Categories):
         return self.code_of_hash.get(hash_of(self._text(label)), int(self.codes[-1]))
 
     def _text(self, label: Any) -> str | bytes:
-        """A label as CatBoost hashes it; what it refuses is refused here too."""
+        """The text of a label as CatBoost hashes it; TableError for labels that CatBoost refuses."""
         if isinstance(label, str | bytes):
             return label
         if isinstance(label, Integral | np.bool_) or (self._has_numbers and _is_whole(label)):
@@ -86,10 +86,10 @@ class HashedCategories(Categories):
 
 
 def levels(hashes: Sequence[int], names: Mapping[int, str], what: str) -> HashedCategories:
-    """The levels of a feature: the categories of these hashes, with their names if known, and all others.
+    """The categories of a feature: those with these hashes, with their texts if known, and "any other".
 
-    If all of them are whole numbers, these are the codes too, so that arrays of numbers mean what they mean
-    to CatBoost. Otherwise codes are 0, 1, 2, ... in the order of the labels.
+    If all texts are whole numbers, these are also the codes, so that arrays of numbers mean the same as in
+    CatBoost. Otherwise the codes are 0, 1, 2, ... in the order of the labels.
     """
     numbers = _whole_numbers(hashes, names, what)
     labels: list[Any] = numbers or [names.get(value, Unnamed(value)) for value in hashes]
@@ -99,13 +99,13 @@ def levels(hashes: Sequence[int], names: Mapping[int, str], what: str) -> Hashed
         np.array([*codes, codes[-1] + 1 if codes else 0], dtype=np.int32),
         (*(labels[i] for i in order), OTHERS),
         complete=False,
-        closed=numbers is None,  # or numbers that are categories to CatBoost would be taken for codes
+        closed=numbers is None,  # else a number that is a category to CatBoost would be taken for a code
         code_of_hash={hashes[i]: code for i, code in zip(order, codes, strict=True)},
     )
 
 
 def _whole_numbers(hashes: Sequence[int], names: Mapping[int, str], what: str) -> list[int] | None:
-    """The numbers behind hashes, if all of them are of numbers."""
+    """The whole numbers with these hashes; None unless all hashes are those of whole numbers."""
     texts = [names.get(value) or _numbers_by_hash().get(value, "") for value in hashes]
     if not all(map(_WHOLE.fullmatch, texts)):
         return None
@@ -142,12 +142,12 @@ _TAIL: Final = b"category"
 
 @lru_cache(maxsize=1 << 14)
 def hash_of(text: str | bytes) -> int:
-    """The number, from 0 to 2^32 - 1, by which CatBoost knows a category."""
+    """CatBoost's hash of a category, from 0 to 2^32 - 1."""
     return _city_hash(text.encode(errors="surrogatepass") if isinstance(text, str) else text) & _LOW
 
 
 def text_with(value: int) -> bytes:
-    """A text with this hash: `_short_hash` backwards from it, with the second half of the text given."""
+    """A text with this hash, by inverting `_short_hash` for texts of 16 bytes with a fixed second half."""
     tail = _word(_TAIL, 0)
     v = _rotated(tail + 16, 16)
     y = _folded((value ^ tail) * _INVERSE & _MASK)
@@ -211,7 +211,7 @@ def _endless_hash(s: bytes) -> int:
 
 
 def _both(u: int, v: int) -> int:
-    """128 bits to 64."""
+    """Hashes 128 bits to 64."""
     u, v = u & _MASK, v & _MASK
     x = _folded((u ^ v) * _MULTIPLIER & _MASK)
     return _folded((v ^ x) * _MULTIPLIER & _MASK) * _MULTIPLIER & _MASK
@@ -243,5 +243,5 @@ def _rotated(x: int, by: int) -> int:
 
 
 def _folded(x: int) -> int:
-    """Its own inverse."""
+    """x xor its upper bits; applied twice, it gives x again."""
     return x ^ x >> 47

@@ -1,8 +1,8 @@
-"""CatBoost models saved as JSON.
+"""Reads CatBoost models saved as JSON.
 
-There are two kinds of trees. Symmetric trees are lists of splits and of leaves. All others are objects within
-objects, indented ever deeper: a thousand such trees are 100 MB of text and a million objects. So they are
-read one at a time, into flat lists.
+There are two kinds of trees. Symmetric trees are lists of splits and of leaves. All others are nested objects
+with deep indentation: a thousand such trees are 100 MB of text and a million objects. So these are parsed one
+tree at a time, into flat lists.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from predgap.loaders.catboost.model import CategoricalFeature, FloatFeature, Mod
 
 __all__ = ["read"]
 
-# A number may take 2 bytes of text, but some 200 of memory when it is a leaf's. This is 16,000 symmetric
-# trees of depth 8, with the weights of their leaves.
+# A number may take 2 bytes of text, but about 200 bytes of memory if it is the value of a leaf. The limit is
+# as much as 16,000 symmetric trees of depth 8 with the weights of their leaves.
 _MAX_NUMBERS: Final = 1 << 23
 
-# What CatBoost 1.2 writes
+# The keys that CatBoost 1.2 writes
 _KNOWN: Final[dict[str, set[str]]] = {
     "model": {"ctr_data", "features_info", "model_info", "oblivious_trees", "scale_and_bias", "trees"},
     "features_info": {"cat_features_hash", "categorical_features", "ctrs", "float_features"},
@@ -42,8 +42,8 @@ _KNOWN: Final[dict[str, set[str]]] = {
     "oblivious_trees": {"leaf_values", "leaf_weights", "splits"},
 }
 _LEAF_KEYS: Final = {"value", "weight"}
-# What splits of each kind say: their place among all that the model asks, the feature among those of its
-# kind, and what it is compared with.
+# The keys of each kind of split: its index among all questions of the model, the index of the feature among
+# the numeric or categorical ones, and what it is compared with.
 _SPLITS: Final = {
     "FloatFeature": ("split_index", "float_feature_index", "border"),
     "OneHotFeature": ("split_index", "cat_feature_index", "value"),
@@ -57,7 +57,7 @@ _object = partial(object_in, model="a CatBoost model saved as JSON")
 
 
 def read(data: bytes) -> Model:
-    """The model; what CatBoost 1.2 does not write is refused."""
+    """The model in the bytes of a file; parts that CatBoost 1.2 does not write are refused."""
     document = _decode(data)
     info = _object(document, "features_info")
     news = _unknown_parts(document, info)
@@ -92,7 +92,7 @@ def _decode(data: bytes) -> Document:
             "shallower trees"
         )
     collecting = gc.isenabled()
-    gc.disable()  # all objects stay: looking through them again and again would take half of the time
+    gc.disable()  # it would take half of the time, and no object can be freed yet
     try:
         return as_document(parse(data, _loads))
     finally:
@@ -101,8 +101,8 @@ def _decode(data: bytes) -> Document:
 
 
 def _dense(data: bytes) -> bytes:
-    """A file without the spaces that indent its trees, three quarters of it; those in names stay."""
-    opening, blank = re.search(rb'"trees"\s*:', data), _BLANK.encode()  # no name, which no colon follows
+    """A file without the indentation of its trees, three quarters of it; spaces in names are kept."""
+    opening, blank = re.search(rb'"trees"\s*:', data), _BLANK.encode()  # a key, not a name: a colon follows
     if opening is None:
         return data
     head, dense = data[: opening.start()], data.translate(None, blank)
@@ -113,7 +113,7 @@ def _dense(data: bytes) -> bytes:
 
 
 def _loads(text: str) -> Any:
-    """What a JSON text holds, but for its "trees": these are `_Grown`."""
+    """The content of a JSON text, with a `_Grown` in place of its "trees"."""
     opening = re.search(r'"trees"\s*:\s*\[', text)
     if opening is None:
         return json.loads(text)
@@ -126,7 +126,7 @@ def _loads(text: str) -> Any:
 
 
 def _unknown_parts(document: Document, info: Document) -> list[str]:
-    """Keys that CatBoost 1.2 does not write; nodes of trees that are not symmetric are checked on reading."""
+    """Keys that CatBoost 1.2 does not write; `_Grown` checks the nodes of trees that are not symmetric."""
     parts = [("model", document), ("features_info", info)]
     for name in ("float_features", "categorical_features", "cat_features_hash"):
         parts += [(name, part) for part in _objects(info, name)]
@@ -145,7 +145,7 @@ def _objects(parent: Document, name: str) -> list[Document]:
 
 
 def _scale_and_bias(document: Document) -> tuple[float, FloatArray]:
-    """What the sum of the leaves is multiplied by, and what is then added to each output."""
+    """The scale, a factor of the sum of the leaves, and the bias that is then added to each output."""
     found = document.get("scale_and_bias")
     if not isinstance(found, list) or len(found) != 2 or not isinstance(found[1], list) or not found[1]:
         raise LoaderError(
@@ -175,19 +175,19 @@ def _categorical_features(info: Document) -> list[CategoricalFeature]:
     return [
         CategoricalFeature(
             *_position(feature),
-            hashes=numbers(feature.get("values") or [], "values", frozenset({int})),  # there may be none
+            hashes=numbers(feature.get("values") or [], "values", frozenset({int})),  # null if there are none
         )
         for feature in _objects(info, "categorical_features")
     ]
 
 
 def _position(feature: Document) -> tuple[Any, Any, Any]:
-    """The number, column and name of a feature, none of which is checked yet."""
+    """The number, column and name of a feature, not checked yet."""
     return feature.get("feature_index"), feature.get("flat_feature_index"), feature.get("feature_id", "")
 
 
 def _texts(asked: Questions, info: Document) -> dict[int, str]:
-    """The text of categories, by their hash; it is there if the model was saved with a pool."""
+    """The texts of categories by hash; a file has them if the model was saved with a pool."""
     hashes = {value & 0xFFFFFFFF for value in asked.compared[asked.one_hot].astype(np.int64).tolist()}
     found = {}
     for entry in _objects(info, "cat_features_hash"):
@@ -203,7 +203,7 @@ def _texts(asked: Questions, info: Document) -> dict[int, str]:
 
 
 def _places(splits: list[Any], known: Splits) -> list[Any]:
-    """The split_index of each split. It says all, so `known` keeps one split of each; others must agree."""
+    """The split_index of each split. `known` keeps one split per index; LoaderError if others differ."""
     try:
         places = [split["split_index"] for split in splits]
         agree = [*map(known.setdefault, places, splits)] == splits
@@ -235,7 +235,7 @@ def _refuse(splits: Splits, info: Document) -> None:
 
 
 def _check_splits(splits: Splits, asked: Questions) -> None:
-    """CatBoost goes by the split_index alone, but what else splits say must agree."""
+    """LoaderError if a split contradicts its split_index, which is all that CatBoost uses."""
     for kind, keys in _SPLITS.items():
         of_kind = [split for split in splits.values() if split["split_type"] == kind]
         places, number, compared = ([split.get(key) for split in of_kind] for key in keys)
@@ -245,7 +245,7 @@ def _check_splits(splits: Splits, asked: Questions) -> None:
         agrees = (asked.one_hot[place] == one_hot) & (asked.number[place] == numbers(number, keys[1]))
         if not (agrees & (asked.compared[place] == (value if one_hot else single(value)))).all():
             raise LoaderError(
-                "a split states a feature, border or value that its split_index is not; save it again"
+                "a split states a feature, border or value other than that of its split_index; save it again"
             )
 
 
@@ -253,11 +253,11 @@ def _check_splits(splits: Splits, asked: Questions) -> None:
 
 
 def _nodes(document: Document, width: int) -> tuple[Nodes, Splits]:
-    """The nodes of a document that `_loads` made, with leaves of so many values; and its splits."""
+    """The nodes and splits of a document from `_loads`; its leaves must have `width` values."""
     grown, symmetric = document.get("trees"), _objects(document, "oblivious_trees")
     if isinstance(grown, _Grown) and grown.sizes and not symmetric:
         return grown.nodes(width), grown.splits
-    if not symmetric or "trees" in document:  # CatBoost itself cannot predict with a model shrunk to none
+    if not symmetric or "trees" in document:  # CatBoost itself cannot predict without trees
         raise LoaderError("the model has no trees, or has two kinds; is it a CatBoost model saved as JSON?")
     return _from_symmetric(symmetric, width)
 
@@ -278,7 +278,7 @@ def _from_symmetric(trees: list[Document], width: int) -> tuple[Nodes, Splits]:
 
 
 class _Grown:
-    """Trees of any shape as flat lists, in the order that `Nodes` has."""
+    """Trees of any shape as flat lists, in the order of `Nodes`."""
 
     def __init__(self) -> None:
         self.sizes: list[int] = []  # number of nodes of each tree
@@ -288,7 +288,7 @@ class _Grown:
         self._values: list[FloatArray] = []  # of the leaves of each tree, (n,) or (n, n_outputs)
 
     def read(self, text: str, at: int) -> int:
-        """Add the trees of the list whose first one begins at or after `at`; where the list ends."""
+        """Adds the trees of a JSON list that begins at or after `at`; returns where the list ends."""
         decoder, word = json.JSONDecoder(), re.compile(rf"[^{_BLANK}]|\Z")
 
         def next_after(at: int) -> int:
@@ -306,7 +306,7 @@ class _Grown:
         return at
 
     def nodes(self, width: int) -> Nodes:
-        """All of them, with leaves of so many values."""
+        """The nodes of all trees; LoaderError if a leaf does not have `width` values."""
         expected = () if width == 1 else (width,)
         if any(part.shape[1:] != expected for part in self._values):
             raise LoaderError(f"a leaf does not have {width} values, one per output; the file is damaged")
@@ -320,7 +320,7 @@ class _Grown:
     def _add(self, tree: Any) -> None:
         queue, leaves, splits = [tree], [], []
         try:
-            for node in queue:  # which grows meanwhile
+            for node in queue:  # children are appended while we iterate: breadth-first
                 if len(node) == 3:
                     splits.append(node["split"])
                     queue += (node["left"], node["right"])
@@ -338,7 +338,7 @@ class _Grown:
 
 
 def _leaf_values(values: list[Any]) -> FloatArray:
-    """One number for each leaf, (n,), or a list of equally many, (n, n_outputs)."""
+    """The values of leaves: (n,) if they are numbers, (n, n_outputs) if they are lists."""
     if not isinstance(values[0], list):
         return numbers(values, "the value of a leaf")
     width = len(values[0])

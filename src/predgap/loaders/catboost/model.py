@@ -1,4 +1,4 @@
-"""What CatBoost's files say, whichever their format: features, what splits ask about them, and trees."""
+"""The content of CatBoost's files in either format: features, the questions that splits ask, and trees."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _MAX_DEPTH: Final = 16  # of symmetric trees, as in CatBoost; they have 2^depth 
 
 @dataclass(frozen=True, slots=True)
 class Feature:
-    number: int  # place among the features of its kind
+    number: int  # index among the numeric, or the categorical, features
     column: int
     name: str  # may be empty
 
@@ -57,21 +57,24 @@ class FloatFeature(Feature):
 
 @dataclass(frozen=True, slots=True)
 class CategoricalFeature(Feature):
-    hashes: FloatArray  # of the categories that splits ask for, as signed numbers of 32 bits
+    hashes: FloatArray  # of the categories in splits, as signed 32-bit numbers
 
 
 class Questions(NamedTuple):
-    """All that splits may ask, as they count it: borders of numbers, then hashes of categories."""
+    """All questions that splits ask; a split refers to one by its index.
+
+    In CatBoost's order: borders of numeric features first, then hashes of categories.
+    """
 
     column: IntArray  # (n,) feature
-    number: IntArray  # (n,) place of the feature among those of its kind
+    number: IntArray  # (n,) index of the feature among the numeric, or the categorical, ones
     compared: FloatArray  # (n,) border or hash
     one_hot: BoolArray  # (n,) is it about a category?
     missing_left: BoolArray  # (n,)
 
 
 def questions(floats: list[FloatFeature], categorical: list[CategoricalFeature]) -> Questions:
-    """The questions about features that are sound."""
+    """The questions about these features; LoaderError if the features are not valid."""
     _check_features(floats, categorical)
     features: list[Feature] = [*floats, *categorical]
     compared = [f.borders for f in floats] + [c.hashes for c in categorical]
@@ -94,10 +97,10 @@ def questions(floats: list[FloatFeature], categorical: list[CategoricalFeature])
 
 
 def check_places(place: IntArray, asked: Questions) -> None:
-    """Splits must ask questions that there are."""
+    """LoaderError unless each split refers to an existing question."""
     if ((place < 0) | (place >= len(asked.column))).any():
         raise LoaderError(
-            f"a split is none of the {len(asked.column)} that the features allow; the file is damaged"
+            f"a split is not among the {len(asked.column)} that the features allow; the file is damaged"
         )
 
 
@@ -122,7 +125,7 @@ def _check_features(floats: list[FloatFeature], categorical: list[CategoricalFea
 
 
 def missing_goes_left(treatment: Any, seen: Any) -> bool:
-    """NaN is not greater than a border, unless there were some in training that count as infinite."""
+    """Does NaN go left? Yes, unless there was NaN in training and it counts as larger than all numbers."""
     if treatment not in ("AsIs", "AsFalse", "AsTrue") or not isinstance(seen, bool):
         raise LoaderError(
             f"a feature has nan_value_treatment {str(treatment)[:40]!r} and has_nans {str(seen)[:40]!r}; "
@@ -135,7 +138,7 @@ def missing_goes_left(treatment: Any, seen: Any) -> bool:
 
 
 class Nodes(NamedTuple):
-    """The nodes of all trees; in a tree, the children of a node follow those of all nodes before it."""
+    """The nodes of all trees. Within a tree they are level by level (breadth-first)."""
 
     root: IntArray  # (n_trees,)
     inner: BoolArray  # (n_nodes,)
@@ -146,19 +149,19 @@ class Nodes(NamedTuple):
 
 
 def symmetric(depth: IntArray, place: IntArray, value: FloatArray) -> Nodes:
-    """Trees that ask one question per level: each a heap, its nodes level by level.
+    """Symmetric trees, in which all nodes of the same depth ask the same question; each tree becomes a heap.
 
-    Bit k of a leaf's number is the answer to question k. So the root asks the last one, which decides the
-    highest bit: the leaves are then in the order of their numbers.
+    In CatBoost, bit k of the number of a leaf is the answer to question k. So the root asks the last
+    question, which decides the highest bit: the leaves of the heap are then in the order of their numbers.
 
     Parameters
     ----------
-    depth : int array
-        Number of levels of each tree.
-    place : int array
-        The questions of all trees, one after the other.
-    value : float array
-        The leaves of all trees, (n_leaves, n_outputs).
+    depth : (n_trees,) integers
+        The depth of each tree, which is its number of questions.
+    place : (n_questions,) integers
+        The questions of all trees, concatenated.
+    value : (n_leaves, n_outputs) floats
+        The leaves of all trees, concatenated.
     """
     if (depth < 0).any() or (depth > _MAX_DEPTH).any():
         strange = depth[(depth < 0) | (depth > _MAX_DEPTH)][0]
@@ -171,7 +174,7 @@ def symmetric(depth: IntArray, place: IntArray, value: FloatArray) -> Nodes:
         )
     size = (2 << depth.astype(np.int32)) - 1
     root = np.cumsum(size, dtype=np.int32) - size
-    heap = np.arange(size.sum(), dtype=np.int32) - np.repeat(root, size)  # place in it
+    heap = np.arange(size.sum(), dtype=np.int32) - np.repeat(root, size)  # index within the heap
     level = np.frexp(heap + 1.0)[1] - 1
     inner, last = level < np.repeat(depth, size), np.repeat(np.cumsum(depth) - 1, size)
     return Nodes(
@@ -185,9 +188,9 @@ def symmetric(depth: IntArray, place: IntArray, value: FloatArray) -> Nodes:
 
 
 def grown(size: IntArray, inner: BoolArray, place: IntArray, value: FloatArray) -> Nodes:
-    """Trees of any shape, from the number of nodes of each, all in the order that `Nodes` has."""
+    """Trees of any shape: `size` is the number of nodes of each tree; nodes are in the order of `Nodes`."""
     root = np.cumsum(size, dtype=np.int32) - size.astype(np.int32)
-    before = np.cumsum(inner, dtype=np.int32) - inner  # inner nodes in front of each node
+    before = np.cumsum(inner, dtype=np.int32) - inner  # number of inner nodes before each node
     left = np.repeat(root + 1 - 2 * before[root], size) + 2 * before
     return Nodes(root=root, inner=inner, place=place, left=left, value=value, symmetric=False)
 
@@ -199,11 +202,11 @@ class Model(NamedTuple):
     floats: list[FloatFeature]
     categorical: list[CategoricalFeature]
     asked: Questions
-    texts: dict[int, str]  # of categories, by the hash, from 0 on; as far as they are known
+    texts: dict[int, str]  # of categories by their unsigned hash, where known
     nodes: Nodes
     scale: float  # the sum of the leaves is multiplied by it
-    bias: FloatArray  # (n_outputs,) and this is then added
-    source: str  # for people
+    bias: FloatArray  # (n_outputs,) added after the scaling
+    source: str  # for display
 
     @property
     def features(self) -> list[Feature]:
@@ -211,7 +214,7 @@ class Model(NamedTuple):
 
 
 def source_of(info: Any) -> str:
-    """CatBoost, its version and the loss, as far as the model's metadata tell."""
+    """ "CatBoost", its version and the loss function, as far as the model's metadata state them."""
     texts = []
     for path in (("catboost_version_info",), ("params", "loss_function", "type")):
         found = info
@@ -223,7 +226,8 @@ def source_of(info: Any) -> str:
 
 
 def unknown(what: str) -> UnsupportedModelError:
-    """For files, which have no predictions to check against: what is new may change what trees mean."""
+    """The error for files with unknown parts, which might change the meaning of the trees: a file has no
+    predictions to check against."""
     return UnsupportedModelError(
         f"the file was written by a CatBoost that predgap does not know (it has {what[:40]!r}); load "
         "it with CatBoost and pass the object, which is then checked against its predictions"

@@ -1,21 +1,22 @@
-"""LightGBM models: a Booster, its scikit-learn wrappers, and text files written by `save_model`.
+"""Loads LightGBM models: a Booster, its scikit-learn wrappers, and text files written by `save_model`.
 
-Objects are written as the text of such files in memory and then read as a file is, so there is one way
-in; afterwards they are checked against their own predictions. LightGBM itself is never imported.
+Objects are written as text in memory and then read like a file; afterwards they are checked against their own
+predictions. LightGBM itself is never imported.
 
-Margins are raw scores: the sum of all trees, before any link; the intercept and the weights of DART lie
-in the leaves already. A random forest (`boosting="rf"`) is the exception: its `predict` averages over
-iterations what `raw_score=True` only adds up. Its leaves are divided by the number of iterations here, so
-its margin is what `predict` gives for a regressor, and puts through the link for a classifier.
+Margins are raw scores: the sum of all trees before any link function. The intercept and the weights of DART
+are already in the leaves. Random forests (`boosting="rf"`) are an exception: `predict` averages over
+iterations, while `raw_score=True` adds up. Here their leaves are divided by the number of iterations, so the
+margin is what `predict` returns for a regressor, and what it passes to the link function for a classifier.
 
-A row goes left where `x <= t`, in double precision, with two additions. Values within ±1e-35 become 0
-before any comparison. And each split has one of three kinds of missing values: with None, NaN counts as
-0; with NaN, NaN goes the default way; with Zero (from `zero_as_missing`), both 0 and NaN go the default
-way. That may take 0 out of the middle of a side: such a split is unfolded into several. A threshold of
-infinity parts missing from present values; a model with one takes no infinite values in a row here.
+A row goes left where `x <= t`, in double precision, with two additional rules. Values within ±1e-35 become 0
+before any comparison. And each split treats missing values in one of three ways: with None, NaN counts as 0;
+with NaN, NaN goes the default way; with Zero (from `zero_as_missing`), both 0 and NaN go the default way. In
+the last case 0 may go left while its neighbours on both sides go right, or the reverse: such a split is
+replaced by several (it is unfolded). A threshold of infinity separates missing values from all others; a
+model with such a split does not accept infinite values in rows here.
 
-A split on categories sends the codes of a set left; all others, negative ones and missing values go right,
-whatever the kind of missing values.
+A split on categories sends the codes of a set left. All other codes, negative ones and missing values go
+right, however the split treats missing values.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ _MAX_FEATURES: Final = 10_000_000
 _MAX_OUTPUTS: Final = 1_000_000
 _MAX_UNFOLDING: Final = 1 << 21  # steps for a model: some seconds, and up to a million nodes
 
-_CATEGORICAL, _DEFAULT_LEFT = 1, 2  # bits of a decision type; those above tell the kind of missing values
+_CATEGORICAL, _DEFAULT_LEFT = 1, 2  # bits of a decision type; the higher bits: how missing values are treated
 _KIND_ZERO, _KIND_NAN = 1, 2
 
 _ZERO: Final = float(np.float32(1e-35))  # LightGBM keeps it in single precision
@@ -109,7 +110,7 @@ def _texts(booster: Any) -> Iterator[bytes]:
 
 @dataclass(frozen=True, slots=True)
 class _Loaded:
-    """An ensemble, and what is needed besides to check it."""
+    """An ensemble, and what the check against its booster needs."""
 
     ensemble: Ensemble
     leaf: IntArray  # (n_nodes,) the number that LightGBM gives a leaf in its tree; LEAF at splits
@@ -118,7 +119,7 @@ class _Loaded:
 
 
 def _checked(loaded: _Loaded, booster: Any) -> Ensemble:
-    """The ensemble, once it agrees with its booster; an array of rows holds the codes of categories."""
+    """The ensemble, after a check against its booster."""
     ensemble = loaded.ensemble
 
     def leaves(rows: selfcheck.Rows) -> Any:
@@ -128,7 +129,7 @@ def _checked(loaded: _Loaded, booster: Any) -> Ensemble:
         theirs = theirs.reshape(len(rows), ensemble.n_trees).astype(np.int64)
         if not loaded.unfolded:
             return theirs + np.diff(ensemble.root, append=ensemble.n_nodes) // 2  # leaves follow the splits
-        # Unfolding copies leaves, and any copy is right. No place in a tree is negative, as `~` is.
+        # Unfolding copies leaves, and any copy is right. A wrong leaf is reported as negative, by `~`.
         mine = ensemble.leaves(rows)
         return np.where(loaded.leaf[mine] == theirs, mine - ensemble.root, ~theirs)
 
@@ -143,7 +144,7 @@ def _checked(loaded: _Loaded, booster: Any) -> Ensemble:
 
 
 def _loaded(texts: list[bytes], *, known_only: bool) -> _Loaded:
-    """The ensemble of the trees in all texts; with `known_only`, whatever is new in them is refused."""
+    """The ensemble of the trees in all texts. `known_only`: refuse keys that are not known."""
     found = [read(text) for text in texts]
     header, tail = found[0].header, found[0].tail
     if known_only:
@@ -165,7 +166,8 @@ def _loaded(texts: list[bytes], *, known_only: bool) -> _Loaded:
 
 
 def _refuse_news(news: Set[str]) -> None:
-    """A file has no predictions to check against, so nothing that may change a meaning is passed over."""
+    """UnsupportedModelError for unknown keys: they may change the meaning of the trees, and a file has no
+    predictions to check against."""
     if news:
         raise UnsupportedModelError(
             f"the model file has {min(news)[:40]!r}, which predgap does not know; load it with LightGBM and "
@@ -226,7 +228,7 @@ def _ensemble(
 
 # ---- trees to nodes ----
 
-# One tree after the other, each beginning with its root; children are places within their tree.
+# The nodes of all trees, concatenated; a tree begins with its root. Children are indices within their tree.
 _NODE: Final = np.dtype(
     [
         ("feature", np.int32),  # LEAF at leaves
@@ -244,7 +246,7 @@ _NODE: Final = np.dtype(
 
 
 def _nodes(trees: list[Fields], sets: Sets) -> tuple[Nodes, Counts]:
-    """All nodes, and how many each tree has: first its splits, then its leaves, both in LightGBM's order."""
+    """All nodes, and the number of nodes of each tree: splits before leaves, both in LightGBM's order."""
     n_leaves = np.array([count(tree, "num_leaves", 1, _MAX_LEAVES) for tree in trees], dtype=np.int64)
     n_splits = n_leaves - 1
     order = np.stack([n_splits, n_leaves], axis=1).ravel()
@@ -269,7 +271,7 @@ def _splits(trees: list[Fields], n_splits: Counts, sets: Sets) -> Nodes:
         above = np.nextafter(threshold, np.inf)  # x <= threshold is x < above
     zero_left = np.where(kind == _KIND_ZERO, default_left, threshold >= 0)
     folded = np.where(zero_left, threshold < -_ZERO, threshold > _ZERO) & ~by_set
-    # All that counts as 0 goes where 0 goes. Unless folded, nothing else lies between it and the cut.
+    # Values that count as 0 go where 0 goes. Unless the split is folded, moving the cut past them does this.
     cut = np.where(zero_left, np.maximum(above, _ABOVE_ZERO), np.minimum(above, -_ZERO))
     splits = np.zeros(len(feature), dtype=_NODE)
     splits["feature"] = feature
@@ -284,14 +286,14 @@ def _splits(trees: list[Fields], n_splits: Counts, sets: Sets) -> Nodes:
 
 
 def _children(trees: list[Fields], n_splits: Counts) -> list[Counts]:
-    """Left and right children as places within their tree; leaves are -1, -2, ... in the text."""
+    """Left and right children as indices within their tree; in the text leaves are -1, -2, ..."""
     n, own = np.repeat(n_splits, n_splits), _places(n_splits)
     sizes = 2 * n_splits + 1
     root = np.repeat(np.cumsum(sizes) - sizes, n_splits)
     children = []
     for name in ("left_child", "right_child"):
         child = integers(trees, name, n_splits).astype(np.int64)
-        # A split gets its number when it is made, so a higher one than its parent: walks have an end.
+        # LightGBM numbers a split after its parent, so children have higher numbers, and there are no cycles.
         if ((child >= n) | (child < -n - 1) | ((child >= 0) & (child <= own))).any():
             raise LoaderError(f"{name} names a node that is not below its parent; the file is damaged")
         children.append(np.where(child < 0, n + ~child, child))
@@ -306,9 +308,10 @@ def _places(counts: Counts) -> Counts:
 
 
 def _turned(nodes: Nodes) -> Nodes:
-    """The nodes without infinite cuts, which part missing from present values: the sides are exchanged.
+    """The nodes with infinite cuts replaced by the smallest finite one, and their children exchanged.
 
-    No finite cut has all present values on one side, infinite ones too, so these must not occur in a row.
+    An infinite cut separates missing values from all others. A finite one does so only for finite values, so
+    infinite values must not occur in rows.
     """
     turned = np.isinf(nodes["cut"])
     if not turned.any():
@@ -324,7 +327,7 @@ def _turned(nodes: Nodes) -> Nodes:
 
 
 def _unfolded(nodes: Nodes, sizes: Counts) -> tuple[Nodes, Counts]:
-    """The same trees without folded splits, and their sizes."""
+    """The same trees with folded splits replaced, and their sizes."""
     room = _Room(_MAX_UNFOLDING)
     trees = np.split(nodes, np.cumsum(sizes)[:-1])
     trees = [_unfolded_tree(tree, room) if tree["folded"].any() else tree for tree in trees]
@@ -332,10 +335,10 @@ def _unfolded(nodes: Nodes, sizes: Counts) -> tuple[Nodes, Counts]:
 
 
 def _unfolded_tree(tree: Nodes, room: _Room) -> Nodes:
-    """The tree with several splits for each folded one.
+    """The tree with several splits in place of each folded one.
 
-    A folded split sends x left, right, left and right again as x passes three cuts. It becomes three
-    splits, with two copies of what is below on either side; of a copy only that is kept which x can reach.
+    A folded split has three cuts: as x grows, it goes left, right, left and right again. It becomes three
+    splits, with two copies of each subtree; of a copy, only the nodes are kept that x can reach.
     """
     feature, left, right = tree["feature"].tolist(), tree["left"].tolist(), tree["right"].tolist()
     cuts = [
@@ -377,7 +380,7 @@ def _unfolded_tree(tree: Nodes, room: _Room) -> Nodes:
 
 
 class _Room:
-    """Steps left for unfolding a model: each copy may hold folded splits that are copied in turn."""
+    """The remaining steps for unfolding a model: without a limit, copies of copies might explode."""
 
     def __init__(self, steps: int) -> None:
         self._steps = steps

@@ -1,14 +1,15 @@
-"""Categories of a LightGBM model: the sets of codes that its splits ask for, and the levels of its features.
+"""Reads the categories of a LightGBM model: the sets of codes in its splits, and all categories of features.
 
-A set is a run of 32-bit words in `cat_threshold`, whose bits say which of the codes 0, 1, 2, ... are in it.
-The levels of a feature are listed in `feature_infos`: all that are not too rare, and -1 for missing values.
-A feature that was of no use has "none" there, and only the parameters of training tell its kind.
+A set is a sequence of 32-bit words in `cat_threshold`, whose bits say which of the codes 0, 1, 2, ... are in
+it. The categories of a feature are listed in `feature_infos`: those that are not too rare, and -1 for missing
+values. A feature that LightGBM did not use has "none" there; whether it is categorical is then only known
+from the training parameters.
 
-Labels come from pandas: the last line holds one list for each column of a categorical type, in the order of
+Labels come from pandas: the last line has one list for each column of a categorical dtype, in the order of
 the columns. It does not say which columns these are, and they need not be the categorical features: an
-ordered column is numeric, and `categorical_feature=` may choose others. So the lists are taken for the
-features' own if they are as many, and long enough. Where that is wrong, one of these columns is a numeric
-feature, for which no table with labels is taken.
+ordered column is numeric, and `categorical_feature=` may choose other columns. So the lists are assigned to
+the categorical features in order, if there are as many lists as features and they are long enough. If that is
+wrong, one of these columns is a numeric feature, and a frame with its labels is refused.
 """
 
 from __future__ import annotations
@@ -48,14 +49,14 @@ _PARAMETER: Final = re.compile(rb"(?m)^\[categorical_feature: ([0-9]{1,9}(?:,[0-
 
 
 class Sets(NamedTuple):
-    """The sets of all trees, one after the other."""
+    """The sets of all trees, concatenated."""
 
-    counts: Counts  # (n_trees,) how many a tree has
+    counts: Counts  # (n_trees,) number of sets of each tree
     begin: IntArray  # (n_sets + 1,) where each begins in `code`
     code: IntArray
 
     def of_splits(self, threshold: FloatArray, by_set: BoolArray, n_splits: Counts) -> IntArray:
-        """The set of each split, NUMERIC if it has none; the threshold is the set's number in its tree."""
+        """The set of each split, NUMERIC if it has none. Its threshold is the set's number in the tree."""
         first, n = np.cumsum(self.counts) - self.counts, self.counts
         first, n = (np.repeat(each, n_splits)[by_set] for each in (first, n))
         number = threshold[by_set]
@@ -87,13 +88,13 @@ def read_sets(trees: list[Fields]) -> Sets:
 
 
 def _members(word: NDArray[np.uint32], edges: Counts) -> tuple[IntArray, IntArray]:
-    """Where each set begins among the codes of all, and these; its words are those between two edges."""
+    """Where each set begins among all codes, and these codes; `edges` separate the words of the sets."""
     used = np.flatnonzero(word)
     place = used - edges[np.searchsorted(edges, used, side="right") - 1]
     if place.max(initial=0) >= 2**31 // _WORD_BITS:
         raise LoaderError("cat_threshold holds a category beyond 31 bits; the file is damaged")
     members: list[IntArray] = [np.empty(0, dtype=np.int32)]
-    before = np.zeros(len(used) + 1, dtype=np.int64)  # how many members there are before each word
+    before = np.zeros(len(used) + 1, dtype=np.int64)  # number of members before each word
     for start in range(0, len(used), _WORDS_AT_ONCE):
         part = slice(start, start + _WORDS_AT_ONCE)
         bits = _bits(word[used[part]])
@@ -110,7 +111,7 @@ def _members(word: NDArray[np.uint32], edges: Counts) -> tuple[IntArray, IntArra
 
 
 def _bits(word: NDArray[np.uint32]) -> BoolArray:
-    """(n, 32), the lowest bit first."""
+    """The bits of each word, (n, 32), lowest bit first."""
     octets = word.astype("<u4").view(np.uint8).reshape(-1, _WORD_BITS // 8)
     return np.unpackbits(octets, axis=1, bitorder="little").view(np.bool_)
 
@@ -121,7 +122,7 @@ def _bits(word: NDArray[np.uint32]) -> BoolArray:
 def read_levels(
     header: Fields, tail: bytes, names: list[str], feature: IntArray, category_set: IntArray, sets: Sets
 ) -> list[Categories | None]:
-    """The levels of each feature, None for a numeric one; `feature` and `category_set` are of the splits."""
+    """The categories of each feature, None if numeric. `feature` and `category_set` describe the splits."""
     known, categorical = _known(header, tail, len(names), feature, category_set, sets)
     found: list[Categories | None] = [None] * len(names)
     if not categorical:
@@ -148,7 +149,7 @@ def read_levels(
 def _known(
     header: Fields, tail: bytes, n_features: int, feature: IntArray, category_set: IntArray, sets: Sets
 ) -> tuple[NDArray[np.int64], set[int]]:
-    """All that the model knows as (feature << 32) | code, ascending; and the categorical features."""
+    """All known categories as (feature << 32) | code, ascending; and the set of categorical features."""
     by_set = category_set != NUMERIC
     asker = np.full(len(sets.begin) - 1, -1, dtype=np.int64)
     asker[category_set[by_set]] = feature[by_set]
@@ -158,17 +159,17 @@ def _known(
     owner = np.repeat(np.array(listed, dtype=np.int64), [infos[q].count(":") + 1 for q in listed])
     asked = np.repeat(asker << 32, np.diff(sets.begin))
     asked |= sets.code
-    asked = _distinct(asked)  # far fewer
+    asked = _distinct(asked)  # many sets hold the same codes
     known = _distinct(np.append((owner << 32 | code)[code >= 0], asked))
     parameter = _PARAMETER.search(tail)
     stated = set(map(int, parameter[1].split(b","))) if parameter else set()
-    useless = {q for q in stated if q < n_features and infos[q] == "none"}  # of others, the rest tells more
+    useless = {q for q in stated if q < n_features and infos[q] == "none"}  # of others, more is known
     categorical = {*listed, *np.unique(feature[by_set]).tolist(), *useless}
-    return known[known >= 0], categorical  # keys below 0 are of sets that no split has
+    return known[known >= 0], categorical  # keys below 0 belong to sets that no split uses
 
 
 def _distinct(keys: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The different ones, ascending; `keys` are sorted in place. (`np.unique` takes ten times as long.)"""
+    """The distinct keys, ascending. Sorts `keys` in place. (`np.unique` is ten times slower.)"""
     keys.sort()
     first = np.ones(len(keys), dtype=np.bool_)
     first[1:] = keys[1:] != keys[:-1]
@@ -176,7 +177,7 @@ def _distinct(keys: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def _named(known: NDArray[np.int64], labels: list[Any], name: str) -> Categories:
-    """Levels with labels; their codes are the places in the list."""
+    """Categories with labels; the code of a label is its index in the list."""
     if known.max(initial=-1) >= len(labels):
         raise UnsupportedModelError(
             f"feature {name!r} has the category {known.max()}, but its labels end with that of "
@@ -197,7 +198,7 @@ _UNCLEAR: Final = (
 
 
 def check_labels(lists: Iterable[Iterable[Any]]) -> None:
-    """Refuse labels other than text and numbers, which LightGBM cannot write or not give back."""
+    """Refuses labels other than text and numbers, which LightGBM cannot save and restore."""
     for label in (label for labels in lists for label in labels):
         if not isinstance(label, str | Real | np.bool_) or label != label:
             raise UnsupportedModelError(
@@ -207,7 +208,7 @@ def check_labels(lists: Iterable[Iterable[Any]]) -> None:
 
 
 def _labels(tail: bytes, n: int) -> list[list[Any]]:
-    """The labels of n categorical features; none at all if the model was not trained on a frame."""
+    """The labels of each of the n categorical features; [] if the model was not trained on a frame."""
     line = tail.rstrip().rpartition(b"\n")[2]
     if line == b"end of parameters":  # not written by Python
         return []

@@ -1,7 +1,7 @@
-"""The text of a LightGBM model: a header and trees, each of lines `key=value`, in bytes that may be anything.
+"""Parses the text of a LightGBM model, which is not trusted: a header and trees, each of lines `key=value`.
 
-Values stay text until they are asked for, as a count or as the numbers of all trees at once. After the
-trees come importances, parameters of training and what pandas called the categories.
+Values stay text until they are read, as one number or as the numbers of all trees. After the trees come
+importances, training parameters and the labels of categories from pandas.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ Counts = NDArray[np.int64]  # (n_trees,)
 _MAX_LINES: Final = 64  # of the header or a tree; LightGBM reads up to 22 of a tree
 _MAX_LENGTH: Final = 32  # of a number, on average
 
-_IN_NUMBERS: Final = b"-+.0123456789einf"  # neither nan nor what else NumPy takes for a number
+_IN_NUMBERS: Final = b"-+.0123456789einf"  # not nan, nor other texts that NumPy accepts
 
 
 # ---- bytes to fields ----
@@ -52,7 +52,7 @@ class Text(NamedTuple):
 
 
 def read(data: bytes) -> Text:
-    """The fields of the header, lazily those of each tree, and what follows the trees."""
+    """The fields of the header, those of each tree (parsed lazily), and the text after the trees."""
     head, blank, _ = data.partition(b"\n\n")
     if b"\r" in head:
         raise LoaderError(
@@ -72,7 +72,7 @@ def read(data: bytes) -> Text:
 
 
 def _tree_blocks(data: bytes, at: int, end: int, header: Fields) -> Iterator[bytes]:
-    """The text of each tree, which must fill the number of bytes that the header states."""
+    """The text of each tree; LoaderError if it does not have the number of bytes that the header states."""
     n_trees = data.count(b"\nTree=", at - 1, end)
     for i, size in enumerate(parts(header, "tree_sizes", n_trees)):
         stop = at + int(size) if re.fullmatch("[0-9]{1,9}", size) else at
@@ -89,7 +89,7 @@ def _tree_blocks(data: bytes, at: int, end: int, header: Fields) -> Iterator[byt
 
 
 def _fields(text: bytes, where: str) -> Fields:
-    """Lines `key=value`, or a key alone, by their keys."""
+    """The values of lines `key=value` by key; a line may be a key alone."""
     if text.count(b"\n") >= _MAX_LINES:
         raise LoaderError(f"{where} has more than {_MAX_LINES} lines; the file is damaged")
     try:
@@ -106,14 +106,14 @@ def _fields(text: bytes, where: str) -> Fields:
 
 
 def field(fields: Fields, name: str) -> str:
-    """The text of a field that must be there."""
+    """The text of a field; LoaderError if it is absent."""
     if name not in fields:
         raise LoaderError(f"there is no {name}; is it a LightGBM model saved by save_model?")
     return fields[name]
 
 
 def count(fields: Fields, name: str, least: int, most: int, default: str | None = None) -> int:
-    """A field that is a number within limits."""
+    """A field that is a whole number from `least` to `most`."""
     text = field(fields, name) if default is None else fields.get(name, default)
     if not re.fullmatch("[0-9]{1,9}", text) or not least <= int(text) <= most:
         raise LoaderError(f"{name} is {text[:40]!r}, expected a number from {least} to {most}")
@@ -121,7 +121,7 @@ def count(fields: Fields, name: str, least: int, most: int, default: str | None 
 
 
 def parts(fields: Fields, name: str, n: int) -> list[str]:
-    """The n parts of a field with a space between them; they are counted before they are split."""
+    """The n parts of a field, separated by spaces. They are counted before splitting, to limit memory."""
     text = field(fields, name)
     found = text.count(" ") + 1 if text else 0
     if found != n:
@@ -130,27 +130,27 @@ def parts(fields: Fields, name: str, n: int) -> list[str]:
 
 
 def floats(trees: list[Fields], name: str, counts: Counts) -> FloatArray:
-    """One field of all trees, one after the other, with so many numbers in each tree."""
+    """The numbers of one field of all trees, concatenated; tree i must have `counts[i]`."""
     return _numbers(_joined(trees, name, counts), name, np.float64)
 
 
 def integers(trees: list[Fields], name: str, counts: Counts) -> IntArray:
-    """The same for integers of 32 bits."""
+    """As `floats`, for signed 32-bit integers."""
     return _within(_joined(trees, name, counts), name, 1 - 2**31, 2**31 - 1).astype(np.int32)
 
 
 def words(trees: list[Fields], name: str, counts: Counts) -> NDArray[np.uint32]:
-    """The same for 32 bits each."""
+    """As `floats`, for unsigned 32-bit integers."""
     return _within(_joined(trees, name, counts), name, 0, 2**32 - 1).astype(np.uint32)
 
 
 def codes(texts: list[str], name: str) -> IntArray:
-    """Integers of 32 bits with a colon between them, of all texts, one after the other."""
+    """The 32-bit integers of all texts, concatenated; in a text they are separated by colons."""
     return _within(":".join(texts), name, 1 - 2**31, 2**31 - 1, separator=":").astype(np.int32)
 
 
 def _joined(trees: list[Fields], name: str, counts: Counts) -> str:
-    """One field of all trees, one after the other; its length in each tree must be as stated."""
+    """The texts of one field of all trees, joined; tree i must have `counts[i]` numbers."""
     texts = [field(tree, name) for tree in trees]
     for i, (text, n) in enumerate(zip(texts, counts.tolist(), strict=True)):
         found = text.count(" ") + 1 if text else 0

@@ -1,21 +1,21 @@
-"""ONNX models with one TreeEnsembleRegressor, TreeEnsembleClassifier or (ai.onnx.ml 5) TreeEnsemble.
+"""Loads ONNX models with one TreeEnsembleRegressor, TreeEnsembleClassifier or (ai.onnx.ml 5) TreeEnsemble.
 
-An ensemble gives the margin, which is what the trees and `base_values` add up to (or average, with
-`aggregate_function` AVERAGE); `post_transform` is left out. Each target or class is an output. But a
-classifier of two classes whose weights are all for one class has one output, the score of the second class:
-with weights for class 0, this is how ONNX has binary classifiers. Before the node there may be Cast and
-Identity, after it ZipMap too.
+An ensemble predicts the margin: the sum of the trees (the average, with `aggregate_function` AVERAGE) and
+`base_values`, without `post_transform`. Each target or class is an output. An exception are classifiers of
+two classes whose weights are all for one class, which is how ONNX represents binary classifiers (with weights
+for class 0): they have one output, the score of the second class. Before the tree node there may be Cast and
+Identity nodes, after it also ZipMap.
 
-A file is read without the `onnx` package, and an object as the file it would be saved to. If onnxruntime is
-installed, the load is checked against it: it runs the tree node alone, without `post_transform`, taken over
-only after all that is wrong with it was refused. The evaluator in the `onnx` package is no substitute, since
-it knows neither doubles nor all binary classifiers. A model with more than 262,144 features is not checked,
-nor is one with a TreeEnsemble by an onnxruntime that does not have it yet.
+Files are read without the `onnx` package; an object is serialized and read like a file. If onnxruntime is
+installed, the load is checked against it: it runs the tree node alone, without `post_transform`, and only
+after our own checks have refused damaged models. (The evaluator in the `onnx` package supports neither
+doubles nor all binary classifiers.) Models with more than 262,144 features are not checked, nor TreeEnsemble
+models if the installed onnxruntime is too old for them.
 
-Rows are FLOAT or DOUBLE, as the model's input is (FLOAT also if it casts to that). A missing value, NaN, goes
-to the true branch where `nodes_missing_value_tracks_true` says so, and to the false one elsewhere. Where a
-feature is only ever compared by BRANCH_EQ or BRANCH_MEMBER, it is categorical. If the model leaves the number
-of features open, it is the number of those up to the last one that is used.
+Rows are FLOAT or DOUBLE like the model's input (FLOAT also if the model casts to it). A missing value, NaN,
+goes to the true branch where `nodes_missing_value_tracks_true` is set, else to the false branch. A feature is
+categorical if it is compared only by BRANCH_EQ or BRANCH_MEMBER. If the model does not state the number of
+features, it is one more than the largest feature that a split uses.
 """
 
 from __future__ import annotations
@@ -39,19 +39,19 @@ from predgap.loaders.splits import Integers, as_cuts, as_sets
 __all__ = ["from_file", "from_object"]
 
 _MAX_FEATURES: Final = 10_000_000
-_MOST_CHECKED: Final = 1 << 18  # features: rows to check with would take too much memory
-_CELLS_PER_WEIGHT: Final = 64  # values of leaves that are vectors, of which most may be 0
+_MOST_CHECKED: Final = 1 << 18  # features; with more, the rows of the check would take too much memory
+_CELLS_PER_WEIGHT: Final = 64  # limit for the values of vector leaves, most of which may be 0
 
-_ask = partial(selfcheck.ask, "ONNX", advice="is it sound? See onnx.checker.check_model")
+_ask = partial(selfcheck.ask, "ONNX", advice="is it valid? See onnx.checker.check_model")
 
 
 def from_file(path: Path) -> Ensemble:
-    """The ensemble of a .onnx file, checked as far as the module says."""
+    """The ensemble of a .onnx file, checked against onnxruntime if it is installed."""
     return _ensemble(_files.read(path))
 
 
 def from_object(model: Any) -> Ensemble:
-    """The ensemble of an `onnx.ModelProto`, checked as far as the module says."""
+    """The ensemble of an `onnx.ModelProto`, checked against onnxruntime if it is installed."""
     return _ensemble(_ask("be saved", model.SerializeToString))
 
 
@@ -129,7 +129,7 @@ def _bias(base: FloatArray, n: int) -> FloatArray:
 
 
 def _values(node: TreeNode, trees: Trees, output: Integers, n_outputs: int) -> tuple[FloatArray, Integers]:
-    """The values of leaves, and the outputs that trees add to."""
+    """The values of leaves, and the output that each tree adds to."""
     at_leaf = trees.feature[trees.leaf] == LEAF  # old converters wrote weights for splits too
     leaf, output, weight = trees.leaf[at_leaf], output[at_leaf], trees.weight[at_leaf]
     if (np.diff(np.sort((leaf << 32) | output)) == 0).any():
@@ -158,27 +158,30 @@ def _values(node: TreeNode, trees: Trees, output: Integers, n_outputs: int) -> t
 
 
 def _refuse_split_values(trees: Trees, weighted: Integers) -> None:
-    """For one target, onnxruntime takes the split value of a leaf for its weight where it has none."""
+    """Refuses leaves without a weight but with a split value.
+
+    If there is one target, onnxruntime uses the split value as the weight.
+    """
     strange = (trees.feature == LEAF) & (trees.split != 0)
     strange[weighted] = False
     if trees.n_targets == 1 and strange.any():
         raise UnsupportedModelError(
-            f"node {np.argmax(strange)} of the ONNX model is a leaf without weight and with something else "
-            "in nodes_values, where runtimes disagree; give it a weight, be it 0"
+            f"node {np.argmax(strange)} of the ONNX model is a leaf without a weight, but not 0 in "
+            "nodes_values, and runtimes disagree about its value; give it a weight (0 if it has none)"
         )
 
 
 def _always(tree_of_leaf: Integers, tree: Integers, output: Integers) -> Integers:
-    """The outputs that every row has a weight for, since all leaves of some tree have one."""
+    """The outputs for which every row gets a weight, because all leaves of some tree have one."""
     n_leaves = np.bincount(tree_of_leaf)
     pair, n_weights = np.unique((tree << 32) | output, return_counts=True)
     return np.unique((pair & 0xFFFFFFFF)[n_weights == n_leaves[pair >> 32]])
 
 
 def _refuse_lost_scores(node: TreeNode, trees: Trees, always: Integers, n_outputs: int) -> None:
-    """Where a row has no weight for an output, onnxruntime takes other ways than ONNX describes.
+    """Refuses models in which some rows get no weight for an output: onnxruntime then deviates from ONNX.
 
-    It leaves out the base value of a target among several, and takes two classes for a binary classifier.
+    Of several targets it leaves out the base value; a classifier of two classes it treats as binary.
     """
     if n_outputs == 1:
         return
@@ -189,7 +192,7 @@ def _refuse_lost_scores(node: TreeNode, trees: Trees, always: Integers, n_output
     if len(lost):
         raise UnsupportedModelError(
             f"some rows have no weight for target or class {int(lost[0])}, where runtimes disagree about its "
-            "score; give each leaf of a tree a weight for it, be it 0"
+            "score; give each leaf of a tree a weight for it (0 if it has none)"
         )
 
 
@@ -214,7 +217,7 @@ def _check(ensemble: Ensemble, node: TreeNode) -> None:
 
 
 def _session(node: TreeNode, n_features: int) -> Any:
-    """What runs the node alone; None without onnxruntime, or if it is too old to know the operator."""
+    """An onnxruntime session of the tree node alone; None if onnxruntime is not installed or too old."""
     try:
         onnxruntime = import_module("onnxruntime")
     except ImportError:
@@ -222,7 +225,7 @@ def _session(node: TreeNode, n_features: int) -> Any:
     raw = {name: attribute for name, attribute in node.raw.items() if name not in UNUSED}
     model = single_node_model(node, raw, n_features)
     options = onnxruntime.SessionOptions()
-    options.log_severity_level = 4  # what is wrong is raised, and need not be printed too
+    options.log_severity_level = 4  # errors are raised; do not print them too
     options.intra_op_num_threads = 1
     providers = ["CPUExecutionProvider"]
     try:

@@ -1,4 +1,4 @@
-"""ONNX models: from bytes to the one node that holds the trees, and back to a model of that node alone."""
+"""Finds the node with the trees in an ONNX model, and builds a model of that node alone for the check."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _VERSIONS: Final = {REGRESSOR: (1, 4), CLASSIFIER: (1, 4), GENERAL: (5, 5)}  # o
 _AROUND: Final = frozenset({("", "Cast"), ("", "Identity"), (_DOMAIN, "ZipMap")})
 
 
-# The numbers of fields in onnx.proto, which never change.
+# Field numbers of onnx.proto, which never change.
 class _Model:
     PRODUCER, GRAPH, VERSIONS, FUNCTIONS = 2, 7, 8, 25
 
@@ -46,7 +46,7 @@ _TYPE_NAMES: Final = (
     *("UNDEFINED", "FLOAT", "UINT8", "INT8", "UINT16", "INT16", "INT32", "INT64", "STRING", "BOOL"),
     *("FLOAT16", "DOUBLE", "UINT32", "UINT64", "COMPLEX64", "COMPLEX128", "BFLOAT16"),
 )
-# The field for the numbers of a tensor that are not raw, and their type.
+# For each element type of a tensor: the field with its numbers (unless they are raw bytes), and their dtype.
 _TENSORS: Final[dict[int, tuple[int, np.dtype[Any]]]] = {
     _FLOAT: (4, np.dtype("<f4")),
     _UINT8: (5, np.dtype("u1")),
@@ -58,20 +58,20 @@ Value = int | str | NDArray[Any] | list[bytes]
 
 @dataclass(frozen=True, slots=True)
 class TreeNode:
-    """The node with the trees, and the rows that come to it."""
+    """The node with the trees, and the type of its rows."""
 
     operator: str
     version: int  # of ai.onnx.ml
     attributes: dict[str, Value]
-    raw: dict[str, bytes]  # the same, as they were
+    raw: dict[str, bytes]  # the same attributes, still encoded
     row_kind: type[np.floating[Any]]  # the narrowest type that rows pass through
     tree_kind: type[np.floating[Any]]  # the type that the node sees
-    n_features: int | None  # None if the model leaves it open
+    n_features: int | None  # None if the model does not state it
     producer: str
 
 
 def read(data: bytes) -> TreeNode:
-    """The node of a model that holds its trees; refused if other nodes do more than pass values on."""
+    """The node with the trees; UnsupportedModelError if other nodes do more than pass values on."""
     model = Message(data)
     if _Model.FUNCTIONS in model:
         raise UnsupportedModelError("the ONNX model defines functions of its own; inline them first")
@@ -93,7 +93,7 @@ def read(data: bytes) -> TreeNode:
 
 
 def single_node_model(node: TreeNode, attributes: dict[str, bytes], n_features: int) -> bytes:
-    """A model that puts a table `X` through this node, with these attributes, and gives its scores `Y`."""
+    """The bytes of a model of this node alone, with these attributes; its input is `X`, its output `Y`."""
     outputs = [b"L", b"Y"] if node.operator == CLASSIFIER else [b"Y"]
     trees = encode(
         (_Node.INPUTS, b"X"),
@@ -149,10 +149,10 @@ def _version(model: Message, operator: str) -> int:
 
 
 def _rows(node: Message, nodes: list[Message], graph: Message) -> tuple[list[int], int | None]:
-    """The types of rows, from the trees back to the input of the model, and how many columns they have."""
+    """The types that rows are cast to, from the trees back to the input, and the number of columns."""
     makers = {name: maker for maker in nodes for name in maker.parts(_Node.OUTPUTS)}
     types, name = [], node.part(_Node.INPUTS)
-    for _ in nodes:  # a longer way would be a circle
+    for _ in nodes:  # a longer path would be a cycle
         if name not in makers:
             break
         maker = makers[name]
@@ -184,7 +184,7 @@ def _cast_type(node: Message) -> int:
 
 
 def _table(entry: Message) -> tuple[int, int | None]:
-    """The type of an input, and how many columns it has, if that is said."""
+    """The element type of an input, and its number of columns; None if the model does not state it."""
     tensor = Message(Message(entry.part(2)).part(1))
     element = tensor.integer(1)
     if 2 not in tensor:
@@ -195,25 +195,25 @@ def _table(entry: Message) -> tuple[int, int | None]:
             f"the input of the ONNX model has {len(sizes)} dimensions; predgap handles tables, which have 2"
         )
     width = Message(sizes[1]).integer(1)
-    return element, width if width > 0 else None  # an open one is 0 with some converters
+    return element, width if width > 0 else None  # some converters write 0 for "not stated"
 
 
 # ---- attributes ----
 
 
 def _attributes(node: Message) -> dict[str, Value]:
-    """What each attribute holds, in order."""
+    """The value of each attribute, in order."""
     values: dict[str, Value] = {}
     for attribute in node.messages(_Node.ATTRIBUTES):
         name = attribute.text(_Attribute.NAME)
         if name in values:
-            raise LoaderError(f"the attribute {name[:40]!r} is there twice; the file is damaged")
+            raise LoaderError(f"the attribute {name[:40]!r} occurs twice; the file is damaged")
         values[name] = _value(name, attribute)
     return values
 
 
 def _value(name: str, found: Message) -> Value:
-    """What an attribute holds, by the type that it states."""
+    """The value of an attribute, by the type that it states."""
     match found.integer(_Attribute.TYPE):
         case 2:
             return found.integer(_Attribute.INTEGER)
@@ -228,11 +228,11 @@ def _value(name: str, found: Message) -> Value:
         case 8:
             return found.parts(_Attribute.TEXTS)
         case other:
-            raise LoaderError(f"the attribute {name[:40]!r} has a type, number {other}, that it cannot have")
+            raise LoaderError(f"the attribute {name[:40]!r} has type {other}, which it cannot have")
 
 
 def _tensor(name: str, tensor: Message) -> NDArray[Any]:
-    """A tensor's numbers, flat."""
+    """The numbers of a tensor as a flat array."""
     if _Tensor.EXTERNAL in tensor or tensor.integer(_Tensor.LOCATION):
         raise UnsupportedModelError(
             f"the attribute {name[:40]!r} is kept in another file; save the model with all data inside"

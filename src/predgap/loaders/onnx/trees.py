@@ -1,4 +1,4 @@
-"""The attributes of ONNX's tree operators, as arrays of nodes and of leaf weights."""
+"""Converts the attributes of ONNX's tree operators to arrays of nodes and of leaf weights."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _MODES: Final = {
 _AGGREGATES: Final = ("AVERAGE", "SUM", "MIN", "MAX")  # as TreeEnsemble numbers them
 _TRANSFORMS: Final = ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")
 UNUSED: Final = ("nodes_hitrates", "nodes_hitrates_as_tensor", "post_transform")
-"""Attributes that have no influence on margins."""
+"""Attributes that do not change margins."""
 
 _LISTED: Final = frozenset(
     {"nodes_treeids", "nodes_nodeids", "nodes_featureids", "nodes_modes", "nodes_values"}
@@ -43,23 +43,23 @@ _KNOWN: Final = {
         | {"nodes_modes", "nodes_splits", "nodes_trueleafs", "nodes_truenodeids", "tree_roots", *UNUSED}
     ),
 }
-_MAX_TARGETS: Final = 1_000_000  # a damaged number must not make us allocate without end
-_MAX_DEPTH: Final = 1_000  # onnxruntime overruns its stack with trees that are much deeper
+_MAX_TARGETS: Final = 1_000_000  # so that a damaged number does not allocate all memory
+_MAX_DEPTH: Final = 1_000  # onnxruntime crashes on trees that are much deeper
 
 _T = TypeVar("_T")
 
 
 class Trees(NamedTuple):
-    """Nodes, and what leaves add to targets."""
+    """The nodes of all trees, and the weights that their leaves add to targets."""
 
     root: Integers  # (n_trees,)
     feature: Integers  # (n_nodes,) LEAF at leaves
     mode: Integers  # (n_nodes,)
     split: FloatArray  # (n_nodes,)
-    true: Integers  # (n_nodes,) node that passes to, LEAF at leaves
+    true: Integers  # (n_nodes,) child if the comparison is true, LEAF at leaves
     false: Integers
     missing_true: BoolArray
-    member: tuple[Integers, FloatArray]  # node and code of each category
+    member: tuple[Integers, FloatArray]  # members of sets of categories: node and code
     leaf: Integers  # (n_weights,) node
     target: Integers  # (n_weights,)
     weight: FloatArray  # (n_weights,)
@@ -81,7 +81,7 @@ def read_trees(node: TreeNode) -> Trees:
 
 
 class _Attributes:
-    """The attributes of a node, asked for by name and kind."""
+    """The attributes of a node, read by name and type; LoaderError if one has another type."""
 
     def __init__(self, node: TreeNode) -> None:
         self.classifies = node.operator == CLASSIFIER
@@ -103,15 +103,15 @@ class _Attributes:
         return found
 
     def flags(self, name: str, n: int) -> BoolArray:
-        """Zeros and ones; all zero if they are not there."""
+        """n booleans, stored as 0 and 1; all False if the attribute is absent."""
         found = self.integers(name, most=1)
         return _sized(found, name, n).astype(np.bool_) if len(found) else np.zeros(n, dtype=np.bool_)
 
     def floats(self, name: str, n: int | None = None) -> FloatArray:
-        """Numbers, from the list or from the tensor of this name."""
+        """Numbers from the list or the tensor of this name (older operators have both forms)."""
         both = [key for key in (name, f"{name}_as_tensor") if key in self._found]
         if len(both) > 1:
-            raise LoaderError(f"{both[0]} and {both[1]} are both there; the ONNX model is damaged")
+            raise LoaderError(f"{both[0]} and {both[1]} are both present; the ONNX model is damaged")
         return self.tensor(both[0], n) if both and both[0] != name else self._singles(name, n)
 
     def _singles(self, name: str, n: int | None) -> FloatArray:
@@ -121,7 +121,7 @@ class _Attributes:
         return found.astype(np.float64)
 
     def tensor(self, name: str, n: int | None = None, kind: type[Any] | None = None) -> NDArray[Any]:
-        """Numbers of the kind that rows have, unless said otherwise."""
+        """Numbers of type `kind`; None is the type of rows."""
         kind = kind or self._kind
         found = _sized(self._get(name, np.ndarray, np.empty(0, dtype=kind)), name, n)
         if found.dtype != kind:
@@ -134,7 +134,7 @@ class _Attributes:
         return self._get(name, list, [])
 
     def choice(self, name: str, choices: tuple[str, ...], default: str) -> str:
-        """One of the choices, which older operators have as a text and the newest as a number."""
+        """One of the choices; older operators store it as text, the newest as a number."""
         found = self._found.get(name, default)
         if isinstance(found, int) and 0 <= found < len(choices):
             return choices[found]
@@ -160,8 +160,8 @@ class _Attributes:
         aggregate = self.choice("aggregate_function", _AGGREGATES, "SUM")
         if aggregate not in ("SUM", "AVERAGE"):
             raise UnsupportedModelError(
-                f"aggregate_function is {aggregate}: the prediction is that of one tree at a time, which is "
-                "no sum; predgap handles SUM and AVERAGE"
+                f"aggregate_function is {aggregate}: the prediction is not a sum of trees; predgap handles "
+                "SUM and AVERAGE"
             )
         self.choice("post_transform", _TRANSFORMS, "NONE")
         return aggregate == "AVERAGE"
@@ -177,7 +177,7 @@ def _sized(found: NDArray[Any], name: str, n: int | None) -> NDArray[Any]:
 
 
 def _listed(a: _Attributes) -> Trees:
-    """Nodes and leaves in one list, each with the number of its tree, and its own within that."""
+    """The older operators: nodes and leaves in one list, each with the id of its tree and its own id."""
     mode = np.array(list(map(_MODES.get, a.texts("nodes_modes"), repeat(-1))), dtype=np.int32)
     n, inner = len(mode), mode != NO_SPLIT
     if (mode < 0).any():
@@ -212,7 +212,7 @@ def _listed(a: _Attributes) -> Trees:
 
 
 class _Places:
-    """Where in the list the nodes are, by their tree and their number within it."""
+    """Finds the index of a node in the list by its tree and its id within the tree."""
 
     def __init__(self, tree_id: Integers, node_id: Integers) -> None:
         self.first = np.flatnonzero(np.diff(tree_id, prepend=-1))
@@ -229,19 +229,21 @@ class _Places:
             )
 
     def tree_of(self, ids: Integers) -> Integers:
-        """Trees by their id."""
+        """The trees with these ids, as indices 0, 1, ..."""
         at = np.minimum(np.searchsorted(self._ids, ids, sorter=self._order), len(self._ids) - 1)
         trees = self._order[at]
         if (self._ids[trees] != ids).any():
-            raise LoaderError("a leaf weight is for a tree that is not there; the ONNX model is damaged")
+            raise LoaderError("a leaf weight refers to a tree that does not exist; the ONNX model is damaged")
         return trees
 
     def find(self, tree: Integers, node: Integers) -> Integers:
-        """Nodes by their number in a tree."""
+        """The indices in the list of nodes, given by tree index and node id."""
         key = (tree << 32) | node
         at = np.minimum(np.searchsorted(self._keys, key), len(self._keys) - 1)
         if (self._keys[at] != key).any():
-            raise LoaderError("a branch or weight is for a node that is not there; the ONNX model is damaged")
+            raise LoaderError(
+                "a branch or weight refers to a node that does not exist; the ONNX model is damaged"
+            )
         return self._by_key[at]
 
 
@@ -249,7 +251,7 @@ class _Places:
 
 
 def _general(a: _Attributes) -> Trees:
-    """Nodes and leaves in two lists; a leaf becomes as many nodes as there are ways to it."""
+    """TreeEnsemble: nodes and leaves in two lists. A leaf is copied for each branch that leads to it."""
     mode = a.tensor("nodes_modes", kind=np.uint8).astype(np.int32)
     n = len(mode)
     _refuse_modes(mode)
@@ -261,7 +263,7 @@ def _general(a: _Attributes) -> Trees:
     child = np.concatenate([to for to, _ in sides])
     to_leaf = np.concatenate([is_leaf for _, is_leaf in sides])
     if (child >= np.where(to_leaf, len(weight), n)).any():
-        raise LoaderError("a branch leads to a node or leaf that is not there; the ONNX model is damaged")
+        raise LoaderError("a branch leads to a node or leaf that does not exist; the ONNX model is damaged")
     root = a.integers("tree_roots", most=n - 1)
     _refuse_single_leaves(root, child.reshape(2, n), to_leaf.reshape(2, n))
     leaf = n - 1 + np.cumsum(to_leaf)
@@ -290,17 +292,17 @@ def _general(a: _Attributes) -> Trees:
 
 
 def _refuse_single_leaves(root: Integers, child: Integers, to_leaf: BoolArray) -> None:
-    """A tree that is one leaf has a root with two ways to it; runtimes take the leaf of the root's number."""
+    """Refuses trees of a single leaf whose root has another number than the leaf: runtimes then disagree."""
     true, false = child[:, root]
     if (to_leaf[:, root].all(axis=0) & (true == false) & (true != root)).any():
         raise UnsupportedModelError(
             "a tree is a single leaf, and its root has another number than that leaf, which runtimes read "
-            "differently; give them the same number"
+            "differently; give both the same number"
         )
 
 
 def _members(mode: Integers, values: FloatArray) -> tuple[Integers, FloatArray]:
-    """The categories of each node that asks for a set; each set ends with NaN."""
+    """The members of the sets of BRANCH_MEMBER nodes, as node and category; a set ends with NaN."""
     nodes = np.flatnonzero(mode == MEMBER)
     end = np.isnan(values)
     if end.sum() != len(nodes) or (len(end) and not end[-1]):
@@ -315,17 +317,17 @@ def _members(mode: Integers, values: FloatArray) -> tuple[Integers, FloatArray]:
 
 
 def _with_sets(trees: Trees) -> Trees:
-    """The trees with a set for each BRANCH_EQ, or for a chain of them.
+    """The trees with sets of categories in place of BRANCH_EQ, or of chains of BRANCH_EQ.
 
-    Converters write a set as a chain: each node asks for one category, and all have the same true branch.
-    The set goes to the head of the chain, and the other nodes are left out.
+    Converters write a set of categories as a chain of nodes: each compares with one category, and all have
+    the same true branch. The first node of the chain gets the whole set, and the others are removed.
     """
     here = np.flatnonzero(trees.mode == EQ)
     joins = _joins_the_next(trees, here)
     joined = trees.false[here[joins]]
     head = np.arange(len(trees.mode))
     head[joined] = here[joins]
-    for _ in range(len(head).bit_length()):  # the way to the head is halved each time
+    for _ in range(len(head).bit_length()):  # each round halves the distance to the first node
         head = head[head]
     false, missing_true = trees.false.copy(), trees.missing_true.copy()
     false[head[here[~joins]]] = trees.false[here[~joins]]
@@ -337,7 +339,7 @@ def _with_sets(trees: Trees) -> Trees:
 
 
 def _without(trees: Trees, left_out: Integers) -> Trees:
-    """The trees without nodes that nothing leads to."""
+    """The trees without these nodes, which no branch leads to any more."""
     keep = np.ones(len(trees.mode), dtype=np.bool_)
     keep[left_out] = False
     place = np.cumsum(keep) - 1
@@ -358,7 +360,7 @@ def _without(trees: Trees, left_out: Integers) -> Trees:
 
 
 def _joins_the_next(trees: Trees, here: Integers) -> BoolArray:
-    """Which of these nodes are in a chain with their false branch, to which there is no other way."""
+    """Which of these nodes form a chain with the node at their false branch, which has no other parent."""
     then = trees.false[here]
     alike = (trees.mode[then] == EQ) & (trees.feature[then] == trees.feature[here])
     alike &= (trees.true[then] == trees.true[here]) & (_n_parents(trees)[then] == 1)
@@ -366,7 +368,7 @@ def _joins_the_next(trees: Trees, here: Integers) -> BoolArray:
 
 
 def _n_parents(trees: Trees) -> Integers:
-    """In how many ways each node is reached."""
+    """The number of parents of each node; being a root counts as one."""
     inner = trees.feature != LEAF
     ways = np.concatenate([trees.root, trees.true[inner], trees.false[inner]])
     return np.bincount(ways, minlength=len(inner))
@@ -388,7 +390,7 @@ def tree_of_node(trees: Trees) -> Integers:
     if (n_parents > 1).any():
         raise UnsupportedModelError(
             f"node {np.argmax(n_parents)} of the ONNX model is reached in {n_parents.max()} ways; predgap "
-            "handles trees, where there is one way to each node"
+            "handles trees, in which each node has one parent"
         )
     tree = np.full(len(inner), -1)
     tree[trees.root] = np.arange(len(trees.root))

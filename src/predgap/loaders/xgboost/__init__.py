@@ -1,7 +1,11 @@
-"""XGBoost models: a Booster, its scikit-learn wrappers, and files saved as JSON or UBJSON.
+"""Loads XGBoost models: a Booster, its scikit-learn wrappers, and files saved as JSON or UBJSON.
 
-Objects are saved to UBJSON in memory and then read as a file is, so there is one way in; afterwards they
-are checked against their own predictions. XGBoost itself is imported for that check only.
+A row goes left where x < threshold, in single precision; a missing value goes the default way. A split on
+categories sends the categories of its set to the right. Margins are the sum of the leaves plus the intercept,
+which is computed from `base_score`.
+
+Objects are saved as UBJSON in memory and then read like a file; afterwards they are checked against their own
+predictions. XGBoost itself is imported only for this check.
 """
 
 from __future__ import annotations
@@ -38,7 +42,7 @@ __all__ = ["from_file", "from_object"]
 _OLDEST: Final = (1, 3)
 _NEWEST_MAJOR: Final = 3
 _MAX_FEATURES: Final = 10_000_000
-_MAX_OUTPUTS: Final = 1_000_000  # a damaged number must not make us allocate without end
+_MAX_OUTPUTS: Final = 1_000_000  # so that a damaged number does not allocate all memory
 
 _TREE_KEYS: Final = TREE_ARRAYS | {"id", "loss_changes", "parents", "sum_hessian", "tree_param"}
 _MODEL_KEYS: Final = frozenset(
@@ -79,13 +83,13 @@ def from_object(model: Any) -> Ensemble:
 
 
 def _checked(ensemble: Ensemble, model: Any, booster: Any, iterations: int | None) -> Ensemble:
-    """The ensemble, once it agrees with the object: with a wrapper's `predict` where there is one."""
+    """The ensemble, after a check against the predictions of the object (a wrapper's, if it is one)."""
     from xgboost import DMatrix
 
     def matrix(rows: selfcheck.Rows) -> Any:
         return DMatrix(rows, missing=ensemble.missing)
 
-    def leaves(rows: selfcheck.Rows) -> Any:  # not by a wrapper's `apply`: it insists on feature names
+    def leaves(rows: selfcheck.Rows) -> Any:  # a wrapper's `apply` would require feature names
         span = (0, iterations or 0)
         return booster.predict(matrix(rows), pred_leaf=True, iteration_range=span, validate_features=False)
 
@@ -145,10 +149,10 @@ def _ensemble(
 
 
 def _unknown_parts(document: Document) -> list[str]:
-    """Keys that no version up to 3.4 writes, where they could change what the trees mean.
+    """Keys that no version up to 3.4 writes, in parts where they could change the meaning of the trees.
 
-    XGBoost has moved or added such parts in 3.2, 3.3 and 3.4: a file has no predictions to check
-    against, so whatever is new must not be passed over.
+    XGBoost moved or added such keys in 3.2, 3.3 and 3.4. A file has no predictions to check against, so a
+    file with unknown keys is refused.
     """
     booster = section(section(document, "learner"), "gradient_booster")
     _, model, _ = _tree_model(booster)
@@ -172,24 +176,22 @@ def _version(document: Document) -> tuple[int, ...]:
 
 
 def _tree_model(booster: Document) -> tuple[str, Document, FloatArray | None]:
-    """Name of the booster, the part with its trees, and the weights of these under DART."""
+    """The name of the booster, the part with its trees, and for DART the weights of the trees."""
     name = text(booster, "name")
     if name == "gblinear":
         raise UnsupportedModelError("the booster is gblinear, a linear model; predgap explains trees")
     if name not in ("gbtree", "dart"):
         raise UnsupportedModelError(f"the booster is {name[:40]!r}; predgap knows gbtree and dart")
     model = section(section(booster, "gbtree") if name == "dart" else booster, "model")
-    # Beside a "dart" up to 3.2, beside a "gbtree" in 3.3, within the model since 3.4.
+    # The weights are next to "dart" up to 3.2, next to "gbtree" in 3.3, and inside the model since 3.4.
     weights = [part["weight_drop"] for part in (booster, model) if "weight_drop" in part]
     if len(weights) != 1 and (weights or name == "dart"):
-        raise LoaderError(
-            f"the DART weights are there {len(weights)} times, expected once; the file is damaged"
-        )
+        raise LoaderError(f"the DART weights occur {len(weights)} times, expected once; the file is damaged")
     return ("dart", model, single(numbers_of(weights[0], "weight_drop"))) if weights else (name, model, None)
 
 
 def _trees(model: Document) -> list[Document]:
-    """The trees by their id, which is what `tree_info` and the weights go by."""
+    """The trees in the order of their ids, which is the order of `tree_info` and of the weights."""
     trees = model.get("trees")
     if not isinstance(trees, list) or not all(isinstance(tree, dict) for tree in trees):
         raise LoaderError("the model has no list of trees; was it saved with save_model?")
@@ -203,7 +205,7 @@ def _trees(model: Document) -> list[Document]:
 
 
 def _best_iterations(document: Document) -> int | None:
-    """How many iterations a wrapper uses: up to and with the best one, if training was stopped early."""
+    """How many iterations a wrapper uses: up to the best one after early stopping, else None (all)."""
     attributes = section(document, "learner").get("attributes")
     if not isinstance(attributes, dict) or "best_iteration" not in attributes:
         return None
@@ -211,7 +213,7 @@ def _best_iterations(document: Document) -> int | None:
 
 
 def _trees_within(model: Document, iterations: int, n_outputs: int) -> int:
-    """How many trees the first iterations built."""
+    """The number of trees in the first iterations."""
     if "iteration_indptr" in model:
         ends = integers(numbers_of(model["iteration_indptr"], "iteration_indptr"), "iteration_indptr")
     else:  # before 2.0 every iteration built the same number

@@ -1,8 +1,7 @@
-"""The levels of XGBoost's categorical features.
+"""Reads the categories of XGBoost's categorical features.
 
-They are those of the frame that the model was trained on, where the model has them: XGBoost stores them since
-3.1. Otherwise the levels are the codes from 0 to the largest one that the trees in use name, and the labels
-are the codes.
+Since 3.1 XGBoost stores the categories of the frame that the model was trained on, with their labels. For
+older models the categories are the codes from 0 to the largest one that occurs in the trees, without labels.
 """
 
 from __future__ import annotations
@@ -19,17 +18,18 @@ from predgap.errors import LoaderError, UnsupportedModelError
 from predgap.loaders._formats.documents import Document
 from predgap.loaders.xgboost.document import dotted, integers, numbers_of, section, texts
 
-_ROUTES_CATEGORIES: Final = (1, 7)  # older ones let some categories go the way of missing values
-_STORES_LETTERS: Final = (3, 4)  # older ones cut the texts of pandas where an encoded letter takes two bytes
-_FREE_LEVELS: Final = 1 << 17  # how many more levels without labels there may be than codes in the file
-# Types of integers: the bits of an unsigned one, which UBJSON holds as signed, or 0 for a signed one.
+_ROUTES_CATEGORIES: Final = (1, 7)  # older versions send some categories the way of missing values
+_STORES_LETTERS: Final = (3, 4)  # older versions damage labels of pandas with letters beyond ASCII
+_FREE_LEVELS: Final = 1 << 17  # how many more unlabelled categories there may be than codes in the file
+# For each type of integer: 0 if it is signed; the number of bits if it is unsigned, which UBJSON stores as
+# signed.
 _INTEGER_BITS: Final = {9: 0, 10: 8, 11: 0, 12: 16, 13: 0, 14: 32, 15: 0, 16: 64}
 
 
 def read_categories(
     learner: Document, model: Document, nodes: dict[str, Any], n_features: int, version: tuple[int, ...]
 ) -> tuple[Categories | None, ...] | None:
-    """The levels of the features that are categorical: by their type, their labels, or the trees."""
+    """The categories of each feature. A feature is categorical by its type, its labels, or splits on sets."""
     types = texts(learner, "feature_types") or ()
     if types and len(types) != n_features:
         raise LoaderError(f"{len(types)} feature_types for {n_features} features; the file is damaged")
@@ -50,11 +50,11 @@ def read_categories(
 
 
 def _largest_codes(nodes: dict[str, Any]) -> dict[int, int]:
-    """The largest code in the sets of each feature that has any."""
+    """The largest code in the sets of each feature that is split by sets."""
     split = np.flatnonzero(nodes["category_set"] != NUMERIC)
     ends = nodes["set_begin"][nodes["category_set"][split] + 1]
     largest = nodes["set_code"][ends - 1]  # codes ascend in a set
-    order = np.argsort(largest, kind="stable")  # so that the largest of a feature comes last, and stays
+    order = np.argsort(largest, kind="stable")  # the largest code of a feature comes last: `dict` keeps it
     return dict(zip(nodes["feature"][split][order].tolist(), largest[order].tolist(), strict=True))
 
 
@@ -69,7 +69,7 @@ def _refuse_thresholds(categorical: Set[int], nodes: dict[str, Any]) -> None:
 
 
 def _refuse_gaps(n_levels: dict[int, int], n_codes: int) -> None:
-    """A few codes must not make us list millions of levels."""
+    """Refuses models in which a few codes would make a list of millions of categories."""
     if sum(n_levels.values()) > _FREE_LEVELS + n_codes:
         q = max(n_levels, key=lambda q: n_levels[q])
         raise UnsupportedModelError(

@@ -1,4 +1,4 @@
-"""XGBoost's model document: JSON or UBJSON bytes to a dict, and typed parts of it."""
+"""Parses XGBoost's JSON or UBJSON to a dict, and reads typed parts of it."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ TREE_ARRAYS: Final = frozenset(
     | {"default_left", "split_type", "base_weights", "leaf_weights"}
     | {f"categories{suffix}" for suffix in ("", "_nodes", "_segments", "_sizes")}
 )
-# What JSON trees hold besides. Cutting it out of the text halves the time that parsing takes. Within a
-# JSON string a quote has a backslash before it, so these can only be keys.
+# Arrays of trees that are not needed. Removing them from the text halves the time of parsing. Within a JSON
+# string a quote has a backslash before it, so these patterns match keys only.
 _UNUSED: Final = re.compile(r'("(?:loss_changes|parents|sum_hessian)"\s*:\s*)\[[^\]"]*\]')
 _UNUSED_BY_SCALARS: Final = re.compile(_UNUSED.pattern.replace("parents", "parents|base_weights"))
 _HAS_VECTORS: Final = re.compile(r'"size_leaf_vector"\s*:\s*"(?![01]")')
 
 section = partial(object_in, model="an XGBoost model saved by save_model")
-"""An object within an object of the document."""
+"""A JSON object within an object of the document."""
 
 
 def decode(data: bytes) -> Document:
-    """What a model file holds, with arrays for the lists of its trees."""
+    """The content of a model file, with NumPy arrays for the lists in its trees."""
     is_json = re.match(rb"\s*\{\s*\"", data)
     return as_document(parse(data, _without_unused) if is_json else ubjson.decode(data))
 
@@ -42,7 +42,7 @@ def _without_unused(text: str) -> Any:
 
 
 def _compact_tree(found: Document) -> Document:
-    """A tree with arrays for lists as soon as it is parsed: only one tree at a time takes lists."""
+    """Turns the lists of a tree into arrays as soon as it is parsed, to save memory."""
     if "left_children" in found:
         for name in TREE_ARRAYS & found.keys():
             found[name] = numbers_of(found[name], name)
@@ -57,7 +57,7 @@ def text(parent: Document, name: str) -> str:
 
 
 def count(parent: Document, name: str, default: int | None = None, most: int = 2**31 - 1) -> int:
-    """A number from 0 to `most`, which XGBoost keeps as text."""
+    """A whole number from 0 to `most`, which XGBoost stores as text."""
     value = parent.get(name, default)
     text = str(value) if isinstance(value, str | int) else f"a {type(value).__name__}"
     if not re.fullmatch(r"[0-9]{1,10}", text) or int(text) > most:
@@ -70,7 +70,7 @@ def tree_param(tree: Document, name: str, default: int | None = None) -> int:
 
 
 def numbers_of(value: Any, name: str) -> NDArray[Any]:
-    """A list of JSON, or an array of UBJSON."""
+    """Numbers as an array: from a JSON list, or the array that UBJSON gave."""
     return value if isinstance(value, np.ndarray) else numbers(value, name, {int, float, bool})
 
 
@@ -87,7 +87,7 @@ def dotted(version: tuple[int, ...]) -> str:
 
 
 def texts(learner: Document, name: str) -> tuple[str, ...] | None:
-    """A list of texts; None if it is empty or missing."""
+    """A list of texts; None if it is empty or absent."""
     texts = learner.get(name)
     if texts is None or texts == []:
         return None

@@ -1,4 +1,4 @@
-"""XGBoost's `base_score` as margins."""
+"""Computes XGBoost's intercepts: `base_score` as a margin."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 from predgap._typing import FloatArray
 from predgap.errors import LoaderError, UnsupportedModelError
 
-# How `base_score`, which files hold in the space of predictions, becomes a margin. All objectives of
-# XGBoost 1.3 to 3.4 are here; another one is refused, since a guess would shift every margin.
+# The link function of each objective: files store `base_score` as a prediction, and the link turns it into a
+# margin. All objectives of XGBoost 1.3 to 3.4 are here. Others are refused, since a wrong link shifts all
+# margins.
 _LINK_OF: Final = {
     **dict.fromkeys(("binary:logistic", "reg:logistic"), "logit"),
     **dict.fromkeys(("count:poisson", "reg:gamma", "reg:tweedie", "survival:aft", "survival:cox"), "log"),
@@ -59,16 +60,16 @@ def read_bias(text: str, objective: str, version: tuple[int, ...], n_outputs: in
         raise LoaderError(
             f"base_score {text[:60]} gives no finite margin for {objective}; set it and train again"
         )
-    return np.broadcast_to(score, n_outputs) + np.float64(0)  # a logit of -0.0 is 0.0
+    return np.broadcast_to(score, n_outputs) + np.float64(0)  # turns -0.0 into 0.0
 
 
 def _base_score(text: str, n_outputs: int) -> NDArray[np.float32]:
-    """The number, or since 3.1 the list of numbers, that the text holds."""
+    """The number in the text, or (since XGBoost 3.1) the list of numbers."""
     try:
         score = np.array([float(part) for part in text.strip("[]").split(",")])
     except ValueError:
         score = np.empty(0)
     if score.size not in (1, n_outputs):
         raise LoaderError(f"base_score is {text[:60]!r}, expected one number or {n_outputs}")
-    with np.errstate(over="ignore"):  # too large becomes infinite, which gives no finite margin
+    with np.errstate(over="ignore"):  # an overflow to infinity is refused later
         return score.astype(np.float32)

@@ -1,4 +1,4 @@
-"""XGBoost's trees as node arrays."""
+"""Converts XGBoost's trees to the node arrays of an ensemble."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _DELETED: Final = 2**31 - 1  # the split feature of a node that pruning removed
 
 
 def read_nodes(trees: list[Document], info: IntArray, weights: FloatArray, n_outputs: int) -> dict[str, Any]:
-    """The node arrays of all trees, one after the other; a node keeps its place within its tree."""
+    """The node arrays of all trees, concatenated; the order of nodes within a tree is kept."""
     width = _leaf_width(trees, n_outputs)
     sizes = np.array([tree_param(tree, "num_nodes") for tree in trees], dtype=np.int64)
     left, right, split, default = (
@@ -62,7 +62,7 @@ def _check_links(
     size: NDArray[np.int64],
     deleted: BoolArray,
 ) -> None:
-    """Children lie within their tree, and no row can reach a node that pruning removed."""
+    """LoaderError unless children lie within their tree and no row can reach a pruned node."""
     outside = inner & ((left < 0) | (left >= size) | (right < 0) | (right >= size))
     if outside.any():
         raise LoaderError(f"node {np.argmax(outside)} has a child outside its tree; the file is damaged")
@@ -105,16 +105,16 @@ def _category_sets(
 
 
 def _shifted(parts: list[IntArray], sizes: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Places within each tree as places among those of all trees."""
+    """Indices within each tree, as indices into the concatenated arrays of all trees."""
     shift: NDArray[np.int64] = np.repeat(np.cumsum(sizes) - sizes, list(map(len, parts)))
     return shift + np.concatenate(parts)
 
 
 def _leaf_vectors(trees: list[Document], sizes: NDArray[np.int64], width: int, right: IntArray) -> FloatArray:
-    """Leaf vectors (n_nodes, width); what stands at other nodes has no meaning."""
+    """Leaf vectors (n_nodes, width); rows of other nodes have no meaning."""
     if not all("leaf_weights" in tree for tree in trees):  # before 3.2: a vector for every node
         return single(_column(trees, "base_weights", sizes * width)).reshape(-1, width)
-    # Since then vectors for leaves only, found by what is the right child of an inner node.
+    # Since 3.2 there are vectors for leaves only; `right_children` of a leaf is the number of its vector.
     blocks = [single(numbers_of(tree["leaf_weights"], "leaf_weights")) for tree in trees]
     counts = np.array([block.size // width for block in blocks])
     at = right + np.repeat(np.cumsum(counts) - counts, sizes)
@@ -128,7 +128,7 @@ def _leaf_vectors(trees: list[Document], sizes: NDArray[np.int64], width: int, r
 
 
 def _column(trees: list[Document], name: str, sizes: NDArray[np.int64]) -> NDArray[Any]:
-    """One field of all trees, one after the other; its length in each tree must be as stated."""
+    """One field of all trees, concatenated; LoaderError if its length in a tree is not that in `sizes`."""
     parts = [numbers_of(tree.get(name), name) for tree in trees]
     for i, (part, size) in enumerate(zip(parts, sizes, strict=True)):
         if part.size != size:
