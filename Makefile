@@ -8,13 +8,18 @@ TIDY ?= $(filter %.cpp,$(CORE))
 TESTS ?= tests --pyargs predgap
 STRICT := $(if $(CI),--config-settings=cmake.define.PREDGAP_WERROR=ON,)
 
-.PHONY: demo test docs coverage bench sanitize lint tidy format clean
+.PHONY: demo test test-all docs coverage bench sanitize lint tidy format clean
 
 demo: $(VENV)/.demo
 	$(VENV)/bin/predgap demo
 
+# On all cores. make test PYTEST='-m "not slow_paper"' leaves out the paper's slow checks.
 test: $(VENV)/.test
-	$(VENV)/bin/python -m pytest tests --pyargs predgap
+	$(VENV)/bin/python -m pytest -n auto $(PYTEST) tests --pyargs predgap
+
+# The same with many more random cases, other ones each time: before a release, or when an issue is resolved.
+test-all: $(VENV)/.test
+	HYPOTHESIS_PROFILE=full $(VENV)/bin/python -m pytest -n auto $(PYTEST) tests --pyargs predgap
 
 # The pages in build/docs/index.html, warnings as errors; the code on them is run and its output compared.
 docs: $(VENV)/.docs

@@ -5,14 +5,25 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+if "PYTEST_XDIST_WORKER" in os.environ:  # before a library asks: threads of several processes wait for cores
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 import pytest
 from hypothesis import HealthCheck, settings
 
+from effort import PROFILE
+
 _COMMON = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow, HealthCheck.data_too_large]}
-settings.register_profile("ci", max_examples=100, derandomize=True, print_blob=True, **_COMMON)
+settings.register_profile("ci", max_examples=40, derandomize=True, print_blob=True, **_COMMON)  # make test
+settings.register_profile("full", max_examples=300, print_blob=True, **_COMMON)  # make test-all
 settings.register_profile("quick", max_examples=15, **_COMMON)
-settings.register_profile("thorough", max_examples=1000, **_COMMON)
-settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+settings.register_profile("thorough", max_examples=1000, print_blob=True, **_COMMON)
+settings.load_profile(PROFILE)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The paper's slow checks come last: what else is broken is known sooner."""
+    items.sort(key=lambda item: item.get_closest_marker("slow_paper") is not None)
 
 
 @pytest.fixture(scope="session")

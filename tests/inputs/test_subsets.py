@@ -61,7 +61,6 @@ def test_names_indices_and_masks_mean_the_same(chosen):
         (pd.Series({"bmi": True, "sex": False, "pressure": False, "age": True}), [0, 2]),
         (pd.Series({"bmi": True, "sex": False, "pressure": False, "age": True}, dtype="boolean"), [0, 2]),
     ],
-    ids=repr,
 )
 def test_accepted_subsets(subset, chosen):
     assert np.flatnonzero(subset_mask(subset, 5, 4, NAMES)).tolist() == chosen

@@ -6,17 +6,18 @@ import json
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import MappingProxyType
 from typing import Any
 
 import catboost as cb
 import numpy as np
 import pandas as pd
 
+from conformance import FileTests, loads_or_refuses
 from loading import rows_around_thresholds
 from predgap._model.ensemble import Ensemble
-from predgap.errors import LoaderError
 from predgap.loaders import catboost as loader
-from predgap.loaders import load, selfcheck
+from predgap.loaders import load
 
 GREATEST = np.finfo(np.float32).max
 POLICIES = ("SymmetricTree", "Depthwise", "Lossguide")
@@ -119,8 +120,13 @@ def small_model(policy: str = "SymmetricTree", classes: bool = False) -> Any:
 @cache
 def model_text(policy: str = "SymmetricTree", classes: bool = False) -> str:
     """A small model as JSON, without the long list of training options."""
+    return text_of(small_model(policy, classes))
+
+
+def text_of(model: Any) -> str:
+    """A model as JSON, without the long list of training options."""
     with TemporaryDirectory() as folder:
-        document = json.loads(save(small_model(policy, classes), Path(folder, "model.json")).read_text())
+        document = json.loads(save(model, Path(folder, "model.json")).read_text())
     loss = document["model_info"]["params"]["loss_function"]
     document["model_info"] = {"params": {"loss_function": loss}}
     return json.dumps(document)
@@ -193,14 +199,42 @@ def mixed_text(policy: str = "SymmetricTree") -> str:
     return json.dumps(document)
 
 
-# ---- anything at all ----
+# ---- files ----
 
 
-def loads_or_refuses(data: bytes) -> bool:
-    """A mutated model is a sound ensemble, or is refused with a typed error."""
-    try:
-        ensemble = loader._ensemble(loader._read(data))
-    except LoaderError:
-        return False
-    assert np.isfinite(ensemble.predict(selfcheck.rows_at_thresholds(ensemble, 16))).all()
-    return True
+def read(data: bytes) -> Ensemble:
+    """What the loader makes of the bytes of a file of either format."""
+    return loader._ensemble(loader._read(data))
+
+
+def sound(data: bytes) -> bool:
+    """Is it a sound model, and not refused with a typed error?"""
+    return loads_or_refuses(read, data) == "loaded"
+
+
+class CatBoostFileTests(FileTests):
+    models = MappingProxyType(
+        {
+            "symmetric": small_model,
+            "Depthwise": lambda: small_model("Depthwise"),
+            "classes": lambda: small_model("Lossguide", classes=True),
+            "categories": small_mixed,
+            "Depthwise categories": lambda: small_mixed("Depthwise"),
+        }
+    )
+    packages = ("catboost",)
+
+    def assert_agrees(self, model: Any, ensemble: Ensemble) -> None:
+        rows = TRAINED_ON if ensemble.categorical() else rows_around_thresholds(ensemble)
+        found = ensemble.predict(rows).reshape(len(rows), -1)
+        largest = np.abs(ensemble.bias).max() + np.abs(ensemble.value).max() * ensemble.n_trees
+        np.testing.assert_allclose(found, margins_of(model, rows), rtol=0, atol=1e-12 * largest)
+
+    def save(self, model: Any, path: Path) -> None:
+        save(model, path)
+
+    def decode(self, data: bytes) -> Ensemble:
+        return read(data)
+
+    def large(self) -> Any:
+        return train(iterations=60, depth=6)

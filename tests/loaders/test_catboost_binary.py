@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,19 +14,17 @@ import pytest
 
 from catboost_models import (
     CLASSES,
+    CatBoostFileTests,
     as_binary,
     assert_agrees,
-    assert_files_load_as,
     assert_same,
-    loads_or_refuses,
     margins_of,
     save,
-    small_mixed,
-    small_model,
+    sound,
     train,
 )
-from loading import memory_below, printed_without, reading_below, refused, rows_around_thresholds
-from predgap import _files
+from conformance import Bomb, Damaged, mutated_bytes
+from loading import memory_below, refused, rows_around_thresholds
 from predgap.errors import LoaderError, UnsupportedModelError
 from predgap.loaders import catboost as loader
 from predgap.loaders import load
@@ -35,33 +33,7 @@ from predgap.loaders._formats.flatbuffers import Buffer
 from predgap.loaders.catboost import binary_file
 from predgap.loaders.catboost.categories import hash_of
 
-MODELS: dict[str, Any] = {
-    "symmetric": small_model,
-    "Depthwise": lambda: small_model("Depthwise"),
-    "classes": lambda: small_model("Lossguide", classes=True),
-    "categories": small_mixed,
-    "Depthwise categories": lambda: small_mixed("Depthwise"),
-}
-
-
 # ---- real files ----
-
-
-@pytest.mark.parametrize("kind", MODELS)
-def test_files_of_any_name_load_as_their_objects_do(kind: str, tmp_path: Path) -> None:
-    """And as JSON files, which other tests of this compare too."""
-    model = MODELS[kind]()
-    (tmp_path / "sub").mkdir()
-    assert_same(load(save(model, tmp_path / "modèle 1.cbm")), load(model))
-    assert_files_load_as(load(model), model, tmp_path / "sub")
-
-
-def test_without_catboost_files_load(tmp_path: Path) -> None:
-    model = train(names=list("abcd"), grow_policy="Lossguide")
-    save(model, tmp_path / "m.cbm")
-    save(model, tmp_path / "m.json")
-    code = 'from predgap.loaders import load; print(load("m.cbm").n_trees, load("m.json").n_trees)'
-    assert printed_without("catboost", code, tmp_path) == "5 5"
 
 
 def test_metadata_may_be_anything(tmp_path: Path) -> None:
@@ -360,21 +332,9 @@ GROWN_DAMAGE: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("kind", DAMAGE)
-def test_damage_is_refused(kind: str) -> None:
-    with pytest.raises(LoaderError):
-        loader._ensemble(loader._read(cbm(core_of(SYMMETRIC | DAMAGE[kind]))))
-
-
-@pytest.mark.parametrize("kind", GROWN_DAMAGE)
-def test_damage_of_other_trees_is_refused(kind: str) -> None:
-    with pytest.raises(LoaderError):
-        loader._ensemble(loader._read(cbm(core_of(GROWN | GROWN_DAMAGE[kind]))))
-
-
 def test_splits_of_leaves_do_not_matter() -> None:
     """CatBoost has any number there."""
-    assert loads_or_refuses(cbm(core_of(GROWN | {"TreeSplits": ints(0, 3, 99, -7)})))
+    assert sound(cbm(core_of(GROWN | {"TreeSplits": ints(0, 3, 99, -7)})))
 
 
 @pytest.mark.parametrize(
@@ -397,7 +357,7 @@ def test_what_is_said_about_other_files(data: bytes, kind: type[LoaderError], sa
 
 
 def test_parts_for_refused_features_do_not_matter_where_there_are_none() -> None:
-    assert loads_or_refuses(cbm(core_of(SYMMETRIC, ModelPartIds=["static_provider_v1"]), b"CTRs"))
+    assert sound(cbm(core_of(SYMMETRIC, ModelPartIds=["static_provider_v1"]), b"CTRs"))
 
 
 # ---- hostile files ----
@@ -413,12 +373,13 @@ REPEATED: dict[str, tuple[Any, Callable[[Any], dict[str, Any]]]] = {
 }
 
 
-@pytest.mark.parametrize("kind", REPEATED)
-def test_a_part_that_stands_for_many_is_refused(kind: str) -> None:
+def repeated(kind: str) -> Bomb:
     part, changes = REPEATED[kind]
     data = cbm_with(part, lambda at: core_of(trees_of(**changes(at))))
-    with memory_below(12 * len(data)), pytest.raises(LoaderError, match="parts of it overlap"):
-        loader._read(data)
+    return Bomb(data, "parts of it overlap", 13)
+
+
+BOMBS = {kind: partial(repeated, kind) for kind in REPEATED}
 
 
 @pytest.mark.parametrize("field", [name for name, part in SYMMETRIC.items() if not isinstance(part, bytes)])
@@ -426,7 +387,7 @@ def test_a_part_that_stands_for_many_is_refused(kind: str) -> None:
 def test_parts_that_lie_anywhere(field: str, at: int) -> None:
     """Before, in or after all tables, or in a circle."""
     with memory_below(1 << 20):
-        loads_or_refuses(cbm(core_of(trees_of(**{field: Elsewhere(at)}))))
+        sound(cbm(core_of(trees_of(**{field: Elsewhere(at)}))))
 
 
 @pytest.mark.parametrize("n", [2**32 - 1, 2**31, 2**29, 2**20])
@@ -487,96 +448,47 @@ def test_deep_and_large_trees_are_refused(monkeypatch: pytest.MonkeyPatch) -> No
         loader._read(cbm(core_of(GROWN | changes)))
 
 
-def test_gigabytes_of_nonsense_are_refused_at_once(tmp_path: Path) -> None:
-    path = tmp_path / "model.cbm"
-    for head in (b"CBM1", b"CBM1\xf8\xff\xff\x0f\x08\0\0\0"):
-        path.write_bytes(head)
-        for size in (1 << 40, _files.MAX_FILE_BYTES):  # sparse: takes no room on the disk
-            os.truncate(path, size)
-            with reading_below(2 * _files.MAX_FILE_BYTES):
-                refused(path)
-
-
-# ---- anything at all ----
-
-
-def mutated(data: bytes, rng: np.random.Generator) -> bytes:
-    """Some words, halves of words or bytes are others, or words come twice, or are gone."""
-    out = bytearray(data)
-    for _ in range(rng.integers(1, 4)):
-        at = int(rng.integers(len(out)))
-        telling = (
-            0,
-            1,
-            2,
-            4,
-            8,
-            2**15,
-            2**16 - 1,
-            2**31 - 1,
-            2**31,
-            2**32 - 1,
-            len(out),
-            at,
-            int(rng.integers(100)),
-        )
-        word = struct.pack("<I", telling[rng.integers(len(telling))] % 2**32)
-        match rng.integers(8):
-            case 0:
-                out[at] ^= 1 << int(rng.integers(8))
-            case 1:
-                out[at : at + 2] = word[:2]
-            case 2:
-                out[at // 4 * 4 : at // 4 * 4 + 4] = word
-            case 3:
-                out[at // 4 * 4 : at // 4 * 4 + 4] = rng.bytes(4)
-            case 4:
-                other = int(rng.integers(len(out)))
-                out[at // 4 * 4 : at // 4 * 4 + 4] = out[other // 4 * 4 : other // 4 * 4 + 4]
-            case 5:
-                small = struct.unpack("<i", out[at // 4 * 4 : at // 4 * 4 + 4].ljust(4, b"\0"))[0]
-                changed = (small + int(rng.integers(-3, 4)) * int(rng.choice([1, 4]))) % 2**32
-                out[at // 4 * 4 : at // 4 * 4 + 4] = struct.pack("<I", changed)
-            case 6:
-                out[at:at] = out[at : at + int(rng.integers(1, 20))]
-            case _:
-                del out[at : at + int(rng.integers(1, 20))]
-        if not out:
-            return b""
-    if rng.random() < 0.9:  # or it would be seen at once
-        out[:8] = b"CBM1" + struct.pack("<I", max(0, len(out) - 8))
-    return bytes(out)
-
-
-@pytest.mark.parametrize("kind", MODELS)
-def test_mutated_files_load_or_are_refused(kind: str) -> None:
-    data = as_binary(MODELS[kind]())
-    assert loads_or_refuses(data)
-    rng = np.random.default_rng(0)
-    loaded = sum(loads_or_refuses(mutated(data, rng)) for _ in range(600))
-    assert 0 < loaded < 600
-
-
-@pytest.mark.parametrize("kind", MODELS)
-def test_every_truncation_is_refused(kind: str) -> None:
-    """Whether or not the size still says how long it was."""
-    data = as_binary(MODELS[kind]())
-    for end in range(0, len(data) - 8, 7):  # the last bytes may be there for alignment only
-        for size in (data[4:8], struct.pack("<I", max(0, end - 8))):
-            with pytest.raises(LoaderError):
-                loader._ensemble(loader._read((data[:4] + size + data[8:])[: max(4, end)]))
-
-
-def test_any_bytes_are_refused() -> None:
-    rng = np.random.default_rng(0)
-    for size in range(300):
-        data = rng.bytes(size)
-        assert not loads_or_refuses(b"CBM1" + struct.pack("<I", size) + data)
-
-
 def test_damaged_files_say_so(tmp_path: Path) -> None:
     path = save(train(CLASSES, loss_function="MultiClass"), tmp_path / "model.cbm")
     data = path.read_bytes()
     for damaged in (b"CBM1", data[: len(data) // 2], data[:8] + bytes(len(data) - 8), data + data):
         path.write_bytes(damaged)
         refused(path, r"save or copy it again|invalid binary model")
+
+
+# ---- what every loader passes ----
+
+
+class TestBinary(CatBoostFileTests):
+    suffix = ".cbm"
+    damage = (*DAMAGE, *(f"grown: {kind}" for kind in GROWN_DAMAGE))
+    bombs = BOMBS
+    reads_nonsense = True
+
+    def bytes_of(self, model: Any, folder: Path) -> bytes:
+        return as_binary(model)
+
+    def cut(self, data: bytes, end: int) -> Iterable[bytes]:
+        """Whether or not the size still says how long it was."""
+        for size in (data[4:8], struct.pack("<I", max(0, end - 8))):
+            yield (data[:4] + size + data[8:])[: max(4, end)]
+
+    def essential(self, data: bytes) -> int:
+        return len(data) - 8  # the last bytes may be there for alignment only
+
+    def damaged(self, kind: str, folder: Path) -> Damaged:
+        _, grown, name = kind.rpartition("grown: ")
+        base, changes = (GROWN, GROWN_DAMAGE) if grown else (SYMMETRIC, DAMAGE)
+        return Damaged(cbm(core_of(base)), cbm(core_of(base | changes[name])))
+
+    def mutated(self, data: bytes, rng: np.random.Generator) -> bytes:
+        out = bytearray(mutated_bytes(data, rng))
+        if rng.random() < 0.9:  # or it would be seen at once
+            out[:8] = b"CBM1" + struct.pack("<I", max(0, len(out) - 8))
+        return bytes(out)
+
+    def disguised(self, data: bytes) -> Iterable[bytes]:
+        return (b"CBM1" + struct.pack("<I", len(data)) + data,)
+
+    def openings(self, data: bytes) -> Iterable[bytes]:
+        return data[:100], b"CBM1", b"CBM1\xf8\xff\xff\x0f\x08\0\0\0"

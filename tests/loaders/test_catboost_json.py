@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
+from collections import Counter
+from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,19 +18,20 @@ from catboost_models import (
     COLOURS,
     GREATEST,
     POLICIES,
+    CatBoostFileTests,
     assert_loads,
     assert_same,
-    loads_or_refuses,
     mixed_text,
     model_text,
+    read,
     save,
+    text_of,
     train,
 )
-from loading import assert_json_bombs_are_refused, reading_below, refused
-from predgap import _files
+from conformance import Damaged, deep_json, json_bombs, loads_or_refuses, mutated_json
+from effort import cases
+from loading import refused
 from predgap._model.ensemble import LEAF
-from predgap.errors import LoaderError
-from predgap.loaders import catboost as loader
 from predgap.loaders import load
 from predgap.loaders.catboost import json_file
 from predgap.loaders.catboost.categories import OTHERS, HashedCategories
@@ -184,14 +187,6 @@ DAMAGE: dict[str, Any] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("kind", DAMAGE)
-def test_damage_is_refused(kind: str, tmp_path: Path) -> None:
-    document = json.loads(model_text())
-    DAMAGE[kind](document)
-    (tmp_path / "model.json").write_text(json.dumps(document))
-    refused(tmp_path / "model.json")
-
-
 def test_one_bias_for_all_outputs_is_of_an_old_catboost(tmp_path: Path) -> None:
     document = json.loads(model_text())
     DAMAGE["old bias"](document)
@@ -221,14 +216,6 @@ GROWN_DAMAGE: dict[str, Any] = {
     "true split index": lambda t: t["split"].update(split_index=True),
     "text for a tree": lambda t: t.update(left="abc", right="abc"),
 }
-
-
-@pytest.mark.parametrize("kind", GROWN_DAMAGE)
-def test_damage_of_other_trees_is_refused(kind: str, tmp_path: Path) -> None:
-    document = json.loads(model_text("Depthwise"))
-    GROWN_DAMAGE[kind](document["trees"][1])
-    (tmp_path / "model.json").write_text(json.dumps(document))
-    refused(tmp_path / "model.json")
 
 
 def colour(document: Any, **changes: Any) -> None:
@@ -290,17 +277,6 @@ MIXED_DAMAGE: dict[str, Any] = {
     "split on nothing": lambda d: one_hot(d, value=None),
     "CTRs": lambda d: d["features_info"].update(ctrs=[{}]),
 }
-
-
-@pytest.mark.parametrize("kind", MIXED_DAMAGE)
-def test_damage_of_categories_is_refused(kind: str, tmp_path: Path) -> None:
-    path = tmp_path / "model.json"
-    path.write_text(mixed_text())
-    load(path)
-    document = json.loads(mixed_text())
-    MIXED_DAMAGE[kind](document)
-    path.write_text(json.dumps(document))
-    refused(path)
 
 
 def test_unknown_names_do_not_matter(tmp_path: Path) -> None:
@@ -405,142 +381,52 @@ def test_trees_elsewhere_or_twice_are_refused(tmp_path: Path) -> None:
     refused(path, "no trees")
 
 
-def test_every_truncation_is_refused(tmp_path: Path) -> None:
+def test_files_of_too_many_numbers_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "model.json"
-    for policy in POLICIES[:2]:
-        text = model_text(policy)
-        for end in range(0, len(text), 61):
-            path.write_text(text[:end])
-            refused(path)
-            with pytest.raises(LoaderError):
-                loader._read(text[:end].encode())
-        path.write_text(text[:-50] + "}")
-        refused(path)
-        path.write_text(text + text)
-        refused(path)
-
-
-def test_gigabytes_of_nonsense_are_refused_at_once(tmp_path: Path) -> None:
-    path = tmp_path / "model.json"
-    path.write_text(model_text()[:100])
-    for size in (1 << 40, _files.MAX_FILE_BYTES):  # sparse: takes no room on the disk
-        os.truncate(path, size)
-        with reading_below(2 * _files.MAX_FILE_BYTES):
-            refused(path)
-
-
-@pytest.mark.parametrize("nest", ["[", '{"left":', "[[1],"])
-def test_deep_json_is_refused(nest: str, tmp_path: Path) -> None:
-    path = tmp_path / "model.json"
-    padding = " " * 2_000_000  # so that the number of brackets alone does not give it away
-    path.write_text(f'{{"trees":{padding}{nest * 100_000}}}')
-    refused(path, "JSON")
-
-
-def test_json_that_would_blow_up_in_memory_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = tmp_path / "model.json"
-    assert_json_bombs_are_refused(path, "trees")
     monkeypatch.setattr(json_file, "_MAX_NUMBERS", 1000)
     path.write_text(f'{{"trees":[{"0," * 1001}0]}}')
     refused(path, "more than 1,000 numbers")
 
 
-# ---- anything at all ----
+# ---- what every loader passes ----
 
 
-def mutated_bytes(data: bytes, rng: np.random.Generator) -> bytes:
-    """Some bytes are changed, removed, doubled or put in, some of them such that they mean something."""
-    out = bytearray(data)
-    telling = [
-        b"[",
-        b"]",
-        b"{",
-        b"}",
-        b",",
-        b'"',
-        b"-",
-        b"1e999",
-        b"9" * 400,
-        b"null",
-        b"true",
-        b"NaN",
-        b"\xff",
-    ]
-    for _ in range(rng.integers(1, 4)):
-        at = int(rng.integers(len(out)))
-        piece = telling[rng.integers(len(telling))] if rng.random() < 0.5 else rng.bytes(rng.integers(1, 4))
-        if rng.random() < 0.2:
-            piece = bytes(out[at : at + int(rng.integers(200))]) * 2
-        out[at : at + int(rng.integers(0, 5))] = piece
-    return bytes(out)
+class TestJson(CatBoostFileTests):
+    suffix = ".json"
+    damage = (
+        *DAMAGE,
+        *(f"grown: {kind}" for kind in GROWN_DAMAGE),
+        *(f"categories: {kind}" for kind in MIXED_DAMAGE),
+    )
+    bombs = json_bombs("trees") | deep_json('{"trees":')
+
+    def bytes_of(self, model: Any, folder: Path) -> bytes:
+        return text_of(model).encode()
+
+    def damaged(self, kind: str, folder: Path) -> Damaged:
+        what, _, name = kind.rpartition(": ")
+        text = {"": model_text, "grown": partial(model_text, "Depthwise"), "categories": mixed_text}[what]()
+        document = json.loads(text)
+        if what == "grown":
+            GROWN_DAMAGE[name](document["trees"][1])
+        else:
+            (MIXED_DAMAGE if what else DAMAGE)[name](document)
+        return Damaged(text.encode(), json.dumps(document).encode())
+
+    def mutated(self, data: bytes, rng: np.random.Generator) -> bytes:
+        return mutated_json(data, rng)
+
+    def disguised(self, data: bytes) -> Iterable[bytes]:
+        return (
+            b'{"trees":' + data + b"}",
+            b'{"oblivious_trees":' + data + b"}",
+            b'{"trees":\xff' + data + b"}",
+        )
 
 
-def mutated_document(data: bytes, rng: np.random.Generator) -> bytes:
-    """One value somewhere is another one, or gone, or twice there."""
-    document = json.loads(data)
-    at: Any = document
-    while True:
-        keys = list(at) if isinstance(at, dict) else list(range(len(at)))
-        key = keys[rng.integers(len(keys))]
-        if not isinstance(at[key], dict | list) or not at[key] or rng.random() < 0.1:
-            break
-        at = at[key]
-    others = [
-        None,
-        True,
-        -1,
-        0,
-        1,
-        2,
-        3.5,
-        1e308,
-        -1e39,
-        10**30,
-        "",
-        "AsTrue",
-        [],
-        {},
-        [[]],
-        [0.5] * 8,
-        at[key],
-    ]
-    choice = rng.integers(len(others) + 2)
-    if choice < len(others):
-        at[key] = others[choice]
-    elif choice == len(others):
-        del at[key]
-    elif isinstance(at, list):
-        at.append(at[key])
-    else:
-        at["new"] = at[key]
-    return json.dumps(document).encode()
-
-
-@pytest.mark.parametrize("mutated", [mutated_bytes, mutated_document])
-@pytest.mark.parametrize(
-    "text",
-    [
-        model_text,
-        lambda: model_text("Lossguide", classes=True),
-        mixed_text,
-        lambda: mixed_text("Depthwise"),
-    ],
-)
-def test_mutated_files_load_or_are_refused(mutated: Any, text: Any) -> None:
-    data = text().encode()
-    assert loads_or_refuses(data)
-    rng = np.random.default_rng(0)
-    loaded = sum(loads_or_refuses(mutated(data, rng)) for _ in range(500))
-    assert 0 < loaded < 500
-
-
-def test_any_bytes_are_refused(tmp_path: Path) -> None:
-    rng = np.random.default_rng(0)
-    for size in range(200):
-        data = rng.bytes(size)
-        assert not loads_or_refuses(data)
-        assert not loads_or_refuses(b'{"trees":' + data + b"}")
-    (tmp_path / "model.json").write_bytes(b'{"trees":\xff}')
-    refused(tmp_path / "model.json")
+@pytest.mark.parametrize("policy", POLICIES[:2])
+def test_mutated_names_of_categories_load_or_are_refused(policy: str) -> None:
+    data, rng = mixed_text(policy).encode(), np.random.default_rng(0)
+    found = Counter(loads_or_refuses(read, mutated_json(data, rng)) for _ in range(cases(*TestJson.mutants)))
+    assert found["loaded"]
+    assert found["LoaderError"]

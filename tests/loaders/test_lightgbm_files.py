@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ import lightgbm as lgb
 import numpy as np
 import pytest
 
+from conformance import Bomb, Damaged, FileTests, mutated_bytes
 from lightgbm_models import (
     CLASSES,
     COLOURS,
@@ -22,15 +23,14 @@ from lightgbm_models import (
     assert_agrees,
     chain,
     make_frame,
-    save,
     text_of,
     train,
 )
-from loading import assert_same, levels_of, memory_below, printed_without, refused
-from predgap._model.ensemble import LEAF
-from predgap.errors import LoaderError, UnsupportedModelError
+from loading import assert_same, levels_of, memory_below, refused
+from predgap._model.ensemble import Ensemble
+from predgap.errors import UnsupportedModelError
 from predgap.loaders import lightgbm as loader
-from predgap.loaders import load, selfcheck
+from predgap.loaders import load
 
 # ---- files of older releases, and without the library ----
 
@@ -104,12 +104,6 @@ def test_a_forest_of_lightgbm_2_gives_what_that_predicted(tmp_path: Path) -> Non
     assert_agrees(lgb.Booster(model_file=str(path)), ensemble, n_iterations=2)
 
 
-def test_files_load_without_lightgbm(tmp_path: Path) -> None:
-    save(train({"zero_as_missing": True}), tmp_path)
-    code = "from predgap.loaders import load; print(load('model.txt').n_trees)"
-    assert printed_without("lightgbm", code, tmp_path) == "6"
-
-
 # ---- damaged files ----
 
 
@@ -124,18 +118,9 @@ def fixed(data: bytes) -> bytes:
 
 @pytest.fixture(scope="module")
 def model_bytes() -> dict[str, bytes]:
-    params = {"objective": "multiclass", "num_class": 3, "num_leaves": 5}
     return {
-        "plain": train(X=HOLES, rounds=3, feature_name=["a", "b", "c", "d"]).model_to_string().encode(),
-        "classes": train(params, HOLES, CLASSES, rounds=1).model_to_string().encode(),
-        "zero": train({"zero_as_missing": True}, HOLES, rounds=2).model_to_string().encode(),
-        "old": OLD,
-        "categories": without_tail(train(WAYS["partition"], make_frame(), CY_, rounds=2).model_to_string()),
-        "codes": without_tail(
-            train(
-                {**EAGER, "zero_as_missing": True}, GAPS, CY_, 2, categorical_feature=[1, 3]
-            ).model_to_string()
-        ),
+        "plain": MODELS["plain"]().model_to_string().encode(),
+        "categories": without_tail(MODELS["categories"]().model_to_string()),
     }
 
 
@@ -162,22 +147,6 @@ def test_what_is_new_in_a_text_is_taken_from_an_object_only(tmp_path: Path) -> N
         np.testing.assert_array_equal(
             loader._loaded([path.read_bytes()], known_only=False).ensemble.value, load(booster).value
         )
-
-
-def test_every_truncation_is_refused(model_bytes: dict[str, bytes], tmp_path: Path) -> None:
-    path = tmp_path / "model.txt"
-    for data in model_bytes.values():
-        whole = data.index(b"end of trees\n") + len(b"end of trees\n")
-        for end in range(0, whole, 7):
-            path.write_bytes(data[:end])
-            refused(path)
-            with pytest.raises(LoaderError):
-                loader._loaded([data[:end]], known_only=True)
-        path.write_bytes(data[:whole])
-        if b"\ncat_threshold" in data:
-            refused(path, "stops before the labels of its categories")
-        else:  # what follows does not matter
-            assert load(path).n_trees > 0
 
 
 def test_every_truncation_within_the_labels_is_refused(model_bytes: dict[str, bytes], tmp_path: Path) -> None:
@@ -305,17 +274,6 @@ CATEGORY_DAMAGE: dict[str, tuple[Any, str]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("kind", CATEGORY_DAMAGE)
-def test_damage_of_categories_is_refused(kind: str, model_bytes: dict[str, bytes], tmp_path: Path) -> None:
-    path = tmp_path / "model.txt"
-    text = model_bytes["categories"].decode()
-    path.write_bytes(fixed(text.encode()))
-    assert load(path).n_trees == 2
-    damage, says = CATEGORY_DAMAGE[kind]
-    path.write_bytes(fixed(damage(text).encode()))
-    refused(path, says)
-
-
 @pytest.mark.parametrize("stated", ["1", "0,1,3", "1,99,3", "name:colour", ""])
 def test_what_training_was_told_counts_for_unused_features_only(
     stated: str, model_bytes: dict[str, bytes], tmp_path: Path
@@ -327,16 +285,6 @@ def test_what_training_was_told_counts_for_unused_features_only(
     told = change(r"^\[categorical_feature: 1,3\]", f"[categorical_feature: {stated}]")
     path.write_text(told(model_bytes["categories"].decode()))
     assert_same(load(path), whole)
-
-
-@pytest.mark.parametrize("kind", DAMAGE)
-def test_damage_is_refused(kind: str, model_bytes: dict[str, bytes], tmp_path: Path) -> None:
-    path = tmp_path / "model.txt"
-    text = model_bytes["plain"].decode()
-    path.write_bytes(fixed(text.encode()))
-    assert load(path).n_trees == 3
-    path.write_bytes(fixed(DAMAGE[kind](text).encode()))
-    refused(path)
 
 
 def test_damage_of_sizes_and_bytes_is_refused(model_bytes: dict[str, bytes], tmp_path: Path) -> None:
@@ -365,22 +313,18 @@ def test_damage_of_sizes_and_bytes_is_refused(model_bytes: dict[str, bytes], tmp
         refused(path)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        b"tree_sizes=" + b"1 " * 1_500_000 + b"\n\nend of trees\n",
-        b"tree_sizes=" + b"1 " * 400_000 + b"1\n\n" + b"\nTree=" * 400_001 + b"\nend of trees\n",
-        b"max_feature_idx=9999998\ntree_sizes=\nfeature_names=" + b"a " * 1_500_000 + b"\n\nend of trees\n",
-        b"\n".join(b"k%d" % i for i in range(400_000)) + b"\n\nend of trees\n",
-        b"tree_sizes=3000007\n\nTree=0\n" + b"a\n" * 1_500_000 + b"\n\nend of trees\n",
-    ],
-    ids=["sizes", "trees", "names", "lines", "lines of a tree"],
-)
-def test_what_would_blow_up_in_memory_is_refused(text: bytes, tmp_path: Path) -> None:
-    path = tmp_path / "model.txt"
-    path.write_bytes(b"tree\nversion=v4\nnum_class=1\nnum_tree_per_iteration=1\n" + text)
-    with memory_below(12 * path.stat().st_size):
-        refused(path)
+HEADER = b"tree\nversion=v4\nnum_class=1\nnum_tree_per_iteration=1\n"
+LONG = {
+    "sizes": lambda: b"tree_sizes=" + b"1 " * 1_500_000,
+    "trees": lambda: b"tree_sizes=" + b"1 " * 400_000 + b"1\n\n" + b"\nTree=" * 400_001 + b"\nend of trees",
+    "names": lambda: b"max_feature_idx=9999998\ntree_sizes=\nfeature_names=" + b"a " * 1_500_000,
+    "lines": lambda: b"\n".join(b"k%d" % i for i in range(400_000)),
+    "lines of a tree": lambda: b"tree_sizes=3000007\n\nTree=0\n" + b"a\n" * 1_500_000,
+}
+BOMBS = {
+    kind: lambda text=text: Bomb(HEADER + text() + b"\n\nend of trees\n", times=12)
+    for kind, text in LONG.items()
+}
 
 
 @pytest.mark.parametrize("kind", ["features", "levels", "labels", "stated"])
@@ -407,66 +351,104 @@ def test_what_would_blow_up_in_categories_is_refused_or_loads_within_bounds(
             assert len(load(path).categorical()[0]) == (1 if kind == "stated" else 100_000)
 
 
-# ---- anything at all ----
+# ---- what every loader passes ----
+
+MODELS = {
+    "plain": lambda: train(X=HOLES, rounds=3, feature_name=["a", "b", "c", "d"]),
+    "classes": lambda: train(
+        {"objective": "multiclass", "num_class": 3, "num_leaves": 5}, HOLES, CLASSES, rounds=1
+    ),
+    "zero": lambda: train({"zero_as_missing": True}, HOLES, rounds=2),
+    "old": lambda: lgb.Booster(model_str=OLD.decode()),
+    "categories": lambda: train(WAYS["partition"], make_frame(), CY_, rounds=2),
+    "codes": lambda: train({**EAGER, "zero_as_missing": True}, GAPS, CY_, 2, categorical_feature=[1, 3]),
+}
+NUMBERS = (
+    b"0",
+    b"-1",
+    b"1",
+    b"2",
+    b"-3",
+    b"8",
+    b"1e-35",
+    b"-1e-35",
+    b"1e300",
+    b"nan",
+    b"",
+    b"4294967297",
+    b"4294967295",
+    b"2147483647",
+    b"33",
+)
 
 
-def mutations(data: bytes, rng: np.random.Generator, n: int) -> Iterator[bytes]:
-    """The text with a few bytes, numbers or lines changed; often with sizes that fit again."""
-    numbers = [
-        b"0",
-        b"-1",
-        b"1",
-        b"2",
-        b"-3",
-        b"8",
-        b"1e-35",
-        b"-1e-35",
-        b"1e300",
-        b"nan",
-        b"",
-        b"4294967297",
-        b"4294967295",
-        b"2147483647",
-        b"33",
-    ]
-    for _ in range(n):
+class TestText(FileTests):
+    suffix = ".txt"
+    packages = ("lightgbm",)
+    models = MODELS
+    damage = (*DAMAGE, *(f"categories: {kind}" for kind in CATEGORY_DAMAGE))
+    bombs = BOMBS
+    ends = False  # what follows the trees does not matter
+    reads_nonsense = True
+
+    def assert_agrees(self, model: Any, ensemble: Ensemble) -> None:
+        assert_agrees(model, ensemble, n_iterations=2 if model is self.model("old") else None)
+
+    def save(self, model: Any, path: Path) -> None:
+        model.save_model(str(path))
+
+    def bytes_of(self, model: Any, folder: Path) -> bytes:
+        if model is self.model("old"):
+            return OLD
+        text = model.model_to_string()
+        return without_tail(text) if "cat_threshold" in text else text.encode()
+
+    def decode(self, data: bytes) -> Ensemble:
+        return loader._loaded([data], known_only=True).ensemble
+
+    def large(self) -> Any:
+        return train({"num_leaves": 60, "min_data_in_leaf": 1}, rounds=40)
+
+    def essential(self, data: bytes) -> int:
+        """The trees, and the labels of categories if there are splits on some."""
+        if b"\npandas_categorical:[[" in data:
+            return len(data) - 1
+        return data.index(b"end of trees\n") + len(b"end of trees\n")
+
+    def damaged(self, kind: str, folder: Path) -> Damaged:
+        _, of_categories, name = kind.rpartition("categories: ")
+        text = self.small("categories" if of_categories else "plain", folder).decode()
+        damage, says = CATEGORY_DAMAGE[name] if of_categories else (DAMAGE[name], None)
+        return Damaged(fixed(text.encode()), fixed(damage(text).encode()), says)
+
+    def mutated(self, data: bytes, rng: np.random.Generator) -> bytes:
+        """The text with a few bytes, numbers or lines changed; often with sizes that fit again."""
         text = data if b"\ncat_threshold" in data else data[: data.index(b"end of trees\n") + 60]
         for _ in range(rng.integers(1, 4)):
             at = int(rng.integers(0, len(text)))
-            kind = rng.integers(0, 6)
-            if kind == 0:
-                text = text[:at] + bytes([rng.integers(0, 256)]) + text[at + 1 :]
-            elif kind == 1:
-                text = text[:at] + text[at + int(rng.integers(1, 30)) :]
-            elif kind == 2:
-                other = int(rng.integers(0, len(text)))
-                text = text[:at] + text[other : other + 40] + text[at:]
-            elif kind == 3:
-                lines = text.split(b"\n")
-                i, k = rng.integers(0, len(lines), 2)
-                lines[i] = lines[k]
-                text = b"\n".join(lines)
-            else:
-                spans = [match.span() for match in re.finditer(rb"(?<=[ =])[-0-9.e]+", text)]
-                start, stop = spans[rng.integers(0, len(spans))] if spans else (0, 0)
-                text = text[:start] + numbers[rng.integers(0, len(numbers))] + text[stop:]
-        yield fixed(text) if rng.random() < 0.8 else text
+            match rng.integers(0, 7):
+                case 0:
+                    text = text[:at] + bytes([rng.integers(0, 256)]) + text[at + 1 :]
+                case 1:
+                    text = text[:at] + text[at + int(rng.integers(1, 30)) :]
+                case 2:
+                    other = int(rng.integers(0, len(text)))
+                    text = text[:at] + text[other : other + 40] + text[at:]
+                case 3:
+                    lines = text.split(b"\n")
+                    i, k = rng.integers(0, len(lines), 2)
+                    lines[i] = lines[k]
+                    text = b"\n".join(lines)
+                case 4:
+                    text = mutated_bytes(text, rng)
+                case _:
+                    spans = [match.span() for match in re.finditer(rb"(?<=[ =])[-0-9.e]+", text)]
+                    start, stop = spans[rng.integers(0, len(spans))] if spans else (0, 0)
+                    text = text[:start] + NUMBERS[rng.integers(0, len(NUMBERS))] + text[stop:]
+        return fixed(text) if rng.random() < 0.8 else text
 
+    def disguised(self, data: bytes) -> Iterable[bytes]:
+        return b"tree\nversion=v4\n" + data, HEADER + data + b"\n\nend of trees\n"
 
-@pytest.mark.parametrize("kind", ["plain", "classes", "zero", "old", "categories", "codes"])
-def test_mutated_texts_give_a_sound_ensemble_or_a_named_error(
-    kind: str, model_bytes: dict[str, bytes]
-) -> None:
-    loads = longest = 0
-    for text in mutations(model_bytes[kind], np.random.default_rng(11), 2000):
-        try:
-            ensemble = loader._loaded([text], known_only=True).ensemble
-        except LoaderError as error:
-            longest = max(longest, len(str(error)))
-        else:
-            loads += 1
-            ensemble.validate()
-            assert np.isfinite(ensemble.predict(selfcheck.rows_at_thresholds(ensemble, 16))).all()
-            assert ((ensemble.feature == LEAF) | (ensemble.feature < ensemble.n_features)).all()
-    assert longest < 1000
-    assert 20 < loads < 1900  # neither is everything refused, nor nothing
+    def openings(self, data: bytes) -> Iterable[bytes]:
+        return data[:100], data[: data.index(b"end of trees") - 60]

@@ -21,6 +21,7 @@ from sklearn.ensemble import (
 from treelite import gtil
 from treelite.model_builder import Metadata, ModelBuilder, PostProcessorFunc, TreeAnnotation
 
+from conformance import ObjectTests
 from loading import levels_of, rows_for
 from predgap import Explainer, Normal
 from predgap._model.ensemble import ALL_OUTPUTS, LEAF, Ensemble
@@ -112,15 +113,20 @@ def assert_agrees(model: Any, ensemble: Ensemble, *, padded: list[int] | None = 
     np.testing.assert_array_equal(ensemble.leaves(rows) - ensemble.root, gtil.predict_leaf(model, rows))
 
 
-@pytest.mark.parametrize("name", MODELS)
-def test_models_agree_with_treelite(name: str) -> None:
-    model = MODELS[name]()
-    ensemble = load(model)
-    padded = [5] if name == "forest of targets and classes" else None
-    assert_agrees(model, ensemble, padded=padded)
-    assert list(ensemble.categorical()) == ([3] if name in CATEGORICAL else [])
-    assert ensemble.row_dtype == (np.float32 if "xgboost" in name else np.float64)
-    assert ensemble.source.startswith("treelite 4.")
+class TestObjects(ObjectTests):
+    """treelite has files, but none that are safe to open."""
+
+    models = MODELS
+
+    def assert_agrees(self, model: Any, ensemble: Ensemble) -> None:
+        several = model is self.model("forest of targets and classes")
+        assert_agrees(model, ensemble, padded=[5] if several else None)
+
+    def test_what_is_known_of_a_model(self, name: str) -> None:
+        ensemble = load(self.model(name))
+        assert list(ensemble.categorical()) == ([3] if name in CATEGORICAL else [])
+        assert ensemble.row_dtype == (np.float32 if "xgboost" in name else np.float64)
+        assert ensemble.source.startswith("treelite 4.")
 
 
 def test_outputs_are_the_classes_of_one_target_after_the_other() -> None:

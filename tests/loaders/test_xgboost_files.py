@@ -7,23 +7,32 @@ import json
 import os
 import pickle
 import struct
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import xgboost as xgb
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from loading import Bomb, assert_json_bombs_are_refused, memory_below, printed_without, reading_below, refused
-from predgap import _files
+from conformance import Bomb, Damaged, FileTests, deep_json, json_bombs, mutated_json
+from loading import Bomb as Explosive
+from loading import refused, rows_for
 from predgap._model.ensemble import Ensemble
-from predgap.errors import LoaderError, UnsupportedModelError
+from predgap.errors import UnsupportedModelError
 from predgap.loaders import load
 from predgap.loaders import xgboost as loader
 from predgap.loaders._formats import ubjson
-from xgboost_models import assert_agrees, assert_booster_agrees, labels_of, make_frame, save, train, train_on
+from xgboost_models import (
+    CLASSES,
+    assert_agrees,
+    assert_booster_agrees,
+    labels_of,
+    make_frame,
+    save,
+    train,
+    train_on,
+)
 
 pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::UserWarning")  # XGBoost's own
 
@@ -88,18 +97,6 @@ def test_the_papers_models(shared_data: Path) -> None:
         np.testing.assert_array_equal(load(booster).value, ensemble.value)
 
 
-def test_files_load_without_xgboost(model_bytes: dict[str, bytes], tmp_path: Path) -> None:
-    for suffix, data in model_bytes.items():
-        (tmp_path / f"m.{suffix}").write_bytes(data)
-    code = """
-        from predgap.loaders import load
-        first, second = (load(f"m.{suffix}") for suffix in ("json", "ubj"))
-        assert first.predict([[0.0] * 4]) == second.predict([[0.0] * 4])
-        print(first.n_trees)
-    """
-    assert printed_without("xgboost", code, tmp_path) == "2"
-
-
 def test_json_floats_are_read_as_xgboost_reads_them(tmp_path: Path) -> None:
     """Thresholds with all kinds of decimals: a stump for each, in one file, read by both."""
     rng = np.random.default_rng(1)
@@ -151,9 +148,9 @@ def test_things_that_are_not_files(tmp_path: Path) -> None:
 @pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
 def test_pickles_are_never_opened(protocol: int, tmp_path: Path) -> None:
     path = tmp_path / "model.json"
-    path.write_bytes(pickle.dumps(Bomb(), protocol))
+    path.write_bytes(pickle.dumps(Explosive(), protocol))
     refused(path, "pickle", UnsupportedModelError)
-    path.write_bytes(pickle.dumps({"model": Bomb()}, protocol))
+    path.write_bytes(pickle.dumps({"model": Explosive()}, protocol))
     refused(path, "pickle", UnsupportedModelError)
 
 
@@ -184,47 +181,6 @@ def test_other_formats_are_refused_by_name(tmp_path: Path) -> None:
         refused(path, "no model file that predgap knows")
     path.write_text(booster.save_config())
     refused(path, "saved by save_model")
-
-
-def test_gigabytes_of_nonsense_are_refused_at_once(model_bytes: dict[str, bytes], tmp_path: Path) -> None:
-    path = tmp_path / "model.json"
-    for opening in (b"", b"nonsense", *(data[:100] for data in model_bytes.values())):
-        path.write_bytes(opening)
-        for size in (1 << 40, _files.MAX_FILE_BYTES):  # sparse: takes no room on the disk
-            os.truncate(path, size)
-            with memory_below(1 << 20), reading_below(2 * _files.MAX_FILE_BYTES):
-                refused(path)
-
-
-@pytest.mark.parametrize("suffix", ["json", "ubj"])
-@pytest.mark.parametrize("kind", ["model_bytes", "categorical_bytes"])
-def test_every_truncation_is_refused(
-    kind: str, suffix: str, request: pytest.FixtureRequest, tmp_path: Path
-) -> None:
-    data = request.getfixturevalue(kind)[suffix]
-    path = tmp_path / "model"
-    for end in range(0, len(data), 7):
-        path.write_bytes(data[:end])
-        refused(path)
-        with pytest.raises(LoaderError):
-            loader._ensemble(loader.decode(data[:end]))
-    path.write_bytes(data[:-50] + b"}")
-    refused(path)
-    path.write_bytes(data + data)
-    refused(path)
-
-
-@pytest.mark.parametrize("opening", ['{"learner":', '{"learner":{"x":', '{"version":[1,7,6],"learner":'])
-@pytest.mark.parametrize("nest", ["[", '{"a":', "[[1],"])
-def test_deep_json_is_refused(opening: str, nest: str, tmp_path: Path) -> None:
-    path = tmp_path / "model.json"
-    padding = " " * 2_000_000  # so that the number of brackets alone does not give it away
-    path.write_text(f"{opening}{padding}{nest * 100_000}}}")
-    refused(path, "JSON")
-
-
-def test_json_that_would_blow_up_in_memory_is_refused(tmp_path: Path) -> None:
-    assert_json_bombs_are_refused(tmp_path / "model.json", "learner")
 
 
 def test_buffers_are_not_paths() -> None:
@@ -313,12 +269,6 @@ DAMAGE: dict[str, Any] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("kind", DAMAGE)
-def test_damage_is_refused(kind: str, model_bytes: dict[str, bytes], tmp_path: Path) -> None:
-    damaged(DAMAGE[kind], model_bytes, tmp_path / "model.json")
-    refused(tmp_path / "model.json")
-
-
 def of_tree(**fields: Any) -> Any:
     return lambda d, le, m: m["trees"][0].update(fields)
 
@@ -385,17 +335,6 @@ DAMAGE_OF_CATEGORIES: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("kind", DAMAGE_OF_CATEGORIES)
-def test_damage_of_categories_is_refused(
-    kind: str, categorical_bytes: dict[str, bytes], tmp_path: Path
-) -> None:
-    path = tmp_path / "model.json"
-    damaged(lambda d, le, m: None, categorical_bytes, path)
-    assert load(path).n_trees == 2
-    damaged(DAMAGE_OF_CATEGORIES[kind], categorical_bytes, path)
-    refused(path)
-
-
 def test_trees_go_by_their_id(model_bytes: dict[str, bytes], tmp_path: Path) -> None:
     path = tmp_path / "model.json"
     damaged(lambda d, le, m: m["trees"].reverse(), model_bytes, path)
@@ -451,45 +390,31 @@ def ubj_document(body: bytes) -> bytes:
     return b"{L" + struct.pack(">q", 7) + b"learner" + body + b"}"
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        b"[$d#L" + struct.pack(">q", 2**62),
-        b"[$d#L" + struct.pack(">q", -1),
-        b"[$L#l" + struct.pack(">i", 2**31 - 1),
-        b"[#L" + struct.pack(">q", 2**62),
-        b"[#i\x7f",
-        b"[$Z#L" + struct.pack(">q", 2**40),
-        b"[$T#L" + struct.pack(">q", 2**40),
-        b"[$[#L" + struct.pack(">q", 3),
-        b"[$dL" + struct.pack(">q", 3),
-        b"{$d#L" + struct.pack(">q", 3),
-        b"SL" + struct.pack(">q", 2**62),
-        b"SL" + struct.pack(">q", -2),
-        b"Si\x02\xff\xff",
-        b"Sd\0\0\0\0",
-        b"[" * 100,
-        b"[" * 1_000_000,
-        b"{i\x01a" * 100_000,
-        b"[]" * 1000,
-        b"H",
-        b"q",
-        b"",
-        b"l\0",
-        b"{i\x01aZi\x01aZ}",
-    ],
+BAD_UBJSON = (
+    b"[$d#L" + struct.pack(">q", 2**62),
+    b"[$d#L" + struct.pack(">q", -1),
+    b"[$L#l" + struct.pack(">i", 2**31 - 1),
+    b"[#L" + struct.pack(">q", 2**62),
+    b"[#i\x7f",
+    b"[$Z#L" + struct.pack(">q", 2**40),
+    b"[$T#L" + struct.pack(">q", 2**40),
+    b"[$[#L" + struct.pack(">q", 3),
+    b"[$dL" + struct.pack(">q", 3),
+    b"{$d#L" + struct.pack(">q", 3),
+    b"SL" + struct.pack(">q", 2**62),
+    b"SL" + struct.pack(">q", -2),
+    b"Si\x02\xff\xff",
+    b"Sd\0\0\0\0",
+    b"[" * 100,
+    b"[" * 1_000_000,
+    b"{i\x01a" * 100_000,
+    b"[]" * 1000,
+    b"H",
+    b"q",
+    b"",
+    b"l\0",
+    b"{i\x01aZi\x01aZ}",
 )
-def test_bad_ubjson_is_refused(body: bytes, tmp_path: Path) -> None:
-    path = tmp_path / "model.ubj"
-    path.write_bytes(ubj_document(body))
-    refused(path)
-
-
-@pytest.mark.parametrize("item", [b"[]", b"{}", b"i\x80", b"Z", b"Si\x02ab"])
-def test_ubjson_that_would_blow_up_in_memory_is_refused(item: bytes) -> None:
-    data = ubj_document(b"[" + item * 100_000 + b"]")
-    with memory_below(10 * len(data) + (1 << 20)), pytest.raises(LoaderError, match="more values"):
-        ubjson.decode(data)
 
 
 def test_ubjson_values() -> None:
@@ -500,58 +425,85 @@ def test_ubjson_values() -> None:
     assert not array.flags.writeable
 
 
-# ---- anything at all ----
+# ---- what every loader passes ----
+
+MODELS = {
+    "numbers": lambda: train(rounds=2, max_depth=2, names=["a", "b", "c", "d"]),
+    "categories": lambda: train_on(make_frame(), rounds=2, max_depth=2, max_cat_to_onehot=20),
+    "classes": lambda: train(CLASSES, rounds=2, max_depth=2, objective="multi:softprob", num_class=3),
+    "dart": lambda: train(rounds=3, max_depth=2, booster="dart", rate_drop=0.4, seed=2),
+}
 
 
-def loads_or_refuses(data: bytes) -> Ensemble | None:
-    try:
+class XGBoostFileTests(FileTests):
+    models = MODELS
+    packages = ("xgboost",)
+
+    def assert_agrees(self, model: Any, ensemble: Ensemble) -> None:
+        rows = rows_for(ensemble)
+        types = ["c" if q in ensemble.categorical() else "q" for q in range(ensemble.n_features)]
+        matrix = xgb.DMatrix(rows, feature_types=types, enable_categorical=True)
+        leaves, margins = (
+            model.predict(matrix, validate_features=False, **{what: True})
+            for what in ("pred_leaf", "output_margin")
+        )
+        assert_agrees(ensemble, rows, leaves, margins, 8.0)
+
+    def save(self, model: Any, path: Path) -> None:
+        model.save_model(str(path))
+
+    def decode(self, data: bytes) -> Ensemble:
         return loader._ensemble(loader.decode(data))
-    except LoaderError:
-        return None
+
+    def large(self) -> Any:
+        rng = np.random.default_rng(0)
+        X = rng.normal(size=(1000, 10)).astype(np.float32)
+        matrix = xgb.DMatrix(X, label=X @ rng.normal(size=10))
+        return xgb.train({"max_depth": 8, "nthread": 1}, matrix, 30)
 
 
-@st.composite
-def mutations(draw: st.DrawFn) -> list[tuple[float, int, bytes]]:
-    """(where, bytes to remove, bytes to put there), a few times."""
-    one = st.tuples(st.floats(0, 1, exclude_max=True), st.integers(0, 4), st.binary(max_size=4))
-    return draw(st.lists(one, min_size=1, max_size=4))
+def unchanged(*_: Any) -> None:
+    pass
 
 
-@pytest.mark.parametrize("suffix", ["json", "ubj"])
-@pytest.mark.parametrize("of_categories", [False, True])
-@given(changes=mutations())
-@settings(max_examples=200)
-def test_mutated_files_load_or_are_refused(
-    suffix: str,
-    of_categories: bool,
-    model_bytes: dict[str, bytes],
-    categorical_bytes: dict[str, bytes],
-    changes: list[tuple[float, int, bytes]],
-) -> None:
-    data = bytearray((categorical_bytes if of_categories else model_bytes)[suffix])
-    for where, gone, put in changes:
-        at = int(where * len(data))
-        data[at : at + gone] = put
-    ensemble = loads_or_refuses(bytes(data))
-    if ensemble is not None:
-        ensemble.predict(np.zeros((2, ensemble.n_features))[:, : ensemble.n_features])
+class TestJson(XGBoostFileTests):
+    suffix = ".json"
+    damage = (*DAMAGE, *(f"categories: {kind}" for kind in DAMAGE_OF_CATEGORIES))
+    bombs = json_bombs("learner") | deep_json(
+        '{"learner":', '{"learner":{"x":', '{"version":[1,7,6],"learner":'
+    )
+
+    def damaged(self, kind: str, folder: Path) -> Damaged:
+        _, of_categories, name = kind.rpartition("categories: ")
+        sound = {"json": self.small("categories" if of_categories else "numbers", folder)}
+        change = (DAMAGE_OF_CATEGORIES if of_categories else DAMAGE)[name]
+        path = folder / "damaged.json"
+        damaged(unchanged, sound, path)
+        control = path.read_bytes()
+        damaged(change, sound, path)
+        return Damaged(control, path.read_bytes())
+
+    def mutated(self, data: bytes, rng: np.random.Generator) -> bytes:
+        return mutated_json(data, rng)
+
+    def disguised(self, data: bytes) -> Iterable[bytes]:
+        return b'{"learner":' + data + b"}", b'{"version":' + data + b"}"
 
 
-@given(st.binary(max_size=300))
-def test_any_bytes_are_refused(tmp_path_factory: pytest.TempPathFactory, data: bytes) -> None:
-    path = tmp_path_factory.getbasetemp() / "any"
-    path.write_bytes(data)
-    refused(path)
-    loads_or_refuses(data)
-    loads_or_refuses(ubj_document(data))
+UBJSON_ITEMS = {"lists": b"[]", "objects": b"{}", "numbers": b"i\x80", "nothings": b"Z", "texts": b"Si\x02ab"}
+UBJSON_BOMBS = {
+    kind: lambda item=item: Bomb(ubj_document(b"[" + item * 100_000 + b"]"), "more values", 10, 1 << 20)
+    for kind, item in UBJSON_ITEMS.items()
+}
 
 
-def test_a_large_model_is_read_once(tmp_path: Path) -> None:
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(3000, 10)).astype(np.float32)
-    booster = xgb.train({"max_depth": 8, "nthread": 1}, xgb.DMatrix(X, label=X @ rng.normal(size=10)), 100)
-    for suffix in ("json", "ubj"):
-        path = save(booster, tmp_path, suffix)
-        load(path)  # the first call imports what it needs
-        with reading_below(2 * path.stat().st_size):
-            load(path)
+class TestUbjson(XGBoostFileTests):
+    suffix = ".ubj"
+    damage = tuple(f"body {i}" for i in range(len(BAD_UBJSON)))
+    bombs = UBJSON_BOMBS
+
+    def damaged(self, kind: str, folder: Path) -> Damaged:
+        return Damaged(self.small("numbers", folder), ubj_document(BAD_UBJSON[int(kind.split()[1])]))
+
+    def disguised(self, data: bytes) -> Iterable[bytes]:
+        return (ubj_document(data),)

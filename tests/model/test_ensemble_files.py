@@ -8,20 +8,22 @@ import hashlib
 import json
 import math
 import os
-import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from decimal import Decimal
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import predgap
-from loading import assert_same, bits, memory_below, printed_without, reading_below
+from conformance import Bomb, Damaged, FileTests, mutated_bytes, mutated_document
+from effort import cases
+from loading import assert_same, bits
 from predgap import Categories, Ensemble, EnsembleError, LoaderError, UnsupportedModelError
 from predgap._model import serialization
 from strategies import Split, ensemble_of, ensembles, mixed_ensembles, random_ensemble
@@ -88,7 +90,6 @@ def test_no_field_is_forgotten() -> None:
 
 
 @given(st.one_of(ensembles(), mixed_ensembles()), st.sampled_from([math.nan, 0.0, -0.0, -999.0, math.inf]))
-@settings(max_examples=100, deadline=None)
 def test_the_round_trip_is_the_identity(ensemble: Ensemble, missing: float) -> None:
     ensemble = dataclasses.replace(ensemble, missing=missing)
     data = serialization.encode(ensemble)
@@ -107,7 +108,6 @@ LABEL = st.one_of(
 
 
 @given(NAMES, st.lists(LABEL, unique=True, max_size=6), st.text(st.characters(exclude_categories=["Cs"])))
-@settings(deadline=None)
 def test_names_and_labels_survive_with_their_types(names: list[str], labels: list[Any], source: str) -> None:
     levels = Categories(range(len(labels)), tuple(labels))
     ensemble = ensemble_of([1.0], 3, categories=[None, levels, None], feature_names=names, source=source)
@@ -168,27 +168,12 @@ def test_saving_replaces_the_file_or_leaves_it_as_it_was(
     assert os.listdir(tmp_path) == ["model"]
 
 
-def test_a_large_ensemble_is_read_once_and_takes_little_memory(tmp_path: Path) -> None:
-    ensemble = random_ensemble(np.random.default_rng(0), n_trees=100, depth=8, n_features=20)
-    path = saved(ensemble, tmp_path / "model")
-    size = path.stat().st_size
-    with memory_below(6 * size), reading_below(3 * size):
-        back = Ensemble.load(path)
-    assert_same(back, ensemble)
-
-
 def test_files_may_be_larger_than_those_of_other_libraries(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = saved(rich(), tmp_path / "model")
     monkeypatch.setattr(predgap._files, "MAX_FILE_BYTES", 10)
     assert_same(predgap.load(path), rich())
-
-
-def test_no_library_is_needed(tmp_path: Path) -> None:
-    saved(ensemble_of([Split(0, 0.5, 1.0, 2.0)], 1), tmp_path / "model")
-    code = "import predgap\nprint(predgap.load('model').predict([[0.0], [1.0]]))"
-    assert printed_without("xgboost", code, tmp_path) == "[2. 3.]"
 
 
 # ---- what was not saved is refused ----
@@ -220,28 +205,21 @@ def test_things_that_are_no_saved_ensembles(tmp_path: Path) -> None:
         Ensemble.load(tmp_path / "pipe")
 
 
-def test_every_truncation_and_every_flipped_byte_is_refused(tmp_path: Path) -> None:
+def test_every_flipped_byte_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "model"
     data = serialization.encode(rich())
-    for end in range(1, len(data), 11):
-        path.write_bytes(data[:end])
-        refused(path, "bytes, its first line says|begins with")
-    path.write_bytes(data + b"\n")
-    refused(path, "bytes, its first line says .*; save or copy it again")
-    for place in range(len(serialization.NAME), len(data), 7):
+    for place in range(len(serialization.NAME), len(data), cases(17, 1)):
         path.write_bytes(data[:place] + bytes([data[place] ^ 16]) + data[place + 1 :])
         with pytest.raises(LoaderError):
             predgap.load(path)
 
 
-def test_gigabytes_of_nonsense_are_refused_at_once(tmp_path: Path) -> None:
+def test_a_file_of_another_length_says_so(tmp_path: Path) -> None:
     path = tmp_path / "model"
-    sizes = f"predgap ensemble 1 100 {1 << 39} {'0' * 64}\n".encode()
-    for opening in (serialization.encode(rich())[:300], sizes):
-        path.write_bytes(opening)
-        os.truncate(path, 1 << 40)  # sparse: takes no room on the disk
-        with memory_below(1 << 20), reading_below(1 << 20):
-            refused(path, "bytes, its first line says")
+    data = serialization.encode(rich())
+    for other in (data[:300], data[:-1], data + b"\n"):
+        path.write_bytes(other)
+        refused(path, "bytes, its first line says .*; save or copy it again")
 
 
 def parts(data: bytes) -> tuple[Any, bytes]:
@@ -319,16 +297,6 @@ DAMAGE: dict[str, tuple[Callable[[Any], Any], str]] = {
 }
 
 
-@pytest.mark.parametrize("name", DAMAGE)
-def test_a_damaged_header_is_refused(name: str, tmp_path: Path) -> None:
-    apply, says = DAMAGE[name]
-    header, arrays = parts(serialization.encode(rich()))
-    apply(header)
-    path = tmp_path / "model"
-    path.write_bytes(sealed(json.dumps(header).encode(), arrays))
-    refused(path, f"model' is not a valid predgap ensemble: .*{says}")
-
-
 DAMAGED_ARRAYS: dict[str, tuple[int | tuple[int, ...], float, str]] = {
     "root": (1, 99, "a root lies outside"),
     "feature": (0, 4, "node 0 has a split feature outside"),
@@ -351,30 +319,31 @@ def unchecked(**changed: Any) -> bytes:
     return serialization.encode(SimpleNamespace(**fields | changed, names=rich().names))  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("name", DAMAGED_ARRAYS)
-def test_damaged_arrays_are_refused(name: str, tmp_path: Path) -> None:
-    at, value, says = DAMAGED_ARRAYS[name]
-    array = np.array(getattr(rich(), name), dtype=serialization._ARRAYS[name][0])
-    array[at] = value
+def test_every_loader_says_what_is_damaged(tmp_path: Path) -> None:
     path = tmp_path / "model"
-    path.write_bytes(unchecked(**{name: array}))
-    refused(path, f"model' is not a valid predgap ensemble: .*{says}")
-
-
-def test_headers_that_would_blow_up_in_memory_are_refused(tmp_path: Path) -> None:
-    path = tmp_path / "model"
-    for text in (
-        "[]," * 300_000,
-        '{"a":{}},' * 100_000,
-        "[[[[[]]]]]," * 100_000,
-        '"[",' * 100_000 + "{}," * 99_999,
+    for says, data in (
+        ("source", sealed(b"{}", b"")),
+        ("bias is not finite", unchecked(bias=np.array([math.nan, 0.0]))),
     ):
-        data = sealed(f'{{"arrays":[{text}0]}}'.encode(), b"")
         path.write_bytes(data)
-        with memory_below(5 * len(data)), pytest.raises(LoaderError, match="far more lists"):
-            predgap.load(path)
-    for text in ("[" * 100_000, '{"a":' * 100_000):
-        path.write_bytes(sealed(b" " * 2_000_000 + text.encode(), b""))
+        refused(path, f"model' is not a valid predgap ensemble: .*{says}")
+
+
+BOMBS = {
+    kind: lambda text=text: Bomb(sealed(f'{{"arrays":[{text}0]}}'.encode(), b""), "far more lists", 5)
+    for kind, text in {
+        "lists": "[]," * 300_000,
+        "objects": '{"a":{}},' * 100_000,
+        "nested": "[[[[[]]]]]," * 100_000,
+        "texts like lists": '"[",' * 100_000 + "{}," * 99_999,
+    }.items()
+}
+
+
+def test_headers_that_are_no_headers_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "model"
+    for text in (b"[" * 100_000, b'{"a":' * 100_000):
+        path.write_bytes(sealed(b" " * 2_000_000 + text, b""))
         refused(path, "not valid JSON")
     for text in (b"", b"\xff", b"{}{}", b'{"arrays": ' + b"9" * 5000 + b"}"):
         path.write_bytes(sealed(text, b""))
@@ -394,24 +363,12 @@ def test_names_full_of_brackets_are_no_lists() -> None:
 
 # ---- mutations ----
 
-STRANGE: tuple[Any, ...] = (
-    *(None, True, -1, 0, 1, 2, 3, 2**31 - 1, 2**31, 2**64, 10**400, 0.5, -0.0, 1e308, math.nan, math.inf),
-    *("", "x", "<i4", "<f8", "|O", "float64", [], [1], [[]], {}, {"codes": [0], "labels": None}),
-)
 
-
-def mutated(data: bytes, seed: int) -> bytes:
+def mutated(data: bytes, rng: np.random.Generator) -> bytes:
     """Other values in the header, other bytes anywhere; most have a first line that fits nevertheless."""
-    rng = random.Random(seed)
     header, arrays = parts(data)
     if rng.random() < 0.5:
-        place: Any = header
-        while True:
-            key = rng.choice(list(place) if isinstance(place, dict) else range(len(place)))
-            if not isinstance(place[key], dict | list) or not place[key] or rng.random() < 0.2:
-                break
-            place = place[key]
-        place[key] = rng.choice(STRANGE)
+        header = mutated_document(header, rng)
     text = json.dumps(header, ensure_ascii=False).encode()
     if rng.random() < 0.3:
         text = mutated_bytes(text, rng)
@@ -421,57 +378,57 @@ def mutated(data: bytes, seed: int) -> bytes:
     return mutated_bytes(whole, rng) if rng.random() < 0.2 else whole
 
 
-def mutated_bytes(data: bytes, rng: random.Random) -> bytes:
-    """Some bytes replaced, and now and then some removed, repeated or put in."""
-    out = bytearray(data)
-    for _ in range(rng.randint(1, 4)):
-        at = rng.randrange(len(out) + 1)
-        size = rng.choice((1, 1, 4, 8))
-        match rng.randrange(8):
-            case 0:
-                del out[at : at + size]
-            case 1:
-                out[at:at] = out[at : at + size]
-            case 2:
-                out[at:at] = rng.randbytes(size)
-            case 3:
-                out[at : at + size] = rng.randbytes(size)[: len(out[at : at + size])]
-            case _:  # small changes of a number, which are more likely to be valid
-                out[at : at + 1] = bytes(min(255, max(0, b + rng.randint(-2, 2))) for b in out[at : at + 1])
-    return bytes(out)
+# ---- what every loader passes ----
+
+TREES = [Split(0, 0.5, 1.0, Split(1, -1.0, 2.0, 3.0)), Split(2, 0.0, -1.0, 1.0)]
+MODELS = {"rich": rich, "numeric": lambda: ensemble_of(TREES, 3, source="mutations")}
+SOUND = "model.predgap' is not a valid predgap ensemble: .*"
 
 
-def loads_or_is_refused(data: bytes, path: Path) -> bool:
-    """Does it load? If so, then as an ensemble that can be used."""
-    path.write_bytes(data)
-    try:
-        ensemble = predgap.load(path)
-    except LoaderError:
-        return False
-    ensemble.validate()
-    if ensemble.n_features < 100:
-        rows = np.repeat([[0.0], [1.0], [math.nan]], ensemble.n_features, axis=1)
-        assert len(ensemble.predict(rows)) == 3
-    return True
+class TestSavedEnsembles(FileTests):
+    suffix = ".predgap"
+    packages = ("xgboost", "lightgbm", "catboost", "onnx", "treelite")
+    models = MODELS
+    damage = (*DAMAGE, *(f"array: {name}" for name in DAMAGED_ARRAYS))
+    bombs = BOMBS
+    large_memory = 6.0
 
+    def assert_agrees(self, model: Any, ensemble: Ensemble) -> None:
+        rows = np.array([[0.0, 1.0, 3.0, 9.0], [-1.0, 900.0, 7.0, 0.0], [math.nan] * 4])[
+            :, : model.n_features
+        ]
+        np.testing.assert_array_equal(ensemble.predict(rows), model.predict(rows))
 
-@pytest.fixture(scope="module")
-def model_files() -> list[bytes]:
-    numeric = ensemble_of(
-        [Split(0, 0.5, 1.0, Split(1, -1.0, 2.0, 3.0)), Split(2, 0.0, -1.0, 1.0)], 3, source="mutations"
-    )
-    return [serialization.encode(rich()), serialization.encode(numeric)]
+    def save(self, model: Ensemble, path: Path) -> None:
+        model.save(path)
 
+    def decode(self, data: bytes) -> Ensemble:
+        with NamedTemporaryFile() as file:
+            file.write(data)
+            file.flush()
+            return Ensemble.load(file.name)
 
-@given(seed=st.integers(0, 2**63), which=st.integers(0, 1))
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_mutated_files_load_or_are_refused(
-    seed: int, which: int, model_files: list[bytes], tmp_path: Path
-) -> None:
-    loads_or_is_refused(mutated(model_files[which], seed), tmp_path / "model")
+    def large(self) -> Ensemble:
+        return random_ensemble(np.random.default_rng(0), n_trees=100, depth=8, n_features=20)
 
+    def damaged(self, kind: str, folder: Path) -> Damaged:
+        sound = serialization.encode(rich())
+        _, of_arrays, name = kind.rpartition("array: ")
+        if of_arrays:
+            at, value, says = DAMAGED_ARRAYS[name]
+            array = np.array(getattr(rich(), name), dtype=serialization._ARRAYS[name][0])
+            array[at] = value
+            return Damaged(sound, unchecked(**{name: array}), SOUND + says)
+        apply, says = DAMAGE[name]
+        header, arrays = parts(sound)
+        apply(header)
+        return Damaged(sound, sealed(json.dumps(header).encode(), arrays), SOUND + says)
 
-def test_some_mutated_files_load(model_files: list[bytes], tmp_path: Path) -> None:
-    for data in model_files:  # or the test above would only ever see the checksum refuse
-        found = [loads_or_is_refused(mutated(data, seed), tmp_path / "model") for seed in range(200)]
-        assert 5 < sum(found) < 195
+    def mutated(self, data: bytes, rng: np.random.Generator) -> bytes:
+        return mutated(data, rng)
+
+    def disguised(self, data: bytes) -> Iterable[bytes]:
+        return b"predgap ensemble 1 " + data, sealed(data, b""), sealed(b"{}", data)
+
+    def openings(self, data: bytes) -> Iterable[bytes]:
+        return data[:300], f"predgap ensemble 1 100 {1 << 39} {'0' * 64}\n".encode()

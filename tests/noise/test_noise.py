@@ -121,7 +121,7 @@ LAWS = [
 ]
 
 
-@pytest.mark.parametrize("law", LAWS, ids=repr)
+@pytest.mark.parametrize("law", LAWS, ids=lambda law: type(law).__name__)
 @given(
     x=st.lists(st.floats(-5, 5), min_size=1, max_size=4),
     thresholds=st.lists(st.floats(-5, 5), min_size=1, max_size=6),
@@ -136,7 +136,7 @@ def test_tails_are_monotone_probabilities_that_sum_to_1(law, x, thresholds):
     assert (np.diff(above, axis=1) <= 1e-15).all()
 
 
-@pytest.mark.parametrize("law", LAWS, ids=repr)
+@pytest.mark.parametrize("law", LAWS, ids=lambda law: type(law).__name__)
 def test_tails_of_no_rows_or_no_thresholds(law):
     for n, k in ((0, 3), (2, 0), (0, 0)):
         below, above = law.tails(np.zeros(n), np.zeros(k))

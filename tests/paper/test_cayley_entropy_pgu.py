@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from predgap import Explainer, Normal, PredgapError, Ranking
 from predgap._model.ensemble import LEAF
 from predgap.paper.common.results import Result
-from predgap.paper.common.subjects import Subject, authors_subjects, read_subject, shap_ranking
+from predgap.paper.common.subjects import Subject, read_subject, shap_ranking
 from predgap.paper.experiments import cayley, entropy, pgu
 from tiny import N_FEATURES, tiny_subjects
 
@@ -252,11 +252,6 @@ def test_more_places_than_features_are_refused(subjects):
 # ---- the paper's models --------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def authors(shared_data) -> tuple[Subject, ...]:
-    return authors_subjects(shared_data)
-
-
 def from_the_other_end(subject: Subject) -> Subject:
     """With its features in reverse order, so that ties go to the higher index."""
     e, d = subject.ensemble, subject.ensemble.n_features
@@ -270,9 +265,10 @@ def from_the_other_end(subject: Subject) -> Subject:
     )
 
 
-def test_ties_matter_only_where_features_are_not_used(authors):
+@pytest.mark.slow_paper
+def test_ties_matter_only_where_features_are_not_used(all_authors):
     moved = {}
-    for subject in authors:
+    for subject in all_authors:
         d = subject.X.shape[1]
         greedy = Explainer(subject.ensemble, Normal(0.1)).rank(subject.X)
         other = from_the_other_end(subject)
@@ -285,27 +281,30 @@ def test_ties_matter_only_where_features_are_not_used(authors):
     assert max(moved[key] for key in moved if key[:2] == ("Single", "used")) < 0.05
 
 
-def test_small_noise_spreads_over_more_features_than_shap(authors):
-    rows = entropy.run(entropy.Config(scales=(0.1,)), authors[:3]).where(features="all")
+@pytest.mark.slow_paper
+def test_small_noise_spreads_over_more_features_than_shap(all_authors):
+    rows = entropy.run(entropy.Config(scales=(0.1,)), all_authors[:3]).where(features="all")
     found = {(row["dataset"], row["k"], row["method"]): row["entropy"] for row in rows}
     assert len(found) == 3 * 4 * 2
     assert all(found[dataset, k, "greedy"] > found[dataset, k, "shap"] + 0.2 for dataset, k, _ in found)
 
 
-def test_shap_and_greedy_are_nearly_as_far_apart_as_unrelated_rankings(authors):
-    bigger = cayley.run(cayley.Config(), authors[:3]).where(features="all")
+@pytest.mark.slow_paper
+def test_shap_and_greedy_are_nearly_as_far_apart_as_unrelated_rankings(all_authors):
+    bigger = cayley.run(cayley.Config(), all_authors[:3]).where(features="all")
     for row in bigger:
         share = row["distance"] / row["unrelated"]
         if row["method"] == "shap":
             assert 0.87 < share < 1
         assert row["high"] < row["unrelated"] or (row["dataset"], row["other_scale"]) == ("wine", 0.1)
-    single = cayley.run(cayley.Config(scales=(0.1,)), authors[5:])
+    single = cayley.run(cayley.Config(scales=(0.1,)), all_authors[5:])
     among = {row["features"]: row["distance"] / row["unrelated"] for row in single.records()}
     assert among["used"] < 0.9 < 1 < among["all"]  # made by the order of features that are not used
 
 
-def test_greedy_has_the_lower_pgu_at_its_own_scale_but_for_parkinson(authors):
-    rows = pgu.run(pgu.Config(), authors).where(method="greedy")
+@pytest.mark.slow_paper
+def test_greedy_has_the_lower_pgu_at_its_own_scale_but_for_parkinson(all_authors):
+    rows = pgu.run(pgu.Config(), all_authors).where(method="greedy")
     worse = {
         (row["kind"], row["dataset"], row["scale"])
         for row in rows

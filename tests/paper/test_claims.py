@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from itertools import product
 from statistics import median
 from types import ModuleType
@@ -14,7 +15,6 @@ from scipy.stats import t
 from predgap import PredgapError
 from predgap.paper.common import published
 from predgap.paper.common.results import Result
-from predgap.paper.common.subjects import authors_subjects
 from predgap.paper.experiments import (
     agreement,
     equal_time,
@@ -837,10 +837,10 @@ def printed_agreement() -> dict[tuple[str, str, float, int], float]:
     }
 
 
-def test_agreement_of_the_authors_models(shared_data):
+@pytest.mark.slow_paper
+def test_agreement_of_the_authors_models(table_2):
     """The printed table, read by hand, gives the same counts."""
-    result = agreement.run(agreement.Config(), authors_subjects(shared_data))
-    found = claims.run(claims.Config(), {"agreement": result})
+    found = claims.run(claims.Config(), {"agreement": table_2})
     rows = {row["claim"]: row for row in found.records()}
     share = printed_agreement()
     models, scales, places = list(product(published.KINDS, published.DATASETS)), (0.1, 0.3, 1.0), (1, 2, 3)
@@ -866,10 +866,12 @@ def test_agreement_of_the_authors_models(shared_data):
     }
 
 
-def test_pgi_of_the_authors_models(shared_data):
+@pytest.mark.slow_paper
+def test_pgi_of_the_authors_models(table_3):
     """Over 3 rows, housing at σ' = 0.1, σ = 1 is an exception that the sentence does not make."""
-    subjects = authors_subjects(shared_data, kinds=["Bigger"])
-    found = claims.run(claims.Config(), {"pgi": pgi.run(pgi.Config(n_resamples=200), subjects)})
+    kinds = table_3.column("kind")
+    bigger = tuple(row for row, kind in zip(table_3.rows, kinds, strict=True) if kind == "Bigger")
+    found = claims.run(claims.Config(), {"pgi": replace(table_3, rows=bigger)})
     rows = {row["claim"]: row for row in found.records()}
     assert {name: row["verdict"] for name, row in rows.items()} == {
         "pgi-average": NOT,

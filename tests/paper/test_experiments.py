@@ -673,31 +673,18 @@ def test_impossible_configs_are_refused(wrong):
 # ---- the paper's models --------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def authors(shared_data) -> tuple[Subject, ...]:
-    return authors_subjects(shared_data)
-
-
-@pytest.fixture(scope="module")
-def table_2(authors) -> Result:
-    return agreement.run(agreement.Config(), authors)
-
-
-@pytest.fixture(scope="module")
-def table_3(authors) -> Result:
-    return pgi.run(pgi.Config(n_resamples=100), authors)
-
-
 def count(rows, **wanted) -> int:
     return sum(all(row[name] == value for name, value in wanted.items()) for row in rows)
 
 
+@pytest.mark.slow_paper
 def test_table_2_of_the_bigger_models_reproduces_in_every_cell(table_2):
     rows = table_2.where(kind="Bigger")
     assert len(rows) == 27
     assert count(rows, verdict="matches") == 27
 
 
+@pytest.mark.slow_paper
 def test_table_2_of_single_trees_lies_in_the_range_over_tie_breaks(table_2):
     """Of ties in float32, that is; exact ties explain few of these cells."""
     rows = table_2.where(kind="Single")
@@ -706,6 +693,7 @@ def test_table_2_of_single_trees_lies_in_the_range_over_tie_breaks(table_2):
     assert count(rows, verdict="matches") == 6
 
 
+@pytest.mark.slow_paper
 def test_table_3_as_published_reproduces(table_3):
     rows = table_3.where(protocol="as published")
     assert len(rows) == 72
@@ -717,6 +705,7 @@ def test_table_3_as_published_reproduces(table_3):
     assert count(rows, method="greedy", in_float32_range="inside") == 54
 
 
+@pytest.mark.slow_paper
 def test_table_3_over_the_whole_test_set_has_other_numbers_in_the_same_order(table_3):
     rows = table_3.where(protocol="as described")
     assert len(rows) == 72
@@ -728,6 +717,7 @@ def test_table_3_over_the_whole_test_set_has_other_numbers_in_the_same_order(tab
     assert all(row["n_rows"] == sizes[row["dataset"]] for row in rows)
 
 
+@pytest.mark.slow_paper
 def test_the_manifest_names_all_models_and_splits(table_2, shared_data, tmp_path):
     text = table_2.save(tmp_path).read_text()
     assert str(shared_data) not in text  # only names of files: the same on every machine
@@ -736,8 +726,8 @@ def test_the_manifest_names_all_models_and_splits(table_2, shared_data, tmp_path
     assert manifest["config"] == {"scales": [0.1, 0.3, 1.0], "places": [1, 2, 3]}
 
 
-def test_shap_rankings_use_the_names_of_the_models(authors):
-    for subject in authors:
+def test_shap_rankings_use_the_names_of_the_models(all_authors):
+    for subject in all_authors:
         ranking = shap_ranking(subject)
         assert isinstance(ranking, Ranking)
         assert ranking.feature_names == subject.ensemble.feature_names

@@ -545,6 +545,7 @@ def wine(shared_data) -> Subject:
     return authors_subjects(shared_data, kinds=["Bigger"], datasets=["wine"])[0]
 
 
+@pytest.mark.slow_paper
 def test_the_published_errors_of_wine_are_within_sampling_error(wine):
     """All 6 cells of the Bigger model: 0.1, 0.3 and 1.0, plain and quasi Monte Carlo."""
     result = precision.run(Config(n_pairs=132, iterations=(4000, 8000, 15000)), [wine], n_jobs=2)
@@ -562,6 +563,7 @@ def test_the_published_errors_of_wine_are_within_sampling_error(wine):
     assert max(row["standard_error"] / row["nmae"] for row in rows) < 0.15  # the intervals say something
 
 
+@pytest.mark.slow_paper
 def test_estimates_for_wine_are_means_over_perturbed_rows(wine):
     """Rows of wine are full of values that equal a threshold, which is no tie for noise."""
     config = Config(scales=(0.1, 1.0), n_pairs=11, iterations=(100, 1000))

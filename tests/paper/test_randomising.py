@@ -245,6 +245,7 @@ def paper(authors) -> Result:
     return randomising.run(Config(sampled=False), authors)
 
 
+@pytest.mark.slow_paper
 def test_the_table_as_published_is_within_sampling_error_for_wine_and_parkinson(paper):
     rows = paper.where(protocol="as published")
     assert {row["dataset"] for row in rows} == {"wine", "telemetry"}
@@ -258,12 +259,14 @@ def test_the_table_as_published_is_within_sampling_error_for_wine_and_parkinson(
     assert sum(row["verdict"] == "matches" for row in rows) == 10
 
 
+@pytest.mark.slow_paper
 def test_no_cell_is_what_the_text_describes(paper):
     rows = paper.where(protocol="as described")
     assert len(rows) == 36
     assert all(row["within_jointly"] == "outside" for row in rows)
 
 
+@pytest.mark.slow_paper
 def test_done_right_shap_wins_at_first_and_at_small_scales(paper):
     """The paper: no significant difference for wine and Parkinson, σ of 0.1 and 0.3 better for Housing."""
     greedy = paper.where(protocol="as described", method="greedy")
@@ -272,6 +275,7 @@ def test_done_right_shap_wins_at_first_and_at_small_scales(paper):
     assert better == [("housing", 3, 1.0), ("telemetry", 3, 1.0)]
 
 
+@pytest.mark.slow_paper
 def test_files_of_training_rows_are_named(authors, paper):
     assert [one.training.in_order for one in authors] == [True, False, True]
     splits = [name for name in paper.files if not name.startswith(("models/", "splits/test"))]

@@ -369,6 +369,7 @@ def trained(subject: Subject) -> list[dict]:
     return trees_of(booster.save_raw("json"))
 
 
+@pytest.mark.slow_paper
 @pytest.mark.parametrize("dataset", ["wine", "telemetry"])
 def test_the_published_settings_give_the_published_model(authors, dataset):
     ours, theirs = trained(authors[dataset]), trees_of(authors[dataset].model.read_bytes())
@@ -378,6 +379,7 @@ def test_the_published_settings_give_the_published_model(authors, dataset):
             assert one[what] == other[what]  # conditions of leaves are their values
 
 
+@pytest.mark.slow_paper
 def test_the_published_settings_of_housing(authors):
     """As many rows in each tree; and leaves of the first one that belong to sums of labels in hundreds."""
     subject = authors["housing"]
@@ -394,16 +396,19 @@ def test_the_published_settings_of_housing(authors):
     assert off.pop(0.1) < 0.01 < 0.1 < min(off.values())
 
 
+@pytest.mark.slow_paper
 def test_wine_as_published(authors):
     result = retraining.run(Config(n_seeds=1), [authors["wine"]], n_jobs=2)
     assert [row["verdict"] for row in result.where(protocol="as published")] == ["matches"] * 12
 
 
+@pytest.mark.slow_paper
 def test_telemetry_as_published(authors):
     result = retraining.run(Config(n_seeds=1, places=(1,)), [authors["telemetry"]], n_jobs=2)
     assert [row["verdict"] for row in result.where(protocol="as published")] == ["matches"] * 4
 
 
+@pytest.mark.slow_paper
 def test_housing_as_published_is_one_of_many_orders(authors):
     result = retraining.run(Config(n_orders=10, places=(1,)), [authors["housing"]], n_jobs=2)
     for row in result.where(protocol="as published"):

@@ -169,6 +169,7 @@ def test_impossible_configs_are_refused(wrong):
 # ---- the paper's models --------------------------------------------------------------------------
 
 
+@pytest.mark.slow_paper
 def test_a_hundred_samples_hardly_ever_give_the_exact_order(shared_data):
     """But the first feature is mostly right, and little PGI² is lost."""
     subjects = authors_subjects(shared_data, kinds=["Bigger"])
@@ -180,6 +181,7 @@ def test_a_hundred_samples_hardly_ever_give_the_exact_order(shared_data):
     assert 0.001 < np.mean([row["lost"] for row in rows]) < 0.03
 
 
+@pytest.mark.slow_paper
 def test_small_noise_seldom_reaches_a_threshold_of_a_single_tree(shared_data):
     """Samples that all stay where they are cannot tell features apart, not even 10,000 of them."""
     subjects = authors_subjects(shared_data, kinds=["Single"], datasets=["housing"])

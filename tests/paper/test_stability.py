@@ -303,6 +303,7 @@ def authors(shared_data) -> dict[str, Subject]:
     return {subject.name: subject for subject in authors_subjects(shared_data)}
 
 
+@pytest.mark.slow_paper
 @pytest.mark.parametrize("scale", [0.1, 0.3, 1.0])
 def test_algorithm_1_in_float64_agrees_where_gaps_are_not_tiny(authors, scale):
     """Its errors are some 1e-14 of c², whatever the gap."""
@@ -319,6 +320,7 @@ def test_algorithm_1_in_float64_agrees_where_gaps_are_not_tiny(authors, scale):
         np.testing.assert_allclose(found[large], exact[large], rtol=1e-8)
 
 
+@pytest.mark.slow_paper
 def test_float32_loses_small_gaps_of_the_papers_models(authors):
     """The paper takes its errors as a sign of stability; they are means, in which small gaps do not show."""
     config = Config(scales=(0.1, 1.0), n_pairs=110)
@@ -331,6 +333,7 @@ def test_float32_loses_small_gaps_of_the_papers_models(authors):
     assert result.where(scale=1.0, arithmetic="float32")[0]["wrong"] < 0.5 * narrow["wrong"]
 
 
+@pytest.mark.slow_paper
 def test_a_fifth_of_the_gaps_of_single_trees_is_lost(authors):
     """They come out as exactly 0 in float32, and many of them in float64 too."""
     singles = [subject for subject in authors.values() if subject.kind == "Single"]

@@ -399,6 +399,7 @@ def test_subjects_of_several_data_sets(shared_data, tmp_path):
     assert tuple(row for row in result.rows if row[0] == "wine") == alone.rows
 
 
+@pytest.mark.slow_paper
 def test_trees_of_depth_4_are_better_than_the_published_ones_of_depth_3(shared_data):
     """Though the paper says that it searched depths up to 4: on the authors' own training rows."""
     grid = Config(max_depths=(3, 4), etas=(0.9,), subsamples=(0.9,), max_trees=1)
