@@ -357,7 +357,7 @@ def test_categories_of_a_table_that_the_model_does_not_know_are_unseen(noise, le
 
 def test_categories_of_a_table_do_not_become_missing():
     noise = Marginal(pd.DataFrame({"colour": ["red", "mauve"]}))
-    with pytest.raises(NoiseError, match="a category that the model does not know, which means missing"):
+    with pytest.raises(NoiseError, match="a category that the model does not know, which counts as missing"):
         Explainer(stump(unseen_is_missing=True), noise)
     with pytest.raises(NoiseError, match=r"column 0 holds 0\.5; expected whole numbers"):
         Explainer(stump(), Marginal(np.array([[0.5], [1.0]])))
