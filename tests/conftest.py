@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from pathlib import Path
 
 if "PYTEST_XDIST_WORKER" in os.environ:  # before a library asks: threads of several processes wait for cores
@@ -12,6 +13,9 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from effort import PROFILE
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # so does a shell that starts tests in the background
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 _COMMON = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow, HealthCheck.data_too_large]}
 settings.register_profile("ci", max_examples=40, derandomize=True, print_blob=True, **_COMMON)  # make test
