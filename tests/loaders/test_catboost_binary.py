@@ -376,7 +376,7 @@ REPEATED: dict[str, tuple[Any, Callable[[Any], dict[str, Any]]]] = {
 def repeated(kind: str) -> Bomb:
     part, changes = REPEATED[kind]
     data = cbm_with(part, lambda at: core_of(trees_of(**changes(at))))
-    return Bomb(data, "parts of it overlap", 13)
+    return Bomb(data, "parts of it overlap", 13, more=1 << 16)  # 12 times, and the file
 
 
 BOMBS = {kind: partial(repeated, kind) for kind in REPEATED}
