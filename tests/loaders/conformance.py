@@ -114,6 +114,9 @@ class FileTests(PickleTests):
     reads_nonsense: ClassVar[bool] = False
     """Is a long file read whole to see that it is none? If so, it takes up to sixteen times its size."""
 
+    nonsense: ClassVar[tuple[int, int]] = (1 << 23, 1 << 26)
+    """Bytes of such a file: in `make test` and in `make test-all`."""
+
     large_memory: ClassVar[float] = 16.0
     """Memory that a sound file may take, in sizes of the file."""
 
@@ -270,7 +273,7 @@ class FileTests(PickleTests):
             os.truncate(path, 1 << 40)  # sparse: takes no room on the disk
             with memory_below(1 << 20), reading_below(1 << 20):
                 refused(path)
-            size = cases(1 << 23, 1 << 26) if self.reads_nonsense else _files.MAX_FILE_BYTES
+            size = cases(*self.nonsense) if self.reads_nonsense else _files.MAX_FILE_BYTES
             os.truncate(path, size)
             with memory_below(16 * size if self.reads_nonsense else 1 << 20), reading_below(2 * size):
                 refused(path)
