@@ -25,6 +25,7 @@ from catboost_models import (
 )
 from conformance import Bomb, Damaged, mutated_bytes
 from loading import memory_below, refused, rows_around_thresholds
+from predgap import _files
 from predgap.errors import LoaderError, UnsupportedModelError
 from predgap.loaders import catboost as loader
 from predgap.loaders import load
@@ -376,7 +377,7 @@ REPEATED: dict[str, tuple[Any, Callable[[Any], dict[str, Any]]]] = {
 def repeated(kind: str) -> Bomb:
     part, changes = REPEATED[kind]
     data = cbm_with(part, lambda at: core_of(trees_of(**changes(at))))
-    return Bomb(data, "parts of it overlap", 13)
+    return Bomb(data, "parts of it overlap", 13, more=1 << 16)  # 12 times, and the file
 
 
 BOMBS = {kind: partial(repeated, kind) for kind in REPEATED}
@@ -464,6 +465,7 @@ class TestBinary(CatBoostFileTests):
     damage = (*DAMAGE, *(f"grown: {kind}" for kind in GROWN_DAMAGE))
     bombs = BOMBS
     reads_nonsense = True
+    nonsense = (1 << 23, _files.MAX_FILE_BYTES)
 
     def bytes_of(self, model: Any, folder: Path) -> bytes:
         return as_binary(model)

@@ -415,6 +415,16 @@ class TestText(FileTests):
             return len(data) - 1
         return data.index(b"end of trees\n") + len(b"end of trees\n")
 
+    def test_after_the_trees_only_labels_of_categories_matter(
+        self, name: str, path: Path, tmp_path: Path
+    ) -> None:
+        data = self.small(name, tmp_path)
+        path.write_bytes(data[: data.index(b"end of trees\n") + len(b"end of trees\n")])
+        if b"\ncat_threshold" in data:
+            refused(path, "before the labels of its categories")
+        else:
+            assert load(path).n_trees > 0
+
     def damaged(self, kind: str, folder: Path) -> Damaged:
         _, of_categories, name = kind.rpartition("categories: ")
         text = self.small("categories" if of_categories else "plain", folder).decode()
