@@ -71,7 +71,7 @@ private:
     double first_target(const Job& job, const Accuracy& accuracy);
 
     // Entries of a compilation that fit into the memory of a row.
-    static constexpr double kMostEntries = 2e7;
+    static constexpr double kMostEntries = 1.4e7;
     double prepare(const Cost& cost, bool for_gains, double most_entries = kMostEntries);
     void prepare_plan(bool for_gains);
     // Evaluates by terms until the bound is within the tolerance: evaluate(cost, bound) sets the bound and
