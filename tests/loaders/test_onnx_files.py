@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from predgap.errors import LoaderError, UnsupportedModelError
 from predgap.loaders import load
 from predgap.loaders import onnx as loader
 from predgap.loaders._formats import protobuf
+from predgap.loaders.onnx import trees
 from predgap.loaders.onnx.trees import _MAX_DEPTH
 
 # ---- models of other kinds ----
@@ -451,3 +453,15 @@ class TestOnnx(FileTests):
 
     def disguised(self, data: bytes) -> Iterable[bytes]:
         return b"\x08\x08" + message(0x3A, data), b"\x08\x08\x12\x00" + data
+
+
+def test_a_field_without_a_number_is_refused() -> None:
+    with pytest.raises(LoaderError, match="invalid ONNX file"):
+        list(protobuf._runs(bytes(8)))
+
+
+def test_numbers_of_damaged_files_give_no_warning() -> None:
+    signalling = np.array([0x7FA00000], dtype=np.uint32).view(np.float32)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert np.isnan(trees._widened(signalling))

@@ -144,6 +144,8 @@ def _runs(data: bytes) -> Iterator[tuple[int, Run]]:
             return
         tag, _ = _varint(data, at)
         number, kind = tag >> 3, tag & 7
+        if number == 0:  # a file of zeros, for example
+            raise LoaderError(_DAMAGED)
         run: Run
         if kind == _VARINT:
             run, at = _varint_run(data, at, tag)

@@ -118,7 +118,7 @@ class _Attributes:
         found = _sized(self._get(name, np.ndarray, np.empty(0, dtype=np.float32)), name, n)
         if found.dtype != np.float32:
             raise LoaderError(f"{name} is no list of floats; the ONNX model is damaged")
-        return found.astype(np.float64)
+        return _widened(found)
 
     def tensor(self, name: str, n: int | None = None, kind: type[Any] | None = None) -> NDArray[Any]:
         """Numbers of type `kind`; None is the type of rows."""
@@ -128,7 +128,7 @@ class _Attributes:
             raise UnsupportedModelError(
                 f"{name} is {found.dtype}, but the rows need {np.dtype(kind)}, and no runtime takes both"
             )
-        return found if kind is np.uint8 else found.astype(np.float64)
+        return found if kind is np.uint8 else _widened(found)
 
     def texts(self, name: str) -> list[bytes]:
         return self._get(name, list, [])
@@ -165,6 +165,12 @@ class _Attributes:
             )
         self.choice("post_transform", _TRANSFORMS, "NONE")
         return aggregate == "AVERAGE"
+
+
+def _widened(numbers: NDArray[Any]) -> FloatArray:
+    """The numbers as float64. NumPy warns of signalling NaN, which damaged files may hold."""
+    with np.errstate(invalid="ignore"):
+        return numbers.astype(np.float64)
 
 
 def _sized(found: NDArray[Any], name: str, n: int | None) -> NDArray[Any]:
