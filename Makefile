@@ -26,7 +26,7 @@ docs: $(VENV)/.docs
 	$(VENV)/bin/python -m pytest -q tests/test_examples.py
 	$(VENV)/bin/sphinx-build -W --keep-going -q -d build/doctrees docs build/docs
 
-# Which lines of the package the tests run, in build/coverage/index.html. make coverage TESTS=tests/test_noise.py
+# Which lines of the package the tests run, in build/coverage/index.html. make coverage TESTS=tests/noise
 coverage: $(VENV)/.coverage
 	$(VENV)/bin/python -m pytest $(TESTS) --cov --cov-report=term --cov-report=html
 

@@ -30,7 +30,7 @@ struct Pruning {
     static constexpr double kMostEntries = 4e7;
     // Pieces below this share of a gap do not show in it, were there ever so many: half an ulp over 2^24.
     static constexpr double kNegligible = 0x1p-77;
-    static constexpr double kLowOrder = 0.1;  // of the limit: terms of one or two features feed all others
+    static constexpr double kLowOrder = 0.1;  // of the limit: terms of two features feed all others
 };
 
 // What a compilation did, or would do.
@@ -58,7 +58,8 @@ public:
 
     // sum over trees of the largest possible |T(x') - T(x)|.
     double largest_change() const { return largest_change_; }
-    // The scale of rounding errors, of each component of the last compilation; see docs.
+    // The scale of rounding errors, of each component of the last compilation: E in
+    // the correctness criterion of docs/internals.md.
     void error_scales(const RowTerms& terms, Buffer<double>& scale) const;
 
 private:

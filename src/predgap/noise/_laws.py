@@ -29,7 +29,7 @@ class Law(ABC):
     __slots__ = ()
 
     replaces: ClassVar[bool] = False
-    """True if x' is drawn independently of x; False if it is x plus noise (an infinite x then stays)."""
+    """False if x' is x plus noise, so that an infinite x stays; True if x' is a new value."""
 
     @abstractmethod
     def tails(self, x: FloatArray, thresholds: FloatArray) -> Tails:
