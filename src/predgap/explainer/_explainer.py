@@ -39,8 +39,8 @@ class Explainer:
     The gap of a row x and a subset S of its features is PG²(x, S) = E[(f(x') - f(x))²]: the expected squared
     change of the prediction when the features in S are perturbed. x' is x with independent random noise on
     the features in S; all other features keep their values, and a missing value stays missing. f is the
-    sum of the model's trees before any link function: the margin of boosted models, the average of forests. For a model with several outputs the
-    squared changes of all outputs are added up: E[|f(x') - f(x)|²].
+    sum of the model's trees before any link function: the margin of boosted models, the average of forests.
+    For several outputs the squared changes of all outputs are added up: E[|f(x') - f(x)|²].
 
     Use `gap` to measure how much given features move the prediction, `rank` to order the features of each
     row by importance, and `pgi2` or `curve` to score any ranking (for example one by SHAP values) by how
