@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, settings
 
 from effort import PROFILE
 
-if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # so does a shell that starts tests in the background
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell has its background jobs ignore Ctrl-C
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 _COMMON = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow, HealthCheck.data_too_large]}

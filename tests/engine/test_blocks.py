@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 from functools import cache
 
@@ -11,6 +12,7 @@ from scipy.stats import norm
 
 from assertions import exactly
 from predgap import Ensemble, Normal
+from strategies import full_trees
 
 SIGMA = 0.7
 GRID = np.linspace(-2, 2, 25)
@@ -21,17 +23,15 @@ SUBSETS = [subset for size in (1, 2, 3) for subset in itertools.combinations(ran
 def trees_on_a_grid(n_outputs: int) -> Ensemble:
     """Full trees of depth 6, whose three features have 25 thresholds each."""
     rng = np.random.default_rng(n_outputs)
-    n_trees, size = 100, 2**7 - 1
-    node = np.arange(n_trees * size)
-    inner = node % size < size // 2
-    left = np.where(inner, node + node % size + 1, -1)
-    return Ensemble(
-        root=np.arange(n_trees) * size, feature=np.where(inner, rng.integers(3, size=len(node)), -1),
-        threshold=np.where(inner, rng.choice(GRID, size=len(node)), 0.0), left=left,
-        right=np.where(inner, left + 1, -1), default_left=inner,
-        value=rng.normal(size=(len(node), n_outputs)), target=np.full(n_trees, -1 if n_outputs > 1 else 0),
-        bias=np.zeros(n_outputs), n_features=3,
-    )  # fmt: skip
+    trees = full_trees(rng, n_trees=100, depth=6, n_features=3)
+    n_nodes = len(trees.feature)
+    return dataclasses.replace(
+        trees,
+        threshold=np.where(trees.feature >= 0, rng.choice(GRID, size=n_nodes), 0.0),
+        value=rng.normal(size=(n_nodes, n_outputs)),
+        target=np.full(len(trees.root), -1 if n_outputs > 1 else 0),
+        bias=np.zeros(n_outputs),
+    )
 
 
 def gap_over_cells(ensemble: Ensemble, x: np.ndarray, subset: tuple[int, ...]) -> float:
@@ -42,8 +42,8 @@ def gap_over_cells(ensemble: Ensemble, x: np.ndarray, subset: tuple[int, ...]) -
     values = [places if q in subset else x[q : q + 1] for q in range(3)]
     points = np.array(list(itertools.product(*values)))
     probability = np.array([a * b * c for a, b, c in itertools.product(*masses)])
-    predict = lambda rows: ensemble.predict(rows).reshape(len(rows), -1)  # noqa: E731
-    return float(probability @ ((predict(points) - predict(x[None, :])) ** 2).sum(axis=1))
+    change = ensemble.predict(points) - ensemble.predict(x[None, :])
+    return float(probability @ (change.reshape(len(points), -1) ** 2).sum(axis=1))
 
 
 @cache

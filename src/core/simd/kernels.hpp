@@ -1,12 +1,10 @@
 // The functions that are compiled once per instruction set, and what they are told. They do not allocate.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 
 #include "noise/law.hpp"
 #include "simd/lanes.hpp"
-#include "terms/row_terms.hpp"
 
 namespace predgap {
 
@@ -26,44 +24,6 @@ struct TableRequest {
     double *tail, *crossing, *shift;
     std::uint8_t* event;
 };
-
-// Large components of two or three numeric features are taken in blocks of terms; see terms/blocks.hpp. The
-// ranks of a slot: as many as the terms or the feature's thresholds, and two that stay empty.
-constexpr std::int32_t kMostBlockSlots = 3;
-constexpr std::int64_t kLeastBlock = 64;  // terms
-PREDGAP_INLINE constexpr std::int64_t ranks_of(const Component& c, std::int64_t n_thresholds) {
-    return std::min<std::int64_t>(c.n_terms, n_thresholds) + 2;
-}
-
-// The terms of a block, a multiple of four, by the thresholds of the second and the third feature (1 if there
-// is none); all terms where sums over a grid of ranks take longer than pairs.
-PREDGAP_INLINE constexpr std::int64_t terms_per_block(const Component& c, std::int64_t second,
-                                                      std::int64_t third) {
-    constexpr double kPair = 0.08, kCell = 0.9;  // nanoseconds: of a slot; of a cell and its two sums
-    constexpr std::int64_t kMostCells = 1 << 18;
-    const std::int64_t all = (c.n_terms + 3) / 4 * 4;
-    if (c.has_sets || c.size < 2 || c.size > kMostBlockSlots || c.n_terms < 2 * kLeastBlock) return all;
-    const auto n_cells = ranks_of(c, second) * (c.size == 3 ? ranks_of(c, third) : 1);
-    if (c.size == 3 && n_cells > kMostCells) return all;
-    const double refresh = kCell * static_cast<double>(n_cells * (c.size - 1)), pair = kPair * c.size;
-    std::int64_t block =
-        kLeastBlock;  // pairs of a block take as long as the sums: block^2 * pair / 2 = refresh
-    while (static_cast<double>(block) * static_cast<double>(block) * pair < 2.0 * refresh) block *= 2;
-    return 2 * block <= c.n_terms ? block : all;
-}
-
-// Doubles that the form of a component needs; its layout is in terms/tiles.hpp and blocks.hpp. n_cells: of
-// the only feature, if it is categorical; second, third: as for terms_per_block.
-PREDGAP_INLINE constexpr std::int64_t form_scratch(const Component& c, std::int64_t width,
-                                                   std::int64_t n_cells, std::int64_t second,
-                                                   std::int64_t third) {
-    const std::int64_t room = (c.stride + 3) / 4 * 4;
-    const auto by_tiles = std::max(room * (2 * c.size + 2 * width) + 16 * width, n_cells * (width + 1));
-    if (terms_per_block(c, second, third) >= c.n_terms) return by_tiles;
-    const auto grid = ranks_of(c, second) * (c.size == 3 ? ranks_of(c, third) : 1);
-    const auto sums = std::int64_t{2} << (c.size - 1);
-    return std::max(by_tiles, room * (3 * c.size - 1) + std::max(sums * grid, second + third));
-}
 
 struct Kernels {
     const char* name;

@@ -1,9 +1,10 @@
 // Large components of two or three numeric features: terms in blocks, and pairs of terms in different blocks
 // all at once.
 //
-// Terms are sorted by their first atom. Of a pair the factor of a slot is u_s v_t where the atom of s is not
-// above that of t, and v_s u_t where it is: with u = F and v = S in the subset, and on either side of x one
-// of them 1 for the feature outside. So what the blocks before t give it are, for each way in which the other
+// Terms are sorted by their first atom. The factor of a slot, for a pair of terms s and t, is
+//     u_s v_t   if the atom of s is not above that of t,      v_s u_t   if it is,
+// with u = F and v = S in the subset. Of the feature outside, u = F and v = 1 below x, u = 1 and v = S above
+// it, and the factor is 0 across x. So what the blocks before t give it are, for each way in which the other
 // atoms of s can lie (not above, or above), sums over s that depend on t by the ranks of its atoms only:
 // running sums over a grid of ranks. Each sums what belongs to it, and nothing is subtracted.
 #pragma once
@@ -104,32 +105,32 @@ private:
         for (std::int64_t i = 0; i < f.c.n_terms; ++i) rank_of[atom[i] - first] = 1;
         const auto above = outside ? f.tables.first_above[q] - first : n;
         std::int32_t next = 0;
-        gap_[slot] = -1;
+        empty_[slot] = -1;
         for (std::int32_t a = 0; a < n; ++a) {
-            if (a == above) gap_[slot] = next++;
+            if (a == above) empty_[slot] = next++;
             if (rank_of[a]) rank_of[a] = next++;
         }
-        if (gap_[slot] < 0) gap_[slot] = next++;
+        if (empty_[slot] < 0) empty_[slot] = next++;
         n_ranks_[slot] = next + 1;
         for (std::int64_t i = 0; i < f.c.n_terms; ++i) rank_[slot][i] = rank_of[atom[i] - first];
     }
 
-    // From below and from above, in the cells of a row, and not beyond the gap.
+    // From below and from above, in the cells of a row, and not beyond the empty rank.
     void sum_columns(std::int64_t row) {
         double run[kSums] = {};
-        const auto n = n_columns(), gap = gap_[kColumn];
+        const auto n = n_columns(), empty = empty_[kColumn];
         for (std::int64_t k = 0; k < n; ++k) {
             const auto up = row + k, down = row + n - 1 - k;
             for (int i = 0; i < kSums; i += 2) {
-                run[i] = k == gap ? 0.0 : run[i] + cell_[i][up];
-                run[i + 1] = n - 1 - k == gap ? 0.0 : run[i + 1] + cell_[i + 1][down];
+                run[i] = k == empty ? 0.0 : run[i] + cell_[i][up];
+                run[i + 1] = n - 1 - k == empty ? 0.0 : run[i + 1] + cell_[i + 1][down];
                 sum_[i][up] = run[i];
                 sum_[i + 1][down] = run[i + 1];
             }
         }
     }
     void sum_rows() {
-        const auto n = n_rows(), gap = gap_[kRow];
+        const auto n = n_rows(), empty = empty_[kRow];
         const auto add_row = [&](int i, std::int64_t to, std::int64_t from) {
             double* sum = sum_[i];
             const auto m = n_columns();
@@ -137,16 +138,16 @@ private:
         };
         for (std::int64_t row = 1; row < n; ++row)
             for (int i = 0; i < 2; ++i)
-                if (row != gap) add_row(i, row, row - 1);
+                if (row != empty) add_row(i, row, row - 1);
         for (auto row = n - 1; row-- > 0;)
             for (int i = 2; i < kSums; ++i)
-                if (row != gap) add_row(i, row, row + 1);
+                if (row != empty) add_row(i, row, row + 1);
     }
 
     std::int64_t stride_;
     double *u_[kSlots], *v_[kSlots];  // (stride)
     std::int32_t* rank_[kSlots];      // (stride)
-    std::int64_t n_ranks_[kSlots], gap_[kSlots];
+    std::int64_t n_ranks_[kSlots], empty_[kSlots];
     double *cell_[kSums], *sum_[kSums];  // (rows, columns)
 };
 

@@ -107,7 +107,7 @@ private:
         std::int8_t n_atoms;
     };
 
-    // One of every `step` trees, each time another one, for trees may alternate.
+    // Walks one tree of every `step`, at a scrambled place among them: sizes of trees may alternate.
     template <Mode kMode>
     CompileCounts run(const Pruning& pruning, std::size_t step = 1);
     template <Mode kMode>

@@ -1,7 +1,7 @@
 // A component of a row's terms with all that its quadratic forms need.
 #pragma once
 
-#include "simd/kernels.hpp"
+#include "terms/form_scratch.hpp"
 #include "terms/term_state.hpp"
 
 namespace predgap::PREDGAP_ISA {

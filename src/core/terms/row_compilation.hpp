@@ -29,8 +29,8 @@ public:
         double bound = 0;  // every gap is within this of the exact one
         bool complete = true;
     };
-    // `limit` is relative to the scale; 0 for exact. `likely` (n_features): see Pruning. What nothing is left
-    // out of is counted on some of the trees, and so is all if `roughly`.
+    // `limit` is relative to the scale; 0 for exact. `likely` (n_features): see Pruning. An estimate from
+    // some of the trees if nothing is left out (limit = 0), or if `roughly`.
     Totals count(double limit, double most_entries, const std::uint8_t* likely, bool roughly = false);
     // Leaves the terms in terms(), and the weights in the states, one per group of trees.
     Totals compile(double limit, double most_entries, std::vector<TermState>& states,

@@ -4,7 +4,7 @@
 #include <bit>
 #include <limits>
 
-#include "simd/kernels.hpp"
+#include "terms/form_scratch.hpp"
 
 namespace predgap {
 
