@@ -66,11 +66,19 @@ PREDGAP_INLINE void push_edges(TermState& s, std::int32_t q) {
     }
 }
 
+PREDGAP_INLINE bool is_open(const TermState& s, const Component& c) {
+    std::uint8_t all = 1;
+    for (std::int32_t j = 0; j < c.size; ++j) all &= s.tables->is_open[s.terms->feature[c.features + j]];
+    return all;
+}
+
 double gap(TermState& s) {
     const auto n = s.terms->n_components();
     const bool on_plan = s.terms->edge.size() > 0;
-    if (!on_plan)
-        for (std::int32_t c = 0; c < n; ++c) s.component[c].has_weight = has_weight(s, s.terms->component[c]);
+    for (std::int32_t c = 0; c < n; ++c) {  // on a plan, terms of features that stay have no weight
+        const auto& own = s.terms->component[c];
+        s.component[c].has_weight = on_plan ? is_open(s, own) : has_weight(s, own);
+    }
     for (const auto q : s.tables->model().features) {
         if (!s.tables->is_open[q]) continue;
         on_plan ? push_edges(s, q) : push_feature(s, q);
@@ -78,8 +86,7 @@ double gap(TermState& s) {
     }
     double sum = squared_mean(s);
     for (std::int32_t c = 1; c < n && !stopped(s); ++c)
-        if (on_plan ? has_weight(s, s.terms->component[c]) : s.component[c].has_weight)
-            sum += form_inside<false>(Form(s, c));
+        if (s.component[c].has_weight) sum += form_inside<false>(Form(s, c));
     return sum;
 }
 

@@ -32,14 +32,11 @@ public:
             if (!collect(static_cast<int32_t>(t))) return false;
         }
         number_literals();
-        for (std::size_t n = 0; n <= kMostLiterals;
-             ++n)  // boxes alike follow each other: branches are foreseen
-            for (const auto& [literals, members] : found_) {
-                if (literals.size() != n) continue;
-                check_();
-                add_box(literals, members);
-                if (p_.entry_.size() > kMostEntries) return false;
-            }
+        for (const auto* box : alike_together()) {
+            check_();
+            add_box(box->first, box->second);
+            if (p_.entry_.size() > kMostEntries) return false;
+        }
         Buffer<double> weights;
         store_.lay_out(p_.terms_, weights);
         p_.terms_.width = p_.group_.width;
@@ -57,6 +54,22 @@ public:
     }
 
 private:
+    struct Member {
+        int32_t tree, value;  // where its values begin
+    };
+    using Found = std::map<std::vector<Literal>, std::vector<Member>>;
+
+    // Boxes with as many literals and leaves follow each other: how often loops over them run is foreseen.
+    std::vector<const Found::value_type*> alike_together() const {
+        std::vector<const Found::value_type*> boxes;
+        for (const auto& box : found_) boxes.push_back(&box);
+        std::stable_sort(boxes.begin(), boxes.end(), [](const auto* a, const auto* b) {
+            return std::pair(a->first.size(), a->second.size()) <
+                   std::pair(b->first.size(), b->second.size());
+        });
+        return boxes;
+    }
+
     // Each round has one edge of every parent: neighbours do not write the same weight.
     void list_edges(RowTerms& terms) {
         const auto d = p_.model_.n_features();
@@ -161,6 +174,8 @@ private:
         for (auto& [literal, number] : number_) {  // by feature
             number = static_cast<int32_t>(p_.literals_.size());
             p_.literals_.push_back(literal);
+            p_.is_bounded_.push_back(literal.is_passable() && (literal.lo >= 0 || literal.hi >= 0) ? kOpen
+                                                                                                   : 0);
             ++p_.literal_begin_[static_cast<std::size_t>(literal.feature) + 1];
         }
         std::partial_sum(p_.literal_begin_.begin(), p_.literal_begin_.end(), p_.literal_begin_.begin());
@@ -168,10 +183,14 @@ private:
 
     void add_box(const std::vector<Literal>& literals, const std::vector<Member>& members) {
         Box box{static_cast<int32_t>(p_.box_literal_.size()), static_cast<int32_t>(literals.size()),
-                static_cast<int32_t>(p_.member_.size()),      static_cast<int32_t>(members.size()),
+                static_cast<int32_t>(p_.member_tree_.size()), static_cast<int32_t>(members.size()),
                 static_cast<int32_t>(p_.parts_.size()),       0};
         for (const auto& l : literals) p_.box_literal_.push_back(number_.at(l));
-        p_.member_.insert(p_.member_.end(), members.begin(), members.end());
+        for (const auto& m : members) {
+            const auto* value = p_.group_.value.data() + m.value;
+            p_.member_tree_.push_back(m.tree);
+            p_.member_value_.insert(p_.member_value_.end(), value, value + p_.group_.width);
+        }
         std::vector<int32_t> two_sided;
         for (std::size_t j = 0; j < literals.size(); ++j)
             if (literals[j].is_passable() && literals[j].lo >= 0 && literals[j].hi >= 0)
@@ -210,7 +229,7 @@ private:
     TermStore store_;
     std::vector<Literal> literal_;  // (n_features) of the path
     std::vector<int32_t> path_;
-    std::map<std::vector<Literal>, std::vector<Member>> found_;
+    Found found_;
     std::map<Literal, int32_t> number_;
     double n_entries_ = 0.0;
 };
@@ -221,58 +240,44 @@ std::unique_ptr<Plan> Plan::make(const Model& model, const TreeGroup& group,
     return Builder(*plan, check).run() ? std::move(plan) : nullptr;
 }
 
-void Plan::test_literals(const RowTables& tables, Buffer<std::uint8_t>& state) const {
-    state.reset(static_cast<int64_t>(literals_.size()));
-    const auto n_thresholds = model_.n_thresholds();
-    for (const auto q : model_.features) {
-        const auto first = literal_begin_[static_cast<std::size_t>(q)],
-                   last = literal_begin_[static_cast<std::size_t>(q) + 1];
-        const int32_t above = tables.first_above[q];
-        const bool missing = tables.missing[q], is_open = tables.is_open[q];
-        const bool categorical = model_.cells.categorical(q);
-        for (auto i = first; i < last; ++i) {
-            const auto& l = literals_[static_cast<std::size_t>(i)];
-            const bool passable = l.is_passable();
-            bool passes = (l.lo < above) & ((l.hi < 0) | (l.hi >= above)) & passable;
-            if (categorical && passable && (l.lo >= 0 || l.hi >= 0) && !missing) {
-                const auto* cells = model_.set_atoms.bits(std::max(l.lo, l.hi) - n_thresholds);
-                passes = holds(cells, static_cast<int32_t>(tables.x[q])) == (l.hi >= 0);
-            }
-            if (categorical && passable && l.lo < 0 && l.hi < 0) passes = true;
-            if (missing) passes = l.missing;
-            const bool open = is_open & passable & ((l.lo >= 0) | (l.hi >= 0));
-            state[i] = static_cast<std::uint8_t>(!passes * kFails + open * kOpen);
+// The literals of one feature, by the place of x among its atoms.
+void Plan::test_numbers(int32_t q, int32_t above, uint32_t open, uint32_t* state) const {
+    const auto first = literal_begin_[static_cast<std::size_t>(q)],
+               last = literal_begin_[static_cast<std::size_t>(q) + 1];
+    for (auto i = first; i < last; ++i) {
+        const auto& l = literals_[static_cast<std::size_t>(i)];
+        const bool passes = (l.lo < above) & ((l.hi < 0) | (l.hi >= above));
+        state[i] = (passes ? 0 : kFails) | (is_bounded_[static_cast<std::size_t>(i)] & open);
+    }
+}
+
+void Plan::test_categories(const RowTables& tables, int32_t q, uint32_t open, uint32_t* state) const {
+    const auto first = literal_begin_[static_cast<std::size_t>(q)],
+               last = literal_begin_[static_cast<std::size_t>(q) + 1];
+    for (auto i = first; i < last; ++i) {
+        const auto& l = literals_[static_cast<std::size_t>(i)];
+        bool passes = l.is_passable();
+        if (passes && (l.lo >= 0 || l.hi >= 0)) {
+            const auto* cells = model_.set_atoms.bits(std::max(l.lo, l.hi) - model_.n_thresholds());
+            passes = holds(cells, static_cast<int32_t>(tables.x[q])) == (l.hi >= 0);
         }
+        state[i] = (passes ? 0 : kFails) | (is_bounded_[static_cast<std::size_t>(i)] & open);
     }
 }
 
-namespace {
-
-// Bits 0, 2, 4, ... side by side.
-constexpr uint32_t even_bits(uint32_t v) {
-    v &= 0x55555555;
-    v = (v | v >> 1) & 0x33333333;
-    v = (v | v >> 2) & 0x0f0f0f0f;
-    v = (v | v >> 4) & 0x00ff00ff;
-    return (v | v >> 8) & 0xffff;
-}
-
-}  // namespace
-
-// Which of a box's literals x fails, and which it may cross.
-void Plan::masks(const Box& box, const Scratch& scratch, uint32_t& fails, uint32_t& open) const {
-    const auto* literal = box_literal_.data() + box.literals;
-    const auto* states = scratch.literal.data();
-    uint32_t both = 0;  // two bits a literal
-    int32_t j = 0;
-    if (box.n_literals == 4) {  // the most frequent number, without a loop
-        both =
-            states[literal[0]] | states[literal[1]] << 2 | states[literal[2]] << 4 | states[literal[3]] << 6;
-        j = 4;
+void Plan::test_literals(const RowTables& tables, Buffer<uint32_t>& state) const {
+    state.reset(static_cast<int64_t>(literals_.size()));
+    for (const auto q : model_.features) {
+        const auto open = tables.is_open[q] ? kOpen : 0;
+        if (!tables.missing[q]) {
+            model_.cells.categorical(q) ? test_categories(tables, q, open, state.data())
+                                        : test_numbers(q, tables.first_above[q], open, state.data());
+            continue;
+        }
+        for (auto i = literal_begin_[static_cast<std::size_t>(q)];
+             i < literal_begin_[static_cast<std::size_t>(q) + 1]; ++i)
+            state[i] = literals_[static_cast<std::size_t>(i)].missing ? 0 : kFails;
     }
-    for (; j < box.n_literals; ++j) both |= uint32_t{states[literal[j]]} << (2 * j);
-    fails = even_bits(both);
-    open = even_bits(both >> 1);
 }
 
 // Tests all boxes; that which x is in, one of each tree, gives the tree's value.
@@ -280,33 +285,53 @@ void Plan::test_boxes(Scratch& scratch) const {
     const auto width = group_.width;
     scratch.value.reset(static_cast<int64_t>(group_.root.size()) * width);
     scratch.mask.reset(static_cast<int64_t>(boxes_.size()));
+    const uint32_t* state = scratch.literal.data();
     for (std::size_t b = 0; b < boxes_.size(); ++b) {
         const auto& box = boxes_[b];
-        auto& mask = scratch.mask[static_cast<int64_t>(b)];
-        masks(box, scratch, mask.fails, mask.open);
-        if (mask.fails) continue;
+        const auto* literal = box_literal_.data() + box.literals;
+        uint32_t mask = 0;
+        for (int32_t j = 0; j < box.n_literals; ++j) mask |= state[literal[j]] << j;
+        scratch.mask[static_cast<int64_t>(b)] = {mask % kOpen, mask / kOpen};
+        if (mask % kOpen) continue;
         for (auto i = box.members; i < box.members + box.n_members; ++i) {
-            const auto& m = member_[static_cast<std::size_t>(i)];
-            std::copy_n(group_.value.data() + m.value, width, scratch.value.data() + int64_t{m.tree} * width);
+            const double* value = member_value_.data() + int64_t{i} * width;
+            double* at = scratch.value.data() + int64_t{member_tree_[static_cast<std::size_t>(i)]} * width;
+            for (int32_t k = 0; k < width; ++k) at[k] = value[k];
         }
     }
 }
 
-// What reaching each box changes. Residuals, not leaf values: large values that cancel cost no digits.
-void Plan::find_changes(Scratch& scratch) const {
+// Lists the boxes that the noise can reach, but for those that x is in, and what reaching each of them
+// changes. Residuals, not leaf values: large values that cancel cost no digits.
+int64_t Plan::find_reached(Scratch& scratch) const {
     const auto width = group_.width;
+    scratch.reached.reset(static_cast<int64_t>(boxes_.size()) + 1);
+    int64_t n = 0;
+    for (int32_t b = 0; b < static_cast<int32_t>(boxes_.size()); ++b) {
+        scratch.reached[n] = b;
+        n += (scratch.mask[b].fails != 0) & !(scratch.mask[b].fails & ~scratch.mask[b].open);
+    }
     scratch.change.reset(static_cast<int64_t>(boxes_.size()) * width);
-    double* change = scratch.change.data();
-    for (const auto& box : boxes_)
+    for (int64_t r = 0; r < n; ++r) {
+        const auto b = scratch.reached[r];
+        const auto& box = boxes_[static_cast<std::size_t>(b)];
         for (int32_t k = 0; k < width; ++k) {
-            double sum = 0.0;
-            for (auto i = box.members; i < box.members + box.n_members; ++i) {
-                const auto& m = member_[static_cast<std::size_t>(i)];
-                sum += group_.value[static_cast<std::size_t>(m.value + k)] -
-                       scratch.value[int64_t{m.tree} * width + k];
+            const auto residual = [&](int32_t i) {
+                const auto tree = int64_t{member_tree_[static_cast<std::size_t>(i)]};
+                return member_value_[static_cast<std::size_t>(int64_t{i} * width + k)] -
+                       scratch.value[tree * width + k];
+            };
+            double sum[2] = {0.0, 0.0};  // two additions at a time
+            auto i = box.members;
+            for (; i + 1 < box.members + box.n_members; i += 2) {
+                sum[0] += residual(i);
+                sum[1] += residual(i + 1);
             }
-            *change++ = sum;
+            if (i < box.members + box.n_members) sum[0] += residual(i);
+            scratch.change[int64_t{b} * width + k] = sum[0] + sum[1];
         }
+    }
+    return n;
 }
 
 namespace {
@@ -331,14 +356,14 @@ void Plan::spread(const RowTables& tables, Scratch& scratch, Buffer<double>& wei
     static_assert(kMostLiterals <= kMaskBits);
     test_literals(tables, scratch.literal);
     test_boxes(scratch);
-    find_changes(scratch);
+    const auto n_reached = find_reached(scratch);
     const auto n_parts = static_cast<int64_t>(parts_.size());
     scratch.job.reset((kBuckets + 1) * n_parts);
     int64_t* job = scratch.job.data();
     int64_t n_jobs[kBuckets + 1] = {};  // the last are those that cannot be reached
-    for (std::size_t b = 0; b < boxes_.size(); ++b) {
-        const auto& box = boxes_[b];
-        const auto [fails, open] = scratch.mask[static_cast<int64_t>(b)];
+    for (int64_t r = 0; r < n_reached; ++r) {
+        const auto& box = boxes_[static_cast<std::size_t>(scratch.reached[r])];
+        const auto [fails, open] = scratch.mask[scratch.reached[r]];
         for (auto i = box.parts; i < box.parts + box.n_parts; ++i) {
             const auto needed = fails | parts_[static_cast<std::size_t>(i)].forced, free = open & ~needed;
             const int bucket = needed & ~open ? kBuckets : std::min<int>(kBitCount[free], kBuckets - 1);

@@ -29,11 +29,12 @@ public:
     };
     // Arrays of one row.
     struct Scratch {
-        Buffer<Masks> mask;            // (n_boxes)
-        Buffer<std::uint8_t> literal;  // see kFails
-        Buffer<double> value;          // (n_trees, width) where x is
-        Buffer<double> change;         // (n_boxes, width) what reaching it changes
-        Buffer<std::int64_t> job;      // parts of boxes by the number of their free literals; see spread
+        Buffer<Masks> mask;             // (n_boxes)
+        Buffer<std::uint32_t> literal;  // see kFails
+        Buffer<double> value;           // (n_trees, width) where x is
+        Buffer<std::int32_t> reached;   // boxes that the noise can reach
+        Buffer<double> change;          // (n_boxes, width) what reaching one of these changes
+        Buffer<std::int64_t> job;       // parts of boxes by the number of their free literals; see spread
     };
     // The weights of a row when its open features may move; weights is (width, n_weights).
     void spread(const RowTables& tables, Scratch& scratch, Buffer<double>& weights) const;
@@ -51,7 +52,7 @@ public:
 private:
     Plan(const Model& model, const TreeGroup& group) : model_(model), group_(group) {}
 
-    static constexpr std::uint8_t kFails = 1, kOpen = 2;
+    static constexpr std::uint32_t kFails = 1, kOpen = 1 << 16;  // of a literal; those of a box are shifted
     static constexpr double kMostEntries = 1.5e6;
     static constexpr std::size_t kMostLiterals = 12;  // of one box
     static constexpr double kSetFactor = 4.0;  // a pair of terms with categories takes so many times as long
@@ -69,9 +70,6 @@ private:
         std::int32_t members, n_members;
         std::int32_t parts, n_parts;
     };
-    struct Member {
-        std::int32_t tree, value;  // where its values begin
-    };
     // A box with one bound per feature: term * 2 + (1 if subtracted) of each set of its literals.
     struct Part {
         std::uint32_t forced;  // literals that must be in the set
@@ -79,10 +77,12 @@ private:
     };
     class Builder;
 
-    void test_literals(const RowTables& tables, Buffer<std::uint8_t>& state) const;
+    void test_numbers(std::int32_t q, std::int32_t above, std::uint32_t open, std::uint32_t* state) const;
+    void test_categories(const RowTables& tables, std::int32_t q, std::uint32_t open,
+                         std::uint32_t* state) const;
+    void test_literals(const RowTables& tables, Buffer<std::uint32_t>& state) const;
     void test_boxes(Scratch& scratch) const;
-    void masks(const Box& box, const Scratch& scratch, std::uint32_t& fails, std::uint32_t& open) const;
-    void find_changes(Scratch& scratch) const;
+    std::int64_t find_reached(Scratch& scratch) const;
     template <int kFree>
     void spread_parts(const Scratch& scratch, const std::int64_t* job, std::int64_t n, double* weights) const;
     void spread_part(const Scratch& scratch, std::int64_t job, double* weights) const;
@@ -91,10 +91,12 @@ private:
     const TreeGroup& group_;
     RowTerms terms_;
     std::vector<Literal> literals_;            // by feature
+    std::vector<std::uint32_t> is_bounded_;    // beside literals_: kOpen if it has bounds, else 0
     std::vector<std::int32_t> literal_begin_;  // (n_features + 1)
     std::vector<std::int32_t> box_literal_;
     std::vector<Box> boxes_;
-    std::vector<Member> member_;
+    std::vector<std::int32_t> member_tree_;  // leaves of boxes
+    std::vector<double> member_value_;       // (n_members, width)
     std::vector<Part> parts_;
     std::vector<std::int32_t> part_box_;  // beside parts_
     std::vector<std::int32_t> entry_;
