@@ -191,6 +191,20 @@ def small_mixed(policy: str = "SymmetricTree") -> Any:
 
 
 @cache
+def small_ctrs(policy: str = "SymmetricTree", classes: bool = False) -> Any:
+    """A model that splits on CTRs of each categorical feature alone."""
+    kinds = [
+        "Borders",
+        "Buckets:TargetBorderCount=2",
+        "BinarizedTargetMeanValue:TargetBorderCount=3",
+        "Counter",
+    ]
+    loss = {"loss_function": "MultiClass"} if classes else {"simple_ctr": kinds}
+    own = {"one_hot_max_size": 2, "max_ctr_complexity": 1, "iterations": 8, **loss}
+    return train_mixed(policy, THIRDS if classes else EFFECT, **own)
+
+
+@cache
 def mixed_text(policy: str = "SymmetricTree") -> str:
     """A small model with categories as JSON, with their names."""
     with TemporaryDirectory() as folder:
@@ -220,6 +234,9 @@ class CatBoostFileTests(FileTests):
             "classes": lambda: small_model("Lossguide", classes=True),
             "categories": small_mixed,
             "Depthwise categories": lambda: small_mixed("Depthwise"),
+            "CTRs": small_ctrs,
+            "Depthwise CTRs": lambda: small_ctrs("Depthwise"),
+            "CTRs of classes": lambda: small_ctrs("Lossguide", classes=True),
         }
     )
     packages = ("catboost",)

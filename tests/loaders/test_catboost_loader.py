@@ -297,11 +297,6 @@ def train_on(column: Any, **params: Any) -> Any:
 
 def refused_model(kind: str) -> Any:
     rng = np.random.default_rng(0)
-    letters = np.array(["a", "b", "c"])[CLASSES]
-    if kind == "CTR":
-        return train_on(
-            [f"{letter}{i % 9}" for i, letter in enumerate(letters)], cat_features=["k"], one_hot_max_size=1
-        )
     if kind == "text":
         return train_on([f"word{c} more words" for c in CLASSES], text_features=["k"])
     return train_on([list(rng.normal(size=3) + c) for c in CLASSES], embedding_features=["k"])
@@ -310,7 +305,6 @@ def refused_model(kind: str) -> Any:
 @pytest.mark.parametrize(
     ("kind", "says"),
     [
-        ("CTR", r"splits on statistics of categories \(CTR splits\).*; train with one_hot_max_size=255, or"),
         ("text", "text features.*text_features"),
         ("embedding", "embedding features.*embedding_features"),
     ],
@@ -321,9 +315,6 @@ def test_features_that_are_no_numbers_are_refused_by_name(kind: str, says: str, 
         load(model)
     with pytest.raises(UnsupportedModelError, match=says):
         load(save(model, tmp_path / "model.cbm"))
-    if kind not in ("text", "embedding"):  # which CatBoost does not save as JSON
-        with pytest.raises(UnsupportedModelError, match=says):
-            load(save(model, tmp_path / "model.json"))
 
 
 def test_models_without_trees_are_refused(tmp_path: Path) -> None:

@@ -38,8 +38,7 @@ class Categories:
         True: a code that is not among `codes` is an error. False: it is a category that the model does not
         know.
     complete : bool, default=True
-        Are these all categories of the training table? False if the model stores only those that it splits
-        on.
+        Are these all categories of the training table? False if the model does not tell.
 
     Attributes
     ----------

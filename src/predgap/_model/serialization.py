@@ -154,7 +154,8 @@ def _plain_label(label: Any, feature: str) -> Any:
         kind = type(label)
         raise EnsembleError(
             f"feature {feature!r} has the label {label!r}, a {kind.__module__}.{kind.__qualname__}; a file "
-            "takes labels that are text, numbers or booleans: keep the file of the library that made it"
+            "takes labels that are text, numbers or booleans: keep the file of the library that made it, or "
+            "load it with its categories, predgap.load(model, levels=X)"
         )
     return plain
 

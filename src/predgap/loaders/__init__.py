@@ -113,7 +113,7 @@ _SUPPORTED: Final = "; ".join(
 )
 
 
-def load(model_or_path: Any, *, allow_pickle: bool = False) -> Ensemble:
+def load(model_or_path: Any, *, allow_pickle: bool = False, levels: Any = None) -> Ensemble:
     """Loads a fitted model, or a model file, as an `Ensemble`.
 
     `Explainer` does this by itself. Use `load` to look at a model, to load it once for several explainers, or
@@ -145,6 +145,10 @@ def load(model_or_path: Any, *, allow_pickle: bool = False) -> Ensemble:
     allow_pickle : bool, default=False
         Also open pickle and joblib files, and load the model in them. Opening such a file runs the code in
         it: do this only if you trust the file.
+    levels : table, or mapping of feature names to lists of labels, or None, default=None
+        The categories of a CatBoost model, which stores hashes in place of labels: usually the training
+        table. With them, its categorical features take `Flip` noise, and `Ensemble.save` can write the
+        ensemble. All categories that the model was trained on must be there.
 
     Returns
     -------
@@ -156,6 +160,8 @@ def load(model_or_path: Any, *, allow_pickle: bool = False) -> Ensemble:
         If the model is valid, but uses something that predgap does not support, such as linear leaves.
     LoaderError
         If it is not a model, or a damaged one, or disagrees with its own predictions after loading.
+    TableError
+        If `levels` lacks categories of the model, or the model stores the labels itself.
 
     Examples
     --------
@@ -169,8 +175,14 @@ def load(model_or_path: Any, *, allow_pickle: bool = False) -> Ensemble:
     True
     """
     if isinstance(model_or_path, str | os.PathLike):
-        return _load_file(model_or_path, allow_pickle)
-    return _load_object(model_or_path)
+        ensemble = _load_file(model_or_path, allow_pickle)
+    else:
+        ensemble = _load_object(model_or_path)
+    if levels is None:
+        return ensemble
+    table = import_module("predgap.loaders.catboost.levels_table")
+    completed: Ensemble = table.completed(ensemble, levels)
+    return completed
 
 
 def _load_object(model: Any) -> Ensemble:

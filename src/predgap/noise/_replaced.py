@@ -134,8 +134,8 @@ class Flip(Noise):
     Use it for categorical features, and for numeric ones that are 0 or 1, which change to the other value.
 
     The categories are those that the model knows. A row with an unknown category raises `NoiseError`. A
-    CatBoost model stores only the categories that it splits on, not all of them: give its categorical
-    features `Discrete` or `Marginal` noise instead.
+    CatBoost model does not store its categories: load it with those of the training table,
+    `predgap.load(model, levels=X)`, or give its categorical features `Discrete` or `Marginal` noise.
 
     Parameters
     ----------

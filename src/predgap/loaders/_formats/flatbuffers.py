@@ -100,19 +100,19 @@ class Table:
         return default if at is None else self._buffer.unpack(form, at)[0]
 
     def text(self, name: str) -> str:
-        at = self._target(name)
+        at = self.target(name)
         return "" if at is None else self._buffer.text(at)
 
     def table(self, name: str, names: tuple[str, ...]) -> Table:
         """The table in a field; LoaderError if it is not stored."""
-        at = self._target(name)
+        at = self.target(name)
         if at is None:
             raise LoaderError(f"invalid binary model file: it has no {name}")
         return Table(self._buffer, at, names)
 
     def numbers(self, name: str, dtype: np.dtype[Any]) -> NDArray[Any]:
         """A list of numbers, as a view of the buffer."""
-        at = self._target(name)
+        at = self.target(name)
         return np.frombuffer(b"" if at is None else self._buffer.items(at, dtype.itemsize), dtype=dtype)
 
     def texts(self, name: str) -> Iterator[str]:
@@ -129,14 +129,14 @@ class Table:
             raise LoaderError(f"invalid binary model file: {name} lies outside of its table")
         return self._at + offset if offset else None
 
-    def _target(self, name: str) -> int | None:
+    def target(self, name: str) -> int | None:
         """The position that a field points to; None if it is not stored."""
         at = self._place(name, _WORD.size)
         return None if at is None else self._buffer.follow(at)
 
     def _targets(self, name: str) -> list[int]:
         """The positions that the items of a list point to."""
-        at = self._target(name)
+        at = self.target(name)
         if at is None:
             return []
         offsets = np.frombuffer(self._buffer.items(at, _WORD.size), dtype=np.dtype("<u4"))

@@ -2,8 +2,9 @@
 
 A row goes right where x > border, in single precision. NaN goes left, unless the feature had NaN in training
 and treats it as larger than all values (`nan_mode="Max"`). A split on categories compares with one category
-("one-hot") and sends it to the right. A missing category goes left, with all other categories; CatBoost
-itself refuses such rows.
+("one-hot") and sends it to the right, or sends those to the right whose CTR is above a border: a statistic of
+each category, which the model stores. A missing category goes where one goes that the model does not know;
+CatBoost itself refuses such rows.
 
 Both formats are read without CatBoost. Objects are saved in the binary format, which is much faster than
 JSON, and checked against their own predictions.
@@ -22,12 +23,12 @@ import numpy as np
 from predgap import _files
 from predgap._inputs.categories import Categories
 from predgap._model.ensemble import ALL_OUTPUTS, LEAF, NUMERIC, Ensemble
-from predgap._typing import IntArray
 from predgap.errors import EnsembleError, LoaderError
 from predgap.loaders import selfcheck
 from predgap.loaders.catboost import binary_file, json_file
-from predgap.loaders.catboost.categories import HashedCategories, levels
-from predgap.loaders.catboost.model import Model
+from predgap.loaders.catboost.categories import HashedCategories
+from predgap.loaders.catboost.model import NUMBER, Model
+from predgap.loaders.catboost.sets import categories_of, sets_of
 from predgap.loaders.splits import above
 
 __all__ = ["from_file", "from_object"]
@@ -93,11 +94,15 @@ def _with_texts(rows: selfcheck.Rows, ensemble: Ensemble) -> Any:
 
 def _ensemble(model: Model) -> Ensemble:
     nodes, asked, bias = model.nodes, model.asked, model.bias
-    categories, codes = _categories(model)
+    known = categories_of(model)
+    sets = sets_of(model, known)
     # The question of each inner node. Leaves have -1, which picks the value appended to each array.
     at = np.full(len(nodes.inner), -1, dtype=np.int32)
     at[nodes.inner] = nodes.place
-    one_hot = np.append(asked.one_hot, False)[at]
+    by_set = asked.kind != NUMBER
+    n_numeric = len(asked.kind) - len(sets.right)
+    # In CatBoost a number above the border goes right; here what is below the threshold, or in the set, left.
+    swapped = np.concatenate([np.zeros(n_numeric, dtype=np.bool_), sets.right, [False]])[at]
     value = np.zeros((len(at), len(bias)))
     with np.errstate(over="ignore", invalid="ignore"):  # the ensemble refuses values that are not finite
         value[~nodes.inner] = nodes.value * model.scale
@@ -106,19 +111,18 @@ def _ensemble(model: Model) -> Ensemble:
             root=nodes.root,
             feature=np.append(asked.column, LEAF)[at],
             # x > border goes right, so x goes left iff it is below the next single
-            threshold=np.append(np.where(asked.one_hot, 0.0, above(asked.compared, np.float32)), 0.0)[at],
-            # In CatBoost a number above the border goes right, and so does the category that is asked for.
-            left=np.where(nodes.inner, nodes.left + one_hot, LEAF),
-            right=np.where(nodes.inner, nodes.left + ~one_hot, LEAF),
+            threshold=np.append(np.where(by_set, 0.0, above(asked.compared, np.float32)), 0.0)[at],
+            left=np.where(nodes.inner, nodes.left + swapped, LEAF),
+            right=np.where(nodes.inner, nodes.left + ~swapped, LEAF),
             default_left=np.append(asked.missing_left, False)[at],
             value=value,
             target=np.full(len(nodes.root), ALL_OUTPUTS if len(bias) > 1 else 0),
             bias=bias,
-            n_features=len(categories),
-            category_set=np.where(one_hot, at - (len(asked.column) - len(codes)), NUMERIC),
-            set_begin=np.arange(len(codes) + 1, dtype=np.int32),
-            set_code=codes,
-            categories=categories,
+            n_features=len(model.features),
+            category_set=np.where(np.append(by_set, False)[at], at - n_numeric, NUMERIC),
+            set_begin=sets.begin,
+            set_code=sets.codes,
+            categories=_by_column(model, known),
             feature_names=_feature_names(model),
             row_dtype=np.dtype(np.float32),
             source=model.source,
@@ -133,13 +137,9 @@ def _feature_names(model: Model) -> tuple[str, ...] | None:
     return tuple(name[q] or str(q) for q in range(len(name))) if any(name.values()) else None
 
 
-def _categories(model: Model) -> tuple[tuple[Categories | None, ...], IntArray]:
-    """The categories of each column, and the code of each category in the order of the splits' questions."""
+def _by_column(model: Model, known: list[HashedCategories]) -> tuple[Categories | None, ...]:
+    """The categories of each column, None for a numeric one."""
     found: list[Categories | None] = [None] * len(model.features)
-    codes: list[int] = []
-    for feature in model.categorical:
-        hashes = (feature.hashes.astype(np.int64) & 0xFFFFFFFF).tolist()
-        known = levels(hashes, model.texts, f"feature {feature.name or feature.column!r}")
-        found[feature.column] = known
-        codes += [known.code_of_hash[value] for value in hashes]
-    return tuple(found), np.array(codes, dtype=np.int32)
+    for feature, own in zip(model.categorical, known, strict=True):
+        found[feature.column] = own
+    return tuple(found)

@@ -1,6 +1,7 @@
 """Reads CatBoost's own binary files (.cbm): a mark, a size, and a FlatBuffer with the model as flat arrays.
 
-After these come parts for kinds of features that predgap does not support. CatBoost need not be installed.
+After these come the counters of CTRs, and parts for kinds of features that predgap does not support. CatBoost
+need not be installed.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from predgap._typing import BoolArray, FloatArray
 from predgap.errors import LoaderError, UnsupportedModelError
 from predgap.loaders._formats.documents import parse, single
 from predgap.loaders._formats.flatbuffers import Buffer, Table
+from predgap.loaders.catboost import binary_ctrs
 from predgap.loaders.catboost import model as shared
 from predgap.loaders.catboost.model import CategoricalFeature, FloatFeature, Model, Nodes
 
@@ -52,7 +54,7 @@ _MAX_PARAMS: Final = 1 << 20  # characters; CatBoost writes a few thousand
 
 def read(data: bytes, *, known_only: bool) -> Model:
     """The model in the bytes of a file. `known_only`: refuse parts that CatBoost 1.2 does not write."""
-    buffer, rest = _core(data)
+    buffer, after = _core(data)
     core = buffer.root(_CORE)
     version, parts = core.text("FormatVersion"), [*core.texts("ModelPartIds")]
     if version != _FORMAT:
@@ -60,13 +62,16 @@ def read(data: bytes, *, known_only: bool) -> Model:
     trees = core.table("ModelTrees", _TREES)
     _refuse(trees)
     floats, categorical = _float_features(trees), _categorical_features(trees)
-    asked = shared.questions(floats, categorical)
+    shared.check_features(floats, categorical)
+    ctrs, rest, news = binary_ctrs.read(trees, after, floats, categorical)
+    asked = shared.questions(floats, categorical, ctrs)
     leaves = _leaves(trees)
     nodes = _nodes(trees, leaves)
     shared.check_places(nodes.place, asked)
     model = Model(
         floats=floats,
         categorical=categorical,
+        ctrs=ctrs,
         asked=asked,
         texts={},  # only JSON has them
         nodes=nodes,
@@ -74,27 +79,25 @@ def read(data: bytes, *, known_only: bool) -> Model:
         bias=_bias(trees, leaves.shape[1]),
         source=shared.source_of(_info(core)),
     )
-    news = buffer.unknown or next((part for part in parts if part not in _PARTS), "")
+    news = buffer.unknown or news or next((part for part in parts if part not in _PARTS), "")
     if known_only and news:
         raise shared.unknown(news)
-    if rest and not parts:
+    if rest and (not parts or (ctrs and len(parts) == 1)):
         raise LoaderError(f"the model ends {rest} bytes before the file does; save or copy it again")
     return model
 
 
-def _core(data: bytes) -> tuple[Buffer, int]:
-    """The FlatBuffer with the model, and the number of bytes after it."""
+def _core(data: bytes) -> tuple[Buffer, memoryview]:
+    """The FlatBuffer with the model, and the bytes after it."""
     (size,) = _HEAD.unpack_from(data) if len(data) >= _HEAD.size else (0,)
-    rest = len(data) - _HEAD.size - size
-    if rest < 0:
+    if len(data) < _HEAD.size + size:
         raise LoaderError("the file stops in the middle of the model; save or copy it again")
-    return Buffer(memoryview(data)[_HEAD.size : _HEAD.size + size]), rest
+    whole = memoryview(data)[_HEAD.size :]
+    return Buffer(whole[:size]), whole[size:]
 
 
 def _refuse(trees: Table) -> None:
-    """UnsupportedModelError for features that are neither numbers nor one-hot categories."""
-    if len(trees.numbers("CtrFeatures", _UNSIGNED)):
-        raise UnsupportedModelError(f"the model splits on {shared.CTRS}")
+    """UnsupportedModelError for features that are neither numbers nor categories."""
     for kind in ("text", "embedding", "estimated"):
         if len(trees.numbers(f"{kind.title()}Features", _UNSIGNED)):
             raise UnsupportedModelError(f"the model has {kind} features, {shared.AS_NUMBERS} {kind}_features")

@@ -1,8 +1,9 @@
 """The categories of CatBoost models, which store only hashes of their texts.
 
-A model stores the hashes of the categories that it splits on. It does not tell the others apart, so they are
-one category here ("any other"). Text and whole numbers are hashed as CatBoost does it, so a frame may hold
-what the model was trained on, even if the text of a hash is not known. 5 and "5" are the same category.
+A model stores the hashes of the categories that it splits on, or counts for CTRs. It does not tell the others
+apart, so they are one category here ("any other"). Text and whole numbers are hashed as CatBoost does it, so
+a frame may hold what the model was trained on, even if the text of a hash is not known. 5 and "5" are the
+same category. If the labels are given (`HashedCategories.completed`), these are the categories.
 """
 
 from __future__ import annotations
@@ -15,14 +16,18 @@ from numbers import Integral, Real
 from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
-from predgap._inputs.categories import Categories, is_missing
+from predgap._inputs.categories import UNSEEN, Categories, is_missing
+from predgap._text import format_items
+from predgap._typing import IntArray
 from predgap.errors import TableError, UnsupportedModelError
 
 __all__ = ["OTHERS", "HashedCategories", "Unnamed", "hash_of", "levels", "text_with"]
 
 _LARGEST_NUMBER: Final = 2**24 - 2  # rows are single precision, in which codes beyond 2^24 are rounded
 _TRIED: Final = range(-100, 10_000)  # whole numbers whose hashes are tried
+_ALSO_TRIED: Final = range(10_000, 10**6)  # if some, but not all, are found among these
 _WHOLE: Final = re.compile("0|-?[1-9][0-9]*")
 
 
@@ -44,7 +49,7 @@ OTHERS: Final = Unnamed()
 
 @dataclass(frozen=True, slots=True, eq=False)
 class HashedCategories(Categories):
-    """Categories whose labels are looked up by their hash; the last one stands for all others.
+    """Categories whose labels are looked up by their hash; unless complete, the last stands for all others.
 
     Examples
     --------
@@ -56,33 +61,64 @@ class HashedCategories(Categories):
     """
 
     code_of_hash: Mapping[int, int] = field(default_factory=dict)
+    whole_numbers: bool = False  # are all categories whole numbers, and these the codes?
 
     def texts(self, codes: Iterable[float]) -> list[bytes]:
         """For each code, a text that CatBoost takes for this category; for unknown codes, for "any other"."""
-        text: dict[float, bytes] = {code: text_with(value) for value, code in self.code_of_hash.items()}
-        other = text_with(next(value for value in range(2**32) if value not in self.code_of_hash))
-        return [text.get(code, other) for code in codes]
+        hash_of_code: dict[float, int] = {code: value for value, code in self.code_of_hash.items()}
+        other = next(value for value in range(2**32) if value not in self.code_of_hash)
+        return [text_with(hash_of_code.get(code, other)) for code in codes]
 
     def code_of(self, label: Any) -> float:
+        other = UNSEEN if self.complete else float(self.codes[-1])
         if isinstance(label, Unnamed):
-            return self.place.get(label, float(self.codes[-1]))
-        return self.code_of_hash.get(hash_of(self._text(label)), int(self.codes[-1]))
+            return self.place.get(label, other)
+        text = self._text(label)
+        if self.complete and label in self.place:  # texts may have the same hash
+            return self.place[label]
+        return self.code_of_hash.get(hash_of(text), other)
+
+    def completed(self, labels: Iterable[Any], what: str) -> tuple[HashedCategories, IntArray]:
+        """The categories with these labels and no others; and the old code of each, (m,), -1 if it had none.
+
+        Labels may come in any order, and more than once. TableError if the model has a category that is not
+        among them; messages call the feature `what`.
+        """
+        texts = [*dict.fromkeys(map(self._plain_text, labels))]
+        hashes = [*map(hash_of, texts)]
+        lacking = self.code_of_hash.keys() - set(hashes)
+        if lacking:
+            raise TableError(
+                f"levels lacks {len(lacking)} of the {len(self.code_of_hash)} categories that the model has "
+                f"for {what}; it has {format_items(texts)}: give all that the model was trained on"
+            )
+        numbers = _as_numbers(texts, what)
+        order = sorted(range(len(texts)), key=(numbers or texts).__getitem__)
+        codes = [numbers[i] for i in order] if numbers else [*range(len(order))]
+        new = HashedCategories(
+            np.array(codes, dtype=np.int32),
+            tuple((numbers or texts)[i] for i in order),
+            code_of_hash={hashes[i]: code for i, code in zip(order, codes, strict=True)},
+            whole_numbers=numbers is not None,
+        )
+        old = [self.code_of_hash.get(hashes[i], -1) for i in order]
+        return new, np.array(old, dtype=np.int32)
+
+    def _plain_text(self, label: Any) -> str:
+        text = self._text(label)
+        return text if isinstance(text, str) else text.decode(errors="replace")
 
     def _text(self, label: Any) -> str | bytes:
         """The text of a label as CatBoost hashes it; TableError for labels that CatBoost refuses."""
         if isinstance(label, str | bytes):
             return label
-        if isinstance(label, Integral | np.bool_) or (self._has_numbers and _is_whole(label)):
+        if isinstance(label, Integral | np.bool_) or (self.whole_numbers and _is_whole(label)):
             return str(int(label))
         found = "a missing value" if is_missing(label) else f"{label!r} ({type(label).__name__})"
         raise TableError(
             f"a categorical column holds {found}; CatBoost takes text and whole numbers: give it what the "
             "model was trained on, such as 'nan'"
         )
-
-    @property
-    def _has_numbers(self) -> bool:
-        return all(isinstance(label, int) for label in (self.labels or ())[:-1])
 
 
 def levels(hashes: Sequence[int], names: Mapping[int, str], what: str) -> HashedCategories:
@@ -101,12 +137,22 @@ def levels(hashes: Sequence[int], names: Mapping[int, str], what: str) -> Hashed
         complete=False,
         closed=numbers is None,  # else a number that is a category to CatBoost would be taken for a code
         code_of_hash={hashes[i]: code for i, code in zip(order, codes, strict=True)},
+        whole_numbers=numbers is not None,
     )
 
 
 def _whole_numbers(hashes: Sequence[int], names: Mapping[int, str], what: str) -> list[int] | None:
     """The whole numbers with these hashes; None unless all hashes are those of whole numbers."""
     texts = [names.get(value) or _numbers_by_hash().get(value, "") for value in hashes]
+    found = [text for text in texts if text]
+    if 0 < len(found) < len(texts) and all(map(_WHOLE.fullmatch, found)):
+        more = _numbers_with([value for value, text in zip(hashes, texts, strict=True) if not text])
+        texts = [text or more.get(value, "") for value, text in zip(hashes, texts, strict=True)]
+    return _as_numbers(texts, what)
+
+
+def _as_numbers(texts: Sequence[str], what: str) -> list[int] | None:
+    """The texts as whole numbers; None unless all are."""
     if not all(map(_WHOLE.fullmatch, texts)):
         return None
     for text in texts:
@@ -121,6 +167,25 @@ def _whole_numbers(hashes: Sequence[int], names: Mapping[int, str], what: str) -
 @cache
 def _numbers_by_hash() -> dict[int, str]:
     return {_city_hash(text.encode()) & _LOW: text for text in map(str, _TRIED)}
+
+
+def _numbers_with(hashes: Sequence[int]) -> dict[int, str]:
+    """Those of the numbers that are also tried which have these hashes, as text."""
+    tried = _hashes_of_numbers()
+    hit = np.flatnonzero(np.isin(tried, np.array(hashes, dtype=np.uint32)))
+    return {int(tried[i]): str(_ALSO_TRIED.start + i) for i in hit.tolist()}
+
+
+@cache
+def _hashes_of_numbers() -> NDArray[np.uint32]:
+    """The hashes of the numbers that are also tried, which have four to eight digits."""
+    found = []
+    for n in range(len(str(_ALSO_TRIED.start)), len(str(_ALSO_TRIED.stop - 1)) + 1):
+        number = np.arange(10 ** (n - 1), 10**n)
+        digits = [number // 10**place % 10 + ord("0") for place in range(n - 1, -1, -1)]
+        first, last = (sum(d << 8 * i for i, d in enumerate(part)) for part in (digits[:4], digits[-4:]))
+        found.append(_both_of_arrays(n + (first << 3), last).astype(np.uint32))
+    return np.concatenate(found)
 
 
 def _is_whole(label: Any) -> bool:
@@ -215,6 +280,15 @@ def _both(u: int, v: int) -> int:
     u, v = u & _MASK, v & _MASK
     x = _folded((u ^ v) * _MULTIPLIER & _MASK)
     return _folded((v ^ x) * _MULTIPLIER & _MASK) * _MULTIPLIER & _MASK
+
+
+def _both_of_arrays(u: NDArray[np.int64], v: NDArray[np.int64]) -> NDArray[np.uint64]:
+    """`_both` of the numbers of two arrays, which are not negative."""
+    one, other, factor = u.astype(np.uint64), v.astype(np.uint64), np.uint64(_MULTIPLIER)
+    x = (one ^ other) * factor
+    x = (other ^ x ^ x >> np.uint64(47)) * factor
+    found: NDArray[np.uint64] = (x ^ x >> np.uint64(47)) * factor
+    return found
 
 
 def _quarter(a: int, second: int, third: int, z: int) -> tuple[int, int]:

@@ -19,9 +19,20 @@ import numpy as np
 from predgap._typing import FloatArray, IntArray
 from predgap.errors import LoaderError, UnsupportedModelError
 from predgap.loaders._formats.documents import Document, as_document, numbers, object_in, parse, single
+from predgap.loaders.catboost import json_ctrs
 from predgap.loaders.catboost import model as shared
 from predgap.loaders.catboost.categories import hash_of
-from predgap.loaders.catboost.model import CategoricalFeature, FloatFeature, Model, Nodes, Questions
+from predgap.loaders.catboost.ctrs import Ctr
+from predgap.loaders.catboost.model import (
+    CTR,
+    NUMBER,
+    ONE_HOT,
+    CategoricalFeature,
+    FloatFeature,
+    Model,
+    Nodes,
+    Questions,
+)
 
 __all__ = ["read"]
 
@@ -39,14 +50,19 @@ _KNOWN: Final[dict[str, set[str]]] = {
     },
     "categorical_features": {"feature_id", "feature_index", "feature_name", "flat_feature_index", "values"},
     "cat_features_hash": {"hash", "value"},
+    "ctrs": {
+        *("borders", "ctr_type", "elements", "identifier", "prior_denomerator", "prior_numerator", "scale"),
+        *("shift", "target_border_idx"),
+    },
     "oblivious_trees": {"leaf_values", "leaf_weights", "splits"},
 }
 _LEAF_KEYS: Final = {"value", "weight"}
-# The keys of each kind of split: its index among all questions of the model, the index of the feature among
-# the numeric or categorical ones, and what it is compared with.
+# Each kind of split, and its keys: its index among all questions of the model, the index of the feature among
+# the numeric or categorical ones or the target of the CTR, and what it is compared with.
 _SPLITS: Final = {
-    "FloatFeature": ("split_index", "float_feature_index", "border"),
-    "OneHotFeature": ("split_index", "cat_feature_index", "value"),
+    "FloatFeature": (NUMBER, ("split_index", "float_feature_index", "border")),
+    "OneHotFeature": (ONE_HOT, ("split_index", "cat_feature_index", "value")),
+    "OnlineCtr": (CTR, ("split_index", "ctr_target_border_idx", "border")),
 }
 _BLANK: Final = " \n\r\t"
 
@@ -65,19 +81,23 @@ def read(data: bytes) -> Model:
         raise shared.unknown(news[0])
     scale, bias = _scale_and_bias(document)
     nodes, splits = _nodes(document, len(bias))
-    _refuse(splits, info)
+    _refuse(splits)
     floats, categorical = _float_features(info), _categorical_features(info)
-    asked = shared.questions(floats, categorical)
+    shared.check_features(floats, categorical)
+    described, tables, about = _objects(info, "ctrs"), document.get("ctr_data"), document.get("model_info")
+    ctrs = json_ctrs.read(described, tables, about, floats, categorical)
+    asked = shared.questions(floats, categorical, ctrs)
     _check_splits(splits, asked)
     return Model(
         floats=floats,
         categorical=categorical,
+        ctrs=ctrs,
         asked=asked,
-        texts=_texts(asked, info),
+        texts=_texts(asked, ctrs, info),
         nodes=nodes,
         scale=scale,
         bias=bias,
-        source=shared.source_of(document.get("model_info")),
+        source=shared.source_of(about),
     )
 
 
@@ -128,7 +148,7 @@ def _loads(text: str) -> Any:
 def _unknown_parts(document: Document, info: Document) -> list[str]:
     """Keys that CatBoost 1.2 does not write; `_Grown` checks the nodes of trees that are not symmetric."""
     parts = [("model", document), ("features_info", info)]
-    for name in ("float_features", "categorical_features", "cat_features_hash"):
+    for name in ("float_features", "categorical_features", "cat_features_hash", "ctrs"):
         parts += [(name, part) for part in _objects(info, name)]
     parts += [("oblivious_trees", tree) for tree in _objects(document, "oblivious_trees")]
     return [key for name, part in parts for key in part.keys() - _KNOWN[name]]
@@ -186,9 +206,11 @@ def _position(feature: Document) -> tuple[Any, Any, Any]:
     return feature.get("feature_index"), feature.get("flat_feature_index"), feature.get("feature_id", "")
 
 
-def _texts(asked: Questions, info: Document) -> dict[int, str]:
+def _texts(asked: Questions, ctrs: list[Ctr], info: Document) -> dict[int, str]:
     """The texts of categories by hash; a file has them if the model was saved with a pool."""
-    hashes = {value & 0xFFFFFFFF for value in asked.compared[asked.one_hot].astype(np.int64).tolist()}
+    one_hot = asked.compared[asked.kind == ONE_HOT].astype(np.int64) & 0xFFFFFFFF
+    counted = {id(ctr.counters): ctr.counters.hashes for ctr in ctrs}
+    hashes = {value for part in (one_hot, *counted.values()) for value in part.tolist()}
     found = {}
     for entry in _objects(info, "cat_features_hash"):
         value, text = entry.get("hash"), entry.get("value")
@@ -221,29 +243,25 @@ def _whole(places: list[Any]) -> IntArray:
     return found.astype(np.int32)
 
 
-def _refuse(splits: Splits, info: Document) -> None:
+def _refuse(splits: Splits) -> None:
     for split in splits.values():
         kind = split.get("split_type")
-        if kind == "OnlineCtr":
-            raise UnsupportedModelError(f"the model splits on {shared.CTRS}")
         if not isinstance(kind, str) or kind not in _SPLITS:
             raise UnsupportedModelError(
                 f"the model splits in the way {str(kind)[:40]!r}, {shared.AS_NUMBERS} cat_features"
             )
-    if info.get("ctrs"):
-        raise UnsupportedModelError(f"the model has {shared.CTRS}")
 
 
 def _check_splits(splits: Splits, asked: Questions) -> None:
     """LoaderError if a split contradicts its split_index, which is all that CatBoost uses."""
-    for kind, keys in _SPLITS.items():
-        of_kind = [split for split in splits.values() if split["split_type"] == kind]
+    for name, (kind, keys) in _SPLITS.items():
+        of_kind = [split for split in splits.values() if split["split_type"] == name]
         places, number, compared = ([split.get(key) for split in of_kind] for key in keys)
-        place, one_hot = _whole(places), kind == "OneHotFeature"
+        place = _whole(places)
         shared.check_places(place, asked)
         value = numbers(compared, keys[2])
-        agrees = (asked.one_hot[place] == one_hot) & (asked.number[place] == numbers(number, keys[1]))
-        if not (agrees & (asked.compared[place] == (value if one_hot else single(value)))).all():
+        agrees = (asked.kind[place] == kind) & (asked.number[place] == numbers(number, keys[1]))
+        if not (agrees & (asked.compared[place] == (value if kind == ONE_HOT else single(value)))).all():
             raise LoaderError(
                 "a split states a feature, border or value other than that of its split_index; save it again"
             )

@@ -11,30 +11,35 @@ import numpy as np
 
 from predgap._typing import BoolArray, FloatArray, IntArray
 from predgap.errors import LoaderError, UnsupportedModelError
+from predgap.loaders.catboost.ctrs import Ctr
 
 __all__ = [
     "AS_NUMBERS",
-    "CTRS",
+    "CTR",
+    "NUMBER",
+    "ONE_HOT",
     "CategoricalFeature",
     "Feature",
     "FloatFeature",
     "Model",
     "Nodes",
     "Questions",
+    "check_features",
     "check_places",
+    "feature_of_ctr",
     "grown",
     "missing_goes_left",
+    "no_counters",
     "questions",
+    "shown_name",
     "source_of",
     "symmetric",
     "unknown",
 ]
 
 AS_NUMBERS: Final = "which predgap does not handle yet; encode them as numbers and train without"
-CTRS: Final = (
-    "statistics of categories (CTR splits), which predgap does not handle; train with one_hot_max_size=255, "
-    "or encode categories as numbers and train without cat_features"
-)
+NUMBER, ONE_HOT, CTR = range(3)
+"""Kinds of questions: is the number above a border, is it this category, is its CTR above a border?"""
 
 _MAX_DEPTH: Final = 16  # of symmetric trees, as in CatBoost; they have 2^depth leaves
 
@@ -63,34 +68,38 @@ class CategoricalFeature(Feature):
 class Questions(NamedTuple):
     """All questions that splits ask; a split refers to one by its index.
 
-    In CatBoost's order: borders of numeric features first, then hashes of categories.
+    In CatBoost's order: borders of numeric features first, then hashes of categories, then borders of CTRs.
     """
 
     column: IntArray  # (n,) feature
-    number: IntArray  # (n,) index of the feature among the numeric, or the categorical, ones
+    number: IntArray  # (n,) index of the feature among the numeric, or the categorical, ones; a CTR's target
     compared: FloatArray  # (n,) border or hash
-    one_hot: BoolArray  # (n,) is it about a category?
+    kind: IntArray  # (n,) NUMBER, ONE_HOT or CTR
     missing_left: BoolArray  # (n,)
 
 
-def questions(floats: list[FloatFeature], categorical: list[CategoricalFeature]) -> Questions:
-    """The questions about these features; LoaderError if the features are not valid."""
-    _check_features(floats, categorical)
+def questions(
+    floats: list[FloatFeature], categorical: list[CategoricalFeature], ctrs: Sequence[Ctr]
+) -> Questions:
+    """The questions about these features, which `check_features` has checked."""
     features: list[Feature] = [*floats, *categorical]
-    compared = [f.borders for f in floats] + [c.hashes for c in categorical]
+    compared = [f.borders for f in floats] + [c.hashes for c in categorical] + [ctr.borders for ctr in ctrs]
     counts = [len(part) for part in compared]
 
     def repeated(values: list[Any], kind: type) -> Any:
         return np.repeat(np.array(values, dtype=kind), counts)
 
+    of_ctrs = [categorical[ctr.number].column for ctr in ctrs]
+    kinds = [NUMBER] * len(floats) + [ONE_HOT] * len(categorical) + [CTR] * len(ctrs)
     found = Questions(
-        column=repeated([feature.column for feature in features], np.int32),
-        number=repeated([feature.number for feature in features], np.int32),
+        column=repeated([feature.column for feature in features] + of_ctrs, np.int32),
+        number=repeated([f.number for f in features] + [ctr.target for ctr in ctrs], np.int32),
         compared=np.concatenate([np.empty(0), *compared]),
-        one_hot=repeated([False] * len(floats) + [True] * len(categorical), bool),
-        missing_left=repeated([f.missing_left for f in floats] + [False] * len(categorical), bool),
+        kind=repeated(kinds, np.int8),
+        missing_left=repeated([f.missing_left for f in floats] + [False] * (len(kinds) - len(floats)), bool),
     )
-    ascends = (found.compared[1:] > found.compared[:-1]) | (np.diff(found.column) != 0) | found.one_hot[1:]
+    first = np.diff(repeated([*range(len(compared))], np.int64)) != 0
+    ascends = (found.compared[1:] > found.compared[:-1]) | first | (found.kind[1:] == ONE_HOT)
     if not np.isfinite(found.compared).all() or not ascends.all():
         raise LoaderError("the borders of a feature are not ascending single-precision numbers")
     return found
@@ -104,7 +113,8 @@ def check_places(place: IntArray, asked: Questions) -> None:
         )
 
 
-def _check_features(floats: list[FloatFeature], categorical: list[CategoricalFeature]) -> None:
+def check_features(floats: list[FloatFeature], categorical: list[CategoricalFeature]) -> None:
+    """LoaderError unless the features are numbered, in different columns, and have names."""
     kinds: dict[str, Sequence[Feature]] = {"numeric": floats, "categorical": categorical}
     for kind, features in kinds.items():
         for i, feature in enumerate(features):
@@ -122,6 +132,48 @@ def _check_features(floats: list[FloatFeature], categorical: list[CategoricalFea
         hashes = part.hashes
         if len(np.unique(hashes)) < len(hashes) or not (np.abs(hashes + 0.5) < 2**31).all():
             raise LoaderError("the values of a categorical feature are not different numbers of 32 bits")
+
+
+def feature_of_ctr(
+    categories: Sequence[Any],
+    others: Sequence[tuple[Any, Sequence[Feature]]],
+    categorical: Sequence[CategoricalFeature],
+) -> CategoricalFeature:
+    """The feature of a CTR; UnsupportedModelError, which names them, if it has several.
+
+    Parameters
+    ----------
+    categories : sequence of numbers
+        The categorical features whose categories are told apart.
+    others : sequence of (number, features)
+        What else is combined with them: a number above a border, or one category of a feature.
+    categorical : sequence of features
+        The categorical features of the model.
+    """
+    parts: list[tuple[Any, Sequence[Feature]]] = [*((number, categorical) for number in categories), *others]
+    if not parts or not all(type(number) is int and 0 <= number < len(own) for number, own in parts):
+        raise LoaderError("a CTR is of no feature, or of one that does not exist; the file is damaged")
+    features = [own[number] for number, own in parts]
+    if len(features) > 1 or others:
+        shown = " with ".join(dict.fromkeys(repr(shown_name(feature)) for feature in features[:8]))
+        raise UnsupportedModelError(
+            f"the model splits on statistics (CTRs) of a combination of features, {shown}, which predgap "
+            "does not handle; train with max_ctr_complexity=1"
+        )
+    (number,) = categories
+    found: CategoricalFeature = categorical[number]
+    return found
+
+
+def no_counters(feature: Feature) -> LoaderError:
+    return LoaderError(
+        f"the model has no counters for feature {shown_name(feature)!r}, so it cannot predict; train it with "
+        "final_ctr_computation_mode='Default'"
+    )
+
+
+def shown_name(feature: Feature) -> str:
+    return feature.name[:40] or str(feature.column)
 
 
 def missing_goes_left(treatment: Any, seen: Any) -> bool:
@@ -201,6 +253,7 @@ def grown(size: IntArray, inner: BoolArray, place: IntArray, value: FloatArray) 
 class Model(NamedTuple):
     floats: list[FloatFeature]
     categorical: list[CategoricalFeature]
+    ctrs: Sequence[Ctr]
     asked: Questions
     texts: dict[int, str]  # of categories by their unsigned hash, where known
     nodes: Nodes
