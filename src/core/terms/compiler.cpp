@@ -54,7 +54,8 @@ CompileCounts Compiler::count_on_some_trees(Pruning pruning) {
     constexpr std::size_t kEnough = 32;
     const auto n_trees = std::max<std::size_t>(group_.root.size(), 1);
     const auto step = std::max<std::size_t>(n_trees / kEnough, 1);
-    const auto share = static_cast<double>((n_trees + step - 1) / step) / static_cast<double>(n_trees);
+    const auto n_counted = (n_trees + step - 1) / step;
+    const auto share = static_cast<double>(n_counted) / static_cast<double>(n_trees);
     pruning.most_entries *= share;
     auto counts =
         pruning.limit == 0.0 ? run<Mode::count_all>(pruning, step) : run<Mode::count>(pruning, step);

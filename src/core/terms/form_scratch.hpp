@@ -43,7 +43,7 @@ PREDGAP_INLINE constexpr std::int64_t form_scratch(const Component& c, std::int6
     const auto by_tiles = std::max(room * (2 * c.size + 2 * width) + 16 * width, n_cells * (width + 1));
     if (terms_per_block(c, second, third) >= c.n_terms) return by_tiles;
     const auto grid = ranks_of(c, second) * (c.size == 3 ? ranks_of(c, third) : 1);
-    const auto sums = std::int64_t{2} << (c.size - 1);
+    const std::int64_t sums = c.size == 3 ? 8 : 4;
     return std::max(by_tiles, room * (3 * c.size - 1) + std::max(sums * grid, second + third));
 }
 
