@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from functools import partial
 from typing import Any, Literal, get_args
@@ -22,8 +23,7 @@ from predgap.explainer._approximation import Approximation, Method
 from predgap.explainer._arguments import Inputs, check_choice
 from predgap.explainer._guaranteed import GuaranteedAnswers
 from predgap.explainer._pricing import cost_of
-from predgap.loaders import load
-from predgap.loaders.pipelines import preparation
+from predgap.loaders.pipelines import load_with_reader
 from predgap.noise import Noise
 from predgap.ranking import Ranking
 
@@ -101,13 +101,14 @@ class Explainer(GuaranteedAnswers):
         self.rtol = checked_rtol(rtol, zero=True)
         self.progress = checked_progress(progress)
         n_threads = resolve_n_jobs(n_jobs)
-        steps = preparation(model)
-        ensemble = load(model)
+        ensemble, reader, not_raw = load_with_reader(model)
+        if not_raw is not None and reader is not None:
+            _warn_of_features(reader.feature_space, not_raw)
         if feature_names is not None:
             ensemble = ensemble.named(feature_names)
         self.ensemble: Ensemble = ensemble if output is None else ensemble.select(output)
         self.noise, self.output = noise, output
-        self._inputs = Inputs(self.ensemble, steps)
+        self._inputs = Inputs(self.ensemble, reader)
         self._accuracy = guaranteed(self.rtol)
         self._engine = Engine(self.ensemble, laws_for_model(noise, self.ensemble), n_threads, _strategy)
 
@@ -248,3 +249,12 @@ class Explainer(GuaranteedAnswers):
 
     def __repr__(self) -> str:
         return f"Explainer({self.ensemble.source}, {self.noise!r})"
+
+
+def _warn_of_features(feature_space: str | None, reason: str) -> None:
+    warnings.warn(
+        f"the Pipeline is explained {feature_space}, not in the columns of X, because {reason}. Noise, subsets "
+        "and rankings are those of the features that explainer.transform(X) returns",
+        UserWarning,
+        stacklevel=3,  # where the user called Explainer()
+    )

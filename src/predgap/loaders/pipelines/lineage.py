@@ -1,7 +1,7 @@
 """Which raw column each column of a scikit-learn pipeline comes from, step by step.
 
 Only the structure is read from the steps. What the numbers become is computed by the steps themselves
-(`predgap.loaders.raw_columns`).
+(`predgap.loaders.pipelines.raw_columns`).
 """
 
 from __future__ import annotations
@@ -73,10 +73,8 @@ def _scaler(step: Any, columns: list[Column]) -> list[Column]:
 
 
 def _imputer(step: Any, columns: list[Column]) -> list[Column]:
-    if not is_missing(step.missing_values):
-        replaced = step.missing_values
-        if any(column.same and column.labels is None for column in columns):
-            raise NotRaw(f"SimpleImputer replaces the value {replaced!r}, not only missing values")
+    if not is_missing(step.missing_values) and any(column.labels is None for column in columns):
+        raise NotRaw(f"SimpleImputer replaces the value {step.missing_values!r}, not only missing values")
     kept = columns
     if not getattr(step, "keep_empty_features", False):
         kept = [c for c, fill in zip(columns, step.statistics_.tolist(), strict=True) if not is_missing(fill)]
