@@ -197,7 +197,7 @@ def level_codes(dummies: FloatArray, levels: Categories, names: Sequence[str]) -
     ones = dummies == 1
     if (ones.sum(axis=1) > 1).any():
         r = int(np.flatnonzero(ones.sum(axis=1) > 1)[0])
-        both = [names[k] for k in np.flatnonzero(ones[r])]
+        both = [names[k] for k in np.flatnonzero(ones[r]).tolist()]
         raise TableError(
             f"row {r} of X has {format_items(both)} = 1 at the same time; dummies of one category exclude "
             "each other, so declare with one_hot only columns that do"

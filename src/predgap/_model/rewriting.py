@@ -15,7 +15,7 @@ import numpy as np
 
 from predgap._inputs.categories import Categories
 from predgap._model.ensemble import LEAF, NUMERIC, Ensemble
-from predgap._typing import BoolArray, FloatArray, IntArray
+from predgap._typing import BoolArray, FloatArray, IndexArray, IntArray
 from predgap.errors import EnsembleError
 
 __all__ = ["Levels", "Line", "rewritten"]
@@ -141,7 +141,7 @@ def rewritten(
 # ---- the test of a node --------------------------------------------------------------------------
 
 
-def _subsets(e: Ensemble, column: Levels, nodes: IntArray) -> Iterator[_Test]:
+def _subsets(e: Ensemble, column: Levels, nodes: IndexArray) -> Iterator[_Test]:
     """The test of each of these nodes, which all split on the same column."""
     is_open = column.unseen is not None
     values = np.array([*column.values, column.unseen if is_open else np.nan, column.missing], dtype=float)
@@ -203,8 +203,8 @@ def _replaced_nodes(
         if isinstance(test, _Subset):
             row = test.feature, 0.0, sets[test.codes], test.default_left, test.swap
         else:
-            swap = not test.left[0]
-            row = test.feature, test.breaks[0], NUMERIC, test.missing_left ^ swap, swap
+            upward = not test.left[0]
+            row = test.feature, test.breaks[0], NUMERIC, test.missing_left ^ upward, upward
         rows.append(row)
     feature, threshold, category_set, default_left, swap = (
         np.array([row[k] for row in rows])[of_node + 1] for k in range(5)
@@ -316,13 +316,13 @@ class _Builder:
             return
         with_missing = [way for _, _, way in pieces].index(test.missing_left) if here.missing else -1
         for i, (low, high, way) in enumerate(pieces):
-            there = ranges | {q: _Range(low, high, i == with_missing)}
+            in_piece = ranges | {q: _Range(low, high, i == with_missing)}
             if i == len(pieces) - 1:
-                self._waiting.append((children[way], there, parent, 1))
+                self._waiting.append((children[way], in_piece, parent, 1))
                 break
             row = [q, high, LEAF, LEAF, i == with_missing, NUMERIC, node]
             parent, side = self._append(row, parent, side), 1
-            self._waiting.append((children[way], there, parent, 0))
+            self._waiting.append((children[way], in_piece, parent, 0))
 
     def _append(self, row: list[Any], parent: int, side: int) -> int:
         if len(self._nodes) >= self._limit:

@@ -253,8 +253,8 @@ class Explainer(GuaranteedAnswers):
 
 def _warn_of_features(feature_space: str | None, reason: str) -> None:
     warnings.warn(
-        f"the Pipeline is explained {feature_space}, not in the columns of X, because {reason}. Noise, subsets "
-        "and rankings are those of the features that explainer.transform(X) returns",
+        f"the Pipeline is explained {feature_space}, not in the columns of X, because {reason}. Noise, "
+        "subsets and rankings are those of the features that explainer.transform(X) returns",
         UserWarning,
         stacklevel=3,  # where the user called Explainer()
     )

@@ -1,7 +1,7 @@
 """Loads scikit-learn pipelines: the model in the last step, in the raw columns of the pipeline if possible.
 
-Where every step allows it, the model's trees are rewritten in the columns of X. Else the model is explained on
-the table that the steps make of X, and its features are the columns of that table.
+Where every step allows it, the model's trees are rewritten in the columns of X. Else the model is explained
+on the table that the steps make of X, and its features are the columns of that table.
 """
 
 from __future__ import annotations

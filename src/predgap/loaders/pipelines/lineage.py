@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-
 from predgap._inputs.categories import is_missing
 
 __all__ = ["Column", "NotRaw", "is_skipped", "lineage"]
@@ -134,4 +133,3 @@ _KNOWN: Final[dict[str, Callable[[Any, list[Column]], list[Column]]]] = {
     "OrdinalEncoder": _encoded,
     "ColumnTransformer": _column_transformer,
 }
-

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -12,15 +12,14 @@ from numpy.typing import NDArray
 
 from predgap._inputs.tables import to_native
 from predgap._model.ensemble import Ensemble
-from predgap._typing import BoolArray, FloatArray
+from predgap._typing import FloatArray
 from predgap.errors import PredgapError
 from predgap.loaders.pipelines.lineage import NotRaw
 from predgap.loaders.pipelines.steps import Preparation
 
-__all__ = ["Probe", "first_on_the_other_side"]
+__all__ = ["Probe", "rounded"]
 
 _CELLS: Final = 1 << 22  # of a transformed table at a time
-_BRACKETS: Final = (1 << 10, 1 << 34)  # floats around a guess: for models of float64, of float32
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -67,6 +66,13 @@ class Probe:
         return found
 
 
+def rounded(old: Ensemble, values: FloatArray) -> FloatArray:
+    """Numbers as the model rounds them, before any counts as missing."""
+    with np.errstate(over="ignore"):
+        found: FloatArray = values.astype(old.row_dtype).astype(np.float64)
+    return found
+
+
 def _array(values: Any) -> NDArray[Any]:
     """A column: numbers as such, anything else as objects."""
     array = np.asarray(values)
@@ -84,51 +90,3 @@ def _frame(columns: Mapping[str, NDArray[Any]]) -> Any:
         return to_native({name: column.tolist() for name, column in columns.items()})
     # an object column stays one, so that None and NaN stay what they are
     return pd.DataFrame({name: pd.Series(column, dtype=column.dtype) for name, column in columns.items()})
-
-
-# ---- bisection over floats -----------------------------------------------------------------------
-
-
-def first_on_the_other_side(
-    side: Callable[[FloatArray], BoolArray], low: FloatArray, high: FloatArray, guess: FloatArray
-) -> FloatArray:
-    """The smallest float64 in (low, high] at which `side` differs from its value at low; nan if none does.
-
-    `side` takes one number for each of n questions and changes at most once between low and high. So the
-    answer is exact, whatever `guess` is: a good guess only makes it faster.
-
-    Examples
-    --------
-    >>> ends = np.array([-10.0]), np.array([10.0])
-    >>> first_on_the_other_side(lambda x: 3.0 * x < 1.0, *ends, np.array([0.3]))
-    array([0.33333333])
-    """
-    at_low = side(low)
-    never = side(high) == at_low
-    a, b, near = _order(low), _order(high), np.clip(_order(guess), _order(low), _order(high))
-    first, last = a, b
-    open_ = ~never
-    for width in _BRACKETS:
-        lower, upper = np.maximum(near, first + width) - width, np.minimum(near, last - width) + width
-        fits = open_ & (side(_float(lower)) == at_low) & (side(_float(upper)) != at_low)
-        a, b = np.where(fits, lower, a), np.where(fits, upper, b)
-        open_ &= ~fits
-    b = np.where(never, a, b)
-    while True:
-        middle = (a >> 1) + (b >> 1) + (a & b & 1)
-        if (middle == a).all():
-            break
-        same = side(_float(middle)) == at_low
-        a, b = np.where(same, middle, a), np.where(same, b, np.where(middle == a, b, middle))
-    return np.where(never, np.nan, _float(b))
-
-
-def _order(x: FloatArray) -> NDArray[np.int64]:
-    """Whole numbers in the order of the floats, one apart for neighbours; the same for 0.0 and -0.0."""
-    bits = np.ascontiguousarray(x, dtype=np.float64).view(np.int64)
-    return np.where(bits < 0, -(bits & np.iinfo(np.int64).max), bits)
-
-
-def _float(order: NDArray[np.int64]) -> FloatArray:
-    """The reverse of `_order`."""
-    return np.where(order < 0, -np.abs(order).view(np.float64), np.abs(order).view(np.float64))

@@ -14,23 +14,23 @@ from typing import Any, Final
 
 import numpy as np
 
-from predgap._inputs.categories import Categories, is_missing
+from predgap._inputs.categories import Categories
 from predgap._inputs.names import match_names
 from predgap._inputs.tables import Columns, Table, by_name, open_columns
 from predgap._model.ensemble import LEAF, Ensemble
 from predgap._model.rewriting import Levels, Line, rewritten
 from predgap._text import names_or_default
 from predgap._typing import BoolArray, FloatArray
-from predgap.errors import EnsembleError, PredgapError, TableError
+from predgap.errors import PredgapError, TableError
+from predgap.loaders.pipelines.crossings import Asking, Question
 from predgap.loaders.pipelines.lineage import Column, NotRaw, lineage
-from predgap.loaders.pipelines.probes import Probe, first_on_the_other_side
+from predgap.loaders.pipelines.probes import Probe, rounded
 from predgap.loaders.pipelines.steps import Preparation
 from predgap.loaders.selfcheck import rows_at_thresholds
 
 __all__ = ["RawColumns", "in_raw_columns"]
 
 _LARGEST_CODE: Final = 2**31 - 1
-_ENDS: Final = (float(np.finfo(np.float64).max), 1e300, 1e100, 1e30)  # some steps refuse what overflows
 _ROUNDING: Final = 2.0**-20  # how far a value may be moved, relative to it and to the thresholds
 
 
@@ -41,6 +41,7 @@ class _Feature:
     raw: int
     levels: Categories | None  # None for a number
     columns: dict[int, Levels | Line]  # by transformed column
+    absent: dict[int, tuple[float, float]]  # where numbers become 0, if zeros are missing to the model
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -51,7 +52,6 @@ class RawColumns:
     old: Ensemble  # of the transformed columns
     names: tuple[str, ...] | None  # of the raw columns; None if the pipeline was fitted without names
     features: tuple[_Feature, ...]
-    absent_is_missing: bool  # are zeros of the transformed table missing to the model?
     feature_space: None = None  # the features are the columns of X
 
     def table(self, X: Any, ensemble: Ensemble) -> Table:
@@ -60,14 +60,14 @@ class RawColumns:
         TableError if the steps refuse X, or send a value where the ensemble cannot send it.
         """
         found = self.steps.table(X, self.old)
-        rounded, seen = _rounded(self.old, found.values), self.old.cast(found.values)
+        seen = self.old.cast(found.values)
         columns = open_columns(X)
         at = self._places(columns)
         values = np.full((len(seen), ensemble.n_features), np.nan)
         for feature in self.features:
             q, levels = feature.raw, feature.levels
             if levels is None:
-                values[:, q] = self._numbers(feature, columns.column(at[q]), rounded)
+                values[:, q] = self._numbers(feature, columns.column(at[q]), found.values, seen)
             else:
                 values[:, q] = self._codes(feature, columns.codes(at[q], levels), seen)
         own = None
@@ -83,21 +83,25 @@ class RawColumns:
         found = match_names(names, self.names, TableError)
         return {found[name]: j for j, name in enumerate(names) if name in found}
 
-    def _numbers(self, feature: _Feature, x: FloatArray, old: FloatArray) -> FloatArray:
-        """A raw column of numbers that go where the steps send them; `old` is the transformed table."""
+    def _numbers(self, feature: _Feature, x: FloatArray, old: FloatArray, seen: FloatArray) -> FloatArray:
+        """A raw column of numbers that go where the steps send them; `old` is the transformed table, `seen`
+        the same as the model casts it."""
         gone = np.isnan(x)
         low, high = np.full(len(x), -np.inf), np.full(len(x), np.inf)
         lost = np.zeros(len(x), dtype=np.bool_)
         reach = np.abs(x)
         for j, line in feature.columns.items():
             assert isinstance(line, Line)
-            y = old[:, j]
-            lost |= gone & ~_same_place(line, y, np.full(len(y), line.missing))
-            if self.absent_is_missing:
-                y = np.where(np.isnan(y), 0.0, y)
-            lost |= ~gone & np.isnan(y)
-            above, below = _between(line, y)
-            low, high = np.maximum(low, above), np.minimum(high, below)
+            exact, y = old[:, j], rounded(self.old, old[:, j])
+            lost |= gone & ~_same_place(line, seen[:, j])
+            start, stop = feature.absent.get(j, (np.nan, np.nan))
+            absent = ~gone & np.isnan(y)
+            lost |= absent & np.isnan(start)
+            before, after = _between(line, np.where(absent, 0.0, y))
+            in_hole = ~absent & (start <= x) & (x < stop)
+            beyond = (exact > 0) == line.rising
+            low = np.maximum(low, np.where(absent, start, np.where(in_hole & beyond, stop, before)))
+            high = np.minimum(high, np.where(absent, stop, np.where(in_hole & ~beyond, start, after)))
             finite = line.cuts[np.isfinite(line.cuts)]
             reach = np.maximum(reach, np.abs(finite).max(initial=0.0))
         inside = (low <= x) & ((x < high) | (high == np.inf))
@@ -123,7 +127,9 @@ class RawColumns:
     def _refuse(self, feature: _Feature, lost: BoolArray) -> None:
         if lost.any():
             name = names_or_default(feature.raw + 1, self.names and self.names[: feature.raw + 1])[-1]
-            kind = "a number in float64" if feature.levels is None else "a category of the Pipeline's encoders"
+            kind = (
+                "a number in float64" if feature.levels is None else "a category of the Pipeline's encoders"
+            )
             raise TableError(
                 f"row {int(np.flatnonzero(lost)[0])} of X: the steps of the Pipeline make something else of "
                 f"column {name!r} than of {kind}; pass the table as the Pipeline was fitted on it, with "
@@ -189,8 +195,7 @@ class _Rewriting:
         numbers = {q: own for q, own in self._used.items() if not self._is_categorical(q, own)}
         lines = self._lines(numbers)
         features = [
-            _Feature(q, None, dict(lines[q])) if q in numbers else self._category(q, own)
-            for q, own in sorted(self._used.items())
+            lines[q] if q in numbers else self._category(q, own) for q, own in sorted(self._used.items())
         ]
         columns: list[Levels | Line | None] = [None] * self._old.n_features
         categories: list[Categories | None] = [None] * self._n_raw
@@ -198,7 +203,7 @@ class _Rewriting:
             categories[feature.raw] = feature.levels
             for j, column in feature.columns.items():
                 columns[j] = column
-        endless = any(np.isinf(line.cuts).any() for own in lines.values() for line in own.values())
+        endless = any(isinstance(c, Line) and np.isinf(c.cuts).any() for c in columns)
         new = rewritten(
             self._old,
             columns,
@@ -211,7 +216,7 @@ class _Rewriting:
             accepts_infinity=self._old.accepts_infinity and not endless,
             source=f"{self._old.source} in a Pipeline",
         )
-        reader = RawColumns(self._steps, self._old, self._names, tuple(features), self._zero_is_missing)
+        reader = RawColumns(self._steps, self._old, self._names, tuple(features))
         self._check(new, reader)
         return new, reader
 
@@ -243,14 +248,18 @@ class _Rewriting:
 
     def _base(self, q: int) -> Any:
         """A value of column q that all steps accept."""
-        native = [self._native[j].labels for j, c in enumerate(self._made) if c.raw == q and j in self._native]
+        native = [
+            self._native[j].labels for j, c in enumerate(self._made) if c.raw == q and j in self._native
+        ]
         encoded = any(c.raw == q and c.labels is not None for c in self._made)
         known = self._labels(q) if encoded else (native[0] or ()) if native else (0.0,)
         return known[0] if known else float("nan")
 
     def _category(self, q: int, own: list[int]) -> _Feature:
         probe, native = self._probe, self._is_native(own)
-        levels = self._native[own[0]] if native else _levels(self._labels(q), self._names is None, self._name(q))
+        levels = (
+            self._native[own[0]] if native else _levels(self._labels(q), self._names is None, self._name(q))
+        )
         labels = list(levels.labels or ())
         at_levels = self._old.cast(probe.transformed({q: labels}, len(labels)))
         strange = probe.try_value(q, _other_than(labels))
@@ -273,63 +282,60 @@ class _Rewriting:
                 np.nan if missing is None else float(missing[j]),
             )
             for j in own
-        })  # fmt: skip
+        }, {})  # fmt: skip
 
     # ---- numbers ----
 
-    def _lines(self, numbers: dict[int, list[int]]) -> dict[int, dict[int, Line]]:
-        """For each raw column of numbers, what its transformed columns are."""
-        asked = [(q, j, v) for q, own in numbers.items() for j in own for v in self._thresholds(j)]
-        if not asked:
+    def _lines(self, numbers: dict[int, list[int]]) -> dict[int, _Feature]:
+        """The raw columns of numbers, with what their transformed columns are."""
+        questions = [
+            Question(q, j, v, rounded)
+            for q, own in numbers.items()
+            for j in own
+            for rounded, values in ((True, self._thresholds(j)), (False, self._around_zero()))
+            for v in values
+        ]
+        if not questions:
             return {}
-        ask = _Asking(self._probe, self._zero_is_missing, asked)
-        low, high = ask.ends()
-        at_low, at_high = ask.values(low), ask.values(high)
-        zero, one = ask.values(np.zeros(len(asked))), ask.values(np.ones(len(asked)))
-        with np.errstate(all="ignore"):
-            guess = np.nan_to_num((ask.thresholds - zero) / (one - zero), nan=0.0)
-        cuts = first_on_the_other_side(lambda x: ask.values(x) < ask.thresholds, low, high, guess)
-        rising = at_low <= at_high
-        always = np.where((at_low < ask.thresholds) == rising, np.inf, -np.inf)
-        cuts = np.where(np.isnan(cuts), always, cuts)
-        found: dict[int, dict[int, Line]] = {}
+        ask = Asking(self._probe, self._zero_is_missing, questions)
+        cuts, rising = ask.cuts()
+        found: dict[int, _Feature] = {}
         for q, own in numbers.items():
             gone = self._probe.try_value(q, float("nan"))
             missing = None if gone is None else self._old.cast(gone[None])[0]
+            found[q] = _Feature(q, None, {}, {})
             for j in own:
-                mine = [i for i, (_, column, _) in enumerate(asked) if column == j]
-                found.setdefault(q, {})[j] = Line(
-                    q,
-                    ask.thresholds[mine],
-                    cuts[mine],
-                    bool(rising[mine[0]]),
-                    self._holes(ask.thresholds[mine], cuts[mine]),
-                    np.nan if missing is None else float(missing[j]),
+                mine = [i for i, asked in enumerate(questions) if asked.column == j and asked.rounded]
+                zero = [i for i, asked in enumerate(questions) if asked.column == j and not asked.rounded]
+                thresholds = ask.thresholds[mine]
+                holes = self._holes(thresholds, cuts[mine])
+                if zero and cuts[zero[0]] != cuts[zero[1]]:
+                    found[q].absent[j] = (float(cuts[zero].min()), float(cuts[zero].max()))
+                    holes.append(found[q].absent[j])
+                at_missing = np.nan if missing is None else float(missing[j])
+                found[q].columns[j] = Line(
+                    q, thresholds, cuts[mine], bool(rising[mine[0]]), tuple(holes), at_missing
                 )
         return found
 
-    def _specials(self) -> list[float]:
-        """Values of transformed columns that the model takes for missing, as it rounds them."""
-        found = {0.0} if self._zero_is_missing else set()
-        if not np.isnan(self._old.missing):
-            found.add(float(self._old.row_dtype.type(self._old.missing)))
-        return sorted(found)
+    def _around_zero(self) -> list[float]:
+        """0 and the next float, if zeros are missing to the model."""
+        return [0.0, float(np.nextafter(0.0, 1.0))] if self._zero_is_missing else []
+
+    def _around_missing(self) -> list[float]:
+        """The number that is missing to the model, as it rounds it, and the next float."""
+        kind = self._old.row_dtype.type
+        value = kind(self._old.missing)
+        return [] if np.isnan(value) else [float(value), float(np.nextafter(value, kind(np.inf)))]
 
     def _thresholds(self, j: int) -> list[float]:
         """All numbers that a transformed column is compared with, ascending."""
-        kind = self._old.row_dtype.type
-        ends = [end for v in self._specials() for end in (v, float(np.nextafter(kind(v), kind(np.inf))))]
-        return sorted({*self._old.threshold[self._old.feature == j].tolist(), *ends})
+        return sorted({*self._old.threshold[self._old.feature == j].tolist(), *self._around_missing()})
 
-    def _holes(self, thresholds: FloatArray, cuts: FloatArray) -> tuple[tuple[float, float], ...]:
-        """Where a raw number becomes a value that the model takes for missing."""
-        kind, found = self._old.row_dtype.type, []
-        for value in self._specials():
-            ends = [value, float(np.nextafter(kind(value), kind(np.inf)))]
-            low, high = sorted(float(cuts[np.searchsorted(thresholds, end)]) for end in ends)
-            if low < high:
-                found.append((low, high))
-        return tuple(found)
+    def _holes(self, thresholds: FloatArray, cuts: FloatArray) -> list[tuple[float, float]]:
+        """Where a raw number becomes the number that is missing to the model."""
+        ends = cuts[np.searchsorted(thresholds, self._around_missing())]
+        return [(float(ends.min()), float(ends.max()))] if len(ends) and ends[0] != ends[1] else []
 
     # ---- check ----
 
@@ -358,54 +364,9 @@ class _Rewriting:
         at, labels = levels.levels_of(column), levels.labels or ()
         gone = float("nan") if missing else base
         other = base if levels.closed else _other_than(list(labels))
-        return [gone if np.isnan(c) else labels[k] if k >= 0 else other for c, k in zip(column, at, strict=True)]
-
-
-class _Asking:
-    """Many questions at once: where does transformed column j of raw column q cross a threshold?"""
-
-    def __init__(self, probe: Probe, zero_is_missing: bool, asked: list[tuple[int, int, float]]) -> None:
-        self._probe, self._zero_is_missing = probe, zero_is_missing
-        self._raw = np.array([q for q, _, _ in asked])
-        self._column = np.array([j for _, j, _ in asked])
-        self.thresholds = np.array([v for _, _, v in asked])
-        starts = np.flatnonzero(np.diff(self._raw, prepend=-1))
-        self._row = np.arange(len(asked)) - np.repeat(starts, np.diff([*starts, len(asked)]))
-        self._n = int(self._row.max()) + 1
-
-    def values(self, x: FloatArray) -> FloatArray:
-        """The transformed value for the raw number of each question, rounded as the model does."""
-        columns = {int(q): np.zeros(self._n) for q in np.unique(self._raw)}
-        for q, column in columns.items():
-            mine = self._raw == q
-            column[self._row[mine]] = x[mine]
-        old = _rounded(self._probe.old, self._probe.transformed(columns, self._n))
-        found: FloatArray = old[self._row, self._column]
-        if self._zero_is_missing:
-            found = np.where(np.isnan(found), 0.0, found)
-        if np.isnan(found).any():
-            raise NotRaw("its steps make missing values of numbers")
-        return found
-
-    def ends(self) -> tuple[FloatArray, FloatArray]:
-        """The lowest and the highest number that the steps take."""
-        for end in _ENDS:
-            low, high = np.full(len(self._raw), -end), np.full(len(self._raw), end)
-            try:
-                self.values(low)
-                self.values(high)
-            except TableError as error:
-                reason = error
-            else:
-                return low, high
-        raise NotRaw(str(reason))
-
-
-def _rounded(old: Ensemble, values: FloatArray) -> FloatArray:
-    """Numbers as the model rounds them, before any counts as missing."""
-    with np.errstate(over="ignore"):
-        found: FloatArray = values.astype(old.row_dtype).astype(np.float64)
-    return found
+        return [
+            gone if np.isnan(c) else labels[k] if k >= 0 else other for c, k in zip(column, at, strict=True)
+        ]
 
 
 def _between(line: Line, y: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -415,10 +376,11 @@ def _between(line: Line, y: FloatArray) -> tuple[FloatArray, FloatArray]:
     return (ends[at], ends[at + 1]) if line.rising else (ends[at + 1], ends[at])
 
 
-def _same_place(line: Line, y: FloatArray, other: FloatArray) -> BoolArray:
-    """Are two transformed values on the same sides of all thresholds?"""
-    places = [np.searchsorted(line.thresholds, values, side="right") for values in (y, other)]
-    found: BoolArray = (np.isnan(y) & np.isnan(other)) | (places[0] == places[1])
+def _same_place(line: Line, y: FloatArray) -> BoolArray:
+    """Are transformed values on the same sides of all thresholds as that of a missing one?"""
+    at = np.searchsorted(line.thresholds, y, side="right")
+    expected = np.searchsorted(line.thresholds, line.missing, side="right")
+    found: BoolArray = np.isnan(y) if np.isnan(line.missing) else ~np.isnan(y) & (at == expected)
     return found
 
 
@@ -443,5 +405,3 @@ def _other_than(labels: list[Any]) -> Any:
     while other in labels:
         other += "_"
     return other
-
-
