@@ -2,14 +2,32 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Any
+
 import numpy as np
 
 from predgap._inputs.categories import UNSEEN, Categories
 from predgap._inputs.one_hot import OneHot
+from predgap._inputs.tables import Table, read_table
 from predgap._model.ensemble import Ensemble
 from predgap._model.rewriting import Levels, Line, rewritten
 
-__all__ = ["with_categories"]
+__all__ = ["DummyTables", "with_categories"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DummyTables:
+    """Reads tables with dummies for an ensemble in which they are categories."""
+
+    one_hot: OneHot
+    old: Ensemble  # with the dummies
+    feature_space: None = None  # the features are the columns of X, but for dummies
+
+    def table(self, X: Any, ensemble: Ensemble) -> Table:
+        """X with one column per feature of the ensemble; TableError names a row with two dummies."""
+        old = self.old
+        return self.one_hot.table(read_table(X, old.n_features, old.feature_names, old.categories))
 
 
 def with_categories(ensemble: Ensemble, one_hot: OneHot) -> Ensemble:
