@@ -118,7 +118,7 @@ class Explainer(GuaranteedAnswers):
         if one_hot is not None:
             if reader is not None:
                 raise PredgapError(
-                    "one_hot is for a model without a Pipeline: the encoders of a Pipeline are read without it"
+                    "one_hot is for a model without a Pipeline: the encoders of a Pipeline are read anyway"
                 )
             dummies = OneHot.of(one_hot, ensemble.n_features, ensemble.feature_names, ensemble.missing)
             reader, noise = DummyTables(dummies, ensemble), noise.with_one_hot(dummies)

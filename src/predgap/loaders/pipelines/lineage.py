@@ -26,6 +26,7 @@ class Column:
     raw: int
     labels: tuple[Any, ...] | None = None  # of an encoded column: the raw values that the encoder knows
     same: bool = True  # is it the raw column itself, but for missing values?
+    none_is_missing: bool = False  # is None, not NaN, the missing value that an encoder knows?
 
 
 def lineage(steps: Sequence[Any], n_raw: int) -> list[Column]:
@@ -97,13 +98,14 @@ def _encoded(step: Any, columns: list[Column]) -> list[Column]:
     for column, categories in zip(columns, step.categories_, strict=True):
         if not column.same and column.labels is None:
             raise NotRaw(f"{type(step).__name__} encodes numbers that a step before it changes")
-        labels = column.labels
+        labels, none_is_missing = column.labels, column.none_is_missing
         if labels is None:
             gone = [value for value in categories.tolist() if is_missing(value)]
             if len(gone) > 1:
                 raise NotRaw(f"{type(step).__name__} takes None and NaN for two categories")
             labels = tuple(value for value in categories.tolist() if not is_missing(value))
-        found.append(replace(column, labels=labels, same=False))
+            none_is_missing = gone == [None]
+        found.append(replace(column, labels=labels, same=False, none_is_missing=none_is_missing))
     return found
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -33,11 +34,11 @@ class Probe:
 
     def table(self, columns: Mapping[int, Any], n: int) -> Any:
         """A raw table of n rows with these columns; the others have their base value."""
-        filled = [_array(columns.get(q, [value] * n)) for q, value in enumerate(self.base)]
+        filled = [_array(columns.get(q, [value] * n), value) for q, value in enumerate(self.base)]
         if self.names is not None:
             return _frame(dict(zip(self.names, filled, strict=True)))
-        numbers = all(column.dtype.kind in "biuf" for column in filled)
-        out = np.empty((n, len(filled)), dtype=np.float64 if numbers else object)
+        plain = all(column.dtype.kind in "biuf" for column in filled)
+        out = np.empty((n, len(filled)), dtype=np.float64 if plain else object)
         for q, column in enumerate(filled):
             out[:, q] = column
         return out
@@ -73,11 +74,12 @@ def rounded(old: Ensemble, values: FloatArray) -> FloatArray:
     return found
 
 
-def _array(values: Any) -> NDArray[Any]:
-    """A column: numbers as such, anything else as objects."""
-    array = np.asarray(values)
-    if array.dtype.kind in "biuf":
-        return array
+def _array(values: Any, like: Any) -> NDArray[Any]:
+    """A column of the kind of its base value: numbers, or objects."""
+    if isinstance(like, numbers.Real):
+        array = np.asarray(values)
+        if array.dtype.kind in "biuf":
+            return array
     objects = np.empty(len(values), dtype=object)
     objects[:] = values
     return objects

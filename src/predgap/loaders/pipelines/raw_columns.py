@@ -255,6 +255,10 @@ class _Rewriting:
         known = self._labels(q) if encoded else (native[0] or ()) if native else (0.0,)
         return known[0] if known else float("nan")
 
+    def _missing(self, q: int) -> Any:
+        """A missing value of column q, as its encoders know it."""
+        return None if any(c.raw == q and c.none_is_missing for c in self._made) else float("nan")
+
     def _category(self, q: int, own: list[int]) -> _Feature:
         probe, native = self._probe, self._is_native(own)
         levels = (
@@ -263,9 +267,7 @@ class _Rewriting:
         labels = list(levels.labels or ())
         at_levels = self._old.cast(probe.transformed({q: labels}, len(labels)))
         strange = probe.try_value(q, _other_than(labels))
-        gone = probe.try_value(q, float("nan"))
-        if gone is None:
-            gone = probe.try_value(q, None)
+        gone = probe.try_value(q, self._missing(q))
         unseen, missing = (None if row is None else self._old.cast(row[None])[0] for row in (strange, gone))
         if native:
             unseen = None if levels.closed or self._old.unseen_is_missing else unseen
@@ -358,14 +360,16 @@ class _Rewriting:
     def _accepted(self, feature: _Feature, column: FloatArray) -> Any:
         """A column of codes or numbers as raw values, with a base value for what the steps refuse."""
         q, levels, base = feature.raw, feature.levels, self._probe.base[feature.raw]
-        missing = self._probe.try_value(q, float("nan")) is not None
+        missing = self._missing(q)
+        if self._probe.try_value(q, missing) is None:
+            missing = base
         if levels is None:
-            return np.where(np.isnan(column) & ~np.bool_(missing), base, column)
+            return np.where(np.isnan(column), missing, column)
         at, labels = levels.levels_of(column), levels.labels or ()
-        gone = float("nan") if missing else base
         other = base if levels.closed else _other_than(list(labels))
         return [
-            gone if np.isnan(c) else labels[k] if k >= 0 else other for c, k in zip(column, at, strict=True)
+            missing if np.isnan(c) else labels[k] if k >= 0 else other
+            for c, k in zip(column, at, strict=True)
         ]
 
 
