@@ -1,4 +1,8 @@
-"""Pipelines: X is raw, and the model at the end is explained on what the steps before it make of X."""
+"""Pipelines that are explained after their steps: X is raw, and the features are what the steps make of it.
+
+Their steps are of classes that predgap does not know, or that mix columns. (`test_pipeline_raw.py` is about
+those that are explained in the columns of X.)
+"""
 
 from __future__ import annotations
 
@@ -14,8 +18,9 @@ import polars as pl
 import pytest
 import scipy.sparse
 import xgboost
+from sklearn import compose, preprocessing
 from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.compose import ColumnTransformer, make_column_selector, make_column_transformer
+from sklearn.compose import make_column_selector
 from sklearn.decomposition import PCA
 from sklearn.ensemble import (
     GradientBoostingClassifier,
@@ -28,7 +33,7 @@ from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LinearRegression
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline
-from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, OrdinalEncoder, StandardScaler
+from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, OrdinalEncoder
 from sklearn.tree import DecisionTreeRegressor
 
 import loading
@@ -43,9 +48,19 @@ from predgap import (
     TableError,
     UnsupportedModelError,
 )
-from predgap.loaders import pipelines
+from predgap.loaders.pipelines import steps
+
+pytestmark = pytest.mark.filterwarnings("ignore:the Pipeline is explained after .*, not in the columns of X")
 
 N = 120
+
+
+class StandardScaler(preprocessing.StandardScaler):
+    """A class of one's own, which may do anything."""
+
+
+class ColumnTransformer(compose.ColumnTransformer):
+    """Likewise."""
 
 
 def make_frame() -> pd.DataFrame:
@@ -80,8 +95,8 @@ MODELS: dict[str, Callable[[], Any]] = {
 
 
 def encoder(**options: Any) -> ColumnTransformer:
-    return make_column_transformer(
-        (OneHotEncoder(**options), ["colour"]),
+    return ColumnTransformer(
+        [("onehot", OneHotEncoder(**options), ["colour"])],
         remainder="passthrough",
         verbose_feature_names_out=False,
         sparse_threshold=1.0,
@@ -267,7 +282,7 @@ def test_columns_are_transformed_apart(output: Any) -> None:
 
 def test_categories_of_a_model_behind_an_encoder() -> None:
     pipeline = make_pipeline(
-        make_column_transformer((OrdinalEncoder(), ["colour"]), remainder="passthrough"),
+        ColumnTransformer([("o", OrdinalEncoder(), ["colour"])], remainder="passthrough"),
         HistGradientBoostingRegressor(max_iter=4, min_samples_leaf=3, categorical_features=[0]),
     ).fit(FRAME, Y)
     explainer = Explainer(pipeline, PerFeature({0: predgap.Flip(0.2)}, default=Normal(0.3)))
@@ -281,8 +296,10 @@ def test_categories_of_a_model_behind_an_encoder() -> None:
 def test_categories_that_pass_through_keep_their_labels() -> None:
     frame = FRAME.astype({"colour": "category"})
     pipeline = make_pipeline(
-        make_column_transformer(
-            (StandardScaler(), ["age", "bmi"]), remainder="passthrough", verbose_feature_names_out=False
+        ColumnTransformer(
+            [("s", StandardScaler(), ["age", "bmi"])],
+            remainder="passthrough",
+            verbose_feature_names_out=False,
         ),
         MODELS["lightgbm"](),
     )
@@ -385,6 +402,12 @@ def test_transform_of_a_model_alone_is_its_table() -> None:
     assert explainer.rank(NUMBERS).feature_space is None
 
 
+def test_a_warning_says_why_a_pipeline_is_not_explained_in_its_columns() -> None:
+    says = r"explained after PCA, not in the columns of X, because PCA may mix columns.*explainer\.transform"
+    with pytest.warns(UserWarning, match=says):
+        Explainer(make_pipeline(PCA(1), MODELS["forest"]()).fit(NUMBERS, Y), NOISE)
+
+
 # ---- load ----
 
 
@@ -449,7 +472,7 @@ def test_tables_that_the_steps_do_not_take_are_refused(monkeypatch: pytest.Monke
         explainer.gap(FRAME[["colour", "bmi"]], [0])
     with pytest.raises(TableError, match=r"cannot transform X: Found unknown categories \['mauve'\]"):
         explainer.gap(FRAME.assign(colour="mauve"), [0])
-    monkeypatch.setattr(pipelines, "_MOST_CELLS", 100)
+    monkeypatch.setattr(steps, "_MOST_CELLS", 100)
     with pytest.raises(TableError, match=r"sparse table of 120 rows and 5 columns, too large .* fewer rows"):
         explainer.gap(FRAME, [0])
     assert explainer.gap(FRAME[:20], [0]).shape == (20,)

@@ -14,7 +14,7 @@ from predgap._inputs.tables import Table, read_table
 from predgap._model.ensemble import Ensemble
 from predgap._typing import BoolArray, FloatArray
 from predgap.errors import PredgapError, RankingError, SubsetError
-from predgap.loaders.pipelines import Preparation
+from predgap.loaders.pipelines import TableReader
 from predgap.ranking import Ranking, ranking_order
 
 _BY_CERTAINTY: Final = ("exact", "bounded", "pruned", "qmc", "mc")
@@ -22,15 +22,15 @@ _BY_CERTAINTY: Final = ("exact", "bounded", "pruned", "qmc", "mc")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Inputs:
-    """Converts arguments for a model, which may be the last step of a pipeline."""
+    """Converts arguments for a model, which may be a pipeline."""
 
     ensemble: Ensemble
-    preparation: Preparation | None  # the steps before the model
+    reader: TableReader | None  # reads X, where its columns are not simply the model's features
 
     def table(self, X: Any) -> Table:
-        """X with one column per feature of the model, after the steps of a pipeline."""
-        if self.preparation is not None:
-            return self.preparation.table(X, self.ensemble)
+        """X with one column per feature of the model."""
+        if self.reader is not None:
+            return self.reader.table(X, self.ensemble)
         e = self.ensemble
         return read_table(X, e.n_features, e.feature_names, e.categories)
 
@@ -88,7 +88,7 @@ class Inputs:
             feature_names=table.names or self.ensemble.feature_names,
             index=table.index,
             backend=table.backend,
-            feature_space=None if self.preparation is None else self.preparation.feature_space,
+            feature_space=None if self.reader is None else self.reader.feature_space,
             method=method,
             estimator=max(set(ranked.method.tolist()), key=_BY_CERTAINTY.index, default="exact"),
             confidence=ranked.confidence,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import warnings
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, Literal, get_args
 
@@ -15,15 +16,16 @@ from predgap._engine.kernel_noise import laws_for_model
 from predgap._engine.points import checked_seed
 from predgap._engine.progress import checked_progress, reporting
 from predgap._engine.questions import N_SAMPLES, Draws, Gaps
+from predgap._inputs.one_hot import OneHot
 from predgap._model.ensemble import Ensemble
+from predgap._model.one_hot import DummyTables, with_categories
 from predgap._typing import Progress
-from predgap.errors import NoiseError
+from predgap.errors import NoiseError, PredgapError
 from predgap.explainer._approximation import Approximation, Method
 from predgap.explainer._arguments import Inputs, check_choice
 from predgap.explainer._guaranteed import GuaranteedAnswers
 from predgap.explainer._pricing import cost_of
-from predgap.loaders import load
-from predgap.loaders.pipelines import preparation
+from predgap.loaders.pipelines import load_with_reader
 from predgap.noise import Noise
 from predgap.ranking import Ranking
 
@@ -48,9 +50,10 @@ class Explainer(GuaranteedAnswers):
     than two minutes or 1 GiB, `CostError` is raised. `cost` estimates time and memory before a call;
     `approximate` gives faster answers whose error is estimated, not proven.
 
-    If the model is a scikit-learn Pipeline, its last step is explained. Pass the raw X: the steps before the
-    last one are applied to it. Noise, subsets, rankings and names refer to the features after these steps,
-    which `transform` shows. `Ranking.feature_space` names the steps.
+    If the model is a scikit-learn Pipeline, pass the raw X. Noise, subsets, rankings and names are those of
+    the columns of X wherever every step allows it: scaling, imputing, one-hot and ordinal encoding, and
+    ColumnTransformer. Otherwise they are those of the features after the steps, which `transform` shows; a
+    warning says why, and `Ranking.feature_space` names the steps.
 
     Parameters
     ----------
@@ -63,6 +66,11 @@ class Explainer(GuaranteedAnswers):
         Which output of the model to explain. None explains all outputs together.
     feature_names : sequence of d strings, or None, default=None
         Names to use instead of the model's own. None keeps those.
+    one_hot : mapping from name to dummies, or None, default=None
+        Columns that are the dummies (0 or 1, at most one of them 1) of one category, by name or index, e.g.
+        `{"job": ["job_clerk", "job_nurse"]}`. They become one categorical feature of that name, at the place
+        of the first of them. Its levels are called as the dummies, and "(none)" where all are 0. X, and the
+        table of a noise, keep the dummies. A Pipeline needs none: its encoders are read.
     rtol : float, default=1e-6
         The largest relative error that a result may have. In a curve, errors are relative to the mean of the
         curve. 0 asks for exact results.
@@ -91,6 +99,7 @@ class Explainer(GuaranteedAnswers):
         *,
         output: int | None = None,
         feature_names: Sequence[str] | None = None,
+        one_hot: Mapping[str, Sequence[str | int]] | None = None,
         rtol: float = RTOL,
         n_jobs: int = 1,
         progress: Progress | bool | None = None,
@@ -101,13 +110,22 @@ class Explainer(GuaranteedAnswers):
         self.rtol = checked_rtol(rtol, zero=True)
         self.progress = checked_progress(progress)
         n_threads = resolve_n_jobs(n_jobs)
-        steps = preparation(model)
-        ensemble = load(model)
+        ensemble, reader, not_raw = load_with_reader(model)
+        if not_raw is not None and reader is not None:
+            _warn_of_features(reader.feature_space, not_raw)
         if feature_names is not None:
             ensemble = ensemble.named(feature_names)
+        if one_hot is not None:
+            if reader is not None:
+                raise PredgapError(
+                    "one_hot is for a model without a Pipeline: the encoders of a Pipeline are read anyway"
+                )
+            dummies = OneHot.of(one_hot, ensemble.n_features, ensemble.feature_names, ensemble.missing)
+            reader, noise = DummyTables(dummies, ensemble), noise.with_one_hot(dummies)
+            ensemble = with_categories(ensemble, dummies)
         self.ensemble: Ensemble = ensemble if output is None else ensemble.select(output)
         self.noise, self.output = noise, output
-        self._inputs = Inputs(self.ensemble, steps)
+        self._inputs = Inputs(self.ensemble, reader)
         self._accuracy = guaranteed(self.rtol)
         self._engine = Engine(self.ensemble, laws_for_model(noise, self.ensemble), n_threads, _strategy)
 
@@ -248,3 +266,12 @@ class Explainer(GuaranteedAnswers):
 
     def __repr__(self) -> str:
         return f"Explainer({self.ensemble.source}, {self.noise!r})"
+
+
+def _warn_of_features(feature_space: str | None, reason: str) -> None:
+    warnings.warn(
+        f"the Pipeline is explained {feature_space}, not in the columns of X, because {reason}. Noise, "
+        "subsets and rankings are those of the features that explainer.transform(X) returns",
+        UserWarning,
+        stacklevel=3,  # where the user called Explainer()
+    )

@@ -33,10 +33,12 @@ class GuaranteedAnswers:
     _accuracy: Accuracy
 
     def transform(self, X: Any) -> FloatArray:
-        """X as the model sees it: after the steps of a pipeline, with columns in the model's order.
+        """X as the explainer sees it: one column per feature, so that `ensemble.predict` takes it.
 
-        Use it to look at the features that a pipeline makes of X. Missing values are NaN, categories are
-        codes.
+        Use it to look at the features that are perturbed and ranked: the columns of X in the model's order,
+        with categories in place of dummies (`one_hot`); if a Pipeline cannot be explained in its raw columns,
+        what its steps make of X. Missing values are NaN, categories are codes. Columns of a Pipeline that its
+        model never uses are NaN, too.
 
         Parameters
         ----------

@@ -129,8 +129,9 @@ def load(model_or_path: Any, *, allow_pickle: bool = False, levels: Any = None) 
     - scikit-learn: `predict` for regression, `predict_proba` for trees, forests and bagging (for two classes
       only that of the second), the margin for boosted classifiers, the mean path length for IsolationForest.
     - treelite and ONNX: the sum or average of the trees, before any postprocessor or `post_transform`.
-    - a scikit-learn Pipeline: its last step is loaded. X is then `pipeline[:-1].transform(X)`, with the
-      feature names after these steps. (An `Explainer` of the pipeline itself takes the raw X.)
+    - a scikit-learn Pipeline: what its last step predicts, in the raw columns of the pipeline where every
+      step allows it. Otherwise X is `pipeline[:-1].transform(X)`, with the feature names after these steps.
+      (An `Explainer` takes the raw X in both cases.)
 
     An object is checked against its own predictions after loading. Files are read without the library that
     wrote them; if onnxruntime is installed, ONNX files are checked with it. Files may have up to 256 MiB;

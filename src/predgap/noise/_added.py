@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass
 from typing import Any
 
+from predgap._inputs.one_hot import OneHot
 from predgap.noise._laws import Law, NormalLaw, StillLaw, UniformLaw, positive
 from predgap.noise._noise import Noise
 from predgap.noise._scales import Names, Numbers, measure, read_numbers
@@ -22,6 +24,11 @@ class _Scaled(Noise):
     def laws_of(self, features: Sequence[int], n_features: int, feature_names: Names) -> tuple[Law, ...]:
         values = self._numbers.of(features, n_features, feature_names)
         return tuple(StillLaw() if value == 0 else self._law(value) for value in values)
+
+    def with_one_hot(self, one_hot: OneHot) -> Noise:
+        made = copy(self)
+        object.__setattr__(made, "_numbers", self._numbers.with_one_hot(one_hot))
+        return made
 
     @staticmethod
     @abstractmethod

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
+from predgap._inputs.one_hot import OneHot
 from predgap.noise._laws import Law
 from predgap.noise._scales import Names
 
@@ -41,3 +42,7 @@ class Noise(ABC):
     @abstractmethod
     def laws_of(self, features: Sequence[int], n_features: int, feature_names: Names) -> tuple[Law, ...]:
         """The laws of the features with these indices. Errors of other features must not be raised."""
+
+    def with_one_hot(self, one_hot: OneHot) -> Noise:
+        """The noise for a model in which dummies became categories; a noise with a table reads it so."""
+        return self

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from predgap._inputs.names import match_names
+from predgap._inputs.one_hot import OneHot
 from predgap._text import count, format_items, names_or_default
 from predgap.errors import NoiseError
 from predgap.noise._laws import Law
@@ -64,6 +65,10 @@ class PerFeature(Noise):
             if j in own:
                 (laws[j],) = own[j].laws_of([j], n_features, feature_names)
         return tuple(laws[j] for j in features)
+
+    def with_one_hot(self, one_hot: OneHot) -> PerFeature:
+        default = None if self.default is None else self.default.with_one_hot(one_hot)
+        return PerFeature({key: noise.with_one_hot(one_hot) for key, noise in self.noises}, default)
 
     def _placed(self, n_features: int, feature_names: Names) -> dict[int, Noise]:
         """The noises that were given, by feature index."""

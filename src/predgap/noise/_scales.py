@@ -6,12 +6,13 @@ import reprlib
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
 
 from predgap._inputs.names import match_names
+from predgap._inputs.one_hot import OneHot
 from predgap._inputs.tables import Columns, by_name, open_columns
 from predgap._text import count, format_items, names_or_default
 from predgap._typing import FloatArray
@@ -28,6 +29,10 @@ class Numbers(ABC):
 
     @abstractmethod
     def of(self, features: Sequence[int], n_features: int, feature_names: Names) -> list[float]: ...
+
+    def with_one_hot(self, one_hot: OneHot) -> Numbers:
+        """The numbers for a model in which dummies became categories. Those given by name stay."""
+        return self
 
     @abstractmethod
     def show(self) -> str:
@@ -57,6 +62,11 @@ class _ByPlace(Numbers):
                 f"{count(n_features, 'feature')}; give one for all, or one per feature"
             )
         return [self.values[j] for j in features]
+
+    def with_one_hot(self, one_hot: OneHot) -> Numbers:
+        if len(self.values) != len(one_hot.names):
+            return self
+        return _ByPlace(tuple(self.values[old[0]] for old in one_hot.places), self.what)
 
     def show(self) -> str:
         return f"[{shortened(list(map(repr, self.values)))}]"
@@ -138,6 +148,18 @@ class _Measured(Numbers):
             if self.refused[j]:
                 raise NoiseError(f"Normal.relative cannot use X: {self.refused[j]}")
         return [self.values[j] for j in place]
+
+    def with_one_hot(self, one_hot: OneHot) -> Numbers:
+        if self.columns.names is not None or self.columns.n_columns != len(one_hot.names):
+            return self
+        columns = replace(self.columns, n_columns=len(one_hot.places))
+        first = [old[0] for old in one_hot.places]
+        return replace(
+            self,
+            columns=columns,
+            values=tuple(self.values[j] for j in first),
+            refused=tuple(self.refused[j] for j in first),
+        )
 
     def show(self) -> str:
         return f".relative(<{count(len(self.values), 'column')}>, {self.factor!r})"

@@ -1,14 +1,13 @@
-"""Loads scikit-learn pipelines: the model in the last step, and the steps that prepare its rows.
+"""The steps of a scikit-learn pipeline before its model: what they make of X, and how they are called.
 
-The model is explained on the table that the steps before it make of X: its features are the columns of that
-table. A sparse table is made dense; absent entries become 0, or for XGBoost models missing values, which is
-how XGBoost reads them.
+A sparse table is made dense; absent entries become 0, or for XGBoost models missing values, which is how
+XGBoost reads them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final
 
 import narwhals as nw
@@ -18,32 +17,11 @@ from numpy.typing import NDArray
 from predgap._inputs.tables import Table, read_table
 from predgap._model.ensemble import Ensemble
 from predgap.errors import LoaderError, PredgapError, TableError, UnsupportedModelError
-from predgap.loaders import load
+from predgap.loaders.pipelines.lineage import is_skipped
 
-__all__ = ["Preparation", "from_object", "preparation"]
+__all__ = ["Preparation", "is_pipeline", "opened"]
 
 _MOST_CELLS: Final = 1 << 27  # numbers in a sparse table that is made dense: 1 GiB
-
-
-def from_object(pipeline: Any) -> Ensemble:
-    """The ensemble of a fitted pipeline's last step, with the feature names after the steps before it."""
-    prepared = _opened(pipeline)
-    try:
-        ensemble = load(prepared.model)
-    except LoaderError as error:
-        raise type(error)(f"the last step of the {type(pipeline).__name__}: {error}") from error
-    names = prepared.names()
-    fits = names is not None and len(set(names)) == len(names) == ensemble.n_features
-    return replace(
-        ensemble,
-        feature_names=names if fits else ensemble.feature_names,
-        source=" ".join(filter(None, (ensemble.source, prepared.feature_space))),
-    )
-
-
-def preparation(model: Any) -> Preparation | None:
-    """The steps of a pipeline before its model, and the model; None if `model` is not a pipeline."""
-    return _opened(model) if _is(model, "sklearn", "Pipeline") else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +64,15 @@ class Preparation:
             raise TableError(f"the pipeline turns {len(frame)} rows into {len(values)}; expected as many")
         return Table(values, nw.maybe_get_index(frame), str(frame.implementation), own)
 
+    def takes_zero_for_missing(self, X: Any) -> bool:
+        """Do the steps make X sparse, and does the model take what is absent for missing?"""
+        return self._absent_is_missing and _is_sparse(self._after_steps(X))
+
     def _transformed(self, X: Any) -> Any:
+        X = self._after_steps(X)
+        return _dense(X, np.nan if self._absent_is_missing else 0.0) if _is_sparse(X) else X
+
+    def _after_steps(self, X: Any) -> Any:
         for name, step in self.steps:
             try:
                 X = step.transform(X)
@@ -99,27 +85,31 @@ class Preparation:
                     f"step {name!r} of the pipeline ({type(step).__name__}) cannot transform X: "
                     f"{reason.strip()[:300]}"
                 ) from error
-        is_sparse = hasattr(X, "toarray") and hasattr(X, "nnz")
-        return _dense(X, np.nan if _is(self.model, "xgboost") else 0.0) if is_sparse else X
+        return X
+
+    @property
+    def _absent_is_missing(self) -> bool:
+        return _is(self.model, "xgboost")
 
 
-def _opened(pipeline: Any) -> Preparation:
+def is_pipeline(model: Any) -> bool:
+    """Is it a scikit-learn Pipeline, or of a class derived from it?"""
+    return _is(model, "sklearn", "Pipeline")
+
+
+def opened(pipeline: Any) -> Preparation:
+    """The steps of a pipeline before its model, those of pipelines within it included, and the model."""
     steps: list[tuple[str, Any]] = []
     model = pipeline
-    while _is(model, "sklearn", "Pipeline"):
-        if not model.steps or _is_skipped(model.steps[-1][1]):
+    while is_pipeline(model):
+        if not model.steps or is_skipped(model.steps[-1][1]):
             raise UnsupportedModelError(
                 f"the {type(model).__name__} has no model as its last step; expected one that ends in a tree "
                 "model, fitted"
             )
         *before, (_, model) = model.steps
-        steps += [(name, step) for name, step in before if not _is_skipped(step)]
+        steps += [(name, step) for name, step in before if not is_skipped(step)]
     return Preparation(tuple(steps), model)
-
-
-def _is_skipped(step: Any) -> bool:
-    """Is it a step without effect ("passthrough", None), or an imblearn sampler, which acts in `fit` only?"""
-    return step is None or isinstance(step, str) or hasattr(step, "fit_resample")
 
 
 def _is(model: Any, package: str, name: str | None = None) -> bool:
@@ -131,12 +121,16 @@ def _is(model: Any, package: str, name: str | None = None) -> bool:
 
 
 def _titles(step: Any) -> Iterator[str]:
-    if not _is(step, "sklearn", "Pipeline"):
+    if not is_pipeline(step):
         yield type(step).__name__
         return
     for _, inner in step.steps:
-        if not _is_skipped(inner):
+        if not is_skipped(inner):
             yield from _titles(inner)
+
+
+def _is_sparse(table: Any) -> bool:
+    return hasattr(table, "toarray") and hasattr(table, "nnz")
 
 
 def _dense(table: Any, absent: float) -> NDArray[np.float64]:

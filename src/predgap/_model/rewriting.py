@@ -1,0 +1,346 @@
+"""Rewrites an ensemble in other features, each old column being a function of one new feature.
+
+A column may be a function of the levels of a category (`Levels`), as a dummy is, or a monotone function of a
+number (`Line`), as a scaled column is. Every row of new features then goes where its old columns go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from predgap._inputs.categories import Categories
+from predgap._model.ensemble import LEAF, NUMERIC, Ensemble
+from predgap._typing import BoolArray, FloatArray, IndexArray, IntArray
+from predgap.errors import EnsembleError
+
+__all__ = ["Levels", "Line", "rewritten"]
+
+_GROWTH: Final = 8  # an ensemble may become this many times larger
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Levels:
+    """An old column that is a function of the level of a new categorical feature.
+
+    Values are as the old ensemble casts them: NaN counts as missing.
+    """
+
+    feature: int
+    codes: IntArray  # (m,) the levels of the new feature
+    values: FloatArray  # (m,) the old column at each of them
+    unseen: float | None  # the old column at a category that is no level; None if there is none
+    missing: float  # the old column where the new feature is missing
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Line:
+    """An old column that rises or falls with a new numeric feature x.
+
+    For a rising column, old < thresholds[i] iff x < cuts[i]; for a falling one iff x >= cuts[i]. A cut may
+    be infinite.
+    """
+
+    feature: int
+    thresholds: FloatArray  # (k,) all that the old ensemble compares the column with, ascending
+    cuts: FloatArray  # (k,)
+    rising: bool = True
+    holes: tuple[tuple[float, float], ...] = ()  # low <= x < high: the old column counts as missing
+    missing: float = float("nan")  # the old column where x is missing
+
+
+class _Subset(NamedTuple):
+    """A split on levels: left iff the code is in `codes`; `swap` exchanges the children of the old node."""
+
+    feature: int
+    codes: tuple[int, ...]
+    swap: bool
+    default_left: bool
+
+
+class _Steps(NamedTuple):
+    """A split on a number: left[i] says which way x goes between breaks[i - 1] and breaks[i]."""
+
+    feature: int
+    breaks: tuple[float, ...]  # ascending, finite
+    left: tuple[bool, ...]  # one more, each differs from the one before
+    missing_left: bool
+
+
+_Test = _Subset | _Steps | bool  # True and False: all rows go left, right
+
+
+def rewritten(
+    ensemble: Ensemble,
+    columns: Sequence[Levels | Line | None],
+    *,
+    n_features: int,
+    categories: Sequence[Categories | None],
+    **fields: Any,
+) -> Ensemble:
+    """The ensemble in new features.
+
+    Parameters
+    ----------
+    ensemble : Ensemble
+        In the old columns.
+    columns : sequence of Levels, Line or None
+        What each old column is. None is allowed for columns that no split uses.
+    n_features : int
+        The number of new features.
+    categories : sequence of Categories or None
+        The levels of each new feature, None for a numeric one.
+    **fields
+        Other fields of the new ensemble that differ from the old one's.
+
+    Raises
+    ------
+    EnsembleError
+        If the new ensemble would be more than eight times as large as the old one.
+    """
+    tests: list[_Test] = []
+    of_node = np.full(ensemble.n_nodes, -1)
+    for j in np.unique(ensemble.feature[ensemble.feature != LEAF]).tolist():
+        column = columns[j]
+        assert column is not None, f"column {j} is used"
+        nodes = np.flatnonzero(ensemble.feature == j)
+        keys = np.stack(
+            [ensemble.threshold[nodes], ensemble.category_set[nodes], ensemble.default_left[nodes]], axis=1
+        )
+        first, which = np.unique(keys, axis=0, return_index=True, return_inverse=True)[1:]
+        of_node[nodes] = len(tests) + which.reshape(-1)
+        if isinstance(column, Levels):
+            tests += _subsets(ensemble, column, nodes[first])
+        else:
+            tests += [_steps(ensemble, column, node) for node in nodes[first].tolist()]
+    sets = {test.codes: 0 for test in tests if isinstance(test, _Subset)}
+    for place, codes in enumerate(sets):
+        sets[codes] = place
+    simple = all(not isinstance(t, bool) and (isinstance(t, _Subset) or len(t.breaks) == 1) for t in tests)
+    arrays, all_numbers = (
+        (_replaced_nodes(ensemble, tests, of_node, sets), True)
+        if simple
+        else _Builder(ensemble, tests, of_node, sets, fields.get("row_dtype", ensemble.row_dtype)).arrays()
+    )
+    return replace(
+        ensemble,
+        **arrays,
+        set_begin=np.cumsum([0, *map(len, sets)]),
+        set_code=np.array([code for codes in sets for code in codes], dtype=np.int32),
+        n_features=n_features,
+        categories=tuple(categories),
+        accepts_infinity=bool(fields.pop("accepts_infinity", ensemble.accepts_infinity) and all_numbers),
+        **fields,
+    )
+
+
+# ---- the test of a node --------------------------------------------------------------------------
+
+
+def _subsets(e: Ensemble, column: Levels, nodes: IndexArray) -> Iterator[_Test]:
+    """The test of each of these nodes, which all split on the same column."""
+    is_open = column.unseen is not None
+    values = np.array([*column.values, column.unseen if is_open else np.nan, column.missing], dtype=float)
+    for node in nodes.tolist():
+        left = _goes_left(e, node, values)
+        *at_levels, unseen, missing = left.tolist()
+        reached = {*at_levels, missing, *([unseen] if is_open else [])}
+        if len(reached) == 1:
+            yield missing
+            continue
+        swap = unseen if is_open else 2 * sum(at_levels) > len(at_levels)
+        codes = column.codes[left[:-2] ^ swap]
+        yield _Subset(column.feature, tuple(codes.tolist()), swap, missing ^ swap)
+
+
+def _goes_left(e: Ensemble, node: int, values: FloatArray) -> BoolArray:
+    which = e.category_set[node]
+    if which == NUMERIC:
+        left = values < e.threshold[node]
+    else:
+        left = np.isin(values, e.set_code[e.set_begin[which] : e.set_begin[which + 1]])
+    found: BoolArray = np.where(np.isnan(values), e.default_left[node], left)
+    return found
+
+
+def _steps(e: Ensemble, column: Line, node: int) -> _Test:
+    threshold, default = e.threshold[node], bool(e.default_left[node])
+    at = int(np.searchsorted(column.thresholds, threshold))
+    assert column.thresholds[at] == threshold
+    cut = float(column.cuts[at])
+    low = column.rising  # does the lower side go left?
+    breaks = sorted({cut, *(end for hole in column.holes for end in hole)} - {-np.inf, np.inf})
+    left = []
+    for start in (-np.inf, *breaks):
+        in_hole = any(a <= start < b for a, b in column.holes)
+        left.append(default if in_hole else low if start < cut else not low)
+    kept = [i for i, (before, after) in enumerate(pairwise(left)) if before != after]
+    missing = default if np.isnan(column.missing) else bool(column.missing < threshold)
+    if not kept and left[0] == missing:
+        return missing
+    return _Steps(
+        column.feature,
+        tuple(breaks[i] for i in kept),
+        (left[0], *(left[i + 1] for i in kept)),
+        missing,
+    )
+
+
+# ---- nodes ---------------------------------------------------------------------------------------
+
+
+def _replaced_nodes(
+    e: Ensemble, tests: list[_Test], of_node: IntArray, sets: dict[tuple[int, ...], int]
+) -> dict[str, Any]:
+    """The node arrays if every node has one new test, and no node is added or left out."""
+    rows = [(LEAF, 0.0, NUMERIC, False, False)]  # of leaves, whose test is -1: kept last
+    for test in tests:
+        assert not isinstance(test, bool)
+        if isinstance(test, _Subset):
+            row = test.feature, 0.0, sets[test.codes], test.default_left, test.swap
+        else:
+            upward = not test.left[0]
+            row = test.feature, test.breaks[0], NUMERIC, test.missing_left ^ upward, upward
+        rows.append(row)
+    feature, threshold, category_set, default_left, swap = (
+        np.array([row[k] for row in rows])[of_node + 1] for k in range(5)
+    )
+    return {
+        "feature": feature,
+        "threshold": threshold,
+        "category_set": category_set,
+        "default_left": default_left,
+        "left": np.where(swap, e.right, e.left),
+        "right": np.where(swap, e.left, e.right),
+    }
+
+
+class _Range(NamedTuple):
+    """Where a numeric feature is on a path: low <= x < high, or perhaps missing."""
+
+    low: float
+    high: float
+    missing: bool
+
+
+_ANYWHERE: Final = _Range(-np.inf, np.inf, True)
+_Ranges = dict[int, _Range]
+
+
+class _Builder:
+    """Builds trees anew where a node becomes several nodes, or none.
+
+    A number with two or more breaks takes as many nodes in a row, and the subtrees below are copied. So the
+    builder remembers where a number is on the path, and leaves out what it cannot reach.
+    """
+
+    def __init__(
+        self,
+        e: Ensemble,
+        tests: list[_Test],
+        of_node: IntArray,
+        sets: dict[tuple[int, ...], int],
+        row_dtype: np.dtype[Any],
+    ) -> None:
+        self._e, self._tests, self._sets = e, tests, sets
+        self._lowest = float(np.finfo(row_dtype).min)
+        self._of_node = of_node.tolist()
+        self._nodes: list[list[Any]] = []  # feature, threshold, left, right, default_left, set; old node
+        self._waiting: list[tuple[int, _Ranges, int, int]] = []  # old node, ranges, its parent and side
+        self._limit = _GROWTH * e.n_nodes + 1000
+        self._all_numbers = True  # is no test one that infinite values would get wrong?
+
+    def arrays(self) -> tuple[dict[str, Any], bool]:
+        """The fields of the new ensemble that describe nodes; and whether infinite values go right."""
+        roots = []
+        for root in self._e.root.tolist():
+            roots.append(len(self._nodes))
+            self._waiting.append((root, {}, -1, 0))
+            while self._waiting:
+                self._add(*self._waiting.pop())
+        names = ("feature", "threshold", "left", "right", "default_left", "category_set")
+        columns = list(zip(*self._nodes, strict=True)) or [()] * 7
+        old = np.array(columns[6], dtype=np.intp)
+        fields = {"root": np.array(roots, dtype=np.int32), "value": self._e.value[old]}
+        return fields | dict(zip(names, columns, strict=False)), self._all_numbers
+
+    def _add(self, node: int, ranges: _Ranges, parent: int, side: int) -> None:
+        """Adds the old node `node`, or what is left of it, as a child of the new node `parent`."""
+        while self._e.feature[node] != LEAF:
+            way = self._only_way(self._tests[self._of_node[node]], ranges)
+            if way is None:
+                break
+            node = int((self._e.left if way else self._e.right)[node])
+        if self._e.feature[node] == LEAF:
+            self._append([LEAF, 0.0, LEAF, LEAF, False, NUMERIC, node], parent, side)
+            return
+        test = self._tests[self._of_node[node]]
+        children = {True: int(self._e.left[node]), False: int(self._e.right[node])}
+        if isinstance(test, _Subset):
+            row = [test.feature, 0.0, LEAF, LEAF, test.default_left, self._sets[test.codes], node]
+            new = self._append(row, parent, side)
+            for k in (0, 1):
+                self._waiting.append((children[(k == 0) ^ test.swap], ranges, new, k))
+        elif isinstance(test, _Steps):
+            self._add_steps(node, test, children, ranges, parent, side)
+
+    def _only_way(self, test: _Test, ranges: _Ranges) -> bool | None:
+        """Which way all go that can come here; None if some go left and some right."""
+        if isinstance(test, bool):
+            return test
+        if isinstance(test, _Subset):
+            return None
+        here = ranges.get(test.feature, _ANYWHERE)
+        ways = {way for _, _, way in _pieces(test, here)} | ({test.missing_left} if here.missing else set())
+        return ways.pop() if len(ways) == 1 else None
+
+    def _add_steps(
+        self, node: int, test: _Steps, children: dict[bool, int], ranges: _Ranges, parent: int, side: int
+    ) -> None:
+        here, q = ranges.get(test.feature, _ANYWHERE), test.feature
+        pieces = _pieces(test, here)
+        if len(pieces) == 1:  # the numbers go one way, missing values the other
+            low, high, way = pieces[0]
+            numbers_left = low == -np.inf and high < np.inf
+            threshold = high if numbers_left else max(low, self._lowest)
+            self._all_numbers &= low > -np.inf or high < np.inf
+            new = self._append([q, threshold, LEAF, LEAF, not numbers_left, NUMERIC, node], parent, side)
+            for k in (0, 1):
+                numbers = (k == 0) == numbers_left
+                there = _Range(low, high, False) if numbers else _Range(np.inf, np.inf, True)
+                self._waiting.append((children[way == numbers], ranges | {q: there}, new, k))
+            return
+        with_missing = [way for _, _, way in pieces].index(test.missing_left) if here.missing else -1
+        for i, (low, high, way) in enumerate(pieces):
+            in_piece = ranges | {q: _Range(low, high, i == with_missing)}
+            if i == len(pieces) - 1:
+                self._waiting.append((children[way], in_piece, parent, 1))
+                break
+            row = [q, high, LEAF, LEAF, i == with_missing, NUMERIC, node]
+            parent, side = self._append(row, parent, side), 1
+            self._waiting.append((children[way], in_piece, parent, 0))
+
+    def _append(self, row: list[Any], parent: int, side: int) -> int:
+        if len(self._nodes) >= self._limit:
+            raise EnsembleError(
+                f"rewritten in other features, the model would have more than {self._limit} nodes"
+            )
+        self._nodes.append(row)
+        if parent >= 0:
+            self._nodes[parent][2 + side] = len(self._nodes) - 1
+        return len(self._nodes) - 1
+
+
+def _pieces(test: _Steps, here: _Range) -> list[tuple[float, float, bool]]:
+    """The parts of a range in which all numbers go one way: low, high, left."""
+    ends = (-np.inf, *test.breaks, np.inf)
+    found = []
+    for (start, stop), way in zip(pairwise(ends), test.left, strict=True):
+        low, high = max(start, here.low), min(stop, here.high)
+        if low < high:
+            found.append((low, high, way))
+    return found

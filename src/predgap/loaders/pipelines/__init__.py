@@ -1,0 +1,67 @@
+"""Loads scikit-learn pipelines: the model in the last step, in the raw columns of the pipeline if possible.
+
+Where every step allows it, the model's trees are rewritten in the columns of X. Else the model is explained
+on the table that the steps make of X, and its features are the columns of that table.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Protocol
+
+from predgap._inputs.tables import Table
+from predgap._model.ensemble import Ensemble
+from predgap.errors import LoaderError
+from predgap.loaders import load
+from predgap.loaders.pipelines.lineage import NotRaw
+from predgap.loaders.pipelines.raw_columns import in_raw_columns
+from predgap.loaders.pipelines.steps import Preparation, is_pipeline, opened
+
+__all__ = ["TableReader", "from_object", "load_with_reader"]
+
+
+class TableReader(Protocol):
+    """Reads the tables that a user passes, where they are not simply the features of the ensemble."""
+
+    @property
+    def feature_space(self) -> str | None:
+        """What the features are, if they are not the columns of X, e.g. "after PCA"."""
+
+    def table(self, X: Any, ensemble: Ensemble) -> Table:
+        """X with one column per feature of the ensemble."""
+
+
+def from_object(pipeline: Any) -> Ensemble:
+    """The ensemble of a fitted pipeline."""
+    return _loaded(pipeline)[0]
+
+
+def load_with_reader(model: Any) -> tuple[Ensemble, TableReader | None, str | None]:
+    """The ensemble of any model, what reads its tables if it is a pipeline, and, if a pipeline is not
+    explained in its raw columns, why."""
+    return _loaded(model) if is_pipeline(model) else (load(model), None, None)
+
+
+def _loaded(pipeline: Any) -> tuple[Ensemble, TableReader, str | None]:
+    steps = opened(pipeline)
+    try:
+        ensemble = load(steps.model)
+    except LoaderError as error:
+        raise type(error)(f"the last step of the {type(pipeline).__name__}: {error}") from error
+    if not steps.steps:
+        return ensemble, steps, None
+    try:
+        return *in_raw_columns(steps, ensemble), None
+    except NotRaw as reason:
+        return _after_the_steps(ensemble, steps), steps, str(reason)
+
+
+def _after_the_steps(ensemble: Ensemble, steps: Preparation) -> Ensemble:
+    """The ensemble with the names of the features after the steps."""
+    names = steps.names()
+    fits = names is not None and len(set(names)) == len(names) == ensemble.n_features
+    return replace(
+        ensemble,
+        feature_names=names if fits else ensemble.feature_names,
+        source=" ".join(filter(None, (ensemble.source, steps.feature_space))),
+    )

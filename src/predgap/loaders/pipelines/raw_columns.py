@@ -1,0 +1,411 @@
+"""Explains a pipeline in its raw columns: its ensemble is rewritten, and each row is checked.
+
+The steps are asked what they make of raw values. Of a category they are asked for each level, of a number for
+the first float64 that they send across a threshold. The result holds for float64 (and whole) numbers. Rows of
+another type, such as float32, take another arithmetic through the steps: `RawColumns.table` compares where
+each value goes, and moves one that lies within rounding of a threshold to the side that the steps chose.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from predgap._inputs.categories import Categories
+from predgap._inputs.names import match_names
+from predgap._inputs.tables import Columns, Table, by_name, open_columns
+from predgap._model.ensemble import LEAF, Ensemble
+from predgap._model.rewriting import Levels, Line, rewritten
+from predgap._text import names_or_default
+from predgap._typing import BoolArray, FloatArray
+from predgap.errors import PredgapError, TableError
+from predgap.loaders.pipelines.crossings import Asking, Question
+from predgap.loaders.pipelines.lineage import Column, NotRaw, lineage
+from predgap.loaders.pipelines.probes import Probe, rounded
+from predgap.loaders.pipelines.steps import Preparation
+from predgap.loaders.selfcheck import rows_at_thresholds
+
+__all__ = ["RawColumns", "in_raw_columns"]
+
+_LARGEST_CODE: Final = 2**31 - 1
+_ROUNDING: Final = 2.0**-20  # how far a value may be moved, relative to it and to the thresholds
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Feature:
+    """A raw column that the model uses, and the transformed columns that are made of it."""
+
+    raw: int
+    levels: Categories | None  # None for a number
+    columns: dict[int, Levels | Line]  # by transformed column
+    absent: dict[int, tuple[float, float]]  # where numbers become 0, if zeros are missing to the model
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RawColumns:
+    """Reads tables for an ensemble that was rewritten in the raw columns of a pipeline."""
+
+    steps: Preparation
+    old: Ensemble  # of the transformed columns
+    names: tuple[str, ...] | None  # of the raw columns; None if the pipeline was fitted without names
+    features: tuple[_Feature, ...]
+    feature_space: None = None  # the features are the columns of X
+
+    def table(self, X: Any, ensemble: Ensemble) -> Table:
+        """X with one column per raw column of the pipeline. Columns that the model does not use are NaN.
+
+        TableError if the steps refuse X, or send a value where the ensemble cannot send it.
+        """
+        found = self.steps.table(X, self.old)
+        seen = self.old.cast(found.values)
+        columns = open_columns(X)
+        at = self._places(columns)
+        values = np.full((len(seen), ensemble.n_features), np.nan)
+        for feature in self.features:
+            q, levels = feature.raw, feature.levels
+            if levels is None:
+                values[:, q] = self._numbers(feature, columns.column(at[q]), found.values, seen)
+            else:
+                values[:, q] = self._codes(feature, columns.codes(at[q], levels), seen)
+        own = None
+        if columns.names is not None and self.names is not None and self.names == ensemble.feature_names:
+            own = tuple(columns.names[at[q]] if q in at else name for q, name in enumerate(self.names))
+        return Table(values, columns.index, columns.backend, own)
+
+    def _places(self, columns: Columns) -> dict[int, int]:
+        """The column of X for each raw column; by name as the steps do it, else by position."""
+        names = columns.names
+        if names is None or self.names is None or not by_name(names, columns.numbered, self.names):
+            return {q: q for q in range(columns.n_columns)}
+        found = match_names(names, self.names, TableError)
+        return {found[name]: j for j, name in enumerate(names) if name in found}
+
+    def _numbers(self, feature: _Feature, x: FloatArray, old: FloatArray, seen: FloatArray) -> FloatArray:
+        """A raw column of numbers that go where the steps send them; `old` is the transformed table, `seen`
+        the same as the model casts it."""
+        gone = np.isnan(x)
+        low, high = np.full(len(x), -np.inf), np.full(len(x), np.inf)
+        lost = np.zeros(len(x), dtype=np.bool_)
+        reach = np.abs(x)
+        for j, line in feature.columns.items():
+            assert isinstance(line, Line)
+            exact, y = old[:, j], rounded(self.old, old[:, j])
+            lost |= gone & ~_same_place(line, seen[:, j])
+            start, stop = feature.absent.get(j, (np.nan, np.nan))
+            absent = ~gone & np.isnan(y)
+            lost |= absent & np.isnan(start)
+            before, after = _between(line, np.where(absent, 0.0, y))
+            in_hole = ~absent & (start <= x) & (x < stop)
+            beyond = (exact > 0) == line.rising
+            low = np.maximum(low, np.where(absent, start, np.where(in_hole & beyond, stop, before)))
+            high = np.minimum(high, np.where(absent, stop, np.where(in_hole & ~beyond, start, after)))
+            finite = line.cuts[np.isfinite(line.cuts)]
+            reach = np.maximum(reach, np.abs(finite).max(initial=0.0))
+        inside = (low <= x) & ((x < high) | (high == np.inf))
+        moved = np.where(gone | inside, x, np.where(x < low, low, np.nextafter(high, -np.inf)))
+        with np.errstate(invalid="ignore"):
+            far = ~gone & ~inside & ~((low < high) & (np.abs(moved - x) <= _ROUNDING * reach))
+        self._refuse(feature, lost | far)
+        return moved
+
+    def _codes(self, feature: _Feature, codes: FloatArray, old: FloatArray) -> FloatArray:
+        """A raw column of codes; TableError if the steps make something else of a category."""
+        assert feature.levels is not None
+        place = np.where(np.isnan(codes), len(feature.levels) + 1, feature.levels.levels_of(codes))
+        lost = np.zeros(len(codes), dtype=np.bool_)
+        for j, column in feature.columns.items():
+            assert isinstance(column, Levels)
+            unseen = np.nan if column.unseen is None else column.unseen
+            expected = np.array([*column.values, unseen, column.missing])[np.where(place < 0, -2, place)]
+            lost |= ~((expected == old[:, j]) | (np.isnan(expected) & np.isnan(old[:, j])))
+        self._refuse(feature, lost)
+        return codes
+
+    def _refuse(self, feature: _Feature, lost: BoolArray) -> None:
+        if lost.any():
+            name = names_or_default(feature.raw + 1, self.names and self.names[: feature.raw + 1])[-1]
+            kind = (
+                "a number in float64" if feature.levels is None else "a category of the Pipeline's encoders"
+            )
+            raise TableError(
+                f"row {int(np.flatnonzero(lost)[0])} of X: the steps of the Pipeline make something else of "
+                f"column {name!r} than of {kind}; pass the table as the Pipeline was fitted on it, with "
+                "numbers as float64 and categories as their labels"
+            )
+
+
+def in_raw_columns(steps: Preparation, old: Ensemble) -> tuple[Ensemble, RawColumns]:
+    """The ensemble of a pipeline's model, rewritten in the raw columns of the pipeline.
+
+    Parameters
+    ----------
+    steps : Preparation
+        The steps of the pipeline before its model.
+    old : Ensemble
+        The model, whose features are the columns after these steps.
+
+    Returns
+    -------
+    Ensemble, RawColumns
+        The new ensemble, and what reads tables for it.
+
+    Raises
+    ------
+    NotRaw
+        If that is not possible; its text is the reason.
+    """
+    first = steps.steps[0][1]
+    n_raw = getattr(first, "n_features_in_", None)
+    if n_raw is None:
+        raise NotRaw(f"{type(first).__name__} does not tell its number of columns; is it fitted?")
+    given = getattr(first, "feature_names_in_", None)
+    names = None if given is None else tuple(map(str, given))
+    try:
+        made = lineage([step for _, step in steps.steps], n_raw)
+        if len(made) != old.n_features:
+            raise NotRaw(f"its steps make {len(made)} columns, the model has {old.n_features}")
+        return _Rewriting(steps, old, names, n_raw, made).result()
+    except (PredgapError, AttributeError) as error:  # AttributeError: a step that is not fitted
+        raise NotRaw(str(error)) from error
+
+
+class _Rewriting:
+    def __init__(
+        self,
+        steps: Preparation,
+        old: Ensemble,
+        names: tuple[str, ...] | None,
+        n_raw: int,
+        made: list[Column],
+    ) -> None:
+        self._old, self._names, self._made, self._n_raw = old, names, made, n_raw
+        self._steps = steps
+        self._native = old.categorical()
+        used = np.unique(old.feature[old.feature != LEAF]).tolist()
+        self._used: dict[int, list[int]] = {}  # by raw column
+        for j in used:
+            self._used.setdefault(made[j].raw, []).append(j)
+        self._probe = Probe(steps, old, names, tuple(self._base(q) for q in range(n_raw)))
+        self._zero_is_missing = steps.takes_zero_for_missing(self._probe.table({}, 1))
+
+    def result(self) -> tuple[Ensemble, RawColumns]:
+        numbers = {q: own for q, own in self._used.items() if not self._is_categorical(q, own)}
+        lines = self._lines(numbers)
+        features = [
+            lines[q] if q in numbers else self._category(q, own) for q, own in sorted(self._used.items())
+        ]
+        columns: list[Levels | Line | None] = [None] * self._old.n_features
+        categories: list[Categories | None] = [None] * self._n_raw
+        for feature in features:
+            categories[feature.raw] = feature.levels
+            for j, column in feature.columns.items():
+                columns[j] = column
+        endless = any(isinstance(c, Line) and np.isinf(c.cuts).any() for c in columns)
+        new = rewritten(
+            self._old,
+            columns,
+            n_features=self._n_raw,
+            categories=categories,
+            feature_names=self._names,
+            row_dtype=np.dtype(np.float64),
+            missing=float("nan"),
+            unseen_is_missing=self._old.unseen_is_missing and any(map(self._is_native, self._used.values())),
+            accepts_infinity=self._old.accepts_infinity and not endless,
+            source=f"{self._old.source} in a Pipeline",
+        )
+        reader = RawColumns(self._steps, self._old, self._names, tuple(features))
+        self._check(new, reader)
+        return new, reader
+
+    def _name(self, q: int) -> str:
+        return names_or_default(self._n_raw, self._names)[q]
+
+    # ---- categories ----
+
+    def _is_native(self, own: list[int]) -> bool:
+        """Does the model itself split on the categories of a raw column?"""
+        return any(j in self._native and self._made[j].labels is None for j in own)
+
+    def _is_categorical(self, q: int, own: list[int]) -> bool:
+        encoded = {self._made[j].labels is not None for j in own}
+        native = {j in self._native and self._made[j].labels is None for j in own}
+        if len(encoded) > 1 or len(native) > 1:
+            raise NotRaw(f"column {self._name(q)!r} is used both as a number and as a category")
+        if True in native and (len(own) > 1 or not self._made[own[0]].same):
+            raise NotRaw(f"column {self._name(q)!r} is changed before the model takes it for a category")
+        return encoded == {True} or native == {True}
+
+    def _labels(self, q: int) -> tuple[Any, ...]:
+        """The raw values that encoders of column q know."""
+        labels: dict[Any, None] = {}
+        for column in self._made:
+            if column.raw == q and column.labels is not None:
+                labels |= dict.fromkeys(column.labels)
+        return tuple(labels)
+
+    def _base(self, q: int) -> Any:
+        """A value of column q that all steps accept."""
+        native = [
+            self._native[j].labels for j, c in enumerate(self._made) if c.raw == q and j in self._native
+        ]
+        encoded = any(c.raw == q and c.labels is not None for c in self._made)
+        known = self._labels(q) if encoded else (native[0] or ()) if native else (0.0,)
+        return known[0] if known else float("nan")
+
+    def _missing(self, q: int) -> Any:
+        """A missing value of column q, as its encoders know it."""
+        return None if any(c.raw == q and c.none_is_missing for c in self._made) else float("nan")
+
+    def _category(self, q: int, own: list[int]) -> _Feature:
+        probe, native = self._probe, self._is_native(own)
+        levels = (
+            self._native[own[0]] if native else _levels(self._labels(q), self._names is None, self._name(q))
+        )
+        labels = list(levels.labels or ())
+        at_levels = self._old.cast(probe.transformed({q: labels}, len(labels)))
+        strange = probe.try_value(q, _other_than(labels))
+        gone = probe.try_value(q, self._missing(q))
+        unseen, missing = (None if row is None else self._old.cast(row[None])[0] for row in (strange, gone))
+        if native:
+            unseen = None if levels.closed or self._old.unseen_is_missing else unseen
+        elif unseen is None:
+            levels = Categories(levels.codes, levels.labels, closed=True)
+        elif self._old.unseen_is_missing and any(map(self._is_native, self._used.values())):
+            raise NotRaw(f"unknown categories of {self._name(q)!r} are no missing values, as those of others")
+        return _Feature(q, levels, {
+            j: Levels(
+                q,
+                levels.codes,
+                at_levels[:, j],
+                None if unseen is None else float(unseen[j]),
+                np.nan if missing is None else float(missing[j]),
+            )
+            for j in own
+        }, {})  # fmt: skip
+
+    # ---- numbers ----
+
+    def _lines(self, numbers: dict[int, list[int]]) -> dict[int, _Feature]:
+        """The raw columns of numbers, with what their transformed columns are."""
+        questions = [
+            Question(q, j, v, rounded)
+            for q, own in numbers.items()
+            for j in own
+            for rounded, values in ((True, self._thresholds(j)), (False, self._around_zero()))
+            for v in values
+        ]
+        if not questions:
+            return {}
+        ask = Asking(self._probe, self._zero_is_missing, questions)
+        cuts, rising = ask.cuts()
+        found: dict[int, _Feature] = {}
+        for q, own in numbers.items():
+            gone = self._probe.try_value(q, float("nan"))
+            missing = None if gone is None else self._old.cast(gone[None])[0]
+            found[q] = _Feature(q, None, {}, {})
+            for j in own:
+                mine = [i for i, asked in enumerate(questions) if asked.column == j and asked.rounded]
+                zero = [i for i, asked in enumerate(questions) if asked.column == j and not asked.rounded]
+                thresholds = ask.thresholds[mine]
+                holes = self._holes(thresholds, cuts[mine])
+                if zero and cuts[zero[0]] != cuts[zero[1]]:
+                    found[q].absent[j] = (float(cuts[zero].min()), float(cuts[zero].max()))
+                    holes.append(found[q].absent[j])
+                at_missing = np.nan if missing is None else float(missing[j])
+                found[q].columns[j] = Line(
+                    q, thresholds, cuts[mine], bool(rising[mine[0]]), tuple(holes), at_missing
+                )
+        return found
+
+    def _around_zero(self) -> list[float]:
+        """0 and the next float, if zeros are missing to the model."""
+        return [0.0, float(np.nextafter(0.0, 1.0))] if self._zero_is_missing else []
+
+    def _around_missing(self) -> list[float]:
+        """The number that is missing to the model, as it rounds it, and the next float."""
+        kind = self._old.row_dtype.type
+        value = kind(self._old.missing)
+        return [] if np.isnan(value) else [float(value), float(np.nextafter(value, kind(np.inf)))]
+
+    def _thresholds(self, j: int) -> list[float]:
+        """All numbers that a transformed column is compared with, ascending."""
+        return sorted({*self._old.threshold[self._old.feature == j].tolist(), *self._around_missing()})
+
+    def _holes(self, thresholds: FloatArray, cuts: FloatArray) -> list[tuple[float, float]]:
+        """Where a raw number becomes the number that is missing to the model."""
+        ends = cuts[np.searchsorted(thresholds, self._around_missing())]
+        return [(float(ends.min()), float(ends.max()))] if len(ends) and ends[0] != ends[1] else []
+
+    # ---- check ----
+
+    def _check(self, new: Ensemble, reader: RawColumns) -> None:
+        """`NotRaw` unless the new ensemble predicts what the old one does, at and around its thresholds."""
+        rows = rows_at_thresholds(new).astype(np.float64)
+        for attempt in (rows, np.where(np.isinf(rows), 0.0, rows)):
+            columns = {f.raw: self._accepted(f, attempt[:, f.raw]) for f in reader.features}
+            try:
+                expected = self._old.predict(self._probe.transformed(columns, len(rows)))
+                found = new.predict(reader.table(self._probe.table(columns, len(rows)), new).values)
+                break
+            except TableError as error:
+                reason: Exception = error
+        else:
+            raise NotRaw(f"the steps refuse rows that the rewritten model takes: {reason}")
+        if not np.array_equal(expected, found):
+            raise NotRaw("the rewritten model does not agree with the Pipeline")
+
+    def _accepted(self, feature: _Feature, column: FloatArray) -> Any:
+        """A column of codes or numbers as raw values, with a base value for what the steps refuse."""
+        q, levels, base = feature.raw, feature.levels, self._probe.base[feature.raw]
+        missing = self._missing(q)
+        if self._probe.try_value(q, missing) is None:
+            missing = base
+        if levels is None:
+            return np.where(np.isnan(column), missing, column)
+        at, labels = levels.levels_of(column), levels.labels or ()
+        other = base if levels.closed else _other_than(list(labels))
+        return [
+            missing if np.isnan(c) else labels[k] if k >= 0 else other
+            for c, k in zip(column, at, strict=True)
+        ]
+
+
+def _between(line: Line, y: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Where raw numbers are that become y: low <= x < high."""
+    at = np.searchsorted(line.thresholds, y, side="right")
+    ends = np.array([-np.inf, *line.cuts, np.inf]) if line.rising else np.array([np.inf, *line.cuts, -np.inf])
+    return (ends[at], ends[at + 1]) if line.rising else (ends[at + 1], ends[at])
+
+
+def _same_place(line: Line, y: FloatArray) -> BoolArray:
+    """Are transformed values on the same sides of all thresholds as that of a missing one?"""
+    at = np.searchsorted(line.thresholds, y, side="right")
+    expected = np.searchsorted(line.thresholds, line.missing, side="right")
+    found: BoolArray = np.isnan(y) if np.isnan(line.missing) else ~np.isnan(y) & (at == expected)
+    return found
+
+
+def _levels(labels: Sequence[Any], by_position: bool, name: str) -> Categories:
+    """Categories with codes equal to the labels where these are whole numbers, as arrays hold them."""
+    if all(isinstance(v, bool | int | float) and v == int(v) and 0 <= v <= _LARGEST_CODE for v in labels):
+        ordered = sorted(labels)
+        return Categories(np.array([int(v) for v in ordered], dtype=np.int32), tuple(ordered))
+    if by_position and not all(isinstance(label, str) for label in labels):
+        raise NotRaw(
+            f"the categories of {name!r} are numbers, but not whole ones from 0 on; in arrays, such numbers "
+            "cannot be told from codes"
+        )
+    return Categories(np.arange(len(labels), dtype=np.int32), tuple(labels))
+
+
+def _other_than(labels: list[Any]) -> Any:
+    """A label of the same kind that is none of these."""
+    if labels and all(isinstance(label, bool | int | float) for label in labels):
+        return max(labels) + 1
+    other = "another"
+    while other in labels:
+        other += "_"
+    return other
