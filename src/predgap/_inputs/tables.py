@@ -53,6 +53,9 @@ class _Source(Protocol):
     def codes(self, j: int, levels: Categories) -> FloatArray:
         """Column j as codes of categories, (n_rows,), or TableError."""
 
+    def labels(self, j: int) -> list[Any]:
+        """Column j as it is, (n_rows,)."""
+
     def copied(self) -> _Source:
         """A copy that does not change when the caller's table does."""
 
@@ -76,6 +79,10 @@ class Columns:
     def codes(self, j: int, levels: Categories) -> FloatArray:
         """Column j as codes of these categories, (n_rows,); TableError if that is not possible."""
         return self.source.codes(j, levels)
+
+    def labels(self, j: int) -> list[Any]:
+        """Column j as it is, (n_rows,): numbers, labels of categories, None or NaN."""
+        return self.source.labels(j)
 
     def copied(self) -> Columns:
         """The same columns, which do not change when the caller's table does."""
@@ -277,6 +284,9 @@ class _Frame:
     def codes(self, j: int, levels: Categories) -> FloatArray:
         return _codes_of_labels(self.frame[:, j].to_list(), levels, f"column {self.names[j]!r}")
 
+    def labels(self, j: int) -> list[Any]:
+        return list(self.frame[:, j].to_list())
+
     def copied(self) -> _Frame:
         return _Frame(self.frame.clone(), self.names)
 
@@ -348,6 +358,9 @@ class _Numbers:
     def codes(self, j: int, levels: Categories) -> FloatArray:
         return self.whole[:, j]
 
+    def labels(self, j: int) -> list[Any]:
+        return list(self.whole[:, j].tolist())
+
     def copied(self) -> _Numbers:
         return _Numbers(self.whole.copy())
 
@@ -363,6 +376,9 @@ class _Objects:
 
     def codes(self, j: int, levels: Categories) -> FloatArray:
         return _codes_of_objects(self.objects[:, j].tolist(), levels, f"column {j}")
+
+    def labels(self, j: int) -> list[Any]:
+        return list(self.objects[:, j].tolist())
 
     def copied(self) -> _Objects:
         return self

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Sequence
 from functools import partial
 from typing import Any, Literal, get_args
@@ -24,7 +25,7 @@ from predgap.explainer._guaranteed import GuaranteedAnswers
 from predgap.explainer._pricing import cost_of
 from predgap.loaders import load
 from predgap.loaders.pipelines import preparation
-from predgap.noise import Noise
+from predgap.noise import Noise, Relative
 from predgap.ranking import Ranking
 
 EstimateMethod = Literal["auto", "exact", "bounded", "mc", "qmc"]
@@ -56,9 +57,10 @@ class Explainer(GuaranteedAnswers):
     ----------
     model : model object, path of a model file, or Ensemble
         Anything that `predgap.load` accepts.
-    noise : Noise
-        How each feature is perturbed, e.g. `Normal(0.3)` or `Normal.relative(X, 0.3)`. Features that the
-        model never splits on need no noise.
+    noise : Noise, or (n, d) array or frame
+        How each feature is perturbed, e.g. `Relative(X, 0.3)`. A table X, usually the training table, stands
+        for just this noise; if the model is a pipeline, pass the raw table. Features that the model never
+        splits on need no noise.
     output : int, or None, default=None
         Which output of the model to explain. None explains all outputs together.
     feature_names : sequence of d strings, or None, default=None
@@ -87,7 +89,7 @@ class Explainer(GuaranteedAnswers):
     def __init__(
         self,
         model: Any,
-        noise: Noise,
+        noise: Noise | Any,
         *,
         output: int | None = None,
         feature_names: Sequence[str] | None = None,
@@ -96,8 +98,6 @@ class Explainer(GuaranteedAnswers):
         progress: Progress | bool | None = None,
         _strategy: Strategy | None = None,  # forces an algorithm, in tests
     ) -> None:
-        if not isinstance(noise, Noise):
-            raise NoiseError(f"noise is {noise!r}, expected a Noise such as Normal(0.3)")
         self.rtol = checked_rtol(rtol, zero=True)
         self.progress = checked_progress(progress)
         n_threads = resolve_n_jobs(n_jobs)
@@ -106,10 +106,11 @@ class Explainer(GuaranteedAnswers):
         if feature_names is not None:
             ensemble = ensemble.named(feature_names)
         self.ensemble: Ensemble = ensemble if output is None else ensemble.select(output)
-        self.noise, self.output = noise, output
         self._inputs = Inputs(self.ensemble, steps)
+        self.noise: Noise = noise if isinstance(noise, Noise) else _default_noise(noise, self._inputs)
+        self.output = output
         self._accuracy = guaranteed(self.rtol)
-        self._engine = Engine(self.ensemble, laws_for_model(noise, self.ensemble), n_threads, _strategy)
+        self._engine = Engine(self.ensemble, laws_for_model(self.noise, self.ensemble), n_threads, _strategy)
 
     def estimate(
         self,
@@ -248,3 +249,12 @@ class Explainer(GuaranteedAnswers):
 
     def __repr__(self) -> str:
         return f"Explainer({self.ensemble.source}, {self.noise!r})"
+
+
+def _default_noise(X: Any, inputs: Inputs) -> Noise:
+    """`Relative(X)` of the model's features; NoiseError if X is not a table."""
+    if not (hasattr(X, "shape") or hasattr(X, "columns") or isinstance(X, list | tuple)):
+        raise NoiseError(
+            f"noise is {reprlib.repr(X)}, expected a Noise such as Relative(X, 0.3), or a table X"
+        )
+    return Relative(X if inputs.preparation is None else inputs.table(X).values)
