@@ -374,6 +374,9 @@ class ColumnLaw(ReplacingLaw):
     def rounded(self, dtype: np.dtype[Any]) -> Law:
         return self._marginal().rounded(dtype)
 
+    def avoiding(self, missing: float) -> Law:
+        return self._marginal().avoiding(missing)
+
     def category_probabilities(self, levels: Categories) -> FloatArray:
         counts, n = self._counts(levels)
         return counts / n

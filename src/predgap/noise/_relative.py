@@ -40,7 +40,7 @@ class Relative(Noise):
     - integer and lattice (numbers in equal steps, such as one decimal or half units) with more than 20
       values: a normal number is added, and the sum is rounded to the lattice and kept in the range of the
       column. The scale of the normal number is solved for, so that the move has the same size. If no scale
-      gives it, which happens for strengths near √2, the value is redrawn as above.
+      gives it, or a kept value is among those that could be reached, the value is redrawn as above.
 
     Missing values stay missing. Standard deviations, ranges and values are those of X without missing values
     and kept ones. A column that is constant or has no values does not move, and a warning says so. A feature

@@ -80,10 +80,11 @@ def student_tails(x: FloatArray, thresholds: FloatArray, df: float, scale: float
 
     delta, _, unit = _distance(x, thresholds, scale)
     square = np.clip(delta / unit, -1e150, 1e150) ** 2
-    # Where z² is small against df, 1 minus the incomplete beta function of z² / (df + z²) keeps more digits.
+    # The tail by the side on which it loses no digits: near 0, for many degrees of freedom, far out.
+    inner_half = 0.5 * betainc(0.5, 0.5 * df, square / (df + square))
     near = 0.5 * betaincc(0.5, 0.5 * df, square / (df + square))
     far = 0.5 * betainc(0.5 * df, 0.5, df / (df + square))
-    outer = np.where(square < df, near, far)
+    outer = np.where(inner_half < 0.25, 0.5 - inner_half, np.where(square < df, near, far))
     inner = 1.0 - outer
     return np.where(delta > 0, inner, outer), np.where(delta > 0, outer, inner)
 
