@@ -24,6 +24,7 @@ from typing import Any, ClassVar
 import mpmath
 import numpy as np
 
+from predgap._inputs.categories import UNSEEN
 from predgap._model.ensemble import LEAF, NUMERIC, Ensemble
 
 Number = Any  # float, Fraction or an mpmath number
@@ -158,9 +159,13 @@ class NoiseTails:
         """code -> P(x' = code), for a row whose code is x."""
         levels, law = self._levels[feature], self._laws[feature]
         codes = levels.codes.astype(float).tolist()
+        if x in law.kept(levels):
+            return dict.fromkeys(codes, 0.0) | {x: 1.0}
         found = dict(zip(codes, law.category_probabilities(levels).tolist(), strict=True))
         stays = dict(zip(codes, law.staying_probabilities(levels).tolist(), strict=True))
-        return found | {x: stays[x] if x in stays else 0.0 if law.replaces else 1.0 - sum(found.values())}
+        found |= {x: stays[x] if x in stays else law.unseen_stays_probability(levels)}
+        unseen = law.unseen_probability(levels)
+        return found | {UNSEEN: found.get(UNSEEN, 0.0) + unseen} if unseen else found
 
 
 def replaces(tails: Tails, feature: int) -> bool:

@@ -235,6 +235,32 @@ REPLACING = st.one_of(
 )
 
 
+COMBINED = st.one_of(
+    st.sampled_from([noises_of.Laplace(0.3), noises_of.StudentT(3, 0.5)]),
+    st.sampled_from([noises_of.Normal(0.5), noises_of.Uniform(1.5), noises_of.Discrete([-1.0, 0.1, 2.0])])
+    .flatmap(
+        lambda inner: st.sampled_from(
+            [
+                inner,
+                noises_of.Clipped(inner, -1.0, 0.25),
+                noises_of.Rounded(inner, 0.25),
+                noises_of.Rounded(inner, 0.5, 0.1),
+                noises_of.Clipped(noises_of.Rounded(inner), -1.0, 1.0),
+                noises_of.Rounded(noises_of.Clipped(inner, -0.7, 0.3)),
+            ]
+        )
+    )
+    .flatmap(
+        lambda inner: st.sampled_from([inner, noises_of.Stay(inner, 0.75), noises_of.Stay(inner, 1 - 1e-9)])
+    ),
+    st.builds(
+        lambda noise, stays: noises_of.Rounded(noises_of.Stay(noise, stays), 0.5),
+        st.sampled_from([noises_of.Normal(0.5), noises_of.Uniform(1.5)]),
+        st.sampled_from([0.0, 0.5, 1.0]),
+    ),
+)
+
+
 def rare(values: Any) -> list[float]:
     """Probabilities of which the first is tiny."""
     rest = [1.0 / (len(values) - 1)] * (len(values) - 1)
@@ -251,6 +277,7 @@ def noises(ensemble: Ensemble) -> st.SearchStrategy[Any]:
         scale.map(noises_of.Uniform),
         st.sampled_from(SKEWED).map(noises_of.FromScipy),
         st.sampled_from(COUNTED).map(noises_of.FromScipy),
+        COMBINED,
     )
     if d > 8:
         return one
@@ -259,6 +286,7 @@ def noises(ensemble: Ensemble) -> st.SearchStrategy[Any]:
     return st.one_of(
         one,
         table.map(noises_of.Marginal),
+        st.builds(noises_of.Redraw, table, st.sampled_from([1e-9, 0.045, 0.5, 1.0])),
         st.lists(scale, min_size=d, max_size=d).map(lambda scales: noises_of.Normal(np.array(scales))),
         st.lists(one, min_size=d, max_size=d).map(
             lambda laws: noises_of.PerFeature(dict(zip(names, laws, strict=True)))
@@ -377,6 +405,12 @@ def mixed_rows(draw: st.DrawFn, ensemble: Ensemble) -> np.ndarray:
 @st.composite
 def category_noises(draw: st.DrawFn, levels: Categories) -> Any:
     """Noise of one categorical feature; Flip only where a row's category is sure to be a level."""
+    inner = draw(moving_categories(levels))
+    return draw(st.sampled_from([inner, inner, noises_of.Stay(inner, 0.955)]))
+
+
+@st.composite
+def moving_categories(draw: st.DrawFn, levels: Categories) -> Any:
     weights = draw(st.lists(st.integers(0, 5), min_size=len(levels), max_size=len(levels)))
     if sum(weights) == 0:
         return noises_of.Flip(draw(st.sampled_from([1e-12, 0.25, 1.0])))
@@ -394,7 +428,7 @@ def mixed_problems(draw: st.DrawFn, *, max_rows: int = 2, **options: Any) -> Pro
             noise[j] = draw(st.sampled_from([noises_of.Normal(0.5), noises_of.Uniform(2.0)]))
             continue
         noise[j] = draw(category_noises(levels))
-        if isinstance(noise[j], noises_of.Flip):  # refuses what is no level
+        if "Flip" in repr(noise[j]):  # refuses what is no level
             rows[levels.levels_of(rows[:, j]) < 0, j] = math.nan
     return Problem(ensemble, rows, draw(subsets(ensemble)), noises_of.PerFeature(noise))
 

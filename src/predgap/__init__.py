@@ -22,13 +22,30 @@ from predgap.errors import (
 )
 from predgap.explainer import Explainer
 from predgap.loaders import load
-from predgap.noise import Discrete, Flip, FromScipy, Marginal, Noise, Normal, PerFeature, Uniform
+from predgap.noise import (
+    Clipped,
+    Discrete,
+    Flip,
+    FromScipy,
+    Laplace,
+    Marginal,
+    Noise,
+    Normal,
+    PerFeature,
+    Redraw,
+    Relative,
+    Rounded,
+    Stay,
+    StudentT,
+    Uniform,
+)
 from predgap.ranking import Ranking
 
 __version__ = "0.1.0"
 
 __all__ = [
     "Categories",
+    "Clipped",
     "Cost",
     "CostError",
     "DatasetError",
@@ -40,6 +57,7 @@ __all__ = [
     "Flip",
     "FromScipy",
     "GapEstimate",
+    "Laplace",
     "LoaderError",
     "Marginal",
     "Noise",
@@ -50,7 +68,12 @@ __all__ = [
     "PredgapError",
     "Ranking",
     "RankingError",
+    "Redraw",
+    "Relative",
+    "Rounded",
     "ShapeError",
+    "Stay",
+    "StudentT",
     "SubsetError",
     "TableError",
     "Uniform",

@@ -69,16 +69,25 @@ class Noise:
         self,
         engine: Engine,
         kinds: _Bytes,  # (d) codes of LAWS
-        parameters: _Floats,  # (d) scale or half-width
+        parameters: _Floats,  # (3, d) scale or half-width; P(x' = x) without, and P of, what the law does
+        at: _Floats,  # (n_thresholds) x' >= threshold where x plus the law's number is at least this
+        fixed: _Floats,  # (n_thresholds, 2) tails of the law "fixed"
         mass: _Floats,  # (n_cells) P(x' in the cell) where x is in another
         stay: _Floats,  # (n_cells) P(x' in the cell) where x is in it
     ) -> None: ...
 
 class Rows:
-    """Rows with their noise. `below` and `above` (n, n_thresholds) are the tails of table laws."""
+    """Rows with their noise. `below` and `above` (n, n_thresholds) are the tails of table laws; `still`
+    (n, d) says which values do not move."""
 
     def __init__(
-        self, engine: Engine, noise: Noise, x: _Floats, below: _Floats | None, above: _Floats | None
+        self,
+        engine: Engine,
+        noise: Noise,
+        x: _Floats,
+        below: _Floats | None,
+        above: _Floats | None,
+        still: _Bytes | None,
     ) -> None: ...
 
 class Accuracy:

@@ -162,7 +162,7 @@ def test_kernels_are_told_directly_how_likely_a_category_stays(kind, monkeypatch
     make = _core.Noise
     monkeypatch.setattr(_core, "Noise", lambda *given: told.append(given) or make(*given))
     engine = Explainer(stump(of_labels("xyz"), left=(0,)), noise)._engine
-    ((kernels, _, _, mass, stay),) = told
+    ((kernels, *_, mass, stay),) = told
     own = kernels.cell_of_level[0]
     assert stay[own] == stays
     assert engine.kernels is kernels

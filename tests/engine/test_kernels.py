@@ -185,7 +185,7 @@ def test_a_callback_that_raises_is_not_called_again():
 
     slow_to_stop = Explainer(chain_of_terms(), Normal(0.5), progress=fail)
     with pytest.raises(RuntimeError, match="enough"):
-        slow_to_stop.rank(np.zeros((64, 2)))
+        slow_to_stop.rank(np.full((64, 2), 0.1))
     assert len(calls) == 1
 
 
@@ -198,7 +198,7 @@ def chain_of_terms() -> Ensemble:
 @pytest.mark.parametrize("ask", [lambda e, X: e.gap(X, [0, 1]), lambda e, X: e.rank(X)], ids=["gap", "rank"])
 def test_ctrl_c_answers_within_a_second_on_long_components(ask, strategy):
     explainer = Explainer(chain_of_terms(), Normal(0.5), rtol=0, _strategy=strategy)
-    seconds = interrupted(lambda: ask(explainer, np.zeros((50_000, 2))), after=0.3)
+    seconds = interrupted(lambda: ask(explainer, np.full((50_000, 2), 0.1)), after=0.3)
     assert seconds < 1.0
 
 
@@ -227,7 +227,7 @@ def test_many_rows_are_not_refused():
     explainer = Explainer(
         random_ensemble(np.random.default_rng(0), n_trees=2, depth=2, n_features=3), Normal(1.0)
     )
-    assert explainer.gap(np.zeros((1_000_000, 3)), [0, 1]).shape == (1_000_000,)
+    assert explainer.gap(np.full((1_000_000, 3), 0.1), [0, 1]).shape == (1_000_000,)
 
 
 def test_what_is_cheap_is_not_refused():

@@ -13,10 +13,9 @@ using std::int32_t;
 using std::int64_t;
 using std::uint8_t;
 
-NoiseOfModel::NoiseOfModel(const Engine& engine, std::vector<Law> laws, std::vector<double> parameters,
-                           std::vector<double> mass, std::vector<double> stay,
-                           const std::function<void()>& check)
-    : engine_(engine), law_(std::move(laws)), parameter_(std::move(parameters)) {
+NoiseOfModel::NoiseOfModel(const Engine& engine, LawArrays laws, std::vector<double> mass,
+                           std::vector<double> stay, const std::function<void()>& check)
+    : engine_(engine), laws_(std::move(laws)) {
     const auto& model = engine.model();
     if (!mass.empty())
         categories_ = std::make_unique<CategoryNoise>(model.cells, model.set_atoms, std::move(mass),
@@ -81,7 +80,7 @@ private:
 RawRow raw_row(const Request& r, const Model& model, int64_t row) {
     const int64_t n = model.n_thresholds();
     return {r.x + row * model.n_features(), r.below ? r.below + row * n : nullptr,
-            r.above ? r.above + row * n : nullptr};
+            r.above ? r.above + row * n : nullptr, r.still ? r.still + row * model.n_features() : nullptr};
 }
 
 }  // namespace

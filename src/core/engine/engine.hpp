@@ -19,12 +19,13 @@ class Engine;
 // A noise, with solvers that wait for the next call: their memory is not asked for again.
 class NoiseOfModel {
 public:
-    NoiseOfModel(const Engine& engine, std::vector<Law> laws, std::vector<double> parameters,
-                 std::vector<double> mass, std::vector<double> stay, const std::function<void()>& check);
+    // mass, stay: see CategoryNoise.
+    NoiseOfModel(const Engine& engine, LawArrays laws, std::vector<double> mass, std::vector<double> stay,
+                 const std::function<void()>& check);
 
     const Engine& engine() const { return engine_; }
-    NoiseLaws laws() const { return {law_.data(), parameter_.data(), categories_.get()}; }
-    Law law(std::size_t q) const { return law_[q]; }
+    NoiseLaws laws() const { return {&laws_, categories_.get()}; }
+    Law law(std::size_t q) const { return laws_.law[q]; }
 
     std::unique_ptr<RowSolver> take_solver() const;
     void give_back(std::unique_ptr<RowSolver> solver) const;
@@ -33,8 +34,7 @@ private:
     static constexpr std::size_t kMostWaiting = 2;
 
     const Engine& engine_;
-    std::vector<Law> law_;
-    std::vector<double> parameter_;
+    LawArrays laws_;
     std::unique_ptr<CategoryNoise> categories_;
     mutable std::mutex mutex_;
     mutable std::vector<std::unique_ptr<RowSolver>> waiting_;
@@ -46,6 +46,7 @@ struct Request {
     std::int64_t n_rows;
     const double* x;  // (n_rows, n_features) cast as the model casts them, or cells; NaN is missing
     const double *below, *above;  // (n_rows, n_thresholds) tails of features with Law::table, else null
+    const std::uint8_t* still;    // (n_rows, n_features) values that do not move, or null
     int n_threads;
     std::function<bool(std::int64_t)> poll;  // told the rows done; false stops
 };

@@ -86,9 +86,10 @@ struct Rows {
     const NoiseOfModel& noise;
     Array<double, 2> x;
     std::optional<Array<double, 2>> below, above;
+    std::optional<Array<std::uint8_t, 2>> still;
 
     Rows(const Engine& e, const NoiseOfModel& n, Array<double, 2> rows, std::optional<Array<double, 2>> b,
-         std::optional<Array<double, 2>> a);
+         std::optional<Array<double, 2>> a, std::optional<Array<std::uint8_t, 2>> s);
     Request request(int n_threads, const nb::object& progress) const;
     std::size_t size() const { return x.shape(0); }
 };

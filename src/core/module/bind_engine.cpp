@@ -26,8 +26,13 @@ std::function<bool(std::int64_t)> make_poll(const nb::object& progress) {
 }
 
 Rows::Rows(const Engine& e, const NoiseOfModel& n, Array<double, 2> rows, std::optional<Array<double, 2>> b,
-           std::optional<Array<double, 2>> a)
-    : engine(e), noise(n), x(std::move(rows)), below(std::move(b)), above(std::move(a)) {
+           std::optional<Array<double, 2>> a, std::optional<Array<std::uint8_t, 2>> s)
+    : engine(e),
+      noise(n),
+      x(std::move(rows)),
+      below(std::move(b)),
+      above(std::move(a)),
+      still(std::move(s)) {
     const auto& model = engine.model();
     const auto d = static_cast<std::size_t>(model.n_features());
     require(&noise.engine() == &engine, "the noise is that of another engine");
@@ -36,6 +41,7 @@ Rows::Rows(const Engine& e, const NoiseOfModel& n, Array<double, 2> rows, std::o
         require(!table || (table->shape(0) == size() &&
                            table->shape(1) == static_cast<std::size_t>(model.n_thresholds())),
                 "tables must be (n_rows, n_thresholds)");
+    require(!still || (still->shape(0) == size() && still->shape(1) == d), "still must be (n_rows, n_features)");
     for (const auto q : model.features) {
         const auto column = static_cast<std::size_t>(q);
         require(noise.law(column) != Law::table || (below && above), "a table law needs its tables");
@@ -52,6 +58,7 @@ Request Rows::request(int n_threads, const nb::object& progress) const {
             .x = x.data(),
             .below = below ? below->data() : nullptr,
             .above = above ? above->data() : nullptr,
+            .still = still ? still->data() : nullptr,
             .n_threads = std::max(n_threads, 1),
             .poll = make_poll(progress)};
 }
@@ -106,24 +113,32 @@ void make_engine(Engine* self, std::int32_t n_features, std::int32_t n_outputs,
 }
 
 void make_noise(NoiseOfModel* self, const Engine& e, const Array<std::uint8_t, 1>& kinds,
-                const Array<double, 1>& parameters, const Array<double, 1>& mass,
-                const Array<double, 1>& stay) {
+                const Array<double, 2>& parameters, const Array<double, 1>& at, const Array<double, 2>& fixed,
+                const Array<double, 1>& mass, const Array<double, 1>& stay) {
     const auto& cells = e.model().cells;
-    require(kinds.size() == static_cast<std::size_t>(cells.n_features()) && parameters.size() == kinds.size(),
-            "one law and one parameter per feature");
+    require(kinds.size() == static_cast<std::size_t>(cells.n_features()), "one law per feature");
+    require(parameters.shape(0) == 3 && parameters.shape(1) == kinds.size(), "three parameters per feature");
+    const auto n_thresholds = static_cast<std::size_t>(e.model().n_thresholds());
+    require(at.size() == n_thresholds && fixed.shape(0) == n_thresholds && fixed.shape(1) == 2,
+            "one place and two tails per threshold");
     const auto n_cells = static_cast<std::size_t>(cells.begin.back());
     require(mass.size() == n_cells && stay.size() == n_cells, "one mass per cell");
-    std::vector<Law> laws;
+    LawArrays laws;
+    laws.at = copy<double>(at);
+    laws.fixed.assign(fixed.data(), fixed.data() + fixed.size());
     for (std::size_t q = 0; q < kinds.size(); ++q) {
         require(kinds(q) < kLawNames.size(), "unknown law");
-        laws.push_back(static_cast<Law>(kinds(q)));
-        const bool fits = laws.back() == Law::still ||
-                          (laws.back() == Law::category) == cells.categorical(static_cast<std::int32_t>(q));
+        const auto law = static_cast<Law>(kinds(q));
+        const bool fits =
+            law == Law::still || (law == Law::category) == cells.categorical(static_cast<std::int32_t>(q));
         require(fits, "a law of categories for a numeric feature, or of numbers for categories");
+        laws.law.push_back(law);
+        laws.parameter.push_back(parameters(0, q));
+        laws.stays.push_back(parameters(1, q));
+        laws.moves.push_back(parameters(2, q));
     }
     run_stoppable([&](const auto& check) {
-        new (self) NoiseOfModel(e, std::move(laws), copy<double>(parameters), copy<double>(mass),
-                                copy<double>(stay), check);
+        new (self) NoiseOfModel(e, std::move(laws), copy<double>(mass), copy<double>(stay), check);
     });
 }
 
@@ -195,13 +210,13 @@ void bind_engine(nb::module_& m) {
         .def_prop_ro("has_plan", &Engine::has_plan)
         .def("typical_rows", &typical_rows);
     nb::class_<NoiseOfModel>(m, "Noise")
-        .def("__init__", &make_noise, "engine"_a, "kinds"_a, "parameters"_a, "mass"_a, "stay"_a,
-             nb::keep_alive<1, 2>());
+        .def("__init__", &make_noise, "engine"_a, "kinds"_a, "parameters"_a, "at"_a, "fixed"_a, "mass"_a,
+             "stay"_a, nb::keep_alive<1, 2>());
     nb::class_<Rows>(m, "Rows").def(
         nb::init<const Engine&, const NoiseOfModel&, Array<double, 2>, std::optional<Array<double, 2>>,
-                 std::optional<Array<double, 2>>>(),
-        "engine"_a, "noise"_a, "x"_a, "below"_a.none(), "above"_a.none(), nb::keep_alive<1, 2>(),
-        nb::keep_alive<1, 3>());
+                 std::optional<Array<double, 2>>, std::optional<Array<std::uint8_t, 2>>>(),
+        "engine"_a, "noise"_a, "x"_a, "below"_a.none(), "above"_a.none(), "still"_a.none(),
+        nb::keep_alive<1, 2>(), nb::keep_alive<1, 3>());
     m.def("algorithm1", &algorithm1, "engine"_a, "x"_a, "scale"_a, "subset"_a, "float32"_a = false);
 }
 

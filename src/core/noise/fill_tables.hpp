@@ -1,6 +1,9 @@
 // Tables of the thresholds of one feature: tails, and what follows from them.
 #pragma once
 
+#include <algorithm>
+#include <cmath>
+
 #include "noise/tails.hpp"
 #include "simd/kernels.hpp"
 
@@ -15,20 +18,37 @@ PREDGAP_INLINE void fill_tails(const TableRequest& r) {
     const Four x = four(r.x);
     for (std::int32_t first = 0; first < r.n; first += 4) {
         Four c, below, above;
-        for (int i = 0; i < 4; ++i) c[i] = r.threshold[first + i < r.n ? first + i : r.n - 1];
+        for (int i = 0; i < 4; ++i) {
+            const double at = r.at[first + i < r.n ? first + i : r.n - 1];
+            c[i] = std::isinf(at) ? r.x : at;
+        }
         if (r.law == Law::normal)
             normal_tails(standardised(c, x, r.parameter), below, above);
         else
             uniform_tails(c, x, r.parameter, below, above);
         for (int i = 0; i < 4 && first + i < r.n; ++i) {
-            r.tail[2 * (first + i)] = below[i];
-            r.tail[2 * (first + i) + 1] = above[i];
+            const double at = r.at[first + i];
+            r.tail[2 * (first + i)] = std::isinf(at) ? at > 0 : below[i];
+            r.tail[2 * (first + i) + 1] = std::isinf(at) ? at < 0 : above[i];
         }
     }
 }
 
+// With probability `stays` x' is x.
+void mix_with_staying(const TableRequest& r) {
+    for (std::int32_t i = 0; i < r.n; ++i) {
+        const bool is_below = r.x < r.threshold[i];
+        r.tail[2 * i] = std::min(r.moves * r.tail[2 * i] + (is_below ? r.stays : 0.0), 1.0);
+        r.tail[2 * i + 1] = std::min(r.moves * r.tail[2 * i + 1] + (is_below ? 0.0 : r.stays), 1.0);
+    }
+}
+
 void fill_tables(const TableRequest& r) {
-    if (r.law != Law::table) fill_tails(r);
+    if (r.law == Law::fixed)
+        std::copy_n(r.fixed, 2 * r.n, r.tail);
+    else if (r.law != Law::table)
+        fill_tails(r);
+    if (r.stays > 0.0) mix_with_staying(r);
     for (std::int32_t i = 0; i < r.n; ++i) {
         const double below = r.tail[2 * i], above = r.tail[2 * i + 1];
         const bool is_below = r.x < r.threshold[i];

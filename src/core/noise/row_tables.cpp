@@ -25,12 +25,12 @@ void RowTables::load(const RawRow& row) {
     const auto& atoms = model_.atoms;
     for (const auto q : model_.features) {
         const double value = row.x[q];
-        const auto law = laws_.law[q];
+        const auto law = laws_.of->law[q];
         x[q] = value;
         missing[q] = std::isnan(value);
         is_open[q] = 0;
-        moves[q] = !missing[q] && law != Law::still &&
-                   (std::isfinite(value) || law == Law::table || law == Law::category);
+        moves[q] = !missing[q] && !(row.still && row.still[q]) && law != Law::still &&
+                   (std::isfinite(value) || (law != Law::normal && law != Law::uniform));
         const auto *first = atoms.threshold.data() + atoms.begin[q],
                    *last = atoms.threshold.data() + atoms.begin[q + 1];
         first_above[q] = static_cast<int32_t>(std::upper_bound(first, last, value) - atoms.threshold.data());
@@ -51,10 +51,14 @@ void RowTables::open(const std::uint8_t* subset) {
         if (model_.cells.categorical(q))
             open_sets(q);
         else if (first < atoms.begin[q + 1])
-            kernels().fill_tables({.law = laws_.law[q],
-                                   .parameter = laws_.parameter[q],
+            kernels().fill_tables({.law = laws_.of->law[q],
+                                   .parameter = laws_.of->parameter[q],
                                    .x = x[q],
+                                   .stays = laws_.of->stays[q],
+                                   .moves = laws_.of->moves[q],
                                    .threshold = atoms.threshold.data() + first,
+                                   .at = laws_.of->at.data() + first,
+                                   .fixed = laws_.of->fixed.data() + 2 * first,
                                    .n = atoms.begin[q + 1] - first,
                                    .tail = tail.data() + 2 * first,
                                    .crossing = crossing.data() + 2 * first,

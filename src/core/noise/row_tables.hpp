@@ -12,8 +12,7 @@ namespace predgap {
 
 // The noise of every feature, as it is for all rows.
 struct NoiseLaws {
-    const Law* law;                   // (n_features)
-    const double* parameter;          // (n_features) scale or half-width
+    const LawArrays* of;
     const CategoryNoise* categories;  // null if all features are numeric
 };
 
@@ -21,6 +20,7 @@ struct NoiseLaws {
 struct RawRow {
     const double* x;              // (n_features)
     const double *below, *above;  // (n_thresholds) tails of features with Law::table; null if there are none
+    const std::uint8_t* still;    // (n_features) does it not move in this row? null if all may
 };
 
 // For an atom, an event such as {z < c}, let tau = 1[x' in it] - 1[x in it].

@@ -14,12 +14,12 @@ struct LeafGroup;
 
 constexpr int kLanes = 8;  // leaves that the pairs strategy takes side by side
 
-// The thresholds of one feature, and where their tables go; see RowTables. With Law::table the tails are
-// there already.
+// The thresholds of one feature, and where their tables go; see LawArrays and RowTables. With Law::table the
+// tails are there already.
 struct TableRequest {
     Law law;
-    double parameter, x;
-    const double* threshold;
+    double parameter, x, stays, moves;
+    const double *threshold, *at, *fixed;
     std::int32_t n;
     double *tail, *crossing, *shift;
     std::uint8_t* event;

@@ -223,11 +223,12 @@ class Engine:
         return cast(Arrays, joined)
 
     def _parts(self, rows: FloatArray, masks: BoolArray) -> Iterator[tuple[slice, _core.Rows]]:
-        n, x = len(rows), self._noise.with_cells(rows, masks)
+        n, (x, still) = len(rows), self._noise.with_cells(rows, masks)
         step = self._noise.rows_at_once or max(n, 1)
         for first in range(0, max(n, 1), step):
             part = slice(first, min(first + step, n))
-            yield part, self._noise.rows(x[part], _rows_of(masks, part))
+            kept = None if still is None else still[part]
+            yield part, self._noise.rows(x[part], kept, _rows_of(masks, part))
 
 
 def _rows_of(array: NDArray[Any], part: slice) -> NDArray[Any]:

@@ -6,6 +6,7 @@ cells instead of codes.
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -13,12 +14,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from predgap import _core
+from predgap._engine.kernel_laws import kernel_law
 from predgap._inputs.categories import UNSEEN, Categories
 from predgap._model.ensemble import LEAF, Ensemble
+from predgap._text import count, format_items
 from predgap._typing import BoolArray, FloatArray
 from predgap.errors import NoiseError
 from predgap.noise import Noise
-from predgap.noise._laws import FlipLaw, Law, NormalLaw, StillLaw, UniformLaw, unmoved_tails
+from predgap.noise._laws import Law, StillLaw, unmoved_tails
+from predgap.noise._scales import FEWEST_WHOLE, all_whole
+
+ByteArray = NDArray[np.uint8]
 
 _TABLE_BYTES: Final = 32 << 20  # limit of memory for the tails of laws that kernels cannot evaluate
 _PROBABILITY_ERROR: Final = 1e-9  # allowed difference of a sum of probabilities from 1
@@ -53,6 +59,7 @@ class _Categorical:
     levels: Categories
     cell: FloatArray  # (m + 1,) cell of each category that the model knows; the last: of unknown ones
     flips: bool  # is its law Flip, which cannot perturb unknown categories?
+    kept: FloatArray  # codes that do not move
 
     def code_of_cell(self, cells: NDArray[np.intp]) -> FloatArray:
         """The code of the first category of each cell. If the model knows none in it, an unknown category, or
@@ -80,31 +87,32 @@ class KernelNoise:
 
     def __init__(self, kernels: _core.Engine, ensemble: Ensemble, laws: dict[int, Law]) -> None:
         self._kernels = kernels
-        self._names = ensemble.names if ensemble.categories else ()  # for error messages about categories
+        self._names = ensemble.names  # for messages
         self._categorical = _categorical_features(kernels, ensemble, laws)
-        self._tabulated = _tabulated_features(kernels, ensemble, laws)
+        numeric = {q: law for q, law in laws.items() if q not in ensemble.categorical()}
+        self._continuous = np.array([q for q, law in numeric.items() if law.continuous], dtype=np.intp)
+        self._kept = {q: kept for q, law in numeric.items() if len(kept := law.kept(None))}
         self._n_thresholds = len(kernels.thresholds)
-        kinds = np.full(ensemble.n_features, _core.LAWS["still"], dtype=np.uint8)
-        parameters = np.zeros(ensemble.n_features)
-        categorical = ensemble.categorical()
-        for q, law in laws.items():
-            kind, parameters[q] = ("category", 0.0) if q in categorical else _kind_and_parameter(law)
-            kinds[q] = _core.LAWS[kind]
-        self._core = _core.Noise(kernels, kinds, parameters, *self._masses(ensemble, laws))
+        self._tabulated: list[_Tabulated] = []
+        arrays = self._law_arrays(ensemble, numeric)
+        self._core = _core.Noise(kernels, *arrays, *self._masses(ensemble, laws))
 
     @property
     def rows_at_once(self) -> int | None:
         """For how many rows the tails fit into memory; None if there is no limit."""
         return max(1, _TABLE_BYTES // (16 * max(1, self._n_thresholds))) if self._tabulated else None
 
-    def with_cells(self, rows: FloatArray, masks: BoolArray) -> FloatArray:
-        """Cast rows (n, d) with the codes of categories replaced by their cells.
+    def with_cells(self, rows: FloatArray, masks: BoolArray) -> tuple[FloatArray, ByteArray | None]:
+        """Cast rows (n, d) with the codes of categories replaced by their cells; and which values of them do
+        not move, (n, d), or None if all may.
 
         `masks` (1 or n, d) are the perturbed features. NoiseError if Flip should perturb a category that the
-        model does not know.
+        model does not know. Warns once of continuous noise on columns of whole numbers.
         """
+        self._warn_of_whole_numbers(rows, masks)
+        still = self._still(rows)
         if not self._categorical:
-            return np.ascontiguousarray(rows)
+            return np.ascontiguousarray(rows), still
         rows = np.array(rows, order="C")
         for feature in self._categorical:
             codes = rows[:, feature.q]
@@ -113,12 +121,12 @@ class KernelNoise:
             if feature.flips:
                 self._refuse_unseen(feature, ~missing & (at < 0) & masks[:, feature.q])
             rows[:, feature.q] = np.where(missing, np.nan, feature.cell[at])
-        return rows
+        return rows, still
 
-    def rows(self, x: FloatArray, masks: BoolArray) -> _core.Rows:
+    def rows(self, x: FloatArray, still: ByteArray | None, masks: BoolArray) -> _core.Rows:
         """Rows (n, d) from `with_cells`, with their tails; `masks` (1 or n, d) are the perturbed features."""
         if not self._tabulated:
-            return _core.Rows(self._kernels, self._core, x, None, None)
+            return _core.Rows(self._kernels, self._core, x, None, None, still)
         below, above = np.zeros((2, len(x), self._n_thresholds))
         for feature in self._tabulated:
             column, moved = x[:, feature.q], masks[:, feature.q]
@@ -128,12 +136,12 @@ class KernelNoise:
                 below[asked, feature.at], above[asked, feature.at] = _checked_tails(
                     feature.law, column[asked], feature.thresholds
                 )
-            still = np.flatnonzero(moved & ~movable & ~np.isnan(column))  # infinite: adding changes nothing
-            if len(still):
-                below[still, feature.at], above[still, feature.at] = unmoved_tails(
-                    column[still], feature.thresholds
+            stays = np.flatnonzero(moved & ~movable & ~np.isnan(column))  # infinite: adding changes nothing
+            if len(stays):
+                below[stays, feature.at], above[stays, feature.at] = unmoved_tails(
+                    column[stays], feature.thresholds
                 )
-        return _core.Rows(self._kernels, self._core, x, below, above)
+        return _core.Rows(self._kernels, self._core, x, below, above, still)
 
     def without_cells(self, x: FloatArray) -> FloatArray:
         """The reverse of `with_cells`, for made-up rows: codes for cells, values that laws can perturb."""
@@ -146,6 +154,57 @@ class KernelNoise:
         for number in self._tabulated:
             rows[:, number.q] = number.law.movable(x[:, number.q])
         return rows
+
+    def _law_arrays(
+        self, ensemble: Ensemble, numeric: dict[int, Law]
+    ) -> tuple[ByteArray, FloatArray, FloatArray, FloatArray]:
+        """The laws of all features for `_core.Noise`: kinds, parameters, places and tails of thresholds.
+
+        Notes those whose tails must be computed in Python.
+        """
+        thresholds, begin = self._kernels.thresholds, self._kernels.threshold_begin
+        kinds = np.full(ensemble.n_features, _core.LAWS["still"], dtype=np.uint8)
+        kinds[list(ensemble.categorical())] = _core.LAWS["category"]
+        parameters = np.zeros((3, ensemble.n_features))
+        places, tails = thresholds.copy(), np.zeros((len(thresholds), 2))
+        for q, law in sorted(numeric.items()):
+            at = slice(int(begin[q]), int(begin[q + 1]))
+            found = kernel_law(law, thresholds[at])
+            kinds[q] = _core.LAWS[found.kind]
+            parameters[:, q] = found.parameter, found.stays, found.moves
+            places[at] = found.at
+            if found.kind == "table":
+                self._tabulated.append(_Tabulated(q, law, at, thresholds[at]))
+            elif found.fixed is not None and at.stop > at.start:
+                below, above = _checked_tails(found.fixed, np.zeros(1), thresholds[at])
+                tails[at, 0], tails[at, 1] = below[0], above[0]
+        return kinds, parameters, places, tails
+
+    def _still(self, rows: FloatArray) -> ByteArray | None:
+        """Which values do not move because the noise keeps them, (n, d); None if there are none."""
+        kept = self._kept | {f.q: f.kept for f in self._categorical if len(f.kept)}
+        if not kept:
+            return None
+        still = np.zeros(rows.shape, dtype=np.uint8)
+        for q, values in kept.items():
+            still[:, q] = np.isin(rows[:, q], values)
+        return still
+
+    def _warn_of_whole_numbers(self, rows: FloatArray, masks: BoolArray) -> None:
+        """Warns, once, if continuous noise perturbs columns of at least 20 whole numbers."""
+        if len(rows) < FEWEST_WHOLE or not len(self._continuous):
+            return
+        asked = self._continuous[masks[:, self._continuous].any(axis=0)]
+        found = [q for q in asked.tolist() if all_whole(rows[:, q])]
+        if found:
+            self._continuous = self._continuous[:0]
+            warnings.warn(
+                f"continuous noise moves {count(len(found), 'column')} of whole numbers: "
+                f"{format_items(self._names[q] for q in found)}. How often it changes a prediction depends "
+                "on where between two values the library splits; use Relative(X), or Rounded noise",
+                UserWarning,
+                stacklevel=2,
+            )
 
     def _masses(self, ensemble: Ensemble, laws: dict[int, Law]) -> tuple[FloatArray, FloatArray]:
         """For each cell of the categorical features: P(x' in the cell) if x is not in it, and if it is."""
@@ -168,7 +227,10 @@ class KernelNoise:
                 )
             cells = slice(begin[feature.q], begin[feature.q + 1])
             own = feature.cell[:-1].astype(np.intp)
-            mass[cells], stay[cells] = _of_cells(law, reached, stays, unseen, own, cells.stop - cells.start)
+            unseen_stays = float(law.unseen_stays_probability(feature.levels))
+            mass[cells], stay[cells] = _of_cells(
+                reached, stays, unseen, unseen_stays, own, cells.stop - cells.start
+            )
         return mass, stay
 
     def _refuse_unseen(self, feature: _Categorical, unseen: BoolArray) -> None:
@@ -181,47 +243,30 @@ class KernelNoise:
             )
 
 
-def _kind_and_parameter(law: Law) -> tuple[str, float]:
-    """The kernels' name and parameter of a law for numbers; "table" if they need its tails computed."""
-    match law:
-        case StillLaw():
-            return "still", 0.0
-        case NormalLaw(scale):
-            return "normal", scale
-        case UniformLaw(half_width):
-            return "uniform", half_width
-    return "table", 0.0
-
-
-def _tabulated_features(
-    kernels: _core.Engine, ensemble: Ensemble, laws: dict[int, Law]
-) -> tuple[_Tabulated, ...]:
-    thresholds, begin, found = kernels.thresholds, kernels.threshold_begin, []
-    for q in sorted(laws.keys() - ensemble.categorical().keys()):
-        if _kind_and_parameter(laws[q])[0] == "table":
-            at = slice(int(begin[q]), int(begin[q + 1]))
-            found.append(_Tabulated(q, laws[q], at, thresholds[at]))
-    return tuple(found)
-
-
 def _categorical_features(
     kernels: _core.Engine, ensemble: Ensemble, laws: dict[int, Law]
 ) -> tuple[_Categorical, ...]:
     of_level, first, found = kernels.cell_of_level, 0, []
     for q, levels in ensemble.categorical().items():
         cell = np.append(of_level[first : first + len(levels)], 0).astype(np.float64)
-        found.append(_Categorical(q, levels, cell, isinstance(laws.get(q), FlipLaw)))
+        law = laws.get(q, StillLaw())
+        found.append(_Categorical(q, levels, cell, law.known_only, law.kept(levels)))
         first += len(levels)
     return tuple(found)
 
 
 def _of_cells(
-    law: Law, reached: FloatArray, stays: FloatArray, unseen: float, own: NDArray[np.intp], n_cells: int
+    reached: FloatArray,
+    stays: FloatArray,
+    unseen: float,
+    unseen_stays: float,
+    own: NDArray[np.intp],
+    n_cells: int,
 ) -> tuple[FloatArray, FloatArray]:
     """The probabilities of cells, from those of the m known categories; `own` (m,) is the cell of each.
 
-    Unknown categories, with the probability `unseen`, are in cell 0. The probability to stay in a cell is the
-    same for all its categories, so it is computed for the first one.
+    Unknown categories, with the probability `unseen`, are in cell 0; they stay with `unseen_stays`. The
+    probability to stay in a cell is the same for all its categories, so it is computed for the first one.
     """
     mass: FloatArray = np.bincount(own, reached, minlength=n_cells).astype(np.float64)
     cells, first = np.unique(own, return_index=True)
@@ -230,7 +275,7 @@ def _of_cells(
     stay: FloatArray = np.bincount(own, from_first, minlength=n_cells).astype(np.float64)
     without_levels = np.ones(n_cells, dtype=np.bool_)  # cells of unknown categories only
     without_levels[cells] = False
-    stay[without_levels] = 0.0 if law.replaces else max(0.0, 1.0 - float(reached.sum()) - unseen)
+    stay[without_levels] = unseen_stays
     mass[0] += unseen
     stay[0] += unseen
     return mass, stay

@@ -142,6 +142,12 @@ class OneHot:
         return replace(table, n_columns=len(kept), names=names, numbered=False, source=source)
 
 
+def places_before(columns: Columns) -> tuple[tuple[int, ...], ...]:
+    """For each column of a table made by `OneHot.columns`, the columns that it was made of."""
+    assert isinstance(columns.source, _Collapsed)
+    return columns.source.places
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class _Collapsed:
     """The columns of a table in which dummies are one column."""
@@ -165,6 +171,13 @@ class _Collapsed:
             return self.table.codes(self.places[j][0], levels)
         dummies = np.stack([self.table.column(k) for k in self.places[j]], axis=1)
         return level_codes(dummies, levels, self.names[j])
+
+    def labels(self, j: int) -> list[Any]:
+        levels = self.levels[j]
+        if levels is None:
+            return self.table.labels(self.places[j][0])
+        at = levels.levels_of(self.codes(j, levels))
+        return [None if level < 0 else (levels.labels or ())[level] for level in at.tolist()]
 
     def copied(self) -> _Collapsed:
         return replace(self, table=self.table.copied())

@@ -81,7 +81,7 @@ class Columns:
         return self.source.codes(j, levels)
 
     def labels(self, j: int) -> list[Any]:
-        """Column j as it is, (n_rows,): what is neither read as numbers nor as codes."""
+        """Column j as it is, (n_rows,): numbers, labels of categories, None or NaN."""
         return self.source.labels(j)
 
     def copied(self) -> Columns:
@@ -285,7 +285,7 @@ class _Frame:
         return _codes_of_labels(self.frame[:, j].to_list(), levels, f"column {self.names[j]!r}")
 
     def labels(self, j: int) -> list[Any]:
-        return self.frame[:, j].to_list()
+        return list(self.frame[:, j].to_list())
 
     def copied(self) -> _Frame:
         return _Frame(self.frame.clone(), self.names)
@@ -359,8 +359,7 @@ class _Numbers:
         return self.whole[:, j]
 
     def labels(self, j: int) -> list[Any]:
-        found: list[Any] = self.whole[:, j].tolist()
-        return found
+        return list(self.whole[:, j].tolist())
 
     def copied(self) -> _Numbers:
         return _Numbers(self.whole.copy())
@@ -379,8 +378,7 @@ class _Objects:
         return _codes_of_objects(self.objects[:, j].tolist(), levels, f"column {j}")
 
     def labels(self, j: int) -> list[Any]:
-        found: list[Any] = self.objects[:, j].tolist()
-        return found
+        return list(self.objects[:, j].tolist())
 
     def copied(self) -> _Objects:
         return self

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 import warnings
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -25,8 +26,8 @@ from predgap.explainer._approximation import Approximation, Method
 from predgap.explainer._arguments import Inputs, check_choice
 from predgap.explainer._guaranteed import GuaranteedAnswers
 from predgap.explainer._pricing import cost_of
-from predgap.loaders.pipelines import load_with_reader
-from predgap.noise import Noise
+from predgap.loaders.pipelines import TableReader, load_with_reader
+from predgap.noise import Noise, Relative
 from predgap.ranking import Ranking
 
 EstimateMethod = Literal["auto", "exact", "bounded", "mc", "qmc"]
@@ -59,9 +60,10 @@ class Explainer(GuaranteedAnswers):
     ----------
     model : model object, path of a model file, or Ensemble
         Anything that `predgap.load` accepts.
-    noise : Noise
-        How each feature is perturbed, e.g. `Normal(0.3)` or `Normal.relative(X, 0.3)`. Features that the
-        model never splits on need no noise.
+    noise : Noise, or (n, d) array or frame
+        How each feature is perturbed, e.g. `Relative(X, 0.3)`. A table X, usually the training table, stands
+        for just this noise; if the model is a pipeline, pass the raw table. Features that the model never
+        splits on need no noise.
     output : int, or None, default=None
         Which output of the model to explain. None explains all outputs together.
     feature_names : sequence of d strings, or None, default=None
@@ -95,7 +97,7 @@ class Explainer(GuaranteedAnswers):
     def __init__(
         self,
         model: Any,
-        noise: Noise,
+        noise: Noise | Any,
         *,
         output: int | None = None,
         feature_names: Sequence[str] | None = None,
@@ -105,8 +107,6 @@ class Explainer(GuaranteedAnswers):
         progress: Progress | bool | None = None,
         _strategy: Strategy | None = None,  # forces an algorithm, in tests
     ) -> None:
-        if not isinstance(noise, Noise):
-            raise NoiseError(f"noise is {noise!r}, expected a Noise such as Normal(0.3)")
         self.rtol = checked_rtol(rtol, zero=True)
         self.progress = checked_progress(progress)
         n_threads = resolve_n_jobs(n_jobs)
@@ -115,6 +115,8 @@ class Explainer(GuaranteedAnswers):
             _warn_of_features(reader.feature_space, not_raw)
         if feature_names is not None:
             ensemble = ensemble.named(feature_names)
+        if not isinstance(noise, Noise):
+            noise = _default_noise(noise, ensemble, reader)
         if one_hot is not None:
             if reader is not None:
                 raise PredgapError(
@@ -124,10 +126,10 @@ class Explainer(GuaranteedAnswers):
             reader, noise = DummyTables(dummies, ensemble), noise.with_one_hot(dummies)
             ensemble = with_categories(ensemble, dummies)
         self.ensemble: Ensemble = ensemble if output is None else ensemble.select(output)
-        self.noise, self.output = noise, output
         self._inputs = Inputs(self.ensemble, reader)
+        self.noise, self.output = noise, output
         self._accuracy = guaranteed(self.rtol)
-        self._engine = Engine(self.ensemble, laws_for_model(noise, self.ensemble), n_threads, _strategy)
+        self._engine = Engine(self.ensemble, laws_for_model(self.noise, self.ensemble), n_threads, _strategy)
 
     def estimate(
         self,
@@ -275,3 +277,13 @@ def _warn_of_features(feature_space: str | None, reason: str) -> None:
         UserWarning,
         stacklevel=3,  # where the user called Explainer()
     )
+
+
+def _default_noise(X: Any, ensemble: Ensemble, reader: TableReader | None) -> Noise:
+    """`Relative(X)` of the model's features; NoiseError if X is not a table."""
+    if not (hasattr(X, "shape") or hasattr(X, "columns") or isinstance(X, list | tuple)):
+        raise NoiseError(
+            f"noise is {reprlib.repr(X)}, expected a Noise such as Relative(X, 0.3), or a table X"
+        )
+    is_raw = reader is None or reader.feature_space is None
+    return Relative(X if is_raw or reader is None else reader.table(X, ensemble).values)

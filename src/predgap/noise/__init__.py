@@ -5,10 +5,29 @@ one `Law` per feature, which gives the probability that the perturbed value x' i
 given category.
 """
 
-from predgap.noise._added import FromScipy, Normal, Uniform
+from predgap.noise._added import FromScipy, Laplace, Normal, StudentT, Uniform
+from predgap.noise._combined import Clipped, Redraw, Rounded, Stay
 from predgap.noise._laws import Law
 from predgap.noise._noise import Noise
 from predgap.noise._per_feature import PerFeature
+from predgap.noise._relative import Relative
 from predgap.noise._replaced import Discrete, Flip, Marginal
 
-__all__ = ["Discrete", "Flip", "FromScipy", "Law", "Marginal", "Noise", "Normal", "PerFeature", "Uniform"]
+__all__ = [
+    "Clipped",
+    "Discrete",
+    "Flip",
+    "FromScipy",
+    "Laplace",
+    "Law",
+    "Marginal",
+    "Noise",
+    "Normal",
+    "PerFeature",
+    "Redraw",
+    "Relative",
+    "Rounded",
+    "Stay",
+    "StudentT",
+    "Uniform",
+]

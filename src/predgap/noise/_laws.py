@@ -4,19 +4,26 @@ from __future__ import annotations
 
 import numbers
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from predgap._inputs.categories import Categories
+from predgap._inputs.categories import Categories, is_missing
 from predgap._inputs.tables import Columns
 from predgap._text import format_items
 from predgap._typing import FloatArray
 from predgap.errors import NoiseError, TableError
-from predgap.noise._tails import Tails, listed_tails, normal_tails, uniform_tails
+from predgap.noise._tails import (
+    Tails,
+    laplace_tails,
+    listed_tails,
+    normal_tails,
+    student_tails,
+    uniform_tails,
+)
 
 
 class Law(ABC):
@@ -28,8 +35,25 @@ class Law(ABC):
 
     __slots__ = ()
 
-    replaces: ClassVar[bool] = False
-    """False if x' is x plus noise, so that an infinite x stays; True if x' is a new value."""
+    @property
+    def replaces(self) -> bool:
+        """False if x' is x plus noise, so that an infinite x stays; True if x' is a new value."""
+        return False
+
+    @property
+    def forgets(self) -> bool:
+        """Is the law of x' the same for all x?"""
+        return False
+
+    @property
+    def continuous(self) -> bool:
+        """Is a continuous number added, so that x' is almost never a whole number?"""
+        return False
+
+    @property
+    def known_only(self) -> bool:
+        """Can it move only those categories that the model knows?"""
+        return False
 
     @abstractmethod
     def tails(self, x: FloatArray, thresholds: FloatArray) -> Tails:
@@ -59,8 +83,26 @@ class Law(ABC):
         return reached if self.replaces else np.maximum(left, 0.0)
 
     def unseen_probability(self, levels: Categories) -> float:
-        """P(x' is a category that the model does not know); it must not depend on x."""
+        """P(x' is a category that the model does not know); it must not depend on x.
+
+        If x is such a category itself, the probability that it is left alone comes in addition.
+        """
         return 0.0
+
+    def unseen_stays_probability(self, levels: Categories) -> float:
+        """P(x is left alone), if it is a category that the model does not know."""
+        if self.replaces:
+            return 0.0
+        reached = self.category_probabilities(levels)
+        return max(0.0, 1.0 - float(reached.sum()) - self.unseen_probability(levels))
+
+    def kept(self, levels: Categories | None) -> FloatArray:
+        """Values that do not move and are not reached; of a categorical feature, codes of its levels."""
+        return np.empty(0)
+
+    def sample(self, x: NDArray[Any], rng: np.random.Generator) -> NDArray[Any]:
+        """Draws x' (n,) for values x (n,), none of them missing: floats, or objects that are labels."""
+        raise NoiseError(f"{self!r} has no samples: its class does not define sample(x, rng)")
 
     def rounded(self, dtype: np.dtype[Any]) -> Law:
         """The law for a model that rounds rows to `dtype`: values that replace x are rounded, sums not."""
@@ -91,9 +133,31 @@ class StillLaw(Law):
     def staying_probabilities(self, levels: Categories) -> FloatArray:
         return np.ones(len(levels))
 
+    def sample(self, x: NDArray[Any], rng: np.random.Generator) -> NDArray[Any]:
+        return x
+
+
+class ContinuousLaw(Law):
+    """x' = x + δ, where δ has a density."""
+
+    __slots__ = ()
+
+    @property
+    def continuous(self) -> bool:
+        return True
+
+    def sample(self, x: NDArray[Any], rng: np.random.Generator) -> NDArray[Any]:
+        if x.dtype == object:
+            raise NoiseError(f"{self!r} is for numbers, but a column holds {x[0]!r}")
+        return x + self.draw(len(x), rng)
+
+    @abstractmethod
+    def draw(self, n: int, rng: np.random.Generator) -> FloatArray:
+        """n independent δ."""
+
 
 @dataclass(frozen=True, slots=True)
-class NormalLaw(Law):
+class NormalLaw(ContinuousLaw):
     """δ is normal with mean 0 and standard deviation `scale`."""
 
     scale: float
@@ -104,9 +168,12 @@ class NormalLaw(Law):
     def tails(self, x: FloatArray, thresholds: FloatArray) -> Tails:
         return normal_tails(x, thresholds, self.scale)
 
+    def draw(self, n: int, rng: np.random.Generator) -> FloatArray:
+        return rng.normal(0.0, self.scale, n)
+
 
 @dataclass(frozen=True, slots=True)
-class UniformLaw(Law):
+class UniformLaw(ContinuousLaw):
     """δ is uniform on [-half_width, half_width]."""
 
     half_width: float
@@ -117,12 +184,61 @@ class UniformLaw(Law):
     def tails(self, x: FloatArray, thresholds: FloatArray) -> Tails:
         return uniform_tails(x, thresholds, self.half_width)
 
+    def draw(self, n: int, rng: np.random.Generator) -> FloatArray:
+        return self.half_width * rng.uniform(-1.0, 1.0, n)  # the width of the interval may overflow
+
+
+@dataclass(frozen=True, slots=True)
+class LaplaceLaw(ContinuousLaw):
+    """δ has the density exp(-|δ| / scale) / (2 scale)."""
+
+    scale: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "scale", positive(self.scale, "scale"))
+
+    def tails(self, x: FloatArray, thresholds: FloatArray) -> Tails:
+        return laplace_tails(x, thresholds, self.scale)
+
+    def draw(self, n: int, rng: np.random.Generator) -> FloatArray:
+        return rng.laplace(0.0, self.scale, n)
+
+
+@dataclass(frozen=True, slots=True)
+class StudentTLaw(ContinuousLaw):
+    """δ is `scale` times a number from Student's t distribution with `df` degrees of freedom."""
+
+    df: float
+    scale: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "df", positive(self.df, "df"))
+        object.__setattr__(self, "scale", positive(self.scale, "scale"))
+
+    def tails(self, x: FloatArray, thresholds: FloatArray) -> Tails:
+        return student_tails(x, thresholds, self.df, self.scale)
+
+    def draw(self, n: int, rng: np.random.Generator) -> FloatArray:
+        return self.scale * rng.standard_t(self.df, n)
+
+
+class ReplacingLaw(Law):
+    """x' is a new value, independent of x."""
+
+    __slots__ = ()
+
+    @property
+    def replaces(self) -> bool:
+        return True
+
+    @property
+    def forgets(self) -> bool:
+        return True
+
 
 @dataclass(frozen=True, slots=True, eq=False)
-class DiscreteLaw(Law):
+class DiscreteLaw(ReplacingLaw):
     """x' is one of these values, independently of x; for a categorical feature they are labels."""
-
-    replaces: ClassVar[bool] = True
 
     values: tuple[Any, ...]
     probabilities: FloatArray  # sum to 1
@@ -150,6 +266,11 @@ class DiscreteLaw(Law):
             raise may_be_missing("Discrete", missing)
         return self
 
+    def sample(self, x: NDArray[Any], rng: np.random.Generator) -> NDArray[Any]:
+        values = _objects(self.values) if x.dtype == object else self._numbers()
+        drawn: NDArray[Any] = values[rng.choice(len(values), len(x), p=self.probabilities)]
+        return drawn
+
     def _numbers(self) -> FloatArray:
         strange = [v for v in self.values if isinstance(v, bool) or not isinstance(v, numbers.Real)]
         if strange:
@@ -161,14 +282,18 @@ class DiscreteLaw(Law):
 class FlipLaw(Law):
     """With probability p, x' is another category than x, all equally likely; a number is 0 or 1."""
 
-    replaces: ClassVar[bool] = True
-
     p: float
 
+    @property
+    def replaces(self) -> bool:
+        return True
+
+    @property
+    def known_only(self) -> bool:
+        return True
+
     def tails(self, x: FloatArray, thresholds: FloatArray) -> Tails:
-        strange = x[(x != 0) & (x != 1)]
-        if len(strange):
-            raise NoiseError(f"Flip switches a numeric feature between 0 and 1, but a row has {strange[0]:g}")
+        _check_flags(x)
         here, there = x[:, None] < thresholds, (1 - x)[:, None] < thresholds
         return _flipped(here, there, self.p), _flipped(~here, ~there, self.p)
 
@@ -193,12 +318,22 @@ class FlipLaw(Law):
     def staying_probabilities(self, levels: Categories) -> FloatArray:
         return np.full(len(levels), 1.0 - self.p if len(levels) > 1 else 1.0)
 
+    def sample(self, x: NDArray[Any], rng: np.random.Generator) -> NDArray[Any]:
+        changes = rng.random(len(x)) < self.p
+        if x.dtype != object:
+            _check_flags(x)
+            return np.where(changes, 1.0 - x, x)
+        labels = list(dict.fromkeys(x.tolist()))  # the categories are those of x
+        place = {label: k for k, label in enumerate(labels)}
+        own = np.array([place[label] for label in x.tolist()], dtype=np.intp)
+        step = rng.integers(1, max(2, len(labels)), len(x)) * changes
+        drawn: NDArray[Any] = _objects(labels)[(own + step) % max(1, len(labels))]
+        return drawn
+
 
 @dataclass(frozen=True, slots=True, eq=False)
-class MarginalLaw(Law):
+class MarginalLaw(ReplacingLaw):
     """x' is drawn from these values, independently of x."""
-
-    replaces: ClassVar[bool] = True
 
     values: FloatArray  # ascending
 
@@ -220,21 +355,27 @@ class MarginalLaw(Law):
             )
         return MarginalLaw(present)
 
+    def sample(self, x: NDArray[Any], rng: np.random.Generator) -> NDArray[Any]:
+        return rng.choice(self.values, len(x))
+
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ColumnLaw(Law):
+class ColumnLaw(ReplacingLaw):
     """x' is drawn from the values of a column of a table that are not missing, independently of x."""
-
-    replaces: ClassVar[bool] = True
 
     table: Columns
     j: int
+    without: tuple[Any, ...] = ()  # values or labels that are not drawn
+    given_to: str = "Marginal"  # the noise, for messages
 
     def tails(self, x: FloatArray, thresholds: FloatArray) -> Tails:
         return self._marginal().tails(x, thresholds)
 
     def rounded(self, dtype: np.dtype[Any]) -> Law:
         return self._marginal().rounded(dtype)
+
+    def avoiding(self, missing: float) -> Law:
+        return self._marginal().avoiding(missing)
 
     def category_probabilities(self, levels: Categories) -> FloatArray:
         counts, n = self._counts(levels)
@@ -246,7 +387,7 @@ class ColumnLaw(Law):
 
     def _counts(self, levels: Categories) -> tuple[NDArray[np.int64], int]:
         """How often each known category occurs in the column, (m,), and the number of all its values."""
-        codes = self._present(lambda: self.table.codes(self.j, levels))
+        codes = self._present(lambda: self.table.codes(self.j, levels), levels)
         at = levels.levels_of(codes)
         unknown, n = int((at < 0).sum()), len(codes)
         if unknown == n or (unknown and levels.closed):
@@ -263,18 +404,50 @@ class ColumnLaw(Law):
     def _marginal(self) -> MarginalLaw:
         return MarginalLaw(np.sort(self._present(lambda: self.table.column(self.j))))
 
-    def _present(self, read: Callable[[], FloatArray]) -> FloatArray:
+    def sample(self, x: NDArray[Any], rng: np.random.Generator) -> NDArray[Any]:
+        if x.dtype != object:
+            return self._marginal().sample(x, rng)
+        labels = [v for v in self.table.labels(self.j) if not is_missing(v) and v not in self.without]
+        if not labels:
+            raise self._cannot(f"column {self._label()} has no values")
+        return _objects(labels)[rng.integers(len(labels), size=len(x))]
+
+    def _present(self, read: Callable[[], FloatArray], levels: Categories | None = None) -> FloatArray:
+        """The values that may be drawn; of a categorical feature, their codes."""
         try:
             values = read()
         except TableError as error:
-            raise NoiseError(f"Marginal cannot use X: {error}") from None
-        values = values[~np.isnan(values)]
+            raise self._cannot(str(error)) from None
+        values = values[~(np.isnan(values) | np.isin(values, kept_numbers(self.without, levels)))]
         if len(values) == 0:
-            raise NoiseError(f"Marginal cannot use X: column {self._label()} has no values")
+            raise self._cannot(f"column {self._label()} has no values")
         return values
+
+    def _cannot(self, reason: str) -> NoiseError:
+        return NoiseError(f"{self.given_to} cannot use X: {reason}")
 
     def _label(self) -> str:
         return repr(self.table.names[self.j]) if self.table.names else str(self.j)
+
+
+def kept_numbers(values: Sequence[Any], levels: Categories | None) -> FloatArray:
+    """Those of the values that are numbers; of a categorical feature, those that are levels, as codes."""
+    if levels is None:
+        return np.array([float(v) for v in values if isinstance(v, numbers.Real)], dtype=np.float64)
+    codes = levels.codes_of(values)
+    return codes[codes >= 0]
+
+
+def _objects(values: Sequence[Any]) -> NDArray[Any]:
+    out = np.empty(len(values), dtype=object)
+    out[:] = values
+    return out
+
+
+def _check_flags(x: FloatArray) -> None:
+    strange = x[(x != 0) & (x != 1)]
+    if len(strange):
+        raise NoiseError(f"Flip switches a numeric feature between 0 and 1, but a row has {strange[0]:g}")
 
 
 def unmoved_tails(x: FloatArray, thresholds: FloatArray) -> Tails:

@@ -4,8 +4,16 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from predgap._inputs.categories import is_missing
 from predgap._inputs.one_hot import OneHot
+from predgap._inputs.replacing import replaced
+from predgap._inputs.tables import Columns, open_columns
+from predgap.errors import NoiseError, TableError
 from predgap.noise._laws import Law
 from predgap.noise._scales import Names
 
@@ -39,6 +47,50 @@ class Noise(ABC):
         names = None if feature_names is None else tuple(feature_names)
         return self.laws_of(range(n_features), n_features, names)
 
+    def with_strength(self, strength: float) -> Noise:
+        """The same noise with another strength.
+
+        Raises
+        ------
+        NoiseError
+            If the noise has no strength: `Relative` and `Normal.relative` have one.
+        """
+        raise NoiseError(
+            f"{self!r} has no strength to change; use Relative(X, {strength!r}), or Normal.relative"
+        )
+
+    def sample(self, X: Any, seed: int | np.random.Generator = 0) -> Any:
+        """Draws x' for every row x of X: all columns are perturbed, each independently.
+
+        Use it to look at perturbed rows, or to check a gap with the model's own predictions. A missing value
+        stays missing, and so does an infinite one unless the noise replaces it. Text and categorical columns
+        of a frame are labels.
+
+        Parameters
+        ----------
+        X : (n, d) NumPy array, pandas or Polars DataFrame, PyArrow Table, or list of rows
+            The rows to perturb.
+        seed : int or numpy.random.Generator, default=0
+            The same seed gives the same rows.
+
+        Returns
+        -------
+        array (n, d) or frame
+            A frame of the same library if X is one, else an array. Numbers are float64.
+
+        Examples
+        --------
+        >>> from predgap import Rounded, Uniform
+        >>> Rounded(Uniform(2.0)).sample([[10.0, None], [20.0, 5.0]], seed=1)
+        array([[10., nan],
+               [22.,  4.]])
+        """
+        columns = open_columns(X)
+        rng = np.random.default_rng(seed)
+        names = None if columns.numbered else columns.names
+        laws = self.laws(columns.n_columns, names)
+        return replaced(X, columns, [_drawn(law, columns, j, rng) for j, law in enumerate(laws)])
+
     @abstractmethod
     def laws_of(self, features: Sequence[int], n_features: int, feature_names: Names) -> tuple[Law, ...]:
         """The laws of the features with these indices. Errors of other features must not be raised."""
@@ -46,3 +98,18 @@ class Noise(ABC):
     def with_one_hot(self, one_hot: OneHot) -> Noise:
         """The noise for a model in which dummies became categories; a noise with a table reads it so."""
         return self
+
+
+def _drawn(law: Law, columns: Columns, j: int, rng: np.random.Generator) -> NDArray[Any]:
+    """Column j after the noise, (n,): floats, or objects if it holds labels."""
+    try:
+        old: NDArray[Any] = columns.column(j)
+        moves = ~np.isnan(old) if law.replaces else np.isfinite(old)
+    except TableError:
+        old = np.empty(columns.n_rows, dtype=object)
+        old[:] = columns.labels(j)
+        moves = np.array([not is_missing(value) for value in old], dtype=np.bool_)
+    new = old.copy()
+    if moves.any():
+        new[moves] = law.sample(old[moves], rng)
+    return new

@@ -21,6 +21,9 @@ from predgap.noise._laws import positive
 
 Names = tuple[str, ...] | None
 
+FEWEST_WHOLE: Final = 20
+"""A column of fewer whole numbers may be one of continuous numbers by chance: it gives no warning."""
+
 _SHOWN: Final = 6  # items of a long list, in `repr` and warnings
 
 
@@ -111,6 +114,10 @@ class ColumnLabels:
     def of(cls, columns: Columns, given_to: str) -> ColumnLabels:
         return cls(columns.names, columns.numbered, columns.n_columns, given_to)
 
+    def label(self, j: int) -> str:
+        """What to call column j in a message."""
+        return repr(self.names[j]) if self.names else str(j)
+
     def places(self, features: Sequence[int], n_features: int, feature_names: Names) -> list[int]:
         """The column of each feature: by name if table and model both have names, else by position."""
         own = self.names
@@ -134,11 +141,11 @@ class ColumnLabels:
 
 
 @dataclass(frozen=True, slots=True)
-class _Measured(Numbers):
+class Measured(Numbers):
     """A factor times the standard deviation of each column of a table."""
 
     columns: ColumnLabels
-    values: tuple[float, ...]
+    deviations: tuple[float, ...]
     refused: tuple[str, ...]  # why a column has no number, else ""; an error only if the model needs it
     factor: float
 
@@ -147,7 +154,12 @@ class _Measured(Numbers):
         for j in place:
             if self.refused[j]:
                 raise NoiseError(f"Normal.relative cannot use X: {self.refused[j]}")
-        return [self.values[j] for j in place]
+            if self.deviations[j] > 0 and not 0 < self.factor * self.deviations[j] < float("inf"):
+                raise NoiseError(
+                    f"Normal.relative cannot use X: column {self.columns.label(j)} has the scale "
+                    f"{self.factor * self.deviations[j]}, beyond the range of float64"
+                )
+        return [self.factor * self.deviations[j] for j in place]
 
     def with_one_hot(self, one_hot: OneHot) -> Numbers:
         if self.columns.names is not None or self.columns.n_columns != len(one_hot.names):
@@ -157,12 +169,18 @@ class _Measured(Numbers):
         return replace(
             self,
             columns=columns,
-            values=tuple(self.values[j] for j in first),
+            deviations=tuple(self.deviations[j] for j in first),
             refused=tuple(self.refused[j] for j in first),
         )
 
     def show(self) -> str:
-        return f".relative(<{count(len(self.values), 'column')}>, {self.factor!r})"
+        return f".relative(<{count(len(self.deviations), 'column')}>, {self.factor!r})"
+
+
+def all_whole(values: FloatArray) -> bool:
+    """Are all of at least 20 values whole numbers? Missing values do not count."""
+    is_whole, missing = values == np.floor(values), np.isnan(values)
+    return bool((is_whole | missing).all()) and len(values) - int(missing.sum()) >= FEWEST_WHOLE
 
 
 def shortened(items: list[str]) -> str:
@@ -210,26 +228,51 @@ def open_table(X: Any, what_fails: str) -> Columns:
     return columns
 
 
-def measure(X: Any, factor: float) -> Numbers:
+def measure(X: Any, factor: float) -> Measured:
     """`factor` times the standard deviation of each column. Warns of columns that are constant or empty."""
     columns = open_table(X, "Normal.relative cannot use X")
-    labels = [repr(name) for name in columns.names or range(columns.n_columns)]
-    found = [_scale(columns, j, factor, f"column {labels[j]}") for j in range(columns.n_columns)]
-    still = [labels[j] for j, (scale, _) in enumerate(found) if scale == 0]
-    if still:
-        more = f", ... ({len(still)} in all)" if len(still) > _SHOWN else ""
+    names = ColumnLabels.of(columns, "relative()")
+    labels = [names.label(j) for j in range(columns.n_columns)]
+    found = [_measured(columns, j, f"column {labels[j]}") for j in range(columns.n_columns)]
+    warn_of_still([labels[j] for j, (size, _) in enumerate(found) if size == 0], stacklevel=4)
+    in_steps = [labels[j] for j, (size, _) in enumerate(found) if size > 0 and _has_steps(columns.column(j))]
+    if in_steps:
         warnings.warn(
-            f"{count(len(still), 'column')} of X, constant or without values, will not be perturbed: "
-            f"{', '.join(still[:_SHOWN])}{more}",
+            f"{count(len(in_steps), 'column')} of X with only two values or only whole numbers: "
+            f"{_first(in_steps)}. Normal noise takes them to values between, where it depends on the library "
+            "which way a row goes; use Relative(X, factor), which moves every column to values that it has",
             UserWarning,
             stacklevel=3,  # where the user called relative()
         )
-    scales, refused = tuple(scale for scale, _ in found), tuple(reason for _, reason in found)
-    return _Measured(ColumnLabels.of(columns, "relative()"), scales, refused, factor)
+    return Measured(names, tuple(size for size, _ in found), tuple(reason for _, reason in found), factor)
 
 
-def _scale(columns: Columns, j: int, factor: float, label: str) -> tuple[float, str]:
-    """The scale of column j, 0 if it is constant or empty; and why it has no scale, else ""."""
+def warn_of_still(labels: list[str], stacklevel: int) -> None:
+    """Warns of columns, if any, that a noise will not move."""
+    if labels:
+        warnings.warn(
+            f"{count(len(labels), 'column')} of X, constant or without values, will not be perturbed: "
+            f"{_first(labels)}",
+            UserWarning,
+            stacklevel=stacklevel,
+        )
+
+
+def _first(labels: list[str]) -> str:
+    more = f", ... ({len(labels)} in all)" if len(labels) > _SHOWN else ""
+    return f"{', '.join(labels[:_SHOWN])}{more}"
+
+
+def _has_steps(values: FloatArray) -> bool:
+    """Has a column of at least 20 values only two different ones, or only whole numbers?"""
+    present = values[~np.isnan(values)]
+    if len(present) < FEWEST_WHOLE:
+        return False
+    return all_whole(present) or bool(((present == present.min()) | (present == present.max())).all())
+
+
+def _measured(columns: Columns, j: int, label: str) -> tuple[float, str]:
+    """The standard deviation of column j, 0 if it is constant or empty; and why it has none, else ""."""
     try:
         values = columns.column(j)
     except TableError as error:
@@ -239,13 +282,13 @@ def _scale(columns: Columns, j: int, factor: float, label: str) -> tuple[float, 
         return float("nan"), f"{label} holds an infinite value; mark it missing (NaN) or clip it"
     if len(values) == 0 or values.min() == values.max():  # np.std of equal values may not be exactly 0
         return 0.0, ""
-    scale = factor * _deviation(values)
-    if not 0 < scale < float("inf"):
-        return float("nan"), f"{label} has the scale {scale}, beyond the range of float64"
-    return scale, ""
+    size = deviation(values)
+    if not 0 < size < float("inf"):
+        return float("nan"), f"{label} has the standard deviation {size}, beyond the range of float64"
+    return size, ""
 
 
-def _deviation(values: FloatArray) -> float:
+def deviation(values: FloatArray) -> float:
     """Population standard deviation; dividing by a power of 2 is exact and keeps squares in range."""
     _, exponent = np.frexp(np.abs(values).max())
     scaled = np.ldexp(values, -int(exponent))

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from predgap._typing import FloatArray
 from predgap.errors import NoiseError
@@ -39,6 +40,16 @@ class ScipyLaw(Law):
                 f"{show_frozen(self.frozen)} has probabilities that are NaN; check its parameters"
             )
         return np.asarray(below, dtype=np.float64), np.asarray(above, dtype=np.float64)
+
+    @property
+    def continuous(self) -> bool:
+        return not hasattr(self.frozen, "pmf")
+
+    def sample(self, x: NDArray[Any], rng: np.random.Generator) -> NDArray[Any]:
+        if x.dtype == object:
+            raise NoiseError(f"{show_frozen(self.frozen)} is for numbers, but a column holds {x[0]!r}")
+        drawn: FloatArray = x + self.frozen.rvs(size=len(x), random_state=rng)
+        return drawn
 
     def avoiding(self, missing: float) -> Law:
         if hasattr(self.frozen, "pmf"):

@@ -1,4 +1,4 @@
-"""Tail probabilities of normal, uniform and listed distributions, accurate to a few units in the last place.
+"""Tail probabilities of a few distributions, accurate to a few units in the last place.
 
 P(x' < t) and P(x' >= t) are both computed directly, never as 1 minus the other, so that small ones keep their
 relative accuracy.
@@ -21,6 +21,7 @@ Tails = tuple[FloatArray, FloatArray]
 # error).
 
 _FAR: Final = 40.0  # beyond it a normal tail is 0 in float64
+_FAR_LAPLACE: Final = 800.0  # the same for a Laplace tail
 
 
 def normal_tails(x: FloatArray, thresholds: FloatArray, scale: float) -> Tails:
@@ -49,6 +50,43 @@ def uniform_tails(x: FloatArray, thresholds: FloatArray, half_width: float) -> T
     below = ((delta + h) + error) / h * 0.5
     above = ((h - delta) - error) / h * 0.5
     return np.clip(below, 0.0, 1.0), np.clip(above, 0.0, 1.0)
+
+
+def laplace_tails(x: FloatArray, thresholds: FloatArray, scale: float) -> Tails:
+    """Tails (n, k) of x + δ; δ has the density exp(-|δ| / scale) / (2 scale).
+
+    Examples
+    --------
+    >>> below, above = laplace_tails(np.zeros(1), np.array([0.0]), 1.0)
+    >>> float(below[0, 0]), float(above[0, 0])
+    (0.5, 0.5)
+    """
+    z, z_error = _quotient(*_distance(x, thresholds, scale), far=_FAR_LAPLACE)
+    outer = 0.5 * np.exp(-np.abs(z)) * np.exp(-np.copysign(1.0, z) * z_error)  # of the tail beyond z
+    inner = 1.0 - outer
+    return np.where(z > 0, inner, outer), np.where(z > 0, outer, inner)
+
+
+def student_tails(x: FloatArray, thresholds: FloatArray, df: float, scale: float) -> Tails:
+    """Tails (n, k) of x + δ; δ / scale has Student's t distribution with `df` degrees of freedom.
+
+    Examples
+    --------
+    >>> below, above = student_tails(np.zeros(1), np.array([1.0]), 1.0, 1.0)
+    >>> below.round(12), above.round(12)
+    (array([[0.75]]), array([[0.25]]))
+    """
+    from scipy.special import betainc, betaincc  # slow to import
+
+    delta, _, unit = _distance(x, thresholds, scale)
+    square = np.clip(delta / unit, -1e150, 1e150) ** 2
+    # The tail by the side on which it loses no digits: near 0, for many degrees of freedom, far out.
+    inner_half = 0.5 * betainc(0.5, 0.5 * df, square / (df + square))
+    near = 0.5 * betaincc(0.5, 0.5 * df, square / (df + square))
+    far = 0.5 * betainc(0.5 * df, 0.5, df / (df + square))
+    outer = np.where(inner_half < 0.25, 0.5 - inner_half, np.where(square < df, near, far))
+    inner = 1.0 - outer
+    return np.where(delta > 0, inner, outer), np.where(delta > 0, outer, inner)
 
 
 def listed_tails(values: FloatArray, probabilities: FloatArray, thresholds: FloatArray) -> Tails:
@@ -108,10 +146,12 @@ def _halves(a: FloatArray) -> tuple[FloatArray, FloatArray]:
     return high, a - high
 
 
-def _quotient(value: FloatArray, error: FloatArray, by: float) -> tuple[FloatArray, FloatArray]:
-    """(value + error) / by, and the rounding error. Values beyond ±_FAR become ±_FAR: the tail is 0 there."""
-    error = np.where(np.abs(value) > _FAR, 0.0, error)
-    value = np.clip(value, -_FAR, _FAR)
+def _quotient(
+    value: FloatArray, error: FloatArray, by: float, far: float = _FAR
+) -> tuple[FloatArray, FloatArray]:
+    """(value + error) / by, and the rounding error. Values beyond ±far become ±far: the tail is 0 there."""
+    error = np.where(np.abs(value) > far, 0.0, error)
+    value = np.clip(value, -far, far)
     q = value / by
     product, product_error = _product(q, by)
     return q, (((value - product) - product_error) + error) / by

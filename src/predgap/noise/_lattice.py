@@ -1,0 +1,179 @@
+"""Lattices: equally spaced numbers, such as the whole numbers, and how to find the lattice of a column."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any, Final
+
+import numpy as np
+
+from predgap._typing import FloatArray
+from predgap.errors import NoiseError
+
+_LARGEST_DENOMINATOR: Final = 10**6
+_MOST_INDEX: Final = 2.0**50  # beyond it neighbouring points of a lattice are too close for float64
+_MOST_DECIMALS: Final = 6
+_ROUNDING: Final = 1e-3  # in steps: how far rounding, such as to float32, may take a number off its point
+_MOST_POINTS: Final = 10_000  # of a lattice of numbers that are not whole; a finer one is no lattice
+
+
+@dataclass(frozen=True, slots=True)
+class Lattice:
+    """The numbers origin + k · step, for all whole k, rounded to `dtype`.
+
+    If step and origin are fractions such as 0.1, the points are the floats next to the exact numbers: 0.3,
+    not 0.1 + 0.1 + 0.1. A number halfway between two points is nearer to the upper one.
+
+    Examples
+    --------
+    >>> tenths = Lattice(0.1)
+    >>> tenths.nearest(np.array([0.29, 0.34, 0.26])).tolist()
+    [0.3, 0.3, 0.3]
+    >>> Lattice(1.0).lower_ends(np.array([1.5, 2.0]))  # from there on the nearest point is at least 1.5, 2.0
+    array([1.5, 1.5])
+    """
+
+    step: float
+    origin: float = 0.0
+    dtype: np.dtype[Any] = field(default=np.dtype(np.float64), repr=False)
+    seen: FloatArray | None = field(default=None, repr=False, compare=False)  # points as a column has them
+
+    def points(self, k: FloatArray) -> FloatArray:
+        """The points with these indices, before they are rounded to `dtype`."""
+        exact = self._fractions()
+        if self.seen is not None:
+            return _snapped(self.origin + k * self.step, self.seen, _ROUNDING * self.step)
+        if exact is None:
+            return self.origin + k * self.step
+        first, step, by = exact
+        return (first + k * step) / by
+
+    def nearest(self, y: FloatArray) -> FloatArray:
+        """The point nearest to each number."""
+        k = np.floor((y - self.origin) / self.step + 0.5)
+        k = np.where(y < self._lower_end(k), k - 1, k)  # the division may have been rounded
+        k = np.where(y >= self._lower_end(k + 1), k + 1, k)
+        return np.where(np.abs(k) < _MOST_INDEX, self._cast(self.points(k)), y)
+
+    def lower_ends(self, thresholds: FloatArray) -> FloatArray:
+        """For each t the number b such that the point nearest to y is at least t exactly if y >= b."""
+        k, least = self._first(thresholds)
+        return np.where(np.abs(k) < _MOST_INDEX, self._lower_end(k), least)
+
+    def holds(self, value: float) -> bool:
+        """Is this number one of the points?"""
+        if not math.isfinite(value):
+            return False
+        k, _ = self._first(np.array([value]))
+        return bool(self._cast(self.points(k))[0] == value)
+
+    def _first(self, thresholds: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """The index of the first point that is at least t when it is rounded; and the least such number."""
+        least = rounding_to_at_least(thresholds, self.dtype)
+        with np.errstate(over="ignore", invalid="ignore"):
+            k = np.ceil((least - self.origin) / self.step)
+            k = np.where(self.points(k - 1) >= least, k - 1, k)  # the division may have been rounded
+            k = np.where(self.points(k) < least, k + 1, k)
+        return k, least
+
+    def _lower_end(self, k: FloatArray) -> FloatArray:
+        """Where the numbers begin that are nearest to point k."""
+        return self.points(k - 0.5)
+
+    def _cast(self, points: FloatArray) -> FloatArray:
+        with np.errstate(over="ignore"):
+            return points.astype(self.dtype).astype(np.float64)
+
+    def _fractions(self) -> tuple[int, int, int] | None:
+        """Origin and step as whole numbers over a common denominator, if they are simple fractions."""
+        origin, step = (_simple(value) for value in (self.origin, self.step))
+        if origin is None or step is None:
+            return None
+        by = math.lcm(origin.denominator, step.denominator)
+        return int(origin * by), int(step * by), by
+
+
+def rounding_to_at_least(thresholds: FloatArray, dtype: np.dtype[Any]) -> FloatArray:
+    """The least float64 that is at least t when it is rounded to `dtype`, for each threshold t."""
+    if dtype == np.float64:
+        return thresholds
+    with np.errstate(over="ignore"):
+        up = thresholds.astype(np.float32)
+        up = np.where(up < thresholds, np.nextafter(up, np.float32(np.inf)), up)
+        middle = 0.5 * (up.astype(np.float64) + np.nextafter(up, np.float32(-np.inf)).astype(np.float64))
+    is_even = (up.view(np.int32) & 1) == 0  # halfway between two floats, rounding goes to the even one
+    least = np.where(is_even, middle, np.nextafter(middle, np.inf))
+    return np.where(np.isfinite(thresholds) & np.isfinite(middle), least, thresholds)
+
+
+def lattice_of(values: FloatArray) -> Lattice | None:
+    """The coarsest lattice that all of the ascending, different numbers are on; None if there is none.
+
+    Whole numbers always have one. Other numbers need one of at most 10,000 points between the smallest and
+    the largest: decimal fractions, or numbers whose smallest difference divides all others, such as whole
+    numbers that were standardised.
+
+    Examples
+    --------
+    >>> lattice_of(np.array([5.0, 15.0, 35.0]))
+    Lattice(step=10.0, origin=5.0)
+    >>> lattice_of(np.array([0.1, 0.35, 0.6])).step
+    0.25
+    >>> lattice_of(np.array([0.0, 1.0, np.sqrt(2.0)])) is None
+    True
+    """
+    if len(values) < 2 or np.abs(values).max() >= 2.0**53:
+        return None
+    for decimals in range(_MOST_DECIMALS + 1):
+        whole = np.round(values * 10.0**decimals)
+        if np.abs(whole).max() < 2.0**53 and (whole / 10.0**decimals == values).all():
+            found = _of_whole(whole.astype(np.int64), 10**decimals)
+            return found if decimals == 0 or _n_points(values, found) <= _MOST_POINTS else None
+    spaced = _evenly_spaced(values)
+    return spaced if spaced is not None and _n_points(values, spaced) <= _MOST_POINTS else None
+
+
+def _of_whole(values: Any, by: int) -> Lattice:
+    """The lattice of whole numbers divided by a power of 10."""
+    step = int(np.gcd.reduce(np.diff(values)))
+    return Lattice(step / by, (int(values[0]) % step) / by)
+
+
+def _evenly_spaced(values: FloatArray) -> Lattice | None:
+    """The lattice whose step is the smallest difference, if it is one up to rounding errors."""
+    differences = np.diff(values)
+    k = np.round(differences / differences.min())
+    if k.sum() >= 2.0**31:
+        return None
+    step = float((values[-1] - values[0]) / k.sum())
+    at = values[0] + step * np.concatenate([[0.0], np.cumsum(k)])
+    is_lattice = bool((np.abs(at - values) <= _ROUNDING * step).all())
+    return Lattice(step, float(values[0]), seen=values) if is_lattice else None
+
+
+def _snapped(points: FloatArray, seen: FloatArray, within: float) -> FloatArray:
+    """The points, replaced by the ascending numbers `seen` where one of these is so near."""
+    at = np.clip(np.searchsorted(seen, points), 1, len(seen) - 1)
+    nearer = np.where(points - seen[at - 1] < seen[at] - points, seen[at - 1], seen[at])
+    return np.where(np.abs(points - nearer) <= within, nearer, points)
+
+
+def _n_points(values: FloatArray, lattice: Lattice) -> float:
+    return float((values[-1] - values[0]) / lattice.step) + 1
+
+
+def _simple(value: float) -> Fraction | None:
+    """The simple fraction that a float stands for, such as 1/10 for 0.1; None if there is none."""
+    if not math.isfinite(value) or abs(value) >= 2.0**53:
+        return None
+    simple = Fraction(value).limit_denominator(_LARGEST_DENOMINATOR)
+    return simple if float(simple) == value else None
+
+
+def checked_lattice(step: float, origin: float) -> Lattice:
+    """A lattice with a positive step and a finite origin; NoiseError if it is too fine for its origin."""
+    if abs(origin) / step >= _MOST_INDEX:
+        raise NoiseError(f"step is {step!r} and origin {origin!r}; expected an origin of fewer steps")
+    return Lattice(step, origin)
