@@ -22,12 +22,23 @@ from predgap.errors import (
 )
 from predgap.explainer import Explainer
 from predgap.loaders import load
-from predgap.noise import Discrete, Flip, FromScipy, Marginal, Noise, Normal, PerFeature, Uniform
+from predgap.noise import (
+    Background,
+    Discrete,
+    Flip,
+    FromScipy,
+    Marginal,
+    Noise,
+    Normal,
+    PerFeature,
+    Uniform,
+)
 from predgap.ranking import Ranking
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "Background",
     "Categories",
     "Cost",
     "CostError",

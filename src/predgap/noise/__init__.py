@@ -6,9 +6,21 @@ given category.
 """
 
 from predgap.noise._added import FromScipy, Normal, Uniform
+from predgap.noise._background import Background
 from predgap.noise._laws import Law
 from predgap.noise._noise import Noise
 from predgap.noise._per_feature import PerFeature
 from predgap.noise._replaced import Discrete, Flip, Marginal
 
-__all__ = ["Discrete", "Flip", "FromScipy", "Law", "Marginal", "Noise", "Normal", "PerFeature", "Uniform"]
+__all__ = [
+    "Background",
+    "Discrete",
+    "Flip",
+    "FromScipy",
+    "Law",
+    "Marginal",
+    "Noise",
+    "Normal",
+    "PerFeature",
+    "Uniform",
+]
