@@ -172,23 +172,24 @@ bool Background::rank(const Request& r, const Units& units, bool greedy, int32_t
 }
 
 Cost Background::cost(Question question, int32_t n_units, int32_t n_places) const {
-    constexpr double kVisit = 2.0, kShare = 0.5, kCell = 1.0;  // nanoseconds; turns per split; nanoseconds
-    const double d = engine_.model().n_features(), units = n_units,
-                 n_rows = static_cast<double>(rows_.n_rows);
-    const double straight = n_visits_, turned = n_visits_ + kShare * n_turned_;
-    double visits = straight, cells = d;
+    constexpr double kVisit = 3.5, kCell = 3.0;  // nanoseconds
+    constexpr double kTurns = 0.35;              // of the splits on a path
+    const double d = engine_.model().n_features(), units = std::max(n_units, 1);
+    const double rounds = question == Question::greedy ? n_places : 1.0;
+    double visits = n_visits_, cells = d;
     if (question == Question::curve) {
-        visits = straight + 2.0 * kShare * n_turned_;
-        cells = d + n_places;
+        visits += 2.0 * kTurns * n_turned_;  // each turn is walked from the root
+        cells += n_places;
     } else if (question != Question::gap) {
-        const double n_rounds = question == Question::greedy ? n_places : 1.0;
-        visits = n_rounds * turned;
-        cells = n_rounds * (d + 2.0 * units);
+        const double still_open = 1.0 - (rounds - 1.0) / (2.0 * units);  // of the units, the mean
+        visits += kTurns * still_open * n_turned_;
+        cells += units;
     }
+    const double n_rows = static_cast<double>(rows_.n_rows);
     const double batch = static_cast<double>(Walker::batch(engine_.model().n_features()));
     Cost cost;
-    cost.nanoseconds = n_rows * (kVisit * visits + kCell * cells);
-    cost.bytes = sizeof(int32_t) * n_rows * d + batch * sizeof(double) * (d + 2.0 * std::max(d, units));
+    cost.nanoseconds = n_rows * rounds * (kVisit * visits + kCell * cells);
+    cost.bytes = n_rows * d * sizeof(int32_t) + batch * (d * sizeof(Move) + 2.0 * units * sizeof(double));
     return cost;
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <numeric>
 #include <utility>
 
 namespace predgap {
@@ -86,14 +87,18 @@ std::span<const Walker::Divergence> Walker::find_turns(std::size_t tree) {
     walk([&](std::size_t p, int32_t at, const Forest::Node& node) {
         const auto [now, then] = moves_[p * d_ + node.feature];
         const bool right = forest_.goes_right<kPlain>(at, now);
-        turn_[n_turns] = {static_cast<int32_t>(p), node.feature, node.child[!right]};
+        turn_[n_turns] = {static_cast<int32_t>(p), node.feature, node.child[!right]};  // its unit: below
         n_turns += forest_.goes_right<kPlain>(at, then) != right;
         return right;
     });
-    const auto again = [&](const Divergence& turn) {
-        return std::exchange(seen_[turn.copy * n_units + units_.of(turn.feature)], tree) == tree;
-    };
-    return {turn_.begin(), std::remove_if(turn_.begin(), turn_.begin() + n_turns, again)};
+    std::size_t n_first = 0;  // of them, the first of each copy and unit
+    for (std::size_t i = 0; i < n_turns; ++i) {
+        const auto turn = turn_[i];
+        const auto unit = units_.of(turn.unit);
+        if (std::exchange(seen_[turn.copy * n_units + unit], tree) != tree)
+            turn_[n_first++] = {turn.copy, unit, turn.to};
+    }
+    return {turn_.data(), n_first};
 }
 
 template <bool kPlain>
@@ -106,18 +111,18 @@ void Walker::walk_candidates(std::size_t tree, double* change, double* more) {
     for (int64_t p = 0; p < n_; ++p) {
         const double by = value[base_[p]] - own;
         change[p] += by;
-        taken_squares_ += by * by;
+        squares_[p] += by * by;
     }
     at_.clear();
     for (const auto& turn : turns) at_.push_back(turn.to);
     walk([&](std::size_t i, int32_t at, const Forest::Node& node) {
         const auto [now, then] = moves_[turns[i].copy * d_ + node.feature];
-        return forest_.goes_right<kPlain>(at, unit[node.feature] == unit[turns[i].feature] ? then : now);
+        return forest_.goes_right<kPlain>(at, unit[node.feature] == turns[i].unit ? then : now);
     });
     for (std::size_t i = 0; i < turns.size(); ++i) {
-        const auto u = unit[turns[i].feature];
+        const auto [copy, u, to] = turns[i];
         const double by = value[at_[i]] - own;
-        more[int64_t{turns[i].copy} * units_.size() + u] += value[at_[i]] - value[base_[turns[i].copy]];
+        more[int64_t{copy} * units_.size() + u] += value[at_[i]] - value[base_[copy]];
         turned_squares_[u] += by * by;
     }
 }
@@ -135,12 +140,13 @@ void Walker::candidates(int64_t first, int64_t n, const uint8_t* taken, const ui
     }
     turn_.resize(static_cast<std::size_t>(n * forest_.depth + 1));  // one is written before it is counted
     seen_.assign(static_cast<std::size_t>(n * n_units), leaf_.size());
-    taken_squares_ = 0.0;
+    squares_.assign(static_cast<std::size_t>(n), 0.0);
     std::fill(turned_squares_.begin(), turned_squares_.end(), 0.0);
     std::fill(change, change + n, 0.0);
     std::fill(more, more + n * n_units, 0.0);
     for (std::size_t t = 0; t < leaf_.size(); ++t)
         is_plain_ ? walk_candidates<true>(t, change, more) : walk_candidates<false>(t, change, more);
+    taken_squares_ = std::accumulate(squares_.begin(), squares_.end(), 0.0);
 }
 
 // Each round takes every copy to its next prefix with another path.

@@ -71,8 +71,8 @@ public:
                   double* more);
 
 private:
-    struct Divergence {  // where a copy's path parts if the unit of a feature joins
-        std::int32_t copy, feature, to;
+    struct Divergence {  // where a copy's path parts if a unit joins
+        std::int32_t copy, unit, to;
     };
     struct Prefix {                        // a copy, with the first k units of the order moved
         std::int32_t copy, k, next, leaf;  // next: the first place, from k on, that turns off the path
@@ -101,6 +101,7 @@ private:
     std::vector<std::int32_t> base_;  // (n) leaves
     std::vector<Divergence> turn_;    // room for as many as there may be
     std::vector<std::size_t> seen_;   // (n, n_units) the last tree in which the unit turned
+    std::vector<double> squares_;     // (n) of the changes of trees
     double taken_squares_ = 0.0;
     std::vector<double> turned_squares_;  // (n_units)
     std::vector<Prefix> prefix_;
