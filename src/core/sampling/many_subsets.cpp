@@ -16,6 +16,7 @@ Forest::Forest(const EnsembleView& view, const Atoms& a) : e(view), atoms(a), de
     node.reserve(e.feature.size());
     for (int32_t i = 0; i < static_cast<int32_t>(e.feature.size()); ++i) {
         const auto q = e.feature[i], set = e.category_set[i];
+        missing_goes_right.push_back(q != kLeaf && !e.default_left[i]);
         if (q == kLeaf) {
             node.push_back({0, kNever, {i, i}});
         } else if (set == kNumeric) {

@@ -22,7 +22,7 @@ struct Forest {
     template <bool kPlain>
     bool goes_right(std::int32_t at, std::int32_t cell) const {
         const auto test = node[at].test;
-        if (!kPlain && cell == kMissingCell) return !e.default_left[at];
+        if (!kPlain && cell == kMissingCell) return missing_goes_right[at];
         if (!kPlain && test < 0) return !holds(e.cells->set(~test), cell);
         return cell > test;
     }
@@ -37,7 +37,8 @@ struct Forest {
 
     const EnsembleView& e;
     const Atoms& atoms;
-    std::vector<Node> node;  // numbered as in e
+    std::vector<Node> node;                        // numbered as in e
+    std::vector<std::uint8_t> missing_goes_right;  // beside node; not at a leaf, where nothing turns
     std::int32_t depth;
     bool has_sets = false;
 };
