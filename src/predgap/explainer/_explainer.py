@@ -58,7 +58,7 @@ class Explainer(GuaranteedAnswers):
         Anything that `predgap.load` accepts.
     noise : Noise
         How each feature is perturbed, e.g. `Normal(0.3)` or `Normal.relative(X, 0.3)`. Features that the
-        model never splits on need no noise.
+        model never splits on need no noise. `Background(X)` perturbs features together instead.
     output : int, or None, default=None
         Which output of the model to explain. None explains all outputs together.
     feature_names : sequence of d strings, or None, default=None
