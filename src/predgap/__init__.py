@@ -23,6 +23,7 @@ from predgap.errors import (
 from predgap.explainer import Explainer
 from predgap.loaders import load
 from predgap.noise import (
+    Background,
     Clipped,
     Discrete,
     Flip,
@@ -44,6 +45,7 @@ from predgap.ranking import Ranking
 __version__ = "0.1.0"
 
 __all__ = [
+    "Background",
     "Categories",
     "Clipped",
     "Cost",

@@ -167,6 +167,39 @@ def race(
 ) -> tuple[_Ints, _Floats, _Floats]:
     """Order (n, top), scores (n, d; NaN of features that were not taken) and leads of the places (n, top)."""
 
+class Units:
+    """What is ranked as one: unit u has the features member[begin[u]:begin[u + 1]], at least one. Each
+    feature is in one unit."""
+
+    def __init__(self, begin: _Ints, member: _Ints) -> None: ...
+
+class Background:
+    """Joint redraws: the features that move take the values of one of the rows, together. All is exact."""
+
+    def __init__(self, rows: Rows) -> None: ...
+    def gap(self, rows: Rows, subset: _Bytes, n_threads: int, progress: _Progress) -> _Floats:
+        """subset (1 or n, d) -> gaps (n,)."""
+
+    def mean_change(self, rows: Rows, subset: _Bytes, n_threads: int, progress: _Progress) -> _Floats:
+        """subset (1 or n, d) -> E[f(x')] - f(x), (n, n_outputs)."""
+
+    def curve(self, rows: Rows, order: _Ints, units: Units, n_threads: int, progress: _Progress) -> _Floats:
+        """order (1 or n, k), of units -> gaps of its prefixes (n, k)."""
+
+    def rank(
+        self,
+        rows: Rows,
+        method: Literal["greedy", "single"],
+        top: int,
+        units: Units,
+        n_threads: int,
+        progress: _Progress,
+    ) -> tuple[_Ints, _Floats]:
+        """Order (n, top), of units, and scores (n, n_units; NaN of units that were not taken)."""
+
+    def cost(self, question: _Question, n_units: int, top: int) -> tuple[float, float]:
+        """Milliseconds and megabytes of any row."""
+
 def algorithm1(
     engine: Engine, x: _Floats, scale: _Floats, subset: _Bytes, float32: bool = False
 ) -> _Floats: ...

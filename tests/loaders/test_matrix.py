@@ -17,7 +17,7 @@ import sklearn.tree
 import xgboost
 from numpy.typing import NDArray
 
-from predgap import Discrete, Explainer, Flip, Normal, PerFeature, load
+from predgap import Background, Discrete, Explainer, Flip, Normal, PerFeature, load
 from predgap._model.ensemble import Ensemble
 from reference import SummedRow, tails_of
 
@@ -267,6 +267,38 @@ def test_predictions_are_those_of_the_library_and_gaps_those_of_the_definition(n
             row.assert_gap(gaps[r], subset)
         row.assert_greedy(order[r, :2])
     assert max(gaps.max() for gaps in found) > 0
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_joint_redraws_are_means_of_the_librarys_own_predictions(name):
+    case = CASES[name]
+    model, X = case.train(), case.table_of()
+    explainer = Explainer(model, Background(X, max_rows=20, seed=1))
+    drawn = np.sort(np.random.default_rng(1).choice(N, 20, replace=False))
+    names = list(X.columns) if isinstance(X, pd.DataFrame) else list(range(X.shape[1]))
+    table = pd.DataFrame(X)
+    rows, background = table.iloc[:2], table.iloc[drawn].reset_index(drop=True)
+    start = predictions(case, model, rows)
+    largest = 0.0
+    for subset in ([0], [1, 2], list(range(len(names)))):
+        found = explainer.gap(rows if isinstance(X, pd.DataFrame) else rows.to_numpy(), subset)
+        for r in range(2):
+            redrawn = table.iloc[[r] * len(drawn)].reset_index(drop=True)
+            for q in subset:
+                redrawn[names[q]] = background[names[q]]
+            change = predictions(case, model, redrawn) - start[r]
+            error = case.tolerance * np.abs(start).max()  # of a prediction: XGBoost adds up in float32
+            expected = (change**2).sum(axis=1)
+            allowed = 2 * error * np.sqrt(change.shape[1] * expected.max()) + error**2
+            assert found[r] == pytest.approx(expected.mean(), rel=1e-12, abs=4 * allowed)
+            largest = max(largest, float(found[r]))
+    assert largest > 0
+
+
+def predictions(case: Case, model: Any, rows: pd.DataFrame) -> NDArray[np.float64]:
+    """The library's own raw predictions, (n, n_outputs)."""
+    X = rows if case.table == "colours" else rows.to_numpy()
+    return np.asarray(case.margin(model, X), dtype=np.float64).reshape(len(rows), -1)
 
 
 def codes_of(ensemble: Ensemble, rows: Any) -> NDArray[np.float64]:

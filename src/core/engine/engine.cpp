@@ -172,18 +172,20 @@ bool Engine::sample(const Request& r, int32_t output, const uint8_t* subset, con
     return each_row(r, sample_row);
 }
 
-// task(walkers of all outputs, row, stop), with the row in place.
+// task(walks, row, stop), with the row in place; walks: its copies, and a walker for each output.
 template <class Task>
 bool Engine::each_sampled_row(const Request& r, const SharedPoints& points, Task task) const {
     std::vector<Forest> forests;
     for (const auto& output : model_.output) forests.emplace_back(output, model_.atoms);
+    const Units units(model_.n_features());
     struct Walks {
         Borrowed solver;
+        SampledCopies copies;
         std::vector<Walker> walkers;
     };
     const auto make = [&] {
-        Walks walks{Borrowed(r.noise), {}};
-        for (const auto& forest : forests) walks.walkers.emplace_back(forest, points);
+        Walks walks{Borrowed(r.noise), SampledCopies(model_, points), {}};
+        for (const auto& forest : forests) walks.walkers.emplace_back(forest, units);
         return walks;
     };
     const std::vector<uint8_t> all(static_cast<std::size_t>(model_.n_features()), 1);
@@ -191,8 +193,9 @@ bool Engine::each_sampled_row(const Request& r, const SharedPoints& points, Task
         auto& solver = *walks.solver;
         solver.load(raw_row(r, model_, row), stop);
         solver.tables().open(all.data());
-        for (auto& walker : walks.walkers) walker.load(solver.tables());
-        task(walks.walkers, row, stop);
+        walks.copies.load(solver.tables());
+        for (auto& walker : walks.walkers) walker.load(walks.copies);
+        task(walks, row, stop);
     };
     return run_pieces(r.n_rows, r.n_threads, make, piece, r.poll);
 }
@@ -201,34 +204,32 @@ bool Engine::sample_curve(const Request& r, PerRow<int32_t> order, int32_t n_pla
                           const SharedPoints& points, double* out) const {
     const auto n_points = points.look_end.back();
     const auto batch = Walker::batch(n_places);
-    return each_sampled_row(
-        r, points, [&](std::vector<Walker>& walkers, int64_t row, const std::atomic<bool>& stop) {
-            std::vector<double> more(static_cast<std::size_t>(batch * n_places));
-            for (auto& walker : walkers)
-                for (int64_t first = 0; first < n_points && !stop; first += batch) {
-                    const auto n = std::min(batch, n_points - first);
-                    walker.prefixes(first, n, order.row(row, n_places), n_places, more.data());
-                    for (int64_t p = 0; p < n; ++p) {
-                        const auto replicate = (first + p) * points.n_replicates / n_points;
-                        double *sum = out + (row * points.n_replicates + replicate) * n_places, change = 0.0;
-                        for (int64_t k = 0; k < n_places; ++k) {
-                            change += more[static_cast<std::size_t>(p * n_places + k)];
-                            sum[k] += change * change;
-                        }
+    return each_sampled_row(r, points, [&](auto& walks, int64_t row, const std::atomic<bool>& stop) {
+        std::vector<double> more(static_cast<std::size_t>(batch * n_places));
+        for (auto& walker : walks.walkers)
+            for (int64_t first = 0; first < n_points && !stop; first += batch) {
+                const auto n = std::min(batch, n_points - first);
+                walker.prefixes(first, n, order.row(row, n_places), n_places, more.data());
+                for (int64_t p = 0; p < n; ++p) {
+                    const auto replicate = (first + p) * points.n_replicates / n_points;
+                    double *sum = out + (row * points.n_replicates + replicate) * n_places, change = 0.0;
+                    for (int64_t k = 0; k < n_places; ++k) {
+                        change += more[static_cast<std::size_t>(p * n_places + k)];
+                        sum[k] += change * change;
                     }
                 }
-        });
+            }
+    });
 }
 
 bool Engine::race(const Request& r, bool greedy, int32_t n_places, const SharedPoints& points, double clear,
                   int32_t* order, double* score, double* lead) const {
-    return each_sampled_row(r, points,
-                            [&](std::vector<Walker>& walkers, int64_t row, const std::atomic<bool>& stop) {
-                                Race race(walkers, points, model_.n_features(), clear, stop);
-                                const auto run = greedy ? &Race::greedy : &Race::single;
-                                (race.*run)(n_places, order + row * n_places,
-                                            score + row * model_.n_features(), lead + row * n_places);
-                            });
+    return each_sampled_row(r, points, [&](auto& walks, int64_t row, const std::atomic<bool>& stop) {
+        Race race(walks.walkers, walks.copies, points, clear, stop);
+        const auto run = greedy ? &Race::greedy : &Race::single;
+        (race.*run)(n_places, order + row * n_places, score + row * model_.n_features(),
+                    lead + row * n_places);
+    });
 }
 
 // ---- costs without rows ----------------------------------------------------------------------------------

@@ -16,6 +16,8 @@
 
 namespace predgap {
 
+struct Candidates;
+
 // What a model fixes.
 struct Routes {
     const Model& model;
@@ -84,7 +86,6 @@ private:
     double curve_by_terms(const std::int32_t* order, std::int32_t n_places, double* gaps);
     double curve_by_pairs(const std::int32_t* order, std::int32_t n_places, double* gaps);
     // Rankings; see row_ranking.cpp.
-    struct Candidates;
     struct Places {
         std::int32_t n;
         std::int32_t* order;   // (n)

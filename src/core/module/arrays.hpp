@@ -5,10 +5,12 @@
 #include <nanobind/ndarray.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <optional>
 #include <stdexcept>
+#include <string>
 #include <vector>
 
 #include "engine/engine.hpp"
@@ -46,6 +48,14 @@ NewArray<T, 1> array_of(const std::vector<T>& values) {
 
 inline void require(bool condition, const char* what) {
     if (!condition) throw std::invalid_argument(what);
+}
+
+// The value of an enumeration with this name.
+template <class Enum, std::size_t N>
+Enum named(const std::string& name, const std::array<const char*, N>& names, const char* expected) {
+    const auto at = std::find(names.begin(), names.end(), name);
+    require(at != names.end(), expected);
+    return static_cast<Enum>(at - names.begin());
 }
 
 // Runs signal handlers and tells the progress; false, with the exception set, if one of them raised.
@@ -105,6 +115,8 @@ PerRow<T> per_row(const Array<T, 2>& a, std::size_t n_rows, std::size_t width) {
 void bind_engine(nb::module_& m);
 void bind_answers(nb::module_& m);
 void bind_sampling(nb::module_& m);
-PerRow<std::int32_t> orders_of(const Rows& rows, const Array<std::int32_t, 2>& order);
+void bind_background(nb::module_& m);
+// Orders of d units.
+PerRow<std::int32_t> orders_of(const Rows& rows, const Array<std::int32_t, 2>& order, std::int32_t d);
 
 }  // namespace predgap

@@ -13,16 +13,15 @@ using namespace nanobind::literals;
 
 namespace predgap {
 
-PerRow<std::int32_t> orders_of(const Rows& rows, const Array<std::int32_t, 2>& order) {
+PerRow<std::int32_t> orders_of(const Rows& rows, const Array<std::int32_t, 2>& order, std::int32_t d) {
     const auto n_places = order.shape(1);
-    const auto d = rows.engine.model().n_features();
     const auto orders = per_row(order, rows.size(), n_places);
     std::vector<std::size_t> seen(static_cast<std::size_t>(d), order.shape(0));
     for (std::size_t r = 0; r < order.shape(0); ++r)
         for (std::size_t k = 0; k < n_places; ++k) {
             const auto q = order(r, k);
             require(q >= 0 && q < d && seen[static_cast<std::size_t>(q)] != r,
-                    "an order ranks features of the model, each at most once");
+                    "an order ranks units of the model's features, each at most once");
             seen[static_cast<std::size_t>(q)] = r;
         }
     return orders;
@@ -30,15 +29,7 @@ PerRow<std::int32_t> orders_of(const Rows& rows, const Array<std::int32_t, 2>& o
 
 namespace {
 
-template <class Enum, std::size_t N>
-Enum named(const std::string& name, const std::array<const char*, N>& names, const char* expected) {
-    const auto at = std::find(names.begin(), names.end(), name);
-    require(at != names.end(), expected);
-    return static_cast<Enum>(at - names.begin());
-}
-
 constexpr std::array<const char*, 3> kRouteNames{"plan", "compiled", "pairs"};
-constexpr std::array<const char*, 4> kQuestionNames{"gap", "curve", "greedy", "single"};
 
 void make_accuracy(Accuracy* self, const std::string& kind, double tolerance, const std::string& strategy) {
     Accuracy a;
@@ -84,7 +75,7 @@ std::tuple<NewArray<double, 2>, NewArray<double, 1>, NewArray<std::uint8_t, 1>> 
     const Rows& rows, const Array<std::int32_t, 2>& order, const Accuracy& accuracy, int n_threads,
     const nb::object& progress) {
     require_route(rows, accuracy);
-    const auto orders = orders_of(rows, order);
+    const auto orders = orders_of(rows, order, rows.engine.model().n_features());
     auto value = make_array<double, 2>({rows.size(), order.shape(1)});
     const NewAnswers answers(rows.size());
     const auto request = rows.request(n_threads, progress);

@@ -7,4 +7,5 @@ NB_MODULE(_core, m) {
     predgap::bind_engine(m);
     predgap::bind_answers(m);
     predgap::bind_sampling(m);
+    predgap::bind_background(m);
 }

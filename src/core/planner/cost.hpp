@@ -11,6 +11,7 @@
 namespace predgap {
 
 enum class Question : std::uint8_t { gap, curve, greedy, single };
+constexpr std::array<const char*, 4> kQuestionNames{"gap", "curve", "greedy", "single"};
 enum class Route : std::uint8_t { plan, compiled, pairs };
 
 // How an answer was obtained, and the words for it; Python reads them from here.

@@ -16,19 +16,20 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 }  // namespace
 
-Race::Race(std::span<Walker> outputs, const SharedPoints& points, int32_t n_features, double clear,
+Race::Race(std::span<Walker> outputs, const SampledCopies& copies, const SharedPoints& points, double clear,
            const std::atomic<bool>& stop)
     : outputs_(outputs),
+      copies_(copies),
       points_(points),
       clear_(clear),
-      d_(n_features),
+      d_(copies.model().n_features()),
       stop_(stop),
-      taken_(static_cast<std::size_t>(n_features), 0),
-      open_(static_cast<std::size_t>(n_features), 1),
-      sum_(static_cast<std::size_t>(n_features) * static_cast<std::size_t>(points.n_replicates)),
-      batch_(Walker::batch(n_features)),
+      taken_(static_cast<std::size_t>(d_), 0),
+      open_(static_cast<std::size_t>(d_), 1),
+      sum_(static_cast<std::size_t>(d_) * static_cast<std::size_t>(points.n_replicates)),
+      batch_(Walker::batch(d_)),
       change_(static_cast<std::size_t>(batch_)),
-      more_(static_cast<std::size_t>(batch_ * n_features)) {}
+      more_(static_cast<std::size_t>(batch_ * d_)) {}
 
 void Race::begin() {
     n_points_ = 0;
@@ -42,7 +43,7 @@ bool Race::add_look(std::size_t look) {
     const auto begin = look ? points_.look_end[look - 1] : 0, end = points_.look_end[look];
     const auto per_replicate = (end - begin) / points_.n_replicates;
     bool crosses = false;
-    for (int32_t q = 0; q < d_; ++q) crosses = crosses || (open_[q] && any(&Walker::crosses, q));
+    for (int32_t q = 0; q < d_; ++q) crosses = crosses || (open_[q] && copies_.crosses(q));
     for (auto first = begin; crosses && first < end && !stop_; first += batch_)
         add(first, std::min(batch_, end - first), begin, per_replicate);
     n_points_ += per_replicate;
@@ -83,19 +84,14 @@ double Race::ahead(int32_t q, int32_t rival) const {
         square += off * off;
     }
     if (mean == 0.0 && square == 0.0)
-        return any(&Walker::can_cross, q) || any(&Walker::can_cross, rival) ? 0.0 : kInfinity;
+        return copies_.can_cross(q) || copies_.can_cross(rival) ? 0.0 : kInfinity;
     // Points are so even that all replicates may agree, and be off by a share of one point.
     const double least = size / (static_cast<double>(n_points_) * (n + 1.0));
     return std::max(mean / std::max(std::sqrt(square / (n * (n - 1.0))), least), 0.0);
 }
 
 bool Race::is_settled(int32_t q, int32_t rival, double lead) const {
-    return lead > clear_ || !(any(&Walker::crosses, q) || any(&Walker::crosses, rival));
-}
-
-bool Race::any(bool (Walker::*can)(int32_t) const, int32_t q) const {
-    return std::any_of(outputs_.begin(), outputs_.end(),
-                       [&](const auto& walker) { return (walker.*can)(q); });
+    return lead > clear_ || !(copies_.crosses(q) || copies_.crosses(rival));
 }
 
 int32_t Race::leader() const {

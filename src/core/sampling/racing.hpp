@@ -15,7 +15,7 @@ namespace predgap {
 class Race {
 public:
     // A lead beyond `clear` settles a matter.
-    Race(std::span<Walker> outputs, const SharedPoints& points, std::int32_t n_features, double clear,
+    Race(std::span<Walker> outputs, const SampledCopies& copies, const SharedPoints& points, double clear,
          const std::atomic<bool>& stop);
 
     // order (n_places); score (n_features) of the features that were ranked; lead (n_places): the smallest
@@ -32,9 +32,9 @@ private:
     bool is_settled(std::int32_t q, std::int32_t rival, double lead) const;
     std::int32_t leader() const;
     double step(std::int32_t& winner);
-    bool any(bool (Walker::*can)(std::int32_t) const, std::int32_t q) const;
 
     std::span<Walker> outputs_;
+    const SampledCopies& copies_;
     const SharedPoints& points_;
     double clear_;
     std::int32_t d_;

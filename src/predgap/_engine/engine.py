@@ -66,6 +66,10 @@ class Engine:
     def __reduce__(self) -> tuple[Any, ...]:
         return Engine, (self.ensemble, self.laws, self.n_threads, self.strategy)
 
+    def method_for(self, method: str) -> str:
+        """The method to answer by if `method` is asked for; PredgapError if the noise does not allow it."""
+        return method
+
     def gap(self, rows: FloatArray, masks: BoolArray, accuracy: Accuracy, tell: Tell = None) -> Answer:
         """The gap of each row, (n,)."""
         subsets, promised = _as_bytes(masks), self._accuracy(accuracy)

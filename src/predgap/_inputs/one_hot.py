@@ -179,6 +179,9 @@ class _Collapsed:
         at = levels.levels_of(self.codes(j, levels))
         return [None if level < 0 else (levels.labels or ())[level] for level in at.tolist()]
 
+    def at(self, rows: NDArray[np.intp]) -> _Collapsed:
+        return replace(self, table=self.table.at(rows))
+
     def copied(self) -> _Collapsed:
         return replace(self, table=self.table.copied())
 

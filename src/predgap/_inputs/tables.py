@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from predgap._inputs.categories import UNSEEN, Categories, check_unseen, is_missing, warn_of_codes
 from predgap._inputs.names import match_names
 from predgap._text import count, format_items
-from predgap._typing import FloatArray
+from predgap._typing import FloatArray, IndexArray
 from predgap.errors import DependencyError, ShapeError, TableError
 
 BACKENDS: Final = ("pandas", "polars", "pyarrow")
@@ -59,6 +59,9 @@ class _Source(Protocol):
     def copied(self) -> _Source:
         """A copy that does not change when the caller's table does."""
 
+    def at(self, rows: IndexArray) -> _Source:
+        """A copy of these rows."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Columns:
@@ -87,6 +90,10 @@ class Columns:
     def copied(self) -> Columns:
         """The same columns, which do not change when the caller's table does."""
         return replace(self, source=self.source.copied())
+
+    def at(self, rows: IndexArray) -> Columns:
+        """A copy of the rows with these numbers, in this order, without their labels."""
+        return replace(self, n_rows=len(rows), source=self.source.at(rows), index=None)
 
     def values(self, order: Sequence[int], categories: ByFeature = None) -> FloatArray:
         """The columns `order` as one array (n_rows, len(order))."""
@@ -290,6 +297,9 @@ class _Frame:
     def copied(self) -> _Frame:
         return _Frame(self.frame.clone(), self.names)
 
+    def at(self, rows: IndexArray) -> _Frame:
+        return _Frame(self.frame[rows, :], self.names)
+
 
 def _series_values(series: nw.Series[Any], what: str) -> FloatArray:
     dtype = series.dtype
@@ -364,6 +374,9 @@ class _Numbers:
     def copied(self) -> _Numbers:
         return _Numbers(self.whole.copy())
 
+    def at(self, rows: IndexArray) -> _Numbers:
+        return _Numbers(self.whole[rows])
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Objects:
@@ -382,6 +395,9 @@ class _Objects:
 
     def copied(self) -> _Objects:
         return self
+
+    def at(self, rows: IndexArray) -> _Objects:
+        return _Objects(self.objects[rows])
 
 
 def _unnamed(array: NDArray[Any], source: _Source) -> Columns:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any, Literal, TypeVar, get_args
 
-from predgap._engine.accuracy import checked_rtol, pruned
+from predgap._engine.accuracy import EXACT, checked_rtol, pruned
 from predgap._engine.choosing import answer_by, cheapest, sampler_for
 from predgap._engine.costs import refusing
 from predgap._engine.engine import Engine, RankingMethod
@@ -68,6 +68,7 @@ class Approximation:
         if n_samples is not None:
             Budget(n_samples)  # raises if it is not a valid number of samples
         self._inputs, self._engine, self._progress = inputs, engine, progress
+        self._by = engine.method_for(method)
         sampler = "mc" if method == "mc" else "qmc" if method == "qmc" else sampler_for(engine.used.sum())
         self._draws = Draws(sampler, n_samples, self.rtol, self.seed)
 
@@ -185,9 +186,9 @@ class Approximation:
         return f"Approximation(rtol={self.rtol:g}, method={self.method!r})"
 
     def _ask(self, question: Question[Found], call: str) -> Found:
-        accuracies = {"pruned": pruned(self.rtol)}
+        accuracies = {"exact": EXACT, "pruned": pruned(self.rtol)}
         asked = f"approximate(rtol={self.rtol:g}, method={self.method!r}).{call}"
         instead = f"explainer.approximate(rtol={self.rtol:g}, method='qmc').{call}"
         with refusing(asked, instead), reporting(self._progress, len(question.rows)) as tell:
             choose = partial(cheapest, rtol=self.rtol, sampler=self._draws.method)
-            return answer_by(self.method, question, accuracies, self._draws, choose, tell)
+            return answer_by(self._by, question, accuracies, self._draws, choose, tell)

@@ -11,9 +11,9 @@ from typing import Any, Literal, get_args
 from predgap._engine.accuracy import EXACT, RTOL, checked_rtol, guaranteed
 from predgap._engine.choosing import answer_by, guaranteed_if_affordable, sampler_for
 from predgap._engine.costs import Cost, refusing
-from predgap._engine.engine import Engine, Strategy, resolve_n_jobs
+from predgap._engine.engine import Strategy, resolve_n_jobs
+from predgap._engine.engines import engine_for
 from predgap._engine.estimates import GapEstimate
-from predgap._engine.kernel_noise import laws_for_model
 from predgap._engine.points import checked_seed
 from predgap._engine.progress import checked_progress, reporting
 from predgap._engine.questions import N_SAMPLES, Draws, Gaps
@@ -63,7 +63,7 @@ class Explainer(GuaranteedAnswers):
     noise : Noise, or (n, d) array or frame
         How each feature is perturbed, e.g. `Relative(X, 0.3)`. A table X, usually the training table, stands
         for just this noise; if the model is a pipeline, pass the raw table. Features that the model never
-        splits on need no noise.
+        splits on need no noise. `Background(X)` perturbs features together instead.
     output : int, or None, default=None
         Which output of the model to explain. None explains all outputs together.
     feature_names : sequence of d strings, or None, default=None
@@ -129,7 +129,7 @@ class Explainer(GuaranteedAnswers):
         self._inputs = Inputs(self.ensemble, reader)
         self.noise, self.output = noise, output
         self._accuracy = guaranteed(self.rtol)
-        self._engine = Engine(self.ensemble, laws_for_model(self.noise, self.ensemble), n_threads, _strategy)
+        self._engine = engine_for(self.ensemble, noise, n_threads, _strategy)
 
     def estimate(
         self,
@@ -183,6 +183,7 @@ class Explainer(GuaranteedAnswers):
         """
         check_choice("method", method, get_args(EstimateMethod))
         check_choice("sequence", sequence, ("sobol", "halton"))
+        by = self._engine.method_for(method)
         rows = self._inputs.rows(X)
         mask = self._inputs.one_mask(len(rows), subset)
         sampler = method if method in ("mc", "qmc") else sampler_for((mask & self._engine.used).sum())
@@ -192,7 +193,7 @@ class Explainer(GuaranteedAnswers):
         question = Gaps(self._engine, rows, mask[None])
         asked, works = (f"estimate(X, subset, method={how!r})" for how in (method, "auto"))
         with refusing(asked, f"explainer.{works}"), reporting(self.progress, len(rows)) as tell:
-            return answer_by(method, question, accuracies, draws, choose, tell)
+            return answer_by(by, question, accuracies, draws, choose, tell)
 
     def approximate(
         self, rtol: float = 1e-2, method: Method = "auto", *, n_samples: int | None = None, seed: int = 0

@@ -6,6 +6,7 @@ given category.
 """
 
 from predgap.noise._added import FromScipy, Laplace, Normal, StudentT, Uniform
+from predgap.noise._background import Background
 from predgap.noise._combined import Clipped, Redraw, Rounded, Stay
 from predgap.noise._laws import Law
 from predgap.noise._noise import Noise
@@ -14,6 +15,7 @@ from predgap.noise._relative import Relative
 from predgap.noise._replaced import Discrete, Flip, Marginal
 
 __all__ = [
+    "Background",
     "Clipped",
     "Discrete",
     "Flip",

@@ -19,7 +19,9 @@ from predgap.noise._scales import Names
 
 
 class Noise(ABC):
-    """Base class of all noises: how features are perturbed, independently of each other. Immutable.
+    """Base class of all noises: how features are perturbed. Immutable.
+
+    Features are perturbed independently of each other, but for `Background`.
 
     To write a noise of your own, subclass it and define `laws_of`, which returns one `Law` per feature. An
     `Explainer` asks only for the features that the model splits on; perturbing the others changes nothing.

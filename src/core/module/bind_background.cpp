@@ -1,0 +1,121 @@
+// Joint redraws.
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+
+#include <limits>
+#include <string>
+#include <tuple>
+#include <utility>
+
+#include "engine/background.hpp"
+#include "module/arrays.hpp"
+
+using namespace nanobind::literals;
+
+namespace predgap {
+namespace {
+
+void make_background(Background* self, const Rows& rows) {
+    require(rows.size() > 0, "at least one row");
+    new (self) Background(rows.engine, rows.x.data(), static_cast<std::int64_t>(rows.size()));
+}
+
+// Each feature is in one unit, and no unit is empty: all else could not be ranked.
+void make_units(Units* self, const Array<std::int32_t, 1>& begin, const Array<std::int32_t, 1>& member) {
+    const auto d = static_cast<std::int32_t>(member.size());
+    require(begin.size() > 0 && begin(0) == 0 && begin(begin.size() - 1) == d, "units must hold all members");
+    for (std::size_t u = 0; u + 1 < begin.size(); ++u) require(begin(u) < begin(u + 1), "a unit is empty");
+    std::vector<std::uint8_t> seen(member.size(), 0);
+    for (std::size_t i = 0; i < member.size(); ++i) {
+        require(member(i) >= 0 && member(i) < d, "a member is no feature");
+        require(!std::exchange(seen[static_cast<std::size_t>(member(i))], std::uint8_t{1}),
+                "a feature is in two units");
+    }
+    Buffer<std::int32_t> begins(static_cast<std::int64_t>(begin.size())), members(d);
+    std::copy_n(begin.data(), begin.size(), begins.data());
+    std::copy_n(member.data(), member.size(), members.data());
+    new (self) Units(std::move(begins), std::move(members));
+}
+
+void require_fit(const Background& background, const Rows& rows, const Units& units) {
+    require(&rows.engine == &background.engine(), "the rows are those of another engine");
+    require(units.n_features() == rows.engine.model().n_features(), "units of another model");
+}
+
+PerRow<std::uint8_t> subsets_of(const Background& background, const Rows& rows,
+                                const Array<std::uint8_t, 2>& subset) {
+    require(&rows.engine == &background.engine(), "the rows are those of another engine");
+    return per_row(subset, rows.size(), static_cast<std::size_t>(rows.engine.model().n_features()));
+}
+
+NewArray<double, 1> gap(const Background& background, const Rows& rows, const Array<std::uint8_t, 2>& subset,
+                        int n_threads, const nb::object& progress) {
+    const auto subsets = subsets_of(background, rows, subset);
+    auto value = make_array<double, 1>({rows.size()});
+    const auto request = rows.request(n_threads, progress);
+    run_released([&] { return background.gap(request, subsets, value.data()); });
+    return value;
+}
+
+NewArray<double, 2> mean_change(const Background& background, const Rows& rows,
+                                const Array<std::uint8_t, 2>& subset, int n_threads,
+                                const nb::object& progress) {
+    const auto subsets = subsets_of(background, rows, subset);
+    auto change =
+        make_array<double, 2>({rows.size(), static_cast<std::size_t>(rows.engine.model().n_outputs())});
+    const auto request = rows.request(n_threads, progress);
+    run_released([&] { return background.mean_change(request, subsets, change.data()); });
+    return change;
+}
+
+NewArray<double, 2> curve(const Background& background, const Rows& rows, const Array<std::int32_t, 2>& order,
+                          const Units& units, int n_threads, const nb::object& progress) {
+    require_fit(background, rows, units);
+    const auto orders = orders_of(rows, order, units.size());
+    auto value = make_array<double, 2>({rows.size(), order.shape(1)});
+    const auto request = rows.request(n_threads, progress);
+    run_released([&] {
+        return background.curve(request, units, orders, static_cast<std::int32_t>(order.shape(1)),
+                                value.data());
+    });
+    return value;
+}
+
+std::tuple<NewArray<std::int32_t, 2>, NewArray<double, 2>> rank(const Background& background,
+                                                                const Rows& rows, const std::string& method,
+                                                                std::int32_t top, const Units& units,
+                                                                int n_threads, const nb::object& progress) {
+    require_fit(background, rows, units);
+    require(method == "greedy" || method == "single", "method must be 'greedy' or 'single'");
+    require(top >= 0 && top <= units.size(), "top must be at most the number of units");
+    const auto k = static_cast<std::size_t>(top);
+    auto order = make_array<std::int32_t, 2>({rows.size(), k});
+    auto score = make_array<double, 2>({rows.size(), static_cast<std::size_t>(units.size())});
+    std::fill_n(score.data(), score.size(), std::numeric_limits<double>::quiet_NaN());
+    const auto request = rows.request(n_threads, progress);
+    run_released(
+        [&] { return background.rank(request, units, method == "greedy", top, order.data(), score.data()); });
+    return {order, score};
+}
+
+std::tuple<double, double> cost(const Background& background, const std::string& question,
+                                std::int32_t n_units, std::int32_t top) {
+    const auto found =
+        background.cost(named<Question>(question, kQuestionNames, "an unknown question"), n_units, top);
+    return {found.nanoseconds * 1e-6, found.bytes * 1e-6};
+}
+
+}  // namespace
+
+void bind_background(nb::module_& m) {
+    nb::class_<Units>(m, "Units").def("__init__", &make_units, "begin"_a, "member"_a);
+    nb::class_<Background>(m, "Background")
+        .def("__init__", &make_background, "rows"_a, nb::keep_alive<1, 2>())
+        .def("gap", &gap, "rows"_a, "subset"_a, "n_threads"_a, "progress"_a.none())
+        .def("mean_change", &mean_change, "rows"_a, "subset"_a, "n_threads"_a, "progress"_a.none())
+        .def("curve", &curve, "rows"_a, "order"_a, "units"_a, "n_threads"_a, "progress"_a.none())
+        .def("rank", &rank, "rows"_a, "method"_a, "top"_a, "units"_a, "n_threads"_a, "progress"_a.none())
+        .def("cost", &cost, "question"_a, "n_units"_a, "top"_a);
+}
+
+}  // namespace predgap

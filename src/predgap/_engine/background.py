@@ -1,0 +1,157 @@
+"""The class `BackgroundEngine`: the answers of `Engine` for `Background`, which moves features together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final, TypeVar
+
+import numpy as np
+
+from predgap import _core
+from predgap._engine.accuracy import Accuracy
+from predgap._engine.engine import Answer, ByteArray, Engine, Question, RankingMethod
+from predgap._engine.progress import Tell
+from predgap._model.ensemble import LEAF, Ensemble
+from predgap._typing import BoolArray, FloatArray, IntArray
+from predgap.errors import CostError, PredgapError, TableError
+from predgap.noise import Background
+
+Found = TypeVar("Found")
+Members = Sequence[Sequence[int]] | None
+"""The features of each unit, which move and are ranked as one; None if each feature is one by itself."""
+
+_EXACT: Final = _core.METHODS.index("exact")
+
+
+def background_rows(noise: Background, ensemble: Ensemble) -> FloatArray:
+    """The rows of a background as the model sees them, (m, d); NaN for features that no split uses."""
+    used = np.unique(ensemble.feature[ensemble.feature != LEAF]).tolist()
+    rows = noise.rows_for(used, ensemble.n_features, ensemble.feature_names, ensemble.categorical())
+    try:
+        return ensemble.cast(rows)
+    except TableError as error:
+        raise noise.unusable(error) from None
+
+
+class BackgroundEngine(Engine):
+    """The kernels of a model whose perturbed features take the values of a row of a table, together.
+
+    All answers are exact, whatever accuracy is asked. No feature has a law. If `members` are given, orders,
+    scores and `top` are those of units.
+    """
+
+    def __init__(self, ensemble: Ensemble, background: FloatArray, n_threads: int = 1) -> None:
+        super().__init__(ensemble, {}, n_threads)
+        self.background = background  # (m, d) as `Ensemble.cast` gives them
+        self._joint = _core.Background(self._rows(background))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return BackgroundEngine, (self.ensemble, self.background, self.n_threads)
+
+    def method_for(self, method: str) -> str:
+        if method not in ("auto", "exact"):
+            raise _needs_independence(f"method={method!r}")
+        return "exact"
+
+    def gap(self, rows: FloatArray, masks: BoolArray, accuracy: Accuracy, tell: Tell = None) -> Answer:
+        self._refuse_if_costly("gap", None, 0)
+        return _exact(self._ask(rows, tell, self._joint.gap, _as_bytes(masks)))
+
+    def curve(
+        self,
+        rows: FloatArray,
+        order: IntArray,
+        accuracy: Accuracy,
+        tell: Tell = None,
+        members: Members = None,
+    ) -> Answer:
+        self._refuse_if_costly("curve", members, order.shape[1])
+        return _exact(self._ask(rows, tell, self._joint.curve, order, self._units(members)))
+
+    def mean_change(self, rows: FloatArray, masks: BoolArray, tell: Tell = None) -> FloatArray:
+        self._refuse_if_costly("gap", None, 0)
+        return self._ask(rows, tell, self._joint.mean_change, _as_bytes(masks))
+
+    def rank(
+        self,
+        rows: FloatArray,
+        method: RankingMethod,
+        top: int,
+        accuracy: Accuracy,
+        tell: Tell = None,
+        members: Members = None,
+    ) -> tuple[IntArray, FloatArray, ByteArray, FloatArray, ByteArray]:
+        self._refuse_if_costly(method, members, top)
+        order, scores = self._ask(rows, tell, self._joint.rank, method, top, self._units(members))
+        _, bounds, methods = _exact(scores)
+        return order, scores, np.ones(order.shape, dtype=np.uint8), bounds, methods
+
+    def cost(
+        self,
+        rows: FloatArray,
+        question: Question,
+        masks: BoolArray,
+        top: int,
+        accuracy: Accuracy,
+        members: Members = None,
+    ) -> tuple[ByteArray, FloatArray, FloatArray]:
+        milliseconds, megabytes = self._cost(question, members, top)
+        n = len(rows)
+        return np.full(n, _EXACT, dtype=np.uint8), np.full(n, milliseconds), np.full(n, megabytes)
+
+    def sample(self, *arguments: Any, **options: Any) -> FloatArray:
+        raise _needs_independence("sampling")
+
+    def sample_curve(self, *arguments: Any, **options: Any) -> FloatArray:
+        raise _needs_independence("sampling")
+
+    def race(self, *arguments: Any, **options: Any) -> tuple[IntArray, FloatArray, FloatArray]:
+        raise _needs_independence("sampling")
+
+    def _rows(self, rows: FloatArray) -> _core.Rows:
+        return self._noise.rows(*self._noise.with_cells(rows, self._every), self._every)
+
+    def _ask(self, rows: FloatArray, tell: Tell, kernel: Callable[..., Found], *arguments: Any) -> Found:
+        """Calls a kernel for all rows; reports the end, which kernels do not if they are quick."""
+        found = kernel(self._rows(rows), *arguments, self.n_threads, tell)
+        if tell is not None:
+            tell(len(rows))
+        return found
+
+    def _units(self, members: Members) -> _core.Units:
+        every = range(self.ensemble.n_features)
+        units = [[q] for q in every] if members is None else [list(features) for features in members]
+        begin = np.cumsum([0, *map(len, units)], dtype=np.int32)
+        return _core.Units(begin, np.array([q for features in units for q in features], dtype=np.int32))
+
+    def _cost(self, question: Question, members: Members, top: int) -> tuple[float, float]:
+        n_units = self.ensemble.n_features if members is None else len(members)
+        return self._joint.cost(question, n_units, top)
+
+    def _refuse_if_costly(self, question: Question, members: Members, top: int) -> None:
+        """CostError if a row would take longer or need more memory than it may; all rows cost the same."""
+        milliseconds, megabytes = self._cost(question, members, top)
+        if milliseconds > 1e3 * _core.MOST_SECONDS or megabytes > _core.MOST_BYTES / 1e6:
+            places = ", or a smaller top" if question == "greedy" else ""
+            raise CostError(
+                f"with {len(self.background):,} background rows a row would take about {milliseconds:,.0f} "
+                f"ms and {megabytes:,.0f} MB; the limits per row are {1e3 * _core.MOST_SECONDS:,.0f} ms and "
+                f"{_core.MOST_BYTES / 1e6:,.0f} MB. Both grow with the background: use Background(X, "
+                f"max_rows=...) with fewer rows{places}"
+            )
+
+
+def _needs_independence(what: str) -> PredgapError:
+    return PredgapError(
+        f"{what} needs features that move independently of each other; Background moves them together, and "
+        "its answers are exact already: leave method out"
+    )
+
+
+def _exact(found: FloatArray) -> Answer:
+    """Gaps as an answer without an error."""
+    return found, np.zeros(len(found)), np.full(len(found), _EXACT, dtype=np.uint8)
+
+
+def _as_bytes(masks: BoolArray) -> ByteArray:
+    return np.ascontiguousarray(masks).view(np.uint8)

@@ -1,0 +1,467 @@
+"""Joint redraws: gaps, curves and rankings are those of the definition, a mean over the rows of a table."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cache
+from itertools import chain, combinations, pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from assertions import interrupted
+from predgap import Background, Cost, CostError, Explainer, Marginal, PredgapError, Ranking, _core
+from predgap._engine.accuracy import EXACT
+from predgap._engine.background import BackgroundEngine
+from predgap._model.ensemble import ALL_OUTPUTS, LEAF, Ensemble
+from reference import Row, leaf_of, rounding_bound
+from strategies import (
+    GRID,
+    PLAIN,
+    Split,
+    ensemble_of,
+    ensembles,
+    full_trees,
+    mixed_ensembles,
+    mixed_rows,
+    points,
+    random_ensemble,
+    subsets,
+    trees,
+)
+
+# ---- the slow twin -------------------------------------------------------------------------------
+
+
+class RedrawnRow(Row):
+    """One row x: PG²(x, S) is the mean over the rows b of (f(x with x_S := b_S) - f(x))², in fractions.
+
+    S are units, each of one or more features; without them each feature is one. With several outputs the
+    squares are added up.
+    """
+
+    def __init__(
+        self, ensemble: Ensemble, background: np.ndarray, x: Any, units: Sequence[Sequence[int]] | None = None
+    ) -> None:
+        self._ensemble = ensemble
+        self._background = ensemble.cast(background)
+        (self._x,) = ensemble.cast(np.asarray(x)[None])
+        self._units = units if units is not None else [[q] for q in range(ensemble.n_features)]
+        self.d = len(self._units)
+        self._gap, self._scale = cache(self._mean_square), cache(self._error_scale)
+        self._leaves = cache(self._leaves_of)
+
+    def _leaves_of(self, b: int, subset: frozenset[int]) -> list[int]:
+        redrawn = self._x.copy()
+        features = [q for u in subset for q in self._units[u]]
+        redrawn[features] = self._background[b, features]
+        return [leaf_of(self._ensemble, root, redrawn) for root in self._ensemble.root]
+
+    def _change(self, tree: int, leaf: int) -> list[Fraction]:
+        """Of each output, if the tree's leaf becomes this one."""
+        e, change = self._ensemble, [Fraction(0)] * self._ensemble.n_outputs
+        old = self._leaves(0, frozenset())[tree]
+        by = [Fraction(new) - Fraction(was) for new, was in zip(e.value[leaf], e.value[old], strict=True)]
+        if e.target[tree] == ALL_OUTPUTS:
+            return by
+        change[e.target[tree]] = by[0]
+        return change
+
+    def changes(self, subset: Iterable[int]) -> Iterator[list[Fraction]]:
+        """f(x with x_S := b_S) - f(x) of each row b."""
+        for b in range(len(self._background)):
+            total = [Fraction(0)] * self._ensemble.n_outputs
+            for tree, leaf in enumerate(self._leaves(b, frozenset(subset))):
+                total = [a + c for a, c in zip(total, self._change(tree, leaf), strict=True)]
+            yield total
+
+    def _mean_square(self, subset: frozenset[int]) -> Fraction:
+        squares = [sum((by**2 for by in change), Fraction(0)) for change in self.changes(subset)]
+        return sum(squares, Fraction(0)) / len(self._background)
+
+    def _error_scale(self, subset: frozenset[int]) -> float:
+        """n_trees · the mean over b of Σ_u g_u², over the leaves u that x reaches if some of S are b's."""
+        some = [*chain.from_iterable(combinations(subset, k) for k in range(len(subset) + 1))]
+        total = Fraction(0)
+        for b in range(len(self._background)):
+            reached = zip(*(self._leaves(b, frozenset(moved)) for moved in some), strict=True)
+            for tree, leaves in enumerate(reached):
+                total += sum(by**2 for leaf in {*leaves} for by in self._change(tree, leaf))
+        return len(self._ensemble.root) * float(total / len(self._background))
+
+    def _assert_first(self, chosen: int, subsets: dict[int, list[int]]) -> None:
+        """Up to rounding no candidate is better, and none of a lower index is as good."""
+        gaps = {i: self.gap(subset) for i, subset in subsets.items()}
+        best = max(gaps, key=lambda i: gaps[i])
+        bound = max(self.bound(subsets[best]), self.bound(subsets[chosen]))
+        assert float(gaps[best] - gaps[chosen]) <= 16 * bound, f"{chosen} is taken before {best}"
+        tie = 1e-12 / 16 * float(gaps[best])
+        for i in gaps:
+            assert i >= chosen or gaps[best] - gaps[i] > tie, f"{chosen} is taken before {i}, as good"
+
+
+@dataclass(frozen=True)
+class Case:
+    ensemble: Ensemble
+    X: np.ndarray
+    background: np.ndarray
+
+    def explainer(self, **options: Any) -> Explainer:
+        return Explainer(self.ensemble, Background(self.background), **options)
+
+    def rows(self, units: Sequence[Sequence[int]] | None = None) -> list[RedrawnRow]:
+        return [RedrawnRow(self.ensemble, self.background, x, units) for x in self.X]
+
+
+@st.composite
+def several_outputs(draw: st.DrawFn) -> Ensemble:
+    """Leaves are vectors, or each tree adds to one output."""
+    d = draw(st.integers(1, 4))
+    value = st.sampled_from(PLAIN)
+    if draw(st.booleans()):
+        leaves = st.tuples(value, value, value)
+        grown = draw(st.lists(trees(range(d), GRID, leaves, 3), min_size=1, max_size=3))
+        return ensemble_of(grown, d, targets=[ALL_OUTPUTS] * len(grown), n_outputs=3)
+    grown = draw(st.lists(trees(range(d), GRID, value, 3), max_size=4))
+    targets = [draw(st.integers(0, 1)) for _ in grown]
+    return ensemble_of(grown, d, targets=targets, n_outputs=2)
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> Case:
+    """Rows and backgrounds at thresholds and one float off them, infinite, missing, of unknown categories."""
+    if draw(st.integers(0, 2)) == 0:
+        ensemble = draw(mixed_ensembles())
+        row = mixed_rows(ensemble)
+        known = [0.0 if c is None or len(c) == 0 else c.codes[0] for c in ensemble.categories or ()]
+        first = [np.array(known, dtype=float)] if known else []  # a column of unknown categories is refused
+    else:
+        ensemble = draw(st.one_of(ensembles(), several_outputs()))
+        row, first = points(ensemble), []
+    X = draw(st.lists(row, min_size=1, max_size=2))
+    background = [*first, *draw(st.lists(row, min_size=1, max_size=5))]
+    return Case(ensemble, np.array(X, dtype=float), np.array(background, dtype=float))
+
+
+@st.composite
+def partitions(draw: st.DrawFn, d: int) -> list[list[int]]:
+    """Units of the features 0, ..., d - 1, in any order."""
+    order, units = draw(st.permutations(range(d))), draw(st.lists(st.integers(1, 3), min_size=d, max_size=d))
+    cuts = [0, *(int(c) for c in np.cumsum(units) if c < d), d]
+    return [[*order[a:b]] for a, b in pairwise(cuts)]
+
+
+# ---- by definition -------------------------------------------------------------------------------
+
+
+@given(case=cases(), data=st.data())
+def test_a_gap_is_a_mean_over_the_background(case, data):
+    subset = data.draw(subsets(case.ensemble))
+    found = case.explainer().gap(case.X, subset)
+    for row, gap in zip(case.rows(), found, strict=True):
+        row.assert_gap(gap, subset)
+        assert gap > 0 or row.gap(subset) <= row.bound(subset)
+        if row.gap(subset) == 0 and row._scale(frozenset(subset)) == 0:
+            assert gap == 0
+
+
+@given(case=cases(), data=st.data())
+def test_each_row_may_have_its_own_subset(case, data):
+    d = case.ensemble.n_features
+    masks = np.array([data.draw(st.lists(st.booleans(), min_size=d, max_size=d)) for _ in case.X])
+    explainer = case.explainer()
+    found = explainer.gap(case.X, masks)
+    for r, gap in enumerate(found):
+        assert gap == explainer.gap(case.X[r : r + 1], masks[r])[0]
+
+
+@given(case=cases(), data=st.data())
+def test_a_curve_is_that_of_its_prefixes(case, data):
+    d = case.ensemble.n_features
+    order = data.draw(st.permutations(range(d)))[: data.draw(st.integers(1, d))]
+    explainer = case.explainer()
+    found = explainer.curve(case.X, order)
+    for row, curve in zip(case.rows(), found, strict=True):
+        for k, gap in enumerate(curve):
+            row.assert_gap(gap, order[: k + 1])
+    np.testing.assert_array_equal(explainer.pgi2(case.X, order), found.mean(axis=1))
+    full = data.draw(st.permutations(range(d)))
+    np.testing.assert_array_equal(explainer.pgu2(case.X, full), explainer.pgi2(case.X, full[::-1]))
+
+
+@given(case=cases(), data=st.data())
+def test_an_expected_prediction_is_a_mean_of_predictions(case, data):
+    subset = data.draw(subsets(case.ensemble))
+    found = case.explainer().expected_prediction(case.X, subset).reshape(len(case.X), -1)
+    start = case.ensemble.predict(case.X).reshape(found.shape)
+    for r, row in enumerate(case.rows()):
+        mean = np.array([[float(c) for c in change] for change in row.changes(subset)]).mean(axis=0)
+        scale = 1.0 + np.abs(start[r]) + np.abs(case.ensemble.value).max(initial=0.0)
+        np.testing.assert_allclose(found[r], start[r] + mean, rtol=0, atol=1e-13 * scale.max())
+
+
+@pytest.mark.parametrize("method", ["greedy", "single"])
+@given(case=cases(), data=st.data())
+def test_a_ranking_takes_the_largest_gap_and_of_equal_ones_the_first(method, case, data):
+    d = case.ensemble.n_features
+    top = data.draw(st.integers(1, d))
+    found = case.explainer().rank(case.X, method, top=top)
+    assert (found.estimator, found.order.shape) == ("exact", (len(case.X), top))
+    assert (found.confidence == 1).all()
+    for row, order, scores in zip(case.rows(), found.order.tolist(), found.scores, strict=True):
+        (row.assert_greedy if method == "greedy" else row.assert_single)(order)
+        assert_scores(row, method, order, scores)
+
+
+@pytest.mark.parametrize("method", ["greedy", "single"])
+@given(case=cases(), data=st.data())
+def test_units_move_together_and_are_ranked_as_one(method, case, data):
+    units = data.draw(partitions(case.ensemble.n_features))
+    engine, rows = case.explainer()._engine, case.ensemble.cast(case.X)
+    top = data.draw(st.integers(1, len(units)))
+    order, scores, proven, bounds, _ = engine.rank(rows, method, top, EXACT, members=units)
+    assert (order.shape, scores.shape) == ((len(rows), top), (len(rows), len(units)))
+    assert proven.all()
+    assert not bounds.any()
+    curves, *_ = engine.curve(rows, order, EXACT, members=units)
+    for r, row in enumerate(case.rows(units)):
+        own = order[r].tolist()
+        (row.assert_greedy if method == "greedy" else row.assert_single)(own)
+        assert_scores(row, method, own, scores[r])
+        for k, gap in enumerate(curves[r]):
+            row.assert_gap(gap, own[: k + 1])
+
+
+def assert_scores(row: RedrawnRow, method: str, order: list[int], scores: np.ndarray) -> None:
+    """Gains of the greedy order, or gaps of each alone; NaN without a place."""
+    assert np.isnan(np.delete(scores, order)).all()
+    for place, chosen in enumerate(order):
+        before = order[:place] if method == "greedy" else []
+        gain = float(row.gap([*before, chosen]) - row.gap(before))
+        allowed = row.bound([*before, chosen]) + row.bound(before)
+        assert abs(scores[chosen] - gain) <= allowed
+
+
+def test_gaps_that_differ_by_rounding_are_ties():
+    """Moving feature 1 changes three trees by 0.1, 0.2 and -0.3: in floats, not by 0 in all."""
+    by = [Split(1, at, 0.0, change) for at, change in ((0.4, 0.1), (0.5, 0.2), (0.6, -0.3))]
+    ensemble = ensemble_of([*by, Split(0, 0.5, 1.0, 1.0)], 2)
+    explainer = Explainer(ensemble, Background([[1.0, 1.0], [1.0, 1.0]]))
+    assert explainer.gap([[0.0, 0.0]], [1])[0] > 0
+    for method in ("greedy", "single"):
+        assert explainer.rank([[0.0, 0.0]], method).order.tolist() == [[0, 1]]
+
+
+def test_features_move_together():
+    """A model of "are the two different?" on a table where they never are."""
+    differ = Split(0, 0.5, Split(1, 0.5, 0.0, 1.0), Split(1, 0.5, 1.0, 0.0))
+    ensemble, X = ensemble_of([differ], 2), [[0.0, 0.0], [1.0, 1.0]]
+    assert Explainer(ensemble, Background(X)).curve(X, [0, 1]).tolist() == [[0.5, 0.0], [0.5, 0.0]]
+    assert Explainer(ensemble, Marginal(X)).curve(X, [0, 1]).tolist() == [[0.5, 0.5], [0.5, 0.5]]
+
+
+def test_a_missing_value_is_taken_over_and_replaced():
+    ensemble = ensemble_of([Split(0, 0.5, 1.0, 2.0, default_left=False)], 1)
+    explainer = Explainer(ensemble, Background([[0.0], [np.nan]]))
+    # 1 becomes 2 where 0 becomes missing; 2 becomes 1 where what is missing becomes 0
+    assert explainer.gap([[0.0], [np.nan]], [0]).tolist() == [0.5, 0.5]
+
+
+def test_what_becomes_missing_turns_at_splits_only():
+    """At a leaf nothing turns: there is room for one turn at each split of a path, for each row."""
+    trees_of_depth_1 = [Split(q, 0.5, 1.0, 2.0, default_left=False) for q in (0, 1)]
+    explainer = Explainer(ensemble_of(trees_of_depth_1, 2), Background(np.full((200, 2), np.nan)))
+    found = explainer.rank([[0.0, 0.0]])
+    assert (found.order.tolist(), found.scores.tolist()) == ([[0, 1]], [[1.0, 3.0]])
+
+
+# ---- larger models -------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def large() -> Case:
+    """More rows in the background than are walked at once, some of them missing values."""
+    rng = np.random.default_rng(3)
+    ensemble = random_ensemble(rng, n_trees=30, depth=6, n_features=9, used=range(8))
+    X, background = rng.normal(size=(40, 9)), rng.normal(size=(600, 9))
+    background[rng.random(background.shape) < 0.1] = np.nan
+    return Case(ensemble, X, background)
+
+
+def redrawn(case: Case, x: np.ndarray, features: Sequence[int]) -> np.ndarray:
+    """x with the values that these features have in each row of the background."""
+    rows = np.repeat(x[None], len(case.background), axis=0)
+    rows[:, features] = case.background[:, features]
+    return rows
+
+
+def test_a_large_background_is_the_mean_of_predictions(large):
+    explainer = Explainer(large.ensemble, Background(large.background, max_rows=600))
+    order = [4, 2, 8, 0, 1, 7, 3]
+    found = explainer.curve(large.X, order)
+    for r, x in enumerate(large.X[:5]):
+        start = large.ensemble.predict(x[None])
+        for k in range(len(order)):
+            by = large.ensemble.predict(redrawn(large, x, order[: k + 1])) - start
+            assert found[r, k] == pytest.approx((by**2).mean(), rel=1e-12)
+            assert found[r, k] == pytest.approx(explainer.gap(x[None], order[: k + 1])[0], rel=1e-12)
+
+
+def test_bits_do_not_depend_on_threads_or_batch(large):
+    one, three = large.explainer(), large.explainer(n_jobs=3)
+    order = one.rank(large.X[:1]).order[0]
+    for ask in (
+        lambda explainer, X: explainer.gap(X, [0, 3, 5]),
+        lambda explainer, X: explainer.curve(X, order),
+        lambda explainer, X: explainer.expected_prediction(X, [1, 2]),
+        lambda explainer, X: explainer.rank(X).scores,
+        lambda explainer, X: explainer.rank(X, "single").scores,
+    ):
+        whole = ask(one, large.X)
+        np.testing.assert_array_equal(ask(three, large.X), whole)
+        parts = [ask(one, large.X[r : r + 1]) for r in range(len(large.X))]
+        np.testing.assert_array_equal(np.concatenate(parts), whole)
+
+
+def test_there_may_be_no_rows(large):
+    explainer, none = large.explainer(), np.empty((0, 9))
+    assert explainer.gap(none, [0]).shape == (0,)
+    assert explainer.rank(none).order.shape == (0, 9)
+
+
+def test_more_features_than_fit_into_a_batch():
+    rng = np.random.default_rng(4)
+    d = 20000  # eight rows are walked at once
+    ensemble = random_ensemble(rng, n_trees=5, depth=4, n_features=d, used=[0, 17, d - 1])
+    X, background = rng.normal(size=(2, d)), rng.normal(size=(21, d))
+    explainer = Explainer(ensemble, Background(background))
+    found = explainer.rank(X, "single", top=3)
+    used = [0, 17, d - 1]
+    for x, order, scores in zip(X, found.order.tolist(), found.scores, strict=True):
+        row = RedrawnRow(ensemble, background, x, [[q] for q in used])
+        row.assert_single([used.index(q) for q in order])
+        assert_scores(row, "single", [0, 1, 2], scores[used])
+
+
+# ---- methods, costs, interruption ----------------------------------------------------------------
+
+
+def test_all_methods_that_apply_are_exact(large):
+    explainer, X = large.explainer(), large.X[:3]
+    gaps = explainer.gap(X, [0, 1])
+    for found in (
+        explainer.estimate(X, [0, 1]),
+        explainer.estimate(X, [0, 1], "exact"),
+        explainer.approximate().gap(X, [0, 1]),
+    ):
+        np.testing.assert_array_equal(found.value, gaps)
+        assert (found.method == "exact").all()
+        assert not found.standard_error.any()
+        assert not found.error_bound.any()
+    ranked = explainer.approximate().rank(X)
+    assert ranked.estimator == "exact"
+    np.testing.assert_array_equal(ranked.order, explainer.rank(X).order)
+
+
+@pytest.mark.parametrize("method", ["mc", "qmc", "bounded", "pruned"])
+def test_methods_that_need_independent_features_are_refused(large, method):
+    explainer = large.explainer()
+    words = f"method='{method}' needs features that move independently.*leave method out"
+    asks = {
+        "estimate": lambda: explainer.estimate(large.X, [0], method),
+        "approximate": lambda: explainer.approximate(method=method),
+    }
+    for name in {"bounded": ["estimate"], "pruned": ["approximate"]}.get(method, asks):
+        with pytest.raises(PredgapError, match=words):
+            asks[name]()
+    with pytest.raises(PredgapError, match="sampling needs features that move independently"):
+        explainer._engine.sample(large.X, np.ones(9, dtype=bool), np.zeros((1, 1, 9)), np.array([1]))
+
+
+def test_costs_grow_with_the_background_and_the_places(large):
+    def cost(n: int, question: Any) -> Cost:
+        return Explainer(large.ensemble, Background(large.background[:n])).cost(question, large.X)
+
+    full = Ranking(order=np.tile(np.arange(9), (40, 1)), scores=np.zeros((40, 9)))
+    for question in ("rank", [0, 1], full):
+        few, many = cost(50, question), cost(200, question)
+        assert few.method == many.method == "exact"
+        assert few.milliseconds * 3 < many.milliseconds < few.milliseconds * 5
+        assert 0 < few.megabytes < many.megabytes
+    assert cost(50, [0]).milliseconds < cost(50, full).milliseconds < cost(50, "rank").milliseconds
+    assert large.explainer().cost("rank").milliseconds > 0  # on rows made up from thresholds
+
+
+def test_a_row_over_the_limit_is_refused(large, monkeypatch):
+    explainer = large.explainer()
+    monkeypatch.setattr(_core, "MOST_SECONDS", 1e-6)
+    for ask in (
+        lambda: explainer.gap(large.X, [0]),
+        lambda: explainer.curve(large.X, [0, 1]),
+        lambda: explainer.expected_prediction(large.X, [0]),
+        lambda: explainer.rank(large.X, "single"),
+        lambda: explainer.estimate(large.X, [0]),
+        lambda: explainer.approximate().curve(large.X, [0]),
+    ):
+        with pytest.raises(CostError, match=r"with 200 background rows a row would take .* fewer rows$"):
+            ask()
+    with pytest.raises(CostError, match="fewer rows, or a smaller top"):
+        explainer.rank(large.X)
+
+
+def test_ctrl_c_stops_within_a_row():
+    rng = np.random.default_rng(5)
+    ensemble = full_trees(rng, n_trees=400, depth=8, n_features=40)
+    explainer = Explainer(ensemble, Background(rng.normal(size=(8000, 40)), max_rows=8000))
+    assert explainer.cost("rank").milliseconds > 5000
+    assert interrupted(lambda: explainer.rank(rng.normal(size=(1, 40))), after=0.3) < 1.0
+
+
+def test_progress_is_told(large):
+    told: list[tuple[int, int]] = []
+    explainer = large.explainer(progress=lambda done, n: told.append((done, n)))
+    explainer.rank(large.X)
+    assert told[-1] == (40, 40)
+    assert told == sorted(told)
+
+
+def test_an_engine_comes_back_from_a_pickle(large):
+    explainer = large.explainer()
+    again = pickle.loads(pickle.dumps(explainer))
+    assert isinstance(again._engine, BackgroundEngine)
+    np.testing.assert_array_equal(again.gap(large.X, [0, 1]), explainer.gap(large.X, [0, 1]))
+
+
+def test_the_kernels_check_what_they_are_given(large):
+    engine = large.explainer()._engine
+    rows, order = large.ensemble.cast(large.X), np.array([[0, 1]], dtype=np.int32)
+    for members, words in (
+        ([[0], []], "empty"),
+        ([range(8)], "units of another model"),
+        ([range(8), [7]], "two units"),
+        ([[0, 9], range(1, 8)], "no feature"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            engine.curve(rows, order, EXACT, members=members)
+    with pytest.raises(ValueError, match="at most once"):
+        engine.curve(rows, order, EXACT, members=[range(9)])
+    with pytest.raises(ValueError, match="at most the number of units"):
+        engine.rank(rows, "greedy", 2, EXACT, members=[range(9)])
+    with pytest.raises(ValueError, match="another engine"):
+        engine._joint.gap(large.explainer()._engine._rows(rows), np.ones((1, 9), dtype=np.uint8), 1, None)
+
+
+def test_the_twin_reads_like_the_definition(large):
+    """On a small part of it, its fractions are what predictions give."""
+    few = Case(large.ensemble, large.X[:1], large.background[:4])
+    (row,) = few.rows()
+    by = few.ensemble.predict(redrawn(few, few.X[0], [1, 2])) - few.ensemble.predict(few.X)
+    assert float(row.gap([1, 2])) == pytest.approx((by**2).mean(), rel=1e-12)
+    assert rounding_bound(row.gap([1, 2]), row._scale(frozenset([1, 2]))) < 1e-10 * float(row.gap([1, 2]))
+    assert (few.ensemble.feature != LEAF).any()
