@@ -99,12 +99,39 @@ _SOURCES: Final = (
         classes=frozenset({"Pipeline"}),
         supported="a scikit-learn Pipeline that ends in one of all these",
     ),
+    _ModelSource(  # before scikit-learn, too
+        module="predgap.loaders.wrappers",
+        package="sklearn",
+        classes=frozenset(
+            {
+                "BaseSearchCV",
+                "CalibratedClassifierCV",
+                "ClassifierChain",
+                "FixedThresholdClassifier",
+                "FrozenEstimator",
+                "MultiOutputClassifier",
+                "MultiOutputRegressor",
+                "OneVsOneClassifier",
+                "OneVsRestClassifier",
+                "OutputCodeClassifier",
+                "RegressorChain",
+                "StackingClassifier",
+                "StackingRegressor",
+                "TransformedTargetRegressor",
+                "TunedThresholdClassifierCV",
+                "VotingClassifier",
+                "VotingRegressor",
+            }
+        ),
+        supported="a scikit-learn search such as GridSearchCV, or voting, stacking, several outputs or a "
+        "transformed target of these, where it is a sum of trees",
+    ),
     _ModelSource(  # the last one: wrappers of other libraries are scikit-learn estimators too
         module="predgap.loaders.sklearn",
         package="sklearn",
         classes=frozenset({"BaseEstimator"}),
-        supported="a scikit-learn decision tree, forest, gradient boosting, bagging of trees or "
-        "IsolationForest",
+        supported="a scikit-learn decision tree, forest, gradient boosting, bagging of trees, "
+        "AdaBoostClassifier or IsolationForest",
     ),
 )
 
@@ -128,6 +155,10 @@ def load(model_or_path: Any, *, allow_pickle: bool = False) -> Ensemble:
     - LightGBM and CatBoost: the raw score; for a LightGBM random forest, the average that it predicts.
     - scikit-learn: `predict` for regression, `predict_proba` for trees, forests and bagging (for two classes
       only that of the second), the margin for boosted classifiers, the mean path length for IsolationForest.
+      A search, a decision threshold or a frozen model is the model that it holds. Voting, stacking with a
+      linear final estimator, and a target that was scaled are the sum that they predict (a stacked
+      classifier: its margin); of several models for several outputs or classes, the outputs follow one
+      another.
     - treelite and ONNX: the sum or average of the trees, before any postprocessor or `post_transform`.
     - a scikit-learn Pipeline: its last step is loaded. X is then `pipeline[:-1].transform(X)`, with the
       feature names after these steps. (An `Explainer` of the pipeline itself takes the raw X.)
@@ -182,7 +213,7 @@ def _load_object(model: Any) -> Ensemble:
     kind = type(model)
     raise UnsupportedModelError(
         f"cannot load a {kind.__module__}.{kind.__qualname__}; expected {_SUPPORTED}. "
-        "From a search or a dict, pass the fitted model inside it"
+        "From a dict or another container, pass the fitted model inside it"
     )
 
 

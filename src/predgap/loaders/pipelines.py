@@ -19,6 +19,7 @@ from predgap._inputs.tables import Table, read_table
 from predgap._model.ensemble import Ensemble
 from predgap.errors import LoaderError, PredgapError, TableError, UnsupportedModelError
 from predgap.loaders import load
+from predgap.loaders.wrappers import absent_is_missing, unwrapped
 
 __all__ = ["Preparation", "from_object", "preparation"]
 
@@ -42,7 +43,11 @@ def from_object(pipeline: Any) -> Ensemble:
 
 
 def preparation(model: Any) -> Preparation | None:
-    """The steps of a pipeline before its model, and the model; None if `model` is not a pipeline."""
+    """The steps of a pipeline before its model, and the model; None if `model` is not a pipeline.
+
+    A wrapper of one model, such as GridSearchCV, is the model that it holds.
+    """
+    model = unwrapped(model)
     return _opened(model) if _is(model, "sklearn", "Pipeline") else None
 
 
@@ -100,13 +105,13 @@ class Preparation:
                     f"{reason.strip()[:300]}"
                 ) from error
         is_sparse = hasattr(X, "toarray") and hasattr(X, "nnz")
-        return _dense(X, np.nan if _is(self.model, "xgboost") else 0.0) if is_sparse else X
+        return _dense(X, np.nan if absent_is_missing(self.model) else 0.0) if is_sparse else X
 
 
 def _opened(pipeline: Any) -> Preparation:
     steps: list[tuple[str, Any]] = []
     model = pipeline
-    while _is(model, "sklearn", "Pipeline"):
+    while _is(model := unwrapped(model), "sklearn", "Pipeline"):
         if not model.steps or _is_skipped(model.steps[-1][1]):
             raise UnsupportedModelError(
                 f"the {type(model).__name__} has no model as its last step; expected one that ends in a tree "
