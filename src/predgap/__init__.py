@@ -20,7 +20,7 @@ from predgap.errors import (
     TableError,
     UnsupportedModelError,
 )
-from predgap.explainer import Explainer
+from predgap.explainer import Explainer, Sweep
 from predgap.loaders import load
 from predgap.noise import Discrete, Flip, FromScipy, Marginal, Noise, Normal, PerFeature, Uniform
 from predgap.ranking import Ranking
@@ -52,6 +52,7 @@ __all__ = [
     "RankingError",
     "ShapeError",
     "SubsetError",
+    "Sweep",
     "TableError",
     "Uniform",
     "UnsupportedModelError",

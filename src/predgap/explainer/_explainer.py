@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from functools import partial
 from typing import Any, Literal, get_args
@@ -22,6 +23,7 @@ from predgap.explainer._approximation import Approximation, Method
 from predgap.explainer._arguments import Inputs, check_choice
 from predgap.explainer._guaranteed import GuaranteedAnswers
 from predgap.explainer._pricing import cost_of
+from predgap.explainer._sweep import STRENGTHS, Sweep, sweep
 from predgap.loaders import load
 from predgap.loaders.pipelines import preparation
 from predgap.noise import Noise
@@ -241,6 +243,58 @@ class Explainer(GuaranteedAnswers):
         'exact'
         """
         return cost_of(self._engine, self._inputs, question, X, self._accuracy)
+
+    def sweep(self, X: Any, rankings: Any, strengths: Any = STRENGTHS) -> Sweep:
+        """PGI² of rankings at several strengths of the noise: does the choice of the strength matter?
+
+        Use it before you report scores: a finding that holds at one strength only is a finding about that
+        strength. The noise must have a strength, as `Normal.relative` has; all else of it stays the same.
+
+        Parameters
+        ----------
+        X : (n, d) array or frame of the rows to explain
+        rankings : mapping from names to rankings
+            A ranking is anything that `pgi2` takes, or one of the words "greedy" and "single", for the
+            ranking that `rank` builds at each strength. All must have as many places.
+        strengths : sequence of s positive numbers, default=(0.1, 0.2, 0.3, 0.5, 1.0)
+            In the unit in which the noise was given its own.
+
+        Returns
+        -------
+        Sweep
+            With the scores of all rows, their means, which ranking is best at each strength, and how far the
+            rankings agree. The scores have a relative error of at most `rtol`.
+
+        Raises
+        ------
+        NoiseError
+            If the noise has no strength that can be changed.
+        RankingError
+            If a ranking has other places than the rest.
+        CostError
+            If a row would take more than two minutes or 1 GiB at some strength.
+
+        Examples
+        --------
+        >>> from sklearn.tree import DecisionTreeRegressor
+        >>> from predgap import Explainer, Normal
+        >>> X = [[0.0, 0.0], [0.0, 3.0], [1.0, 0.0], [1.0, 3.0]]
+        >>> tree = DecisionTreeRegressor().fit(X, [0, 1, 5, 6])
+        >>> explainer = Explainer(tree, Normal.relative(X, 0.3))
+        >>> explainer.sweep(X, {"greedy": "greedy", "second first": [1, 0]}, [0.3, 1.0])
+        Sweep of 4 rows: mean PGI² by strength of the noise
+        strength   greedy  second first    best
+             0.3  0.01094      0.005792  greedy
+               1    4.046         2.142  greedy
+        """
+        return sweep(self, X, rankings, strengths)
+
+    def _with_noise(self, noise: Noise) -> Explainer:
+        """The same explainer with another noise; the model is not loaded again."""
+        other = copy.copy(self)
+        engine, laws = self._engine, laws_for_model(noise, self.ensemble)
+        other.noise, other._engine = noise, Engine(self.ensemble, laws, engine.n_threads, engine.strategy)
+        return other
 
     def __call__(self, X: Any) -> Ranking:
         """The same as `rank(X)`: a greedy ranking of all features."""

@@ -9,7 +9,7 @@ from typing import Any
 
 from predgap.noise._laws import Law, NormalLaw, StillLaw, UniformLaw, positive
 from predgap.noise._noise import Noise
-from predgap.noise._scales import Names, Numbers, measure, read_numbers
+from predgap.noise._scales import Measured, Names, Numbers, measure, read_numbers
 from predgap.noise._scipy_laws import ScipyLaw, show_frozen
 
 
@@ -82,6 +82,20 @@ class Normal(_Scaled):
         """
         made = cls.__new__(cls)
         object.__setattr__(made, "_numbers", measure(X, positive(factor, "factor")))
+        return made
+
+    def with_strength(self, strength: float) -> Noise:
+        """The same noise with another factor, if `relative` made it; else NoiseError.
+
+        Examples
+        --------
+        >>> Normal.relative([[1.0], [3.0]], 0.5).with_strength(2.0).laws(1)
+        (NormalLaw(scale=2.0),)
+        """
+        if not isinstance(self._numbers, Measured):
+            return super().with_strength(strength)
+        made = Normal.__new__(Normal)
+        object.__setattr__(made, "_numbers", self._numbers.with_factor(positive(strength, "strength")))
         return made
 
     @staticmethod

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
+from predgap.errors import NoiseError
 from predgap.noise._laws import Law
 from predgap.noise._scales import Names
 
@@ -41,3 +42,22 @@ class Noise(ABC):
     @abstractmethod
     def laws_of(self, features: Sequence[int], n_features: int, feature_names: Names) -> tuple[Law, ...]:
         """The laws of the features with these indices. Errors of other features must not be raised."""
+
+    def with_strength(self, strength: float) -> Noise:
+        """The same noise with another strength; `Explainer.sweep` asks for it.
+
+        Parameters
+        ----------
+        strength : positive number
+            As the noise was given it, e.g. the factor of `Normal.relative`.
+
+        Returns
+        -------
+        Noise
+
+        Raises
+        ------
+        NoiseError
+            If the noise has no strength that can be changed.
+        """
+        raise NoiseError(f"{self!r} has no strength that can be changed; use Relative(X, strength)")

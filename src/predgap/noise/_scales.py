@@ -6,7 +6,7 @@ import reprlib
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -124,7 +124,7 @@ class ColumnLabels:
 
 
 @dataclass(frozen=True, slots=True)
-class _Measured(Numbers):
+class Measured(Numbers):
     """A factor times the standard deviation of each column of a table."""
 
     columns: ColumnLabels
@@ -138,6 +138,11 @@ class _Measured(Numbers):
             if self.refused[j]:
                 raise NoiseError(f"Normal.relative cannot use X: {self.refused[j]}")
         return [self.values[j] for j in place]
+
+    def with_factor(self, factor: float) -> Measured:
+        """The same with another factor; up to rounding, what `measure` gives with it."""
+        values = tuple(value * (factor / self.factor) for value in self.values)
+        return replace(self, values=values, factor=factor)
 
     def show(self) -> str:
         return f".relative(<{count(len(self.values), 'column')}>, {self.factor!r})"
@@ -203,7 +208,7 @@ def measure(X: Any, factor: float) -> Numbers:
             stacklevel=3,  # where the user called relative()
         )
     scales, refused = tuple(scale for scale, _ in found), tuple(reason for _, reason in found)
-    return _Measured(ColumnLabels.of(columns, "relative()"), scales, refused, factor)
+    return Measured(ColumnLabels.of(columns, "relative()"), scales, refused, factor)
 
 
 def _scale(columns: Columns, j: int, factor: float, label: str) -> tuple[float, str]:
