@@ -66,8 +66,8 @@ class Explainer(GuaranteedAnswers):
     feature_names : sequence of d strings, or None, default=None
         Names to use instead of the model's own. None keeps those.
     rtol : float, default=1e-6
-        The largest relative error that a result may have. In a curve, errors are relative to the mean of the
-        curve. 0 asks for exact results.
+        The largest relative error that a result may have, below 1. In a curve, errors are relative to the
+        mean of the curve. 0 asks for exact results.
     n_jobs : int, default=1
         Number of threads; -1 uses all cores. The results do not depend on it, down to the last bit.
     progress : callable, True or None, default=None
@@ -232,7 +232,8 @@ class Explainer(GuaranteedAnswers):
 
         Returns
         -------
-        Cost, with `method`, `milliseconds` and `megabytes` per row, on one thread
+        Cost, with `method`, `milliseconds` and `megabytes` per row, on one thread; and whether the call would
+        be `refused`
 
         Examples
         --------

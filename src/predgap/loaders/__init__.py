@@ -49,8 +49,8 @@ _SOURCES: Final = (
             rb"|\{(?:L\0{7}|l\0{3}|I\0|[iU])\x07(?:learner|version)"  # UBJSON
         ),
         ending=b"}",
-        supported="an XGBoost Booster, XGBRegressor, XGBClassifier, XGBRanker, XGBRFRegressor or "
-        "XGBRFClassifier, or the path of a model that XGBoost saved as .json or .ubj",
+        supported="an XGBoost Booster, XGBRegressor, XGBClassifier, XGBRanker or XGBRF model, or the path of a "
+        "model that XGBoost saved as .json or .ubj",
     ),
     _ModelSource(
         module="predgap.loaders.lightgbm",
@@ -76,7 +76,7 @@ _SOURCES: Final = (
         package="catboost",
         classes=frozenset(),
         opening=re.compile(rb"CBM1"),
-        supported="the path of a model that CatBoost saved as .cbm",
+        supported="the path of CatBoost's .cbm",
     ),
     _ModelSource(
         module="predgap.loaders.treelite",
@@ -97,7 +97,7 @@ _SOURCES: Final = (
         module="predgap.loaders.pipelines",
         package="sklearn",
         classes=frozenset({"Pipeline"}),
-        supported="a scikit-learn Pipeline that ends in one of all these",
+        supported="a scikit-learn Pipeline that ends in one of these",
     ),
     _ModelSource(  # before scikit-learn, too
         module="predgap.loaders.wrappers",
@@ -123,8 +123,7 @@ _SOURCES: Final = (
                 "VotingRegressor",
             }
         ),
-        supported="a scikit-learn search such as GridSearchCV, or voting, stacking, several outputs or a "
-        "transformed target of these, where it is a sum of trees",
+        supported="a scikit-learn search, voting or stacking of these",
     ),
     _ModelSource(  # the last one: wrappers of other libraries are scikit-learn estimators too
         module="predgap.loaders.sklearn",
