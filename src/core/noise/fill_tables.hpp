@@ -11,15 +11,13 @@ void normal_tails_of_four(const double* z, double* below, double* above) {
     normal_tails(*fours(z), *fours(below), *fours(above));
 }
 
-PREDGAP_INLINE void fill_tails(const TableRequest& r) {
-    const Four x = four(r.x);
+// Tails of all thresholds, four at a time; tails_of(thresholds, below, above) computes four.
+template <class TailsOf>
+PREDGAP_INLINE void fill_tails(const TableRequest& r, const TailsOf& tails_of) {
     for (std::int32_t first = 0; first < r.n; first += 4) {
         Four c, below, above;
         for (int i = 0; i < 4; ++i) c[i] = r.threshold[first + i < r.n ? first + i : r.n - 1];
-        if (r.law == Law::normal)
-            normal_tails(standardised(c, x, r.parameter), below, above);
-        else
-            uniform_tails(c, x, r.parameter, below, above);
+        tails_of(c, below, above);
         for (int i = 0; i < 4 && first + i < r.n; ++i) {
             r.tail[2 * (first + i)] = below[i];
             r.tail[2 * (first + i) + 1] = above[i];
@@ -27,8 +25,26 @@ PREDGAP_INLINE void fill_tails(const TableRequest& r) {
     }
 }
 
+PREDGAP_INLINE void fill_tails(const TableRequest& r) {
+    const Four x = four(r.x);
+    switch (r.law) {  // without a default: a compiler warns of a law that is missing
+        case Law::normal:
+            return fill_tails(r, [&](const Four& c, Four& below, Four& above) {
+                normal_tails(standardised(c, x, r.parameter), below, above);
+            });
+        case Law::uniform:
+            return fill_tails(r, [&](const Four& c, Four& below, Four& above) {
+                uniform_tails(c, x, r.parameter, below, above);
+            });
+        case Law::table:     // they are given with the row
+        case Law::still:     // it crosses no threshold
+        case Law::category:  // it has none
+            return;
+    }
+}
+
 void fill_tables(const TableRequest& r) {
-    if (r.law != Law::table) fill_tails(r);
+    fill_tails(r);
     for (std::int32_t i = 0; i < r.n; ++i) {
         const double below = r.tail[2 * i], above = r.tail[2 * i + 1];
         const bool is_below = r.x < r.threshold[i];
