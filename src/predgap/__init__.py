@@ -20,7 +20,7 @@ from predgap.errors import (
     TableError,
     UnsupportedModelError,
 )
-from predgap.explainer import Explainer
+from predgap.explainer import Explainer, Sweep
 from predgap.loaders import load
 from predgap.noise import (
     Background,
@@ -77,6 +77,7 @@ __all__ = [
     "Stay",
     "StudentT",
     "SubsetError",
+    "Sweep",
     "TableError",
     "Uniform",
     "UnsupportedModelError",

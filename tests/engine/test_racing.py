@@ -232,7 +232,7 @@ def test_sampling_stops_at_the_tolerance(case):
         assert (sure | (spent == 1 << 16)).all()
         assert sure.mean() > 0.9
         assert spent.min() < spent.max()
-    at_once = explainer.approximate(1e9, "qmc", n_samples=1024).pgi2(X, range(7))
+    at_once = explainer.approximate(0.999, "qmc", n_samples=1024).pgi2(X, range(7))
     with_looks = explainer.approximate(1e-12, "qmc", n_samples=1024).pgi2(X, range(7))
     np.testing.assert_allclose(with_looks.value, at_once.value, rtol=1e-12)
 
@@ -469,9 +469,10 @@ BAD = {
     "method": ({"method": "magic"}, "method='magic' is unknown; expected 'auto', 'pruned', 'qmc' or 'mc'"),
     "too few samples": ({"n_samples": 3}, "n_samples is 3, expected at least 32"),
     "half a sample": ({"n_samples": 64.5}, "n_samples is 64.5, expected a whole number"),
-    "negative": ({"rtol": -1.0}, "rtol is -1.0, expected a positive finite number"),
-    "no tolerance": ({"rtol": 0}, "rtol is 0, expected a positive finite number"),
-    "no number": ({"rtol": "a"}, "rtol is 'a', expected a positive finite number"),
+    "negative": ({"rtol": -1.0}, "rtol is -1.0, expected a number between 0 and 1"),
+    "no tolerance": ({"rtol": 0}, "rtol is 0, expected a number between 0 and 1"),
+    "as large as the answer": ({"rtol": 1.0}, "rtol is 1.0, expected a number between 0 and 1"),
+    "no number": ({"rtol": "a"}, "rtol is 'a', expected a number between 0 and 1"),
     "no seed": ({"seed": -1}, "seed is -1, expected a whole number"),
 }
 

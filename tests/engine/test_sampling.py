@@ -294,10 +294,10 @@ BAD = {
     "too few samples": ({"method": "mc", "n_samples": 3}, "n_samples is 3, expected at least"),
     "half a sample": ({"method": "mc", "n_samples": 64.5}, "n_samples is 64.5, expected a whole number"),
     "half a seed": ({"method": "mc", "seed": 0.5}, "seed is 0.5, expected a whole number"),
-    "no tolerance": ({"method": "mc", "rtol": 0.0}, "rtol is 0.0, expected a positive finite number"),
-    "no number": ({"method": "bounded", "rtol": "a"}, "rtol is 'a', expected a positive finite number"),
-    "half a true": ({"method": "qmc", "rtol": True}, "rtol is True, expected a positive finite number"),
-    "endless": ({"method": "bounded", "rtol": np.inf}, "rtol is inf, expected a positive finite number"),
+    "no tolerance": ({"method": "mc", "rtol": 0.0}, "rtol is 0.0, expected a number between 0 and 1"),
+    "no number": ({"method": "bounded", "rtol": "a"}, "rtol is 'a', expected a number between 0 and 1"),
+    "half a true": ({"method": "qmc", "rtol": True}, "rtol is True, expected a number between 0 and 1"),
+    "endless": ({"method": "bounded", "rtol": np.inf}, "rtol is inf, expected a number between 0 and 1"),
 }
 
 

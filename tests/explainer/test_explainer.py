@@ -126,16 +126,14 @@ def test_a_number_of_places_is_checked(explainer, table, top):
             ask.rank(table, top=top)
 
 
-@pytest.mark.parametrize("rtol", ["a", None, True, np.nan, np.inf, -1e-6, [1e-6], 1j])
+@pytest.mark.parametrize("rtol", ["a", None, True, np.nan, np.inf, -1e-6, [1e-6], 1j, 1, 1.0, 30.0])
 def test_a_tolerance_is_checked(explainer, rtol):
-    with pytest.raises(
-        predgap.PredgapError, match=r"rtol is .*, expected a finite number that is not negative"
-    ):
+    with pytest.raises(predgap.PredgapError, match=r"rtol is .*, expected a number from 0 to below 1"):
         Explainer(explainer.ensemble, Normal(1.0), rtol=rtol)
 
 
-@pytest.mark.parametrize("rtol", [0, 0.0, np.float32(1e-3), 1, 1e-300])
-def test_a_tolerance_may_be_any_number(explainer, table, rtol):
+@pytest.mark.parametrize("rtol", [0, 0.0, np.float32(1e-3), 0.999, 1e-300])
+def test_a_tolerance_may_be_any_number_below_1(explainer, table, rtol):
     found = Explainer(explainer.ensemble, explainer.noise, rtol=rtol).gap(table, NAMES)
     assert found.tobytes() == explainer.gap(table, NAMES).tobytes()  # exact, as it is cheap
 
@@ -482,6 +480,7 @@ def test_what_costs_too_much_is_refused_with_a_call_that_works(forest, asked):
     message = str(refused.value)
     assert f"the limits per row are {1e3 * _core.MOST_SECONDS:,.0f} ms and" in message
     assert message.startswith(asked.split(",")[0] + "(X")
+    assert ("Fewer places cost less: rank(X, top=k). " in message) == asked.startswith("rank")
     call = message.rpartition("This works: ")[2]
     assert call.startswith("explainer.")
     found = eval(call, {"explainer": explainer, "X": X[:1], "subset": range(20), "ranking": range(20)})
@@ -489,6 +488,15 @@ def test_what_costs_too_much_is_refused_with_a_call_that_works(forest, asked):
         assert found.estimator in ("bounded", "pruned", "qmc")
     else:
         assert set(found.method.ravel()) <= {"bounded", "pruned", "qmc"}
+
+
+def test_a_cost_says_whether_the_call_would_be_refused(forest, explainer):
+    too_deep, X = forest
+    assert too_deep.cost("rank", X).refused
+    assert too_deep.cost("rank").refused
+    assert "refused=True" in repr(too_deep.cost(range(20), X))
+    assert not too_deep.cost([0], X).refused
+    assert not explainer.cost("rank").refused
 
 
 def test_a_refusal_names_the_row_and_what_it_would_take():

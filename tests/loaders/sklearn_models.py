@@ -11,6 +11,7 @@ import pytest
 import sklearn
 from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.ensemble import (
+    AdaBoostClassifier,
     BaggingClassifier,
     BaggingRegressor,
     ExtraTreesClassifier,
@@ -222,7 +223,13 @@ NEWER: dict[str, Fit] = {
     "extra trees of classes, missing": fit(ExtraTreesClassifier(**SOME), HOLES, CLASSES),
     "isolation, missing": fit(IsolationForest(n_estimators=9, random_state=0), HOLES),
 }
-KINDS: dict[str, Fit] = {**TREES, **FORESTS, **BOOSTING, **HISTOGRAMS, **BAGS}
+VOTES: dict[str, Fit] = {
+    "votes": fit(AdaBoostClassifier(n_estimators=7, random_state=0), X_, WORDS),
+    "votes, two": fit(AdaBoostClassifier(DecisionTreeClassifier(**SMALL), n_estimators=7), X_, BINARY),
+    "votes, early stop": fit(AdaBoostClassifier(DecisionTreeClassifier(), n_estimators=7), X_, BINARY),
+    "votes, one class": fit(AdaBoostClassifier(n_estimators=7), X_, np.ones(len(Y_))),
+}
+KINDS: dict[str, Fit] = {**TREES, **FORESTS, **BOOSTING, **HISTOGRAMS, **BAGS, **VOTES}
 ALL = [*KINDS, *(pytest.param(kind, marks=NEW_MISSING) for kind in NEWER)]
 
 
@@ -237,7 +244,7 @@ def margins(model: Any, rows: np.ndarray) -> np.ndarray:
     """What the ensemble must give, (n, n_outputs)."""
     if isinstance(model, IsolationForest):
         found = mean_path_length(model, rows)
-    elif hasattr(model, "decision_function") and "Boosting" in type(model).__name__:
+    elif hasattr(model, "decision_function") and "Boost" in type(model).__name__:
         found = model.decision_function(rows)
     elif hasattr(model, "predict_proba"):
         found = model.predict_proba(rows)

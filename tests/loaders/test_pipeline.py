@@ -419,11 +419,10 @@ def test_load_gives_the_ensemble_of_the_last_step() -> None:
     np.testing.assert_allclose(ensemble.predict(pipeline[:-1].transform(NUMBERS)), pipeline.predict(NUMBERS))
 
 
-def test_a_search_is_refused_and_its_best_pipeline_is_taken() -> None:
+def test_a_search_of_pipelines_is_its_best_pipeline() -> None:
     pipeline = make_pipeline(StandardScaler(), DecisionTreeRegressor(random_state=0))
     search = GridSearchCV(pipeline, {"decisiontreeregressor__max_depth": [1, 2]}, cv=2).fit(NUMBERS, Y)
-    loading.refused(search, "GridSearchCV: it searches for a model; pass its best_estimator_")
-    assert_explains(Explainer(search.best_estimator_, NOISE), search.best_estimator_, NUMBERS)
+    assert_explains(Explainer(search, NOISE), search.best_estimator_, NUMBERS)
 
 
 # ---- what cannot be explained ----

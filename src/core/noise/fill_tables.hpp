@@ -14,23 +14,40 @@ void normal_tails_of_four(const double* z, double* below, double* above) {
     normal_tails(*fours(z), *fours(below), *fours(above));
 }
 
-PREDGAP_INLINE void fill_tails(const TableRequest& r) {
-    const Four x = four(r.x);
+// Tails of all thresholds, four at a time; tails_of(thresholds, below, above) computes four.
+template <class TailsOf>
+PREDGAP_INLINE void fill_tails(const TableRequest& r, const TailsOf& tails_of) {
     for (std::int32_t first = 0; first < r.n; first += 4) {
         Four c, below, above;
         for (int i = 0; i < 4; ++i) {
             const double at = r.at[first + i < r.n ? first + i : r.n - 1];
             c[i] = std::isinf(at) ? r.x : at;
         }
-        if (r.law == Law::normal)
-            normal_tails(standardised(c, x, r.parameter), below, above);
-        else
-            uniform_tails(c, x, r.parameter, below, above);
+        tails_of(c, below, above);
         for (int i = 0; i < 4 && first + i < r.n; ++i) {
             const double at = r.at[first + i];
             r.tail[2 * (first + i)] = std::isinf(at) ? at > 0 : below[i];
             r.tail[2 * (first + i) + 1] = std::isinf(at) ? at < 0 : above[i];
         }
+    }
+}
+
+PREDGAP_INLINE void fill_tails(const TableRequest& r) {
+    const Four x = four(r.x);
+    switch (r.law) {  // without a default: a compiler warns of a law that is missing
+        case Law::normal:
+            return fill_tails(r, [&](const Four& c, Four& below, Four& above) {
+                normal_tails(standardised(c, x, r.parameter), below, above);
+            });
+        case Law::uniform:
+            return fill_tails(r, [&](const Four& c, Four& below, Four& above) {
+                uniform_tails(c, x, r.parameter, below, above);
+            });
+        case Law::fixed: std::copy_n(r.fixed, 2 * r.n, r.tail); return;
+        case Law::table:     // they are given with the row
+        case Law::still:     // it crosses no threshold
+        case Law::category:  // it has none
+            return;
     }
 }
 
@@ -44,10 +61,7 @@ void mix_with_staying(const TableRequest& r) {
 }
 
 void fill_tables(const TableRequest& r) {
-    if (r.law == Law::fixed)
-        std::copy_n(r.fixed, 2 * r.n, r.tail);
-    else if (r.law != Law::table)
-        fill_tails(r);
+    fill_tails(r);
     if (r.stays > 0.0) mix_with_staying(r);
     for (std::int32_t i = 0; i < r.n; ++i) {
         const double below = r.tail[2 * i], above = r.tail[2 * i + 1];

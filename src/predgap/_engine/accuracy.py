@@ -61,7 +61,9 @@ def pruned(rtol: float) -> Accuracy:
 
 
 def checked_rtol(rtol: Any, *, zero: bool) -> float:
-    """`rtol` as a float; PredgapError unless it is finite and positive, or 0 if `zero` allows that.
+    """`rtol` as a float; PredgapError unless it is between 0 and 1, or 0 if `zero` allows that.
+
+    An error as large as the answer would say nothing.
 
     Examples
     --------
@@ -69,8 +71,8 @@ def checked_rtol(rtol: Any, *, zero: bool) -> float:
     0.0
     """
     is_number = isinstance(rtol, numbers.Real) and not isinstance(rtol, bool)
-    if is_number and 0 <= rtol < float("inf") and (zero or rtol > 0):
+    if is_number and 0 <= rtol < 1 and (zero or rtol > 0):
         return float(rtol)
-    expected = "a finite number that is not negative" if zero else "a positive finite number"
+    expected = "a number from 0 to below 1" if zero else "a number between 0 and 1"
     advice = "; 0 asks for exact answers" if zero else ""
     raise PredgapError(f"rtol is {rtol!r}, expected {expected}, e.g. 1e-3{advice}")

@@ -26,6 +26,9 @@ class Cost:
         Time per row on one thread, the mean over the rows.
     megabytes : float
         Memory per row, the mean over the rows. Each thread needs as much.
+    refused : bool, default=False
+        Whether at least one of the rows would take more than two minutes or 1 GiB: the call would then raise
+        `CostError`. Use `approximate`, a larger `rtol`, or fewer places (`rank(X, top=k)`).
 
     Examples
     --------
@@ -33,13 +36,14 @@ class Cost:
     >>> from predgap import Explainer, Uniform
     >>> tree = DecisionTreeRegressor().fit([[0], [1]], [1, 3])
     >>> cost = Explainer(tree, Uniform(1.0)).cost([0])
-    >>> cost.method, cost.milliseconds < 50
-    ('exact', True)
+    >>> cost.method, cost.milliseconds < 50, cost.refused
+    ('exact', True, False)
     """
 
     method: str
     milliseconds: float
     megabytes: float
+    refused: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,16 +59,18 @@ class Prices:
         return (self.milliseconds <= milliseconds) & (self.megabytes <= _core.MOST_BYTES / 1e6)
 
     def mean(self) -> Cost:
-        """The mean over the rows; its method is "bounded" if one row's is."""
+        """The mean over the rows; "bounded" if one row is, and refused if one row is."""
         method = _core.METHODS[int(self.method.max())]
-        return Cost(method, float(self.milliseconds.mean()), float(self.megabytes.mean()))
+        refused = not bool(self.within().all())
+        return Cost(method, float(self.milliseconds.mean()), float(self.megabytes.mean()), refused)
 
 
 @contextmanager
-def refusing(asked: str, instead: str) -> Iterator[None]:
+def refusing(asked: str, instead: str, hint: str = "") -> Iterator[None]:
     """A context in which a row that exceeds the limits raises CostError.
 
-    Its message names the call `asked`, the cost, the limits, and the call `instead` that works.
+    Its message names the call `asked`, the cost, the limits, a `hint` at what costs less, and the call
+    `instead` that works.
     """
     try:
         yield
@@ -73,5 +79,5 @@ def refusing(asked: str, instead: str) -> Iterator[None]:
         raise CostError(
             f"{asked}: row {row} would take about {milliseconds:,.0f} ms and {megabytes:,.0f} MB; the limits "
             f"per row are {1e3 * _core.MOST_SECONDS:,.0f} ms and {_core.MOST_BYTES / 1e6:,.0f} MB. "
-            f"This works: {instead}"
+            f"{hint}{' ' if hint else ''}This works: {instead}"
         ) from None

@@ -195,8 +195,7 @@ def _estimate(found: Answer, scale: FloatArray, accuracy: Accuracy) -> GapEstima
     value, bound, method = found
     as_column = (len(value),) + (1,) * (value.ndim - 1)
     words = np.broadcast_to(_words(method).reshape(as_column), value.shape)
-    with np.errstate(over="ignore"):  # `rtol` may be huge
-        proven = bound.reshape(as_column) <= accuracy.rtol * scale
+    proven = bound.reshape(as_column) <= accuracy.rtol * scale
     words = np.where((words == "pruned") & proven, "bounded", words)
     error = np.where(words == "pruned", accuracy.standard_error * scale, 0.0)
     return estimate_without_samples(value, bound, words, error)

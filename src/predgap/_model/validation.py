@@ -112,6 +112,7 @@ def check_sets(e: Ensemble) -> None:
         & ((e.category_set < 0) | (e.category_set >= n_sets)),
         "a set of categories on a numeric feature": by_set & ~categorical,
         "a threshold on a categorical feature": inner & ~by_set & categorical,
+        "a set of categories, but is a leaf": ~inner & (e.category_set != NUMERIC),
     }
     for what, wrong in rules.items():
         if wrong.any():

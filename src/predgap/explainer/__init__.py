@@ -1,6 +1,7 @@
-"""The class `Explainer`, the main entry point of predgap, and `Approximation`, its faster variant."""
+"""The class `Explainer`, the main entry point of predgap; `Approximation`, its faster variant; `Sweep`."""
 
 from predgap.explainer._approximation import Approximation
 from predgap.explainer._explainer import Explainer
+from predgap.explainer._sweep import Sweep
 
-__all__ = ["Approximation", "Explainer"]
+__all__ = ["Approximation", "Explainer", "Sweep"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import reprlib
 import warnings
 from collections.abc import Mapping, Sequence
@@ -26,6 +27,7 @@ from predgap.explainer._approximation import Approximation, Method
 from predgap.explainer._arguments import Inputs, check_choice
 from predgap.explainer._guaranteed import GuaranteedAnswers
 from predgap.explainer._pricing import cost_of
+from predgap.explainer._sweep import STRENGTHS, Sweep, sweep
 from predgap.loaders.pipelines import TableReader, load_with_reader
 from predgap.noise import Noise, Relative
 from predgap.ranking import Ranking
@@ -74,8 +76,8 @@ class Explainer(GuaranteedAnswers):
         of the first of them. Its levels are called as the dummies, and "(none)" where all are 0. X, and the
         table of a noise, keep the dummies. A Pipeline needs none: its encoders are read.
     rtol : float, default=1e-6
-        The largest relative error that a result may have. In a curve, errors are relative to the mean of the
-        curve. 0 asks for exact results.
+        The largest relative error that a result may have, below 1. In a curve, errors are relative to the
+        mean of the curve. 0 asks for exact results.
     n_jobs : int, default=1
         Number of threads; -1 uses all cores. The results do not depend on it, down to the last bit.
     progress : callable, True or None, default=None
@@ -251,7 +253,8 @@ class Explainer(GuaranteedAnswers):
 
         Returns
         -------
-        Cost, with `method`, `milliseconds` and `megabytes` per row, on one thread
+        Cost, with `method`, `milliseconds` and `megabytes` per row, on one thread; and whether the call would
+        be `refused`
 
         Examples
         --------
@@ -262,6 +265,58 @@ class Explainer(GuaranteedAnswers):
         'exact'
         """
         return cost_of(self._engine, self._inputs, question, X, self._accuracy)
+
+    def sweep(self, X: Any, rankings: Any, strengths: Any = STRENGTHS) -> Sweep:
+        """PGI² of rankings at several strengths of the noise: does the choice of the strength matter?
+
+        Use it before you report scores: a finding that holds at one strength only is a finding about that
+        strength. The noise must have a strength, as `Normal.relative` has; all else of it stays the same.
+
+        Parameters
+        ----------
+        X : (n, d) array or frame of the rows to explain
+        rankings : mapping from names to rankings
+            A ranking is anything that `pgi2` takes, or one of the words "greedy" and "single", for the
+            ranking that `rank` builds at each strength. All must have as many places.
+        strengths : sequence of s positive numbers, default=(0.1, 0.2, 0.3, 0.5, 1.0)
+            In the unit in which the noise was given its own.
+
+        Returns
+        -------
+        Sweep
+            With the scores of all rows, their means, which ranking is best at each strength, and how far the
+            rankings agree. The scores have a relative error of at most `rtol`.
+
+        Raises
+        ------
+        NoiseError
+            If the noise has no strength that can be changed.
+        RankingError
+            If a ranking has other places than the rest.
+        CostError
+            If a row would take more than two minutes or 1 GiB at some strength.
+
+        Examples
+        --------
+        >>> from sklearn.tree import DecisionTreeRegressor
+        >>> from predgap import Explainer, Normal
+        >>> X = [[0.0, 0.0], [0.0, 3.0], [1.0, 0.0], [1.0, 3.0]]
+        >>> tree = DecisionTreeRegressor().fit(X, [0, 1, 5, 6])
+        >>> explainer = Explainer(tree, Normal.relative(X, 0.3))
+        >>> explainer.sweep(X, {"greedy": "greedy", "second first": [1, 0]}, [0.3, 1.0])
+        Sweep of 4 rows: mean PGI² by strength of the noise
+        strength   greedy  second first    best
+             0.3  0.01094      0.005792  greedy
+               1    4.046         2.142  greedy
+        """
+        return sweep(self, X, rankings, strengths)
+
+    def _with_noise(self, noise: Noise) -> Explainer:
+        """The same explainer with another noise; the model is not loaded again."""
+        other = copy.copy(self)
+        other.noise = noise
+        other._engine = engine_for(self.ensemble, noise, self._engine.n_threads, self._engine.strategy)
+        return other
 
     def __call__(self, X: Any) -> Ranking:
         """The same as `rank(X)`: a greedy ranking of all features."""

@@ -222,7 +222,7 @@ class GuaranteedAnswers:
         Raises
         ------
         CostError
-            If a row would take more than two minutes or 1 GiB; use `approximate().rank(X)`.
+            If a row would take more than two minutes or 1 GiB; use `approximate().rank(X)`, or fewer places.
 
         Examples
         --------
@@ -237,7 +237,10 @@ class GuaranteedAnswers:
         places = self._inputs.places(top)
         table = self._inputs.table(X)
         rows = self.ensemble.cast(table.values)
-        with self._asking(ranking_call(method, top)), reporting(self.progress, len(rows)) as tell:
+        with (
+            self._asking(ranking_call(method, top), "Fewer places cost less: rank(X, top=k)."),
+            reporting(self.progress, len(rows)) as tell,
+        ):
             ranked = Rankings(self._engine, rows, method, places).answer(self._accuracy, tell)
         return self._inputs.ranking(ranked, method, table)
 
@@ -275,6 +278,6 @@ class GuaranteedAnswers:
         with self._asking(call), reporting(self.progress, len(rows)) as tell:
             return self._engine.curve(rows, order, self._accuracy, tell)[0]
 
-    def _asking(self, call: str) -> AbstractContextManager[None]:
+    def _asking(self, call: str, hint: str = "") -> AbstractContextManager[None]:
         """A context for one call: if it is too costly, `CostError` names the call and one that works."""
-        return refusing(f"{call} at rtol={self.rtol:g}", f"explainer.approximate(rtol=1e-2).{call}")
+        return refusing(f"{call} at rtol={self.rtol:g}", f"explainer.approximate(rtol=1e-2).{call}", hint)

@@ -49,8 +49,8 @@ _SOURCES: Final = (
             rb"|\{(?:L\0{7}|l\0{3}|I\0|[iU])\x07(?:learner|version)"  # UBJSON
         ),
         ending=b"}",
-        supported="an XGBoost Booster, XGBRegressor, XGBClassifier, XGBRanker, XGBRFRegressor or "
-        "XGBRFClassifier, or the path of a model that XGBoost saved as .json or .ubj",
+        supported="an XGBoost Booster, XGBRegressor, XGBClassifier, XGBRanker or XGBRF model, or the path of "
+        "a model that XGBoost saved as .json or .ubj",
     ),
     _ModelSource(
         module="predgap.loaders.lightgbm",
@@ -76,7 +76,7 @@ _SOURCES: Final = (
         package="catboost",
         classes=frozenset(),
         opening=re.compile(rb"CBM1"),
-        supported="the path of a model that CatBoost saved as .cbm",
+        supported="the path of CatBoost's .cbm",
     ),
     _ModelSource(
         module="predgap.loaders.treelite",
@@ -97,14 +97,40 @@ _SOURCES: Final = (
         module="predgap.loaders.pipelines",
         package="sklearn",
         classes=frozenset({"Pipeline"}),
-        supported="a scikit-learn Pipeline that ends in one of all these",
+        supported="a scikit-learn Pipeline that ends in one of these",
+    ),
+    _ModelSource(  # before scikit-learn, too
+        module="predgap.loaders.wrappers",
+        package="sklearn",
+        classes=frozenset(
+            {
+                "BaseSearchCV",
+                "CalibratedClassifierCV",
+                "ClassifierChain",
+                "FixedThresholdClassifier",
+                "FrozenEstimator",
+                "MultiOutputClassifier",
+                "MultiOutputRegressor",
+                "OneVsOneClassifier",
+                "OneVsRestClassifier",
+                "OutputCodeClassifier",
+                "RegressorChain",
+                "StackingClassifier",
+                "StackingRegressor",
+                "TransformedTargetRegressor",
+                "TunedThresholdClassifierCV",
+                "VotingClassifier",
+                "VotingRegressor",
+            }
+        ),
+        supported="a scikit-learn search, voting or stacking of these",
     ),
     _ModelSource(  # the last one: wrappers of other libraries are scikit-learn estimators too
         module="predgap.loaders.sklearn",
         package="sklearn",
         classes=frozenset({"BaseEstimator"}),
-        supported="a scikit-learn decision tree, forest, gradient boosting, bagging of trees or "
-        "IsolationForest",
+        supported="a scikit-learn decision tree, forest, gradient boosting, bagging of trees, "
+        "AdaBoostClassifier or IsolationForest",
     ),
 )
 
@@ -128,6 +154,10 @@ def load(model_or_path: Any, *, allow_pickle: bool = False, levels: Any = None) 
     - LightGBM and CatBoost: the raw score; for a LightGBM random forest, the average that it predicts.
     - scikit-learn: `predict` for regression, `predict_proba` for trees, forests and bagging (for two classes
       only that of the second), the margin for boosted classifiers, the mean path length for IsolationForest.
+      A search, a decision threshold or a frozen model is the model that it holds. Voting, stacking with a
+      linear final estimator, and a target that was scaled are the sum that they predict (a stacked
+      classifier: its margin); of several models for several outputs or classes, the outputs follow one
+      another.
     - treelite and ONNX: the sum or average of the trees, before any postprocessor or `post_transform`.
     - a scikit-learn Pipeline: what its last step predicts, in the raw columns of the pipeline where every
       step allows it. Otherwise X is `pipeline[:-1].transform(X)`, with the feature names after these steps.
@@ -195,7 +225,7 @@ def _load_object(model: Any) -> Ensemble:
     kind = type(model)
     raise UnsupportedModelError(
         f"cannot load a {kind.__module__}.{kind.__qualname__}; expected {_SUPPORTED}. "
-        "From a search or a dict, pass the fitted model inside it"
+        "From a dict or another container, pass the fitted model inside it"
     )
 
 

@@ -43,6 +43,7 @@ def check(
     leaves: Callable[[Rows], ArrayLike] | None = None,
     double: bool = False,
     takes_missing: bool = True,
+    rows: Rows | None = None,
 ) -> None:
     """Raises `LoaderError` unless the ensemble agrees with its model on rows made from its thresholds.
 
@@ -63,6 +64,8 @@ def check(
         True if the model adds in double precision: margins must then agree to 1e-12.
     takes_missing : bool, default=True
         False if the model does not accept missing values: the rows then have none.
+    rows : (n, d) array of `row_dtype`, or None, default=None
+        The rows to compare on; None makes them with `rows_at_thresholds`.
 
     Examples
     --------
@@ -76,7 +79,8 @@ def check(
       ...
     predgap.errors.LoaderError: ...
     """
-    rows = rows_at_thresholds(ensemble, takes_missing=takes_missing)
+    if rows is None:
+        rows = rows_at_thresholds(ensemble, takes_missing=takes_missing)
     mine = ensemble.leaves(rows)
     if leaves is not None:
         _compare_leaves(rows, mine - ensemble.root, np.asarray(leaves(rows)), library)

@@ -6,9 +6,10 @@ What an ensemble predicts (always a sum over trees):
 - classification by trees, forests and bagging: `predict_proba`. For two classes there is one output, the
   probability of `classes_[1]`; otherwise each class is an output. The outputs of several targets follow one
   another.
-- classification by boosting: `decision_function`, the log-odds of `classes_[1]` or one margin per class; -
-isolation forests: the mean path length. `score_samples` is not a sum over trees, but increases with the path
-  length: it is -2 ** (-length / c), where c depends on `max_samples_` only.
+- classification by boosting: `decision_function`, the log-odds of `classes_[1]` or one margin per class; of
+  AdaBoost the weighted votes of its trees;
+- isolation forests: the mean path length. `score_samples` is not a sum over trees, but increases with the
+  path length: it is -2 ** (-length / c), where c depends on `max_samples_` only.
 
 A row goes left where x <= threshold, in single precision (HistGradientBoosting: double). A missing value goes
 the way that the tree stores for it; if there were no missing values in training, usually to the side with
@@ -45,27 +46,9 @@ _OLDEST: Final = (1, 5)
 _ONE_BY_ONE: Final = "explain its estimators_ one by one"
 _LARGEST_CODE: Final = 2**31 - 2  # the code above the largest one is used for unknown categories
 
-# What to do with estimators that are not a sum of trees, or contain one.
+# What to do with estimators that are not a sum of trees. Those that hold other models are in `wrappers`.
 _ADVICE: Final = {
-    "BaseSearchCV": "it searches for a model; pass its best_estimator_",
-    "AdaBoostClassifier": f"its trees vote, and a vote is not a sum of their predictions; {_ONE_BY_ONE}",
     "AdaBoostRegressor": f"it predicts a weighted median of its trees, which is not a sum; {_ONE_BY_ONE}",
-    **dict.fromkeys(
-        ("VotingClassifier", "VotingRegressor", "StackingClassifier", "StackingRegressor"),
-        f"it combines models of any kind; {_ONE_BY_ONE}",
-    ),
-    **dict.fromkeys(
-        ("MultiOutputClassifier", "MultiOutputRegressor", "OneVsRestClassifier", "OneVsOneClassifier"),
-        f"it is several models, fitted separately; {_ONE_BY_ONE}",
-    ),
-    "CalibratedClassifierCV": "its probabilities are a curve on top of a model; pass that model, the "
-    "estimator of one of its calibrated_classifiers_",
-    "TransformedTargetRegressor": "it transforms what its model predicts; pass its regressor_",
-    **dict.fromkeys(
-        ("FixedThresholdClassifier", "TunedThresholdClassifierCV"),
-        "it decides by a threshold on top of a model; pass its estimator_",
-    ),
-    "FrozenEstimator": "pass its estimator",
     "RandomTreesEmbedding": "it transforms rows and predicts nothing",
 }
 
@@ -239,6 +222,27 @@ def _read_bagging(model: Any) -> _Sum:
     return _Sum(trees, lambda rows: _predictions(model, rows))
 
 
+def _read_votes(model: Any) -> _Sum:
+    """In AdaBoost each tree votes for a class with its weight, and against the others with equal shares."""
+    if getattr(model, "algorithm", None) == "SAMME.R":
+        raise UnsupportedModelError(
+            f"the {type(model).__name__} adds up logarithms of probabilities (algorithm='SAMME.R'); train it "
+            "with algorithm='SAMME'"
+        )
+    k, weights = model.n_classes_, model.estimator_weights_ / model.estimator_weights_.sum()
+    trees = []
+    for each, weight in zip(model.estimators_, weights, strict=False):  # fewer trees if it stopped early
+        if not hasattr(each, "tree_"):
+            raise UnsupportedModelError(
+                f"an {type(model).__name__} of {type(each).__name__}: predgap loads one of decision trees; "
+                f"{_ONE_BY_ONE}"
+            )
+        votes = np.full((each.tree_.node_count, k), -weight / max(1, k - 1))
+        votes[np.arange(len(votes)), each.tree_.value[:, 0].argmax(axis=1)] = weight if k > 1 else 0.0
+        trees.append(_tree(each.tree_, 2.0 * votes[:, 1:] if k == 2 else votes))
+    return _Sum(trees, model.decision_function)
+
+
 def _read_isolation_forest(model: Any) -> _Sum:
     """The value of a leaf is its depth plus the expected further depth that isolates its training rows."""
     members = _members(model)
@@ -300,7 +304,7 @@ _READERS: Final[dict[str, Callable[[Any], _Sum]]] = {
         "Bagging": _read_bagging,
     }.items()
     for task in ("Regressor", "Classifier")
-} | {"IsolationForest": _read_isolation_forest}
+} | {"IsolationForest": _read_isolation_forest, "AdaBoostClassifier": _read_votes}
 
 
 def _members(model: Any) -> list[tuple[Any, NDArray[Any]]]:

@@ -16,6 +16,7 @@ from predgap.loaders import load
 from predgap.loaders.pipelines.lineage import NotRaw
 from predgap.loaders.pipelines.raw_columns import in_raw_columns
 from predgap.loaders.pipelines.steps import Preparation, is_pipeline, opened
+from predgap.loaders.wrappers import unwrapped
 
 __all__ = ["TableReader", "from_object", "load_with_reader"]
 
@@ -39,6 +40,7 @@ def from_object(pipeline: Any) -> Ensemble:
 def load_with_reader(model: Any) -> tuple[Ensemble, TableReader | None, str | None]:
     """The ensemble of any model, what reads its tables if it is a pipeline, and, if a pipeline is not
     explained in its raw columns, why."""
+    model = unwrapped(model)  # of a search, the model that it found
     return _loaded(model) if is_pipeline(model) else (load(model), None, None)
 
 

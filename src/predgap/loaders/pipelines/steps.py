@@ -18,6 +18,7 @@ from predgap._inputs.tables import Table, read_table
 from predgap._model.ensemble import Ensemble
 from predgap.errors import LoaderError, PredgapError, TableError, UnsupportedModelError
 from predgap.loaders.pipelines.lineage import is_skipped
+from predgap.loaders.wrappers import absent_is_missing, unwrapped
 
 __all__ = ["Preparation", "is_pipeline", "opened"]
 
@@ -89,7 +90,7 @@ class Preparation:
 
     @property
     def _absent_is_missing(self) -> bool:
-        return _is(self.model, "xgboost")
+        return absent_is_missing(self.model)
 
 
 def is_pipeline(model: Any) -> bool:
@@ -101,7 +102,7 @@ def opened(pipeline: Any) -> Preparation:
     """The steps of a pipeline before its model, those of pipelines within it included, and the model."""
     steps: list[tuple[str, Any]] = []
     model = pipeline
-    while is_pipeline(model):
+    while is_pipeline(model := unwrapped(model)):
         if not model.steps or is_skipped(model.steps[-1][1]):
             raise UnsupportedModelError(
                 f"the {type(model).__name__} has no model as its last step; expected one that ends in a tree "

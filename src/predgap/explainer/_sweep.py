@@ -1,0 +1,249 @@
+"""`Explainer.sweep`: the scores of rankings at several strengths of the noise, and how far they agree."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from predgap._engine.engine import RankingMethod
+from predgap._engine.progress import Tell, after, reporting
+from predgap._inputs.tables import to_native
+from predgap._typing import FloatArray, IntArray
+from predgap.errors import CostError, NoiseError, RankingError
+from predgap.noise import Noise
+from predgap.ranking import Ranking
+
+if TYPE_CHECKING:  # it imports this module
+    from predgap.explainer._explainer import Explainer
+
+STRENGTHS: Final = (0.1, 0.2, 0.3, 0.5, 1.0)
+"""The default strengths."""
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Sweep:
+    """Scores of m rankings of n rows at s strengths of the noise; `Explainer.sweep` returns it.
+
+    Compare scores within a strength, not between strengths: stronger noise makes all gaps larger.
+
+    Attributes
+    ----------
+    strengths : tuple of s floats
+    names : tuple of m strings
+        The rankings.
+    scores : (s, m, n) array
+        PGI² of each row.
+    same_first : (s, m, m) array
+        Of each two rankings: the share of rows that have the same first feature.
+    correlation : (s, m, m) array
+        Of each two rankings: the mean over the rows of Spearman's correlation of the features' places, from
+        -1 (reversed) to 1 (equal). NaN if the rankings are partial.
+    same_first_as_own : (s, m) array
+        The share of rows whose first feature is that which the same kind of ranking has at the explainer's
+        own noise; 1 for a ranking that was given, as it does not depend on the noise.
+    correlation_with_own : (s, m) array
+        The same for Spearman's correlation.
+    backend : "pandas", "polars", "pyarrow" or None
+        The library whose frame `to_frame` returns; None takes the first one that is installed.
+    """
+
+    strengths: tuple[float, ...]
+    names: tuple[str, ...]
+    scores: FloatArray
+    same_first: FloatArray
+    correlation: FloatArray
+    same_first_as_own: FloatArray
+    correlation_with_own: FloatArray
+    backend: str | None = None
+
+    @property
+    def mean(self) -> FloatArray:
+        """The mean PGI² over the rows, (s, m); NaN without rows."""
+        s, m, n = self.scores.shape
+        return self.scores.sum(axis=2) / n if n else np.full((s, m), np.nan)
+
+    @property
+    def order(self) -> NDArray[np.str_]:
+        """The names of the rankings at each strength, highest mean PGI² first, (s, m). Of equal ones the one
+        that was given first comes first."""
+        names: NDArray[np.str_] = np.array(self.names, dtype=np.str_)
+        return names[np.argsort(-self.mean, axis=1, kind="stable")]
+
+    def to_frame(self) -> Any:
+        """The sweep as a frame with s * m rows, one for each strength and ranking.
+
+        Returns
+        -------
+        frame
+            With the columns `strength`, `ranking`, `pgi2` (the mean over the rows), `place` (1 is the highest
+            at this strength), `same_first_as_own` and `correlation_with_own`.
+        """
+        s, m = self.mean.shape
+        place = np.argsort(np.argsort(-self.mean, axis=1, kind="stable"), axis=1) + 1
+        columns = {
+            "strength": np.repeat(self.strengths, m),
+            "ranking": np.tile(np.array(self.names, dtype=np.str_), s),
+            "pgi2": self.mean.ravel(),
+            "place": place.ravel(),
+            "same_first_as_own": self.same_first_as_own.ravel(),
+            "correlation_with_own": self.correlation_with_own.ravel(),
+        }
+        return to_native(columns, self.backend)
+
+    def __repr__(self) -> str:
+        head = ["strength", *self.names, "best"]
+        lines = [
+            [f"{strength:g}", *(f"{score:.4g}" for score in scores), best]
+            for strength, scores, best in zip(self.strengths, self.mean, self.order[:, 0], strict=True)
+        ]
+        wide = [max(map(len, column)) for column in zip(head, *lines, strict=True)]
+        rows = (
+            "  ".join(cell.rjust(w) for cell, w in zip(line, wide, strict=True)) for line in (head, *lines)
+        )
+        n = self.scores.shape[2]
+        return "\n".join([f"Sweep of {n} rows: mean PGI² by strength of the noise", *rows])
+
+
+def sweep(explainer: Explainer, X: Any, rankings: Any, strengths: Any) -> Sweep:
+    """The answer of `Explainer.sweep`."""
+    named = _checked_rankings(rankings)
+    noises = _noises(explainer.noise, strengths)
+    table, n_features = explainer._inputs.table(X), explainer._inputs.places(None)
+    n, n_built = len(table.values), sum(map(_is_built, named.values()))
+    given = {name: explainer._inputs.order(n, r) for name, r in named.items() if not _is_built(r)}
+    top = _places(given, n_features)
+    scores, orders = [], []
+    with reporting(explainer.progress, n * (n_built + len(noises) * (len(named) + n_built))) as tell:
+        calls = _Calls(X, n, named, None if top == n_features else top, tell)
+        with _saying("at the explainer's own noise"):
+            own = calls.orders(explainer, calls.rankings(explainer))
+        for strength, noise in noises:
+            with _saying(f"at strength {strength:g}"):
+                changed = explainer._with_noise(noise)
+                now = calls.rankings(changed)
+                scores.append([calls.score(changed, ranking) for ranking in now])
+                orders.append(calls.orders(changed, now))
+    full = top == n_features
+    pairs = np.array([[[_agreement(a, b, full) for b in now] for a in now] for now in orders])
+    kept = np.array([[_agreement(a, b, full) for a, b in zip(now, own, strict=True)] for now in orders])
+    return Sweep(
+        strengths=tuple(strength for strength, _ in noises),
+        names=tuple(named),
+        scores=np.array(scores).reshape(len(noises), len(named), n),
+        same_first=pairs[..., 0],
+        correlation=pairs[..., 1],
+        same_first_as_own=kept[..., 0],
+        correlation_with_own=kept[..., 1],
+        backend=table.backend,
+    )
+
+
+@dataclass(slots=True)
+class _Calls:
+    """Asks explainers about the same rows, call after call, and reports the rows done of all calls."""
+
+    X: Any
+    n_rows: int
+    named: dict[str, Any]  # rankings, and words for those that are built
+    top: int | None
+    tell: Tell
+    n_before: int = 0  # rows of the calls before
+
+    def rankings(self, explainer: Explainer) -> list[Any]:
+        """The rankings in their order, those that are words built by this explainer."""
+        return [self._built(explainer, r) if _is_built(r) else r for r in self.named.values()]
+
+    def orders(self, explainer: Explainer, rankings: list[Any]) -> list[NDArray[np.int32]]:
+        """Each ranking as indices, (n, k)."""
+        return [explainer._inputs.order(self.n_rows, ranking) for ranking in rankings]
+
+    def score(self, explainer: Explainer, ranking: Any) -> FloatArray:
+        """PGI², (n,)."""
+        return self._next(explainer).pgi2(self.X, ranking)
+
+    def _built(self, explainer: Explainer, method: RankingMethod) -> Ranking:
+        return self._next(explainer).rank(self.X, method, top=self.top)
+
+    def _next(self, explainer: Explainer) -> Explainer:
+        """The explainer for the next call, which reports after the calls before it."""
+        asked, tell = copy.copy(explainer), after(self.tell, self.n_before)
+        asked.progress = None if tell is None else lambda done, total: tell(done)
+        self.n_before += self.n_rows
+        return asked
+
+
+@contextmanager
+def _saying(when: str) -> Iterator[None]:
+    """A context in which `CostError` says which part of a sweep it is about."""
+    try:
+        yield
+    except CostError as error:
+        raise CostError(f"sweep, {when}: {error}") from None
+
+
+def _is_built(ranking: Any) -> bool:
+    return isinstance(ranking, str)
+
+
+def _checked_rankings(rankings: Any) -> dict[str, Any]:
+    words = get_args(RankingMethod)
+    if not isinstance(rankings, Mapping) or not all(isinstance(name, str) for name in rankings):
+        raise RankingError(
+            f"rankings is a {type(rankings).__name__}, expected a mapping from names to rankings, such as "
+            '{"greedy": "greedy", "SHAP": ranking}'
+        )
+    if not rankings:
+        raise RankingError('rankings is empty, expected at least one, such as {"greedy": "greedy"}')
+    for name, ranking in rankings.items():
+        if isinstance(ranking, str) and ranking not in words:
+            raise RankingError(
+                f"rankings[{name!r}] is {ranking!r}, expected a ranking, or one of the words "
+                f"{' and '.join(map(repr, words))} for one that is built at each strength"
+            )
+    return dict(rankings)
+
+
+def _noises(noise: Noise, strengths: Any) -> list[tuple[float, Noise]]:
+    """Each strength and the noise that has it."""
+    is_list = isinstance(strengths, Sequence | np.ndarray) and not isinstance(strengths, str | bytes)
+    if (
+        not is_list
+        or len(strengths) == 0
+        or not all(isinstance(s, int | float | np.number) for s in strengths)
+    ):
+        raise NoiseError(f"strengths is {strengths!r}, expected a list of numbers such as [0.1, 0.3, 1.0]")
+    return [(float(s), noise.with_strength(s)) for s in strengths]  # which refuses what is not positive
+
+
+def _places(given: dict[str, NDArray[np.int32]], n_features: int) -> int:
+    """How many places the given rankings have, d if none is given; RankingError if they differ."""
+    places = {name: order.shape[1] for name, order in given.items()}
+    if len(set(places.values())) > 1:
+        (one, few), (other, many) = (pick(places.items(), key=lambda item: item[1]) for pick in (min, max))
+        raise RankingError(
+            f"{one!r} has {few} places and {other!r} has {many}; PGI² can be compared between rankings of "
+            f"equal length only: pass all with {few} places"
+        )
+    return next(iter(places.values()), n_features)
+
+
+def _agreement(a: IntArray, b: IntArray, full: bool) -> tuple[float, float]:
+    """The share of rows with the same first feature, and the mean correlation of places, of orders (n, k)."""
+    if len(a) == 0 or a.shape[1] == 0:
+        return float("nan"), float("nan")
+    same = float(np.mean(a[:, 0] == b[:, 0]))
+    return same, float(np.mean(_spearman(a, b))) if full else float("nan")
+
+
+def _spearman(a: IntArray, b: IntArray) -> FloatArray:
+    """Spearman's correlation of the places of each row, (n,); 1 if there is one feature only."""
+    d = a.shape[1]
+    moved = np.argsort(a, axis=1) - np.argsort(b, axis=1)  # the place of each feature
+    correlation: FloatArray = 1.0 - 6.0 * (moved**2.0).sum(axis=1) / max(1, d * (d * d - 1))
+    return correlation

@@ -1,0 +1,236 @@
+"""Combines ensembles to one: f = bias + the sum of matrix_i · f_i, exactly tree by tree.
+
+Trees of all members stand side by side in the result, with their leaves multiplied. Members whose rows are
+rounded to single precision can be combined with those of double precision: see `in_double`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from predgap._inputs.categories import Categories
+from predgap._inputs.names import match_names
+from predgap._model.ensemble import ALL_OUTPUTS, LEAF, NUMERIC, Ensemble
+from predgap._text import count
+from predgap._typing import FloatArray, IntArray
+from predgap.errors import UnsupportedModelError
+
+__all__ = ["Member", "combined", "in_double"]
+
+
+class Member(NamedTuple):
+    """An ensemble in a sum, and the matrix that its outputs are multiplied with."""
+
+    name: str  # for messages
+    ensemble: Ensemble
+    matrix: FloatArray  # (n_outputs of the sum, n_outputs of the ensemble)
+
+
+def combined(members: Sequence[Member], bias: FloatArray, source: str) -> Ensemble:
+    """The ensemble of bias + Σ matrix · member, for members that take the same rows.
+
+    Raises
+    ------
+    UnsupportedModelError
+        If the members read rows differently: other features, categories, or values that count as missing.
+
+    Examples
+    --------
+    >>> stump = Ensemble(
+    ...     root=[0], feature=[0, -1, -1], threshold=[0.5, 0, 0], left=[1, -1, -1], right=[2, -1, -1],
+    ...     default_left=[True, False, False], value=[[0.0], [1.0], [3.0]], target=[0], bias=[10.0],
+    ...     n_features=1)
+    >>> both = combined([Member("a", stump, np.array([[1.0], [0.0]])),
+    ...                  Member("b", stump, np.array([[0.0], [2.0]]))], np.array([0.0, 100.0]), "both")
+    >>> both.predict([[0.0]])
+    array([[ 11., 122.]])
+    """
+    members = _with_one_precision(members)
+    first = members[0].ensemble
+    for member in members:
+        if member.matrix.shape != (len(bias), member.ensemble.n_outputs):
+            raise UnsupportedModelError(
+                f"{member.name} has {count(member.ensemble.n_outputs, 'output')}, expected "
+                f"{member.matrix.shape[1]}"
+            )
+    for other in members[1:]:
+        _check_same_rows(members[0], other)
+    ensembles = [member.ensemble for member in members]
+    targets, values = _leaves(members)
+    return replace(
+        first,
+        **_side_by_side(ensembles),
+        value=np.concatenate(values),
+        target=np.concatenate(targets),
+        bias=bias + sum(m.matrix @ m.ensemble.bias for m in members),
+        feature_names=next((e.feature_names for e in ensembles if e.feature_names is not None), None),
+        accepts_infinity=all(e.accepts_infinity for e in ensembles),
+        source=source,
+    )
+
+
+def in_double(ensemble: Ensemble) -> Ensemble:
+    """The same function of rows that are not rounded to single precision first.
+
+    A threshold t becomes the smallest double whose single-precision rounding is at least t. So every double
+    x is below the new threshold iff x, rounded, is below t.
+
+    Examples
+    --------
+    >>> stump = Ensemble(
+    ...     root=[0], feature=[0, -1, -1], threshold=[1.0, 0, 0], left=[1, -1, -1], right=[2, -1, -1],
+    ...     default_left=[True, False, False], value=[[0.0], [1.0], [3.0]], target=[0], bias=[0.0],
+    ...     n_features=1, row_dtype=np.float32)
+    >>> float(in_double(stump).threshold[0]) == 1.0 - 2.0**-25
+    True
+    """
+    if ensemble.row_dtype == np.float64:
+        return ensemble
+    return replace(ensemble, row_dtype=np.dtype(np.float64), threshold=_unrounded(ensemble))
+
+
+def _unrounded(ensemble: Ensemble) -> FloatArray:
+    compared = (ensemble.feature != LEAF) & (ensemble.category_set == NUMERIC)
+    threshold = ensemble.threshold[compared]
+    with np.errstate(over="ignore"):
+        near = threshold.astype(np.float32)
+        upper = np.where(near >= threshold, near, np.nextafter(near, np.float32(np.inf)))  # rounded, >= t
+        lower = np.nextafter(upper, np.float32(-np.inf))  # the largest single below it
+        # Beyond the largest single the next one would be 2**128: rounding to infinity begins halfway there.
+        ends = (np.clip(end.astype(np.float64), -(2.0**128), 2.0**128) for end in (lower, upper))
+        halfway: FloatArray = sum(end / 2.0 for end in ends)  # exact: singles have 24 bits, doubles 53
+        goes_up = halfway.astype(np.float32) >= threshold  # a tie: to the single whose last bit is 0
+    out = ensemble.threshold.copy()
+    out[compared] = np.where(goes_up, halfway, np.nextafter(halfway, np.inf))
+    return out
+
+
+def _with_one_precision(members: Sequence[Member]) -> Sequence[Member]:
+    if len({member.ensemble.row_dtype for member in members}) == 1:
+        return members
+    for member in members:
+        missing = member.ensemble.missing
+        if member.ensemble.row_dtype == np.float32 and not np.isnan(missing):
+            raise UnsupportedModelError(
+                f"{member.name} takes {missing:g} in single precision for missing, and the others read rows "
+                "in double precision"
+            )
+    return [member._replace(ensemble=in_double(member.ensemble)) for member in members]
+
+
+def _check_same_rows(one: Member, other: Member) -> None:
+    """UnsupportedModelError unless both read the same rows in the same way."""
+    a, b = one.ensemble, other.ensemble
+    both = f"{one.name} and {other.name}"
+    if a.n_features != b.n_features:
+        raise UnsupportedModelError(f"{both} have {a.n_features} and {b.n_features} features")
+    if a.feature_names is not None and b.feature_names is not None:
+        place = match_names(a.feature_names, b.feature_names, UnsupportedModelError)
+        if [place.get(name) for name in a.feature_names] != list(range(a.n_features)):
+            raise UnsupportedModelError(f"{both} name their features differently, or in another order")
+    if not (a.missing == b.missing or (a.missing != a.missing and b.missing != b.missing)):
+        raise UnsupportedModelError(f"{both} take different values for missing: {a.missing} and {b.missing}")
+    categorical = a.categories is not None or b.categories is not None
+    if categorical and (
+        a.unseen_is_missing != b.unseen_is_missing
+        or len(a.categorical()) != len(b.categorical())
+        or not all(_same(levels, b.categorical().get(q)) for q, levels in a.categorical().items())
+    ):
+        raise UnsupportedModelError(f"{both} know different categories")
+
+
+def _same(a: Categories, b: Categories | None) -> bool:
+    return (
+        type(a) is type(b)
+        and b is not None
+        and (a.closed, a.complete, a.labelled, a.labels, a.codes.tolist())
+        == (
+            b.closed,
+            b.complete,
+            b.labelled,
+            b.labels,
+            b.codes.tolist(),
+        )
+    )
+
+
+def _side_by_side(ensembles: list[Ensemble]) -> dict[str, Any]:
+    """The arrays of nodes and sets of all ensembles, renumbered."""
+    first_node = np.cumsum([0, *(e.n_nodes for e in ensembles)])
+    first_set = np.cumsum([0, *(len(e.set_begin) - 1 for e in ensembles)])
+    first_code = np.cumsum([0, *(len(e.set_code) for e in ensembles)])
+
+    def moved(name: str, by: IntArray, unless: int | None = None) -> IntArray:
+        arrays = [getattr(e, name) for e in ensembles]
+        return np.concatenate(
+            [np.where(a == unless, a, a + n) for a, n in zip(arrays, by[: len(arrays)], strict=True)]
+        )
+
+    begin = [e.set_begin[:-1] + n for e, n in zip(ensembles, first_code, strict=False)]
+    return {
+        "root": moved("root", first_node),
+        "left": moved("left", first_node, LEAF),
+        "right": moved("right", first_node, LEAF),
+        "category_set": moved("category_set", first_set, NUMERIC),
+        "set_begin": np.concatenate([*begin, first_code[-1:]]),
+        **{
+            name: np.concatenate([getattr(e, name) for e in ensembles])
+            for name in ("feature", "threshold", "default_left", "set_code")
+        },
+    }
+
+
+def _leaves(members: Sequence[Member]) -> tuple[list[IntArray], list[FloatArray]]:
+    """The targets (n_trees,) and values (n_nodes, width) of each member, multiplied with its matrix.
+
+    Leaves stay single numbers where every tree adds to one output; else they are vectors.
+    """
+    if all(_is_scalar(member) for member in members):
+        return [_moved_targets(m) for m in members], [
+            m.ensemble.value * _factors(m)[:, None] for m in members
+        ]
+    every = ALL_OUTPUTS if len(members[0].matrix) > 1 else 0
+    targets = [np.full(m.ensemble.n_trees, every) for m in members]
+    return targets, [_vectors(m.ensemble) @ m.matrix.T for m in members]
+
+
+def _is_scalar(member: Member) -> bool:
+    """Does each output of the member go to one output of the sum at most, and each tree to one output?"""
+    one_value = member.ensemble.value.shape[1] == 1
+    return one_value and bool((np.count_nonzero(member.matrix, axis=0) <= 1).all())
+
+
+def _moved_targets(member: Member) -> IntArray:
+    moved: IntArray = np.abs(member.matrix).argmax(axis=0)[member.ensemble.target]
+    return moved
+
+
+def _factors(member: Member) -> FloatArray:
+    """What the value of each node is multiplied with, (n_nodes,)."""
+    factor: FloatArray = member.matrix.sum(axis=0)[_outputs(member.ensemble)]
+    return factor
+
+
+def _vectors(ensemble: Ensemble) -> FloatArray:
+    """The leaf values as vectors, (n_nodes, n_outputs)."""
+    if ensemble.value.shape[1] == ensemble.n_outputs:
+        return ensemble.value
+    out = np.zeros((ensemble.n_nodes, ensemble.n_outputs))
+    out[np.arange(ensemble.n_nodes), _outputs(ensemble)] = ensemble.value[:, 0]
+    return out
+
+
+def _outputs(ensemble: Ensemble) -> IntArray:
+    """The output that the tree of each node adds to, (n_nodes,); 0 for nodes of no tree."""
+    out = np.zeros(ensemble.n_nodes, dtype=np.int32)
+    nodes, targets = ensemble.root, ensemble.target
+    while len(nodes):
+        out[nodes] = targets
+        inner = ensemble.feature[nodes] != LEAF
+        targets = np.tile(targets[inner], 2)
+        nodes = np.concatenate([ensemble.left[nodes[inner]], ensemble.right[nodes[inner]]])
+    return out
