@@ -104,6 +104,7 @@ PerRow<T> per_row(const Array<T, 2>& a, std::size_t n_rows, std::size_t width) {
 void bind_engine(nb::module_& m);
 void bind_answers(nb::module_& m);
 void bind_sampling(nb::module_& m);
-PerRow<std::int32_t> orders_of(const Rows& rows, const Array<std::int32_t, 2>& order);
+// Orders of d units.
+PerRow<std::int32_t> orders_of(const Rows& rows, const Array<std::int32_t, 2>& order, std::int32_t d);
 
 }  // namespace predgap

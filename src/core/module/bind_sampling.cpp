@@ -74,7 +74,7 @@ SharedPoints shared_points(const Rows& rows, const Array<double, 2>& points,
 NewArray<double, 3> sample_curve(const Rows& rows, const Array<std::int32_t, 2>& order,
                                  const Array<double, 2>& points, const Array<std::int32_t, 1>& column,
                                  int n_replicates, int n_threads, const nb::object& progress) {
-    const auto orders = orders_of(rows, order);
+    const auto orders = orders_of(rows, order, rows.engine.model().n_features());
     const std::int64_t end[] = {static_cast<std::int64_t>(points.shape(0))};
     const auto shared = shared_points(rows, points, column, Array<std::int64_t, 1>(end, {1}), n_replicates);
     auto out = make_array<double, 3>({rows.size(), static_cast<std::size_t>(n_replicates), order.shape(1)});
