@@ -15,7 +15,7 @@ struct ComponentState {
     double cross;             // of a component with one unit outside: the last term of its gain
     std::int32_t n_outside;   // units that are not in the subset; in curves, features
     std::int32_t product_at;  // the step in which G W was computed
-    std::int32_t cross_at;    // the step of the product that `cross` was computed from
+    std::int32_t cross_at;    // the step of the product that `cross` was computed from; -1 for none
     bool is_stale;            // did weights or n_outside change since form or product were computed?
     bool has_weight;          // is any of its weights not 0?
 };

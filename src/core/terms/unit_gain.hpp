@@ -91,9 +91,12 @@ PREDGAP_INLINE double received_gain(TermState& s, const TermState::Received& r) 
         }
         return square + 2.0 * twice;
     }
-    auto& form = s.component[r.from].cross;
-    if (r.is_stale) form = form_inside<false>(Form(s, r.component, s.trial));
-    if (!state.has_weight) return form;
+    auto& from = s.component[r.from];
+    if (r.is_stale || from.cross_at < 0) {  // it was not always the first one that has weight
+        from.cross = form_inside<false>(Form(s, r.component, s.trial));
+        from.cross_at = s.step;
+    }
+    if (!state.has_weight) return from.cross;
     if (state.is_stale) {
         form_inside<true>(Form(s, r.component));
         state.is_stale = false;
@@ -103,7 +106,7 @@ PREDGAP_INLINE double received_gain(TermState& s, const TermState::Received& r) 
         const auto at = k * s.terms->n_weights + c.first_term;
         for (std::int32_t t = 0; t < c.n_terms; ++t) twice += s.trial[at + t] * s.product[at + t];
     }
-    return form + 2.0 * twice;
+    return from.cross + 2.0 * twice;
 }
 
 double unit_gain(TermState& s, std::int32_t unit) {
