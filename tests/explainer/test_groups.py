@@ -16,7 +16,7 @@ from predgap import Explainer, Flip, Normal, PerFeature, Ranking
 from predgap._inputs.units import read_units
 from predgap.errors import PredgapError, RankingError, SubsetError
 from reference import Row, SummedRow, tails_of
-from strategies import WIDE, full_trees, mixed_problems, problems, random_ensemble
+from strategies import WIDE, Split, ensemble_of, full_trees, mixed_problems, problems, random_ensemble
 
 every_strategy = pytest.mark.parametrize("strategy", STRATEGIES)
 RTOLS = st.sampled_from([1e-1, 1e-3, 1e-6])
@@ -148,10 +148,10 @@ def members_of(rng, d, n_units):
     return members, {f"g{i}": part for i, part in enumerate(members) if len(part) > 1}
 
 
-def greedy_by_gaps(explainer, x, members, top):
+def greedy_by_gaps(explainer, x, members):
     """The definition, with gaps of features."""
-    order, scores, base = [], {}, 0.0
-    for _ in range(top):
+    order, scores, base, largest = [], {}, 0.0, 0.0
+    for _ in members:
         gaps = {
             u: explainer.gap(x[None], [q for v in (*order, u) for q in members[v]])[0]
             for u in range(len(members))
@@ -159,24 +159,24 @@ def greedy_by_gaps(explainer, x, members, top):
         }
         best = max(gaps, key=lambda u: gaps[u])
         scores[best], base = gaps[best] - base, gaps[best]
+        largest = max(largest, base)
         order.append(best)
-    return order, scores, base
+    return order, scores, largest
 
 
 @pytest.mark.parametrize("strategy", ["compiled", "pairs", None])
 def test_greedy_rankings_of_trees_with_many_terms(strategy):
     rng = np.random.default_rng(3)
-    for _ in range(cases(12, 120)):
+    for _ in range(cases(60, 600)):
         ensemble, x = full_trees(rng, n_trees=6, depth=5, n_features=8), rng.normal(size=8)
-        members, groups = members_of(rng, 8, int(rng.integers(2, 6)))
+        members, groups = members_of(rng, 8, int(rng.integers(3, 6)))
         features = Explainer(ensemble, Normal(0.7), rtol=0)
         grouped = Explainer(ensemble, Normal(0.7), rtol=0, groups=groups, _strategy=strategy)
-        for top in (1, 2, len(members)):
-            ranking = grouped.rank(x[None], top=top)
-            order, scores, whole = greedy_by_gaps(features, x, members, top)
-            assert ranking.order[0].tolist() == order
-            for u, score in scores.items():  # differences of gaps: relative to the largest
-                assert abs(ranking.scores[0, u] - score) <= 1e-12 * whole
+        ranking = grouped.rank(x[None])
+        order, scores, whole = greedy_by_gaps(features, x, members)
+        assert ranking.order[0].tolist() == order
+        for u, score in scores.items():  # differences of gaps: relative to the largest
+            assert abs(ranking.scores[0, u] - score) <= 1e-12 * whole
 
 
 def test_the_first_places_are_those_of_the_whole_ranking():
@@ -191,6 +191,19 @@ def test_the_first_places_are_those_of_the_whole_ranking():
         np.testing.assert_array_equal(some.order, whole.order[:, :top])
         found, expected = (np.take_along_axis(r.scores, some.order, axis=1) for r in (some, whole))
         np.testing.assert_allclose(found, expected, rtol=0, atol=1e-6 * np.nansum(whole.scores, axis=1).max())
+
+
+def test_a_group_whose_features_do_something_only_together_is_among_the_first_places():
+    """It acts so rarely that a coarse ranking leaves it out, and so strongly that it leads."""
+    steps = [Split(j, 0.5, 0.0, 1.0) for j in range(6)]
+    together = Split(6, 0.5, 0.0, Split(7, 0.5, 0.0, 3e7))
+    ensemble = ensemble_of([*steps, together], 8)
+    noise = PerFeature({j: Flip(0.1 if j < 6 else 1e-7) for j in range(8)})
+    explainer = Explainer(ensemble, noise, rtol=0, groups={"rare": [6, 7]}, _strategy="compiled")
+    for top in (1, 2, 7):
+        ranking = explainer.rank(np.zeros((1, 8)), top=top)
+        assert ranking.order[0, 0] == 6
+        np.testing.assert_allclose(ranking.scores[0, 6], 9e14 * 1e-14, rtol=1e-12)
 
 
 def test_deep_trees_bounded_and_pruned():

@@ -55,7 +55,8 @@ Engine::Engine(NodeArrays arrays, const LevelSets& sets, const std::function<voi
     const std::vector<uint8_t> all(static_cast<std::size_t>(model_.n_features()), 1);
     double longest = 0.0;
     for (const auto& plan : routes_.plan)
-        longest += plan_cost(*plan, model_, {Question::greedy, all.data(), model_.n_features(), nullptr}).nanoseconds;
+        longest += plan_cost(*plan, model_, {Question::greedy, all.data(), model_.n_features(), nullptr})
+                       .nanoseconds;
     rows_are_short_ = has_plan() && longest < kShort;
     constexpr double kCheap = 2e6;  // nanoseconds: other ways are not even priced
     routes_.plan_is_cheap = has_plan() && longest < kCheap;
@@ -109,11 +110,11 @@ bool Engine::gap(const Request& r, PerRow<uint8_t> subset, const Accuracy& accur
     });
 }
 
-bool Engine::curve(const Request& r, const Units& units, PerRow<int32_t> order, int32_t n_places, const Accuracy& accuracy,
-                   double* value, const Answers& answers) const {
+bool Engine::curve(const Request& r, const Units& units, PerRow<int32_t> order, int32_t n_places,
+                   const Accuracy& accuracy, double* value, const Answers& answers) const {
     return each_row(r, [&](RowSolver& solver, int64_t row) {
-        answers.set(row, solver.curve(units, order.row(row, n_places), n_places, accuracy,
-                                      value + row * n_places));
+        answers.set(
+            row, solver.curve(units, order.row(row, n_places), n_places, accuracy, value + row * n_places));
     });
 }
 
@@ -123,18 +124,19 @@ bool Engine::mean_change(const Request& r, PerRow<uint8_t> subset, double* chang
     });
 }
 
-bool Engine::rank(const Request& r, const Units& units, bool greedy, int32_t n_places, const Accuracy& accuracy, int32_t* order,
-                  double* score, uint8_t* proven, const Answers& answers) const {
+bool Engine::rank(const Request& r, const Units& units, bool greedy, int32_t n_places,
+                  const Accuracy& accuracy, int32_t* order, double* score, uint8_t* proven,
+                  const Answers& answers) const {
     return each_row(r, [&](RowSolver& solver, int64_t row) {
         const RowSolver::Places places{n_places, order + row * n_places, score + row * units.size(),
                                        proven + row * n_places};
-        answers.set(row, greedy ? solver.greedy(units, places, accuracy)
-                                : solver.single(units, places, accuracy));
+        answers.set(row,
+                    greedy ? solver.greedy(units, places, accuracy) : solver.single(units, places, accuracy));
     });
 }
 
-bool Engine::cost(const Request& r, const Units& units, Question question, PerRow<uint8_t> features, int32_t n_places,
-                  const Accuracy& accuracy, Cost* costs) const {
+bool Engine::cost(const Request& r, const Units& units, Question question, PerRow<uint8_t> features,
+                  int32_t n_places, const Accuracy& accuracy, Cost* costs) const {
     return each_row(r, [&](RowSolver& solver, int64_t row) {
         try {
             costs[row] =

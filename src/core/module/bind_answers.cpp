@@ -161,7 +161,8 @@ std::tuple<NewArray<std::uint8_t, 1>, NewArray<double, 1>, NewArray<double, 1>> 
     std::vector<Cost> costs(rows.size());
     const nb::object no_progress = nb::none();
     const auto request = rows.request(1, no_progress);
-    run_released([&] { return rows.engine.cost(request, units, asked, subsets, top, accuracy, costs.data()); });
+    run_released(
+        [&] { return rows.engine.cost(request, units, asked, subsets, top, accuracy, costs.data()); });
     auto method = make_array<std::uint8_t, 1>({rows.size()});
     auto milliseconds = make_array<double, 1>({rows.size()}),
          megabytes = make_array<double, 1>({rows.size()});

@@ -29,11 +29,11 @@ struct Likely {
 // that no rounded sum would show it.
 struct Pruning {
     double limit = 0.0;
-    double negligible = 0.0;               // times the largest main effect of a piece's features
-    const double* main_effect = nullptr;   // (n_features) gap of each feature alone
-    const double* amplitude = nullptr;     // (n_atoms) how much more a crossing counts than its probability
+    double negligible = 0.0;              // times the largest main effect of a piece's features
+    const double* main_effect = nullptr;  // (n_features) gap of each feature alone
+    const double* amplitude = nullptr;    // (n_atoms) how much more a crossing counts than its probability
     Likely likely;
-    double most_entries = kMostEntries;    // where there are more, the work ends
+    double most_entries = kMostEntries;  // where there are more, the work ends
 
     static constexpr double kMostEntries = 4e7;
     // Pieces below this share of a gap do not show in it, were there ever so many: half an ulp over 2^24.

@@ -10,7 +10,8 @@ namespace predgap {
 using std::int32_t;
 using std::int64_t;
 
-RowCompilation::RowCompilation(const Model& model) : model_(model), features_(model.n_features()), terms_(model.group.size()) {
+RowCompilation::RowCompilation(const Model& model)
+    : model_(model), features_(model.n_features()), terms_(model.group.size()) {
     for (const auto& group : model.group) {
         compilers_.push_back(std::make_unique<Compiler>(model, group));
         n_splits_ += 0.5 * static_cast<double>(group.node.size());
@@ -170,8 +171,7 @@ double RowCompilation::guess_limit(double target, const Likely& likely) {
     return limit;
 }
 
-double RowCompilation::find_limit(double target, double most_entries, const Likely& likely,
-                                  Totals& totals) {
+double RowCompilation::find_limit(double target, double most_entries, const Likely& likely, Totals& totals) {
     constexpr double kSlack = 0.15;  // a bound so far below the target is good enough
     constexpr int kTries = 12;
     double limit = guess_limit(target, likely), work = 2.0 * most_entries;  // entries of all tries

@@ -29,12 +29,11 @@ public:
         double bound = 0;  // every gap is within this of the exact one
         bool complete = true;
     };
-    // `limit` is relative to the scale; 0 for exact. An estimate from some of the trees if nothing is left out
-    // (limit = 0), or if `roughly`.
+    // `limit` is relative to the scale; 0 for exact. An estimate from some of the trees if nothing is left
+    // out (limit = 0), or if `roughly`.
     Totals count(double limit, double most_entries, const Likely& likely, bool roughly = false);
     // Leaves the terms in terms(), and the weights in the states, one per group of trees.
-    Totals compile(double limit, double most_entries, std::vector<TermState>& states,
-                   const Likely& likely);
+    Totals compile(double limit, double most_entries, std::vector<TermState>& states, const Likely& likely);
     const RowTerms& terms(std::size_t group) const { return terms_[group]; }
     void error_scales(std::size_t group, Buffer<double>& scale) const {
         compilers_[group]->error_scales(terms_[group], scale);
