@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from predgap._inputs.names import match_names
 from predgap._inputs.tables import open_columns
+from predgap._inputs.units import Units, read_units
 from predgap._text import format_items, names_or_default
 from predgap._typing import FloatArray
 from predgap.errors import RankingError, TableError
@@ -46,6 +47,22 @@ def read_attributions(values: Any, output: int | None, names: Sequence[str] | No
         )
     _check_finite(array, names_or_default(array.shape[1], known))
     return Attributions(array, known, index, backend)
+
+
+def summed_over(attributions: Attributions, groups: Any) -> Attributions:
+    """The signed sums over groups of features, given as a user gives them or as `Units`."""
+    names, d = attributions.names, attributions.values.shape[1]
+    units = groups if isinstance(groups, Units) else read_units(groups, d, names)
+    if len(units.of_features) != d:
+        raise RankingError(f"the attributions have {d} columns, expected {len(units.of_features)}")
+    return replace(attributions, values=units.sums(attributions.values), names=units.named(names))
+
+
+def is_attributions(values: Any) -> bool:
+    """Is it a shap.Explanation, or a frame of numbers that are no indices?"""
+    if hasattr(values, "base_values"):
+        return True
+    return hasattr(values, "columns") and np.asarray(values).dtype.kind == "f"
 
 
 def _from_explanation(e: Any, known: tuple[str, ...] | None) -> tuple[FloatArray, tuple[str, ...] | None]:

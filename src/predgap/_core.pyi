@@ -106,11 +106,27 @@ class Accuracy:
 # of one subset, of a prefix, or of all that a ranking took. Pruned answers have one too, which may be large.
 _Answer = tuple[_Floats, _Floats, _Bytes]
 
+class Units:
+    """Features that move at the same time and are ranked as one: each feature of a model in one unit."""
+
+    def __init__(
+        self,
+        begin: _Ints,  # (m + 1) where the members of each unit begin; no unit is empty
+        member: _Ints,  # (d) features
+    ) -> None: ...
+
 def gap(rows: Rows, subset: _Bytes, accuracy: Accuracy, n_threads: int, progress: _Progress) -> _Answer:
     """subset (1 or n, d) -> gaps (n,)."""
 
-def curve(rows: Rows, order: _Ints, accuracy: Accuracy, n_threads: int, progress: _Progress) -> _Answer:
-    """order (1 or n, k) -> gaps of its prefixes (n, k)."""
+def curve(
+    rows: Rows,
+    order: _Ints,
+    accuracy: Accuracy,
+    n_threads: int,
+    progress: _Progress,
+    units: Units | None = None,
+) -> _Answer:
+    """order (1 or n, k) of units -> gaps of its prefixes (n, k). Without units, each feature is one."""
 
 def mean_change(rows: Rows, subset: _Bytes, n_threads: int, progress: _Progress) -> _Floats:
     """subset (1 or n, d) -> E[f(x')] - f(x), (n, n_outputs); exact."""
@@ -122,12 +138,18 @@ def rank(
     accuracy: Accuracy,
     n_threads: int,
     progress: _Progress,
+    units: Units | None = None,
 ) -> tuple[_Ints, _Floats, _Bytes, _Floats, _Bytes]:
-    """Order (n, top), scores (n, d; NaN of features that were not taken), is the place proven? (n, top),
-    bounds, methods."""
+    """Order (n, top) of m units, scores (n, m; NaN of units that were not taken), is the place proven?
+    (n, top), bounds, methods."""
 
 def cost(
-    rows: Rows, question: _Question, features: _Bytes, top: int, accuracy: Accuracy
+    rows: Rows,
+    question: _Question,
+    features: _Bytes,
+    top: int,
+    accuracy: Accuracy,
+    units: Units | None = None,
 ) -> tuple[_Bytes, _Floats, _Floats]:
     """Method codes, milliseconds and megabytes, (n,), of a question about the features (1 or n, d)."""
 
@@ -166,12 +188,6 @@ def race(
     progress: _Progress,
 ) -> tuple[_Ints, _Floats, _Floats]:
     """Order (n, top), scores (n, d; NaN of features that were not taken) and leads of the places (n, top)."""
-
-class Units:
-    """What is ranked as one: unit u has the features member[begin[u]:begin[u + 1]], at least one. Each
-    feature is in one unit."""
-
-    def __init__(self, begin: _Ints, member: _Ints) -> None: ...
 
 class Background:
     """Joint redraws: the features that move take the values of one of the rows, together. All is exact."""

@@ -10,10 +10,11 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from predgap._attributions import read_attributions
+from predgap._attributions import is_attributions, read_attributions, summed_over
 from predgap._inputs.names import match_names
 from predgap._inputs.subsets import name_positions
-from predgap._inputs.tables import to_native
+from predgap._inputs.tables import repeated_labels, to_native
+from predgap._inputs.units import Units
 from predgap._text import format_items, names_or_default
 from predgap._typing import FloatArray, IndexArray
 from predgap.errors import RankingError, SubsetError
@@ -122,6 +123,7 @@ class Ranking:
         *,
         feature_names: Sequence[str] | None = None,
         top: int | None = None,
+        groups: Any = None,
     ) -> Ranking:
         """A ranking of the features by the absolute value of their attributions, such as SHAP values.
 
@@ -141,6 +143,8 @@ class Ranking:
             Without them, what may be XGBoost's (n, k, d + 1) is refused.
         top : int, or None, default=None
             How many places to keep, from 1 to d; None for all.
+        groups : dict of names and features, or None, default=None
+            Groups as those of `Explainer`: attributions are summed over each, and groups are ranked.
 
         Returns
         -------
@@ -160,6 +164,8 @@ class Ranking:
         array([[1]])
         """
         read = read_attributions(values, output, feature_names)
+        if groups is not None:
+            read = summed_over(read, groups)
         size = np.abs(read.values)
         order = np.argsort(-size, axis=1, kind="stable")
         if top is not None:
@@ -248,7 +254,7 @@ class Ranking:
         n, k = self.order.shape
         scores = np.full((n, self.n_features), np.nan) if self.scores is None else self.scores
         columns = {
-            "row": _repeated(range(n) if self.index is None else self.index, k, self.backend),
+            "row": repeated_labels(range(n) if self.index is None else self.index, k, self.backend),
             "place": np.tile(np.arange(1, k + 1), n),
             "feature": np.array(self.names, dtype=np.str_)[self.order].ravel(),
             "score": np.take_along_axis(scores, self.order, axis=1).ravel(),
@@ -289,7 +295,11 @@ class Ranking:
 
 
 def ranking_order(
-    ranking: Any, n_rows: int, n_features: int, feature_names: Sequence[str] | None = None
+    ranking: Any,
+    n_rows: int,
+    n_features: int,
+    feature_names: Sequence[str] | None = None,
+    units: Units | None = None,
 ) -> IndexArray:
     """Any accepted form of a ranking as indices of the model's features, (n, k), most important first.
 
@@ -307,6 +317,8 @@ def ranking_order(
     n_rows, n_features : int
     feature_names : d strings, or None
         Names of the model's features. Without them, f0, f1, ... are accepted.
+    units : Units, or None
+        Of these attributions make a ranking, too; names and n_features are then those of the units.
 
     Examples
     --------
@@ -319,6 +331,8 @@ def ranking_order(
     """
     if isinstance(ranking, Ranking):
         order = _aligned(ranking, n_features, feature_names)
+    elif units is not None and is_attributions(ranking):
+        order = Ranking.from_attributions(ranking, feature_names=units.feature_names, groups=units).order
     else:
         order = _given_order(ranking, n_features, names_or_default(n_features, feature_names))
         if order.ndim == 1:
@@ -482,10 +496,3 @@ def _read_only(array: NDArray[Any]) -> NDArray[Any]:
     array = np.array(array, order="C")
     array.setflags(write=False)
     return array
-
-
-def _repeated(labels: Any, times: int, backend: str | None) -> Any:
-    """Each label `times` times; a pandas index keeps its dtype (time zones, categories)."""
-    if hasattr(labels, "to_flat_index") and backend in (None, "pandas"):
-        return labels.to_flat_index().repeat(times)
-    return [label for label in labels for _ in range(times)]

@@ -160,7 +160,7 @@ bool Background::rank(const Request& r, const Units& units, bool greedy, int32_t
                       double* score) const {
     const auto expected = cost(greedy ? Question::greedy : Question::single, units.size(), n_places);
     return each_row(r, units, expected, [&](Walks& walks, int64_t row) {
-        Candidates candidates(static_cast<std::size_t>(units.size()));
+        Candidates candidates(units.size());
         for (int32_t place = 0; place < n_places && !*walks.stop; ++place) {
             if (greedy || place == 0) read_gains(walks, candidates);
             const auto best = candidates.best();

@@ -9,7 +9,7 @@
 
 namespace predgap {
 
-// The features that may take the next place: what each would add to the gap, and the scale of its rounding
+// The units that may take the next place: what each would add to the gap, and the scale of its rounding
 // error.
 struct Candidates {
     double base = 0.0;        // the gap so far
@@ -17,12 +17,13 @@ struct Candidates {
     std::vector<double> gain, error_scale;
     std::vector<std::uint8_t> taken;
 
-    explicit Candidates(std::size_t d) : gain(d, 0.0), error_scale(d, 0.0), taken(d, 0) {}
+    explicit Candidates(std::int32_t n)
+        : gain(static_cast<std::size_t>(n), 0.0), error_scale(gain.size(), 0.0), taken(gain.size(), 0) {}
 
     std::int32_t largest() const {
         std::size_t top = gain.size();
-        for (std::size_t q = 0; q < gain.size(); ++q)
-            if (!taken[q] && (top == gain.size() || gain[q] > gain[top])) top = q;
+        for (std::size_t u = 0; u < gain.size(); ++u)
+            if (!taken[u] && (top == gain.size() || gain[u] > gain[top])) top = u;
         return static_cast<std::int32_t>(top);
     }
 
@@ -32,17 +33,17 @@ struct Candidates {
         constexpr double kRelative = 1e-12;
         constexpr double kUlps = 8 * std::numeric_limits<double>::epsilon();
         const auto top = static_cast<std::size_t>(largest());
-        for (std::size_t q = 0; q < top; ++q) {
-            const double bound = kRelative * (base + gain[top]) + kUlps * scale(q, top);
-            if (!taken[q] && gain[top] - gain[q] <= bound) return static_cast<std::int32_t>(q);
+        for (std::size_t u = 0; u < top; ++u) {
+            const double bound = kRelative * (base + gain[top]) + kUlps * scale(u, top);
+            if (!taken[u] && gain[top] - gain[u] <= bound) return static_cast<std::int32_t>(u);
         }
         return static_cast<std::int32_t>(top);
     }
 
     // Gaps that differ by less than their error bound are ties, and ties go to the lower index.
     std::int32_t best() const {
-        return first_as_good([this](std::size_t q, std::size_t top) {
-            return base_error + std::max(error_scale[q], error_scale[top]);
+        return first_as_good([this](std::size_t u, std::size_t top) {
+            return base_error + std::max(error_scale[u], error_scale[top]);
         });
     }
 
@@ -51,20 +52,21 @@ struct Candidates {
         return first_as_good([most](std::size_t, std::size_t) { return most; }) != largest();
     }
 
-    // Is the gap with q the largest, wherever the gaps are within the bound? Features that cannot change
+    // Is the gap with a unit the largest, wherever the gaps are within their bounds? Units that cannot change
     // anything tie exactly.
-    template <class Open>
-    bool proves(std::int32_t q, double bound, const Open& is_open) const {
+    template <class Bound>
+    bool proves(std::int32_t unit, Bound bound_of, const std::vector<std::uint8_t>& is_open) const {
+        const auto own = static_cast<std::size_t>(unit);
         for (std::size_t other = 0; other < gain.size(); ++other) {
-            if (taken[other] || static_cast<std::int32_t>(other) == q) continue;
-            if (!is_open[q] && !is_open[static_cast<std::int32_t>(other)]) continue;
-            if (gain[static_cast<std::size_t>(q)] - gain[other] < 2.0 * bound) return false;
+            if (taken[other] || other == own || (!is_open[own] && !is_open[other])) continue;
+            const double bound = bound_of(own) + bound_of(other);
+            if (bound > 0.0 && gain[own] - gain[other] < bound) return false;
         }
         return true;
     }
 
-    void take(std::int32_t q) {
-        const auto at = static_cast<std::size_t>(q);
+    void take(std::int32_t unit) {
+        const auto at = static_cast<std::size_t>(unit);
         taken[at] = 1;
         base += gain[at];
         base_error += error_scale[at];

@@ -40,7 +40,7 @@ void NoiseOfModel::give_back(std::unique_ptr<RowSolver> solver) const {
 }
 
 Engine::Engine(NodeArrays arrays, const LevelSets& sets, const std::function<void()>& check)
-    : model_(std::move(arrays), sets, check), routes_{model_, {}, {}, false} {
+    : model_(std::move(arrays), sets, check), features_(model_.n_features()), routes_{model_, {}, {}, false} {
     for (const auto& output : model_.output) routes_.pairs.emplace_back(output, model_.atoms);
     for (const auto& group : model_.group) {
         auto plan = Plan::make(model_, group, check);
@@ -54,7 +54,8 @@ Engine::Engine(NodeArrays arrays, const LevelSets& sets, const std::function<voi
     const std::vector<uint8_t> all(static_cast<std::size_t>(model_.n_features()), 1);
     double longest = 0.0;
     for (const auto& plan : routes_.plan)
-        longest += plan_cost(*plan, model_, {Question::greedy, all.data(), model_.n_features()}).nanoseconds;
+        longest += plan_cost(*plan, model_, {Question::greedy, all.data(), model_.n_features(), nullptr})
+                       .nanoseconds;
     rows_are_short_ = has_plan() && longest < kShort;
     constexpr double kCheap = 2e6;  // nanoseconds: other ways are not even priced
     routes_.plan_is_cheap = has_plan() && longest < kCheap;
@@ -108,10 +109,11 @@ bool Engine::gap(const Request& r, PerRow<uint8_t> subset, const Accuracy& accur
     });
 }
 
-bool Engine::curve(const Request& r, PerRow<int32_t> order, int32_t n_places, const Accuracy& accuracy,
-                   double* value, const Answers& answers) const {
+bool Engine::curve(const Request& r, const Units& units, PerRow<int32_t> order, int32_t n_places,
+                   const Accuracy& accuracy, double* value, const Answers& answers) const {
     return each_row(r, [&](RowSolver& solver, int64_t row) {
-        answers.set(row, solver.curve(order.row(row, n_places), n_places, accuracy, value + row * n_places));
+        answers.set(
+            row, solver.curve(units, order.row(row, n_places), n_places, accuracy, value + row * n_places));
     });
 }
 
@@ -121,27 +123,23 @@ bool Engine::mean_change(const Request& r, PerRow<uint8_t> subset, double* chang
     });
 }
 
-bool Engine::rank(const Request& r, bool greedy, int32_t n_places, const Accuracy& accuracy, int32_t* order,
-                  double* score, uint8_t* proven, const Answers& answers) const {
+bool Engine::rank(const Request& r, const Units& units, bool greedy, int32_t n_places,
+                  const Accuracy& accuracy, int32_t* order, double* score, uint8_t* proven,
+                  const Answers& answers) const {
     return each_row(r, [&](RowSolver& solver, int64_t row) {
-        auto* own = order + row * n_places;
-        auto* scores = score + row * model_.n_features();
-        auto* is_proven = proven + row * n_places;
-        if (greedy) {
-            answers.set(row, solver.greedy(n_places, accuracy, own, scores, is_proven));
-        } else {
-            solver.single(n_places, own, scores);
-            std::fill_n(is_proven, n_places, uint8_t{1});
-            answers.set(row, {});
-        }
+        const RowSolver::Places places{n_places, order + row * n_places, score + row * units.size(),
+                                       proven + row * n_places};
+        answers.set(row,
+                    greedy ? solver.greedy(units, places, accuracy) : solver.single(units, places, accuracy));
     });
 }
 
-bool Engine::cost(const Request& r, Question question, PerRow<uint8_t> features, int32_t n_places,
-                  const Accuracy& accuracy, Cost* costs) const {
+bool Engine::cost(const Request& r, const Units& units, Question question, PerRow<uint8_t> features,
+                  int32_t n_places, const Accuracy& accuracy, Cost* costs) const {
     return each_row(r, [&](RowSolver& solver, int64_t row) {
         try {
-            costs[row] = solver.cost({question, features.row(row, model_.n_features()), n_places}, accuracy);
+            costs[row] =
+                solver.cost({question, features.row(row, model_.n_features()), n_places, &units}, accuracy);
         } catch (const TooCostly& refused) {
             costs[row] = {Route::compiled, accuracy.kind, refused.nanoseconds, refused.bytes, 0.0};
         }

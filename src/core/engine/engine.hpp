@@ -91,17 +91,20 @@ public:
     // All return false if stopped, and throw TooCostly. value: (n_rows).
     bool gap(const Request& r, PerRow<std::uint8_t> subset, const Accuracy& accuracy, double* value,
              const Answers& answers) const;
+    // What is ranked if nothing else is said: each feature alone.
+    const Units& features() const { return features_; }
     // order, value: (n_rows, n_places).
-    bool curve(const Request& r, PerRow<std::int32_t> order, std::int32_t n_places, const Accuracy& accuracy,
-               double* value, const Answers& answers) const;
+    bool curve(const Request& r, const Units& units, PerRow<std::int32_t> order, std::int32_t n_places,
+               const Accuracy& accuracy, double* value, const Answers& answers) const;
     // change: (n_rows, n_outputs).
     bool mean_change(const Request& r, PerRow<std::uint8_t> subset, double* change) const;
-    // order, proven: (n_rows, n_places); score: (n_rows, n_features).
-    bool rank(const Request& r, bool greedy, std::int32_t n_places, const Accuracy& accuracy,
-              std::int32_t* order, double* score, std::uint8_t* proven, const Answers& answers) const;
+    // order, proven: (n_rows, n_places); score: (n_rows, n_units).
+    bool rank(const Request& r, const Units& units, bool greedy, std::int32_t n_places,
+              const Accuracy& accuracy, std::int32_t* order, double* score, std::uint8_t* proven,
+              const Answers& answers) const;
     // costs: (n_rows); a row that is refused has what it would take.
-    bool cost(const Request& r, Question question, PerRow<std::uint8_t> features, std::int32_t n_places,
-              const Accuracy& accuracy, Cost* costs) const;
+    bool cost(const Request& r, const Units& units, Question question, PerRow<std::uint8_t> features,
+              std::int32_t n_places, const Accuracy& accuracy, Cost* costs) const;
 
     // Sums over stretches of sampled points; see Points. out: (n_rows, n_stretches).
     bool sample(const Request& r, std::int32_t output, const std::uint8_t* subset, const Points& points,
@@ -125,6 +128,7 @@ private:
     bool rows_are_short() const { return rows_are_short_; }
 
     Model model_;
+    Units features_;
     Routes routes_;
     bool rows_are_short_ = false;
 };

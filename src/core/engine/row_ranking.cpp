@@ -15,7 +15,7 @@ using std::uint8_t;
 
 namespace {
 
-constexpr double kNotRanked = std::numeric_limits<double>::quiet_NaN();  // the score of a feature
+constexpr double kNotRanked = std::numeric_limits<double>::quiet_NaN();  // the score of a unit
 
 }  // namespace
 
@@ -30,158 +30,212 @@ double RowSolver::largest_error() const {
     return sum;
 }
 
+// Of each component of a group of trees.
+void RowSolver::read_component_errors(std::size_t group, Buffer<double>& scale) {
+    if (uses_plan_)
+        routes_.plan[group]->error_scales(tables_, plan_scratch_[group], scale);
+    else
+        compilation_.error_scales(group, scale);
+}
+
 // Error scales of the subset so far, and of what each candidate would add.
-void RowSolver::read_errors(Candidates& c) {
+void RowSolver::read_errors(const Units& units, Candidates& c) {
     std::fill(c.error_scale.begin(), c.error_scale.end(), 0.0);
     c.base_error = 0.0;
     Buffer<double> scale;
     for (std::size_t g = 0; g < states_.size(); ++g) {
         const auto& state = states_[g];
         const auto& terms = *state.terms;
-        if (uses_plan_)
-            routes_.plan[g]->error_scales(tables_, plan_scratch_[g], scale);
-        else
-            compilation_.error_scales(g, scale);
+        read_component_errors(g, scale);
         for (int64_t i = 1; i < scale.size(); ++i) {
             const auto n_outside = state.component[i].n_outside;
             if (n_outside == 0) c.base_error += scale[i];
             if (n_outside != 1) continue;
             const auto* feature = terms.feature.data() + terms.component[i].features;
             while (state.in_subset[*feature]) ++feature;
-            c.error_scale[static_cast<std::size_t>(*feature)] += scale[i];
+            c.error_scale[static_cast<std::size_t>(units.of(*feature))] += scale[i];
         }
     }
 }
 
-// Returns the gap of all features that were taken.
-double RowSolver::greedy_by_terms(const Places& places, double bound) {
-    Candidates c(n_features());
-    std::fill_n(places.score, n_features(), kNotRanked);
+// Can a unit change anything?
+std::vector<uint8_t> RowSolver::open_units(const Units& units) const {
+    std::vector<uint8_t> is_open(static_cast<std::size_t>(units.size()));
+    for (int32_t u = 0; u < units.size(); ++u)
+        is_open[static_cast<std::size_t>(u)] = any_of(units.members(u), tables_.is_open);
+    return is_open;
+}
+
+// Returns the gap of all units that were taken.
+double RowSolver::greedy_by_terms(const Units& units, const Places& places, double bound) {
+    Candidates c(units.size());
+    std::fill_n(places.score, units.size(), kNotRanked);
     const double most_error = largest_error();
+    const auto is_open = open_units(units);
     for (auto& state : states_) kernels().begin(state);
     for (int32_t place = 0; place < places.n && !stopped(); ++place) {
         std::fill(c.gain.begin(), c.gain.end(), 0.0);
         for (auto& state : states_) {
             kernels().gains(state);
-            for (const auto q : routes_.model.features) c.gain[static_cast<std::size_t>(q)] += state.gain[q];
+            for (std::size_t u = 0; u < c.gain.size(); ++u) c.gain[u] += state.gain[static_cast<int64_t>(u)];
         }
         auto best = c.largest();
         if (c.in_doubt(most_error)) {
-            read_errors(c);
+            read_errors(units, c);
             best = c.best();
         }
         places.order[place] = best;
         places.score[best] = c.gain[static_cast<std::size_t>(best)];
-        places.proven[place] = bound == 0.0 || c.proves(best, bound, tables_.is_open);
+        places.proven[place] = c.proves(best, [bound](std::size_t) { return bound; }, is_open);
         c.take(best);
         if (place + 1 < places.n)
-            for (auto& state : states_) kernels().add_feature(state, best);
+            for (auto& state : states_) kernels().add_unit(state, best);
     }
     return c.base;
 }
 
-double RowSolver::greedy_by_pairs(const Places& places) {
-    Candidates c(n_features());
-    std::fill_n(places.score, n_features(), kNotRanked);
+double RowSolver::greedy_by_pairs(const Units& units, const Places& places) {
+    Candidates c(units.size());
+    std::fill_n(places.score, units.size(), kNotRanked);
     std::fill(subset_.begin(), subset_.end(), 0);
     for (int32_t place = 0; place < places.n && !stopped(); ++place) {
-        for (std::size_t q = 0; q < n_features() && !stopped(); ++q) {
-            if (c.taken[q]) continue;
-            subset_[q] = 1;
-            tables_.open(subset_.data());
-            double gap = 0.0, error = 0.0;
-            for (const auto& pairs : routes_.pairs) {
-                const auto result = pairs.gap(pairs_, tables_);
-                gap += result.gap;
-                error += result.error_scale;
-            }
-            subset_[q] = 0;
-            c.gain[q] = gap - c.base;
-            c.error_scale[q] = error - c.base_error;
+        for (int32_t u = 0; u < units.size() && !stopped(); ++u) {
+            const auto at = static_cast<std::size_t>(u);
+            if (c.taken[at]) continue;
+            set_subset(units.members(u), 1);
+            const auto found = gap_by_pairs(subset_.data());
+            set_subset(units.members(u), 0);
+            c.gain[at] = found.gap - c.base;
+            c.error_scale[at] = found.error_scale - c.base_error;
         }
         const auto best = c.best();
         places.order[place] = best;
         places.score[best] = c.gain[static_cast<std::size_t>(best)];
         places.proven[place] = 1;
-        subset_[static_cast<std::size_t>(best)] = 1;
+        set_subset(units.members(best), 1);
         c.take(best);
     }
     return c.base;
 }
 
-// For a few places, terms with at most one feature outside the likely ones suffice: those of a coarse
-// ranking, and two more. False if all features are likely, or the row is too large for a guess.
-bool RowSolver::guess_first_places(const Places& places) {
+// For a few places, terms with at most one unit outside the likely ones suffice: those of a coarse ranking,
+// and two more. False if all units are likely, or the row is too large for a guess.
+bool RowSolver::guess_first_places(const Units& units, const Places& places) {
     constexpr double kCoarse = 1e-5, kFew = 4e6;
     constexpr int32_t kMore = 2;
-    const auto n_used = static_cast<int32_t>(routes_.model.features.size());
+    std::fill(subset_.begin(), subset_.end(), 0);
+    for (const auto q : routes_.model.features) subset_[static_cast<std::size_t>(q)] = 1;
+    int32_t n_used = 0;
+    for (int32_t u = 0; u < units.size(); ++u) n_used += any_of(units.members(u), subset_);
     if (places.n + kMore >= n_used || places.n == 0) return false;
     load_compilation();
-    likely_ = nullptr;
+    likely_ = {};
     const auto n = places.n + kMore;
     std::vector<int32_t> order(static_cast<std::size_t>(n));
-    std::vector<double> score(n_features());
+    std::vector<double> score(static_cast<std::size_t>(units.size()));
     std::vector<uint8_t> proven(static_cast<std::size_t>(n));
-    if (!std::isfinite(prepare({Route::compiled, Method::pruned, 0.0, 0.0, kCoarse}, true, kFew)))
+    if (!std::isfinite(prepare({Route::compiled, Method::pruned, 0.0, 0.0, kCoarse}, &units, kFew)))
         return false;
-    greedy_by_terms({n, order.data(), score.data(), proven.data()}, 0.0);
+    greedy_by_terms(units, {n, order.data(), score.data(), proven.data()}, 0.0);
     likely_features_.assign(n_features(), 0);
-    for (const auto q : order) likely_features_[static_cast<std::size_t>(q)] = 1;
-    likely_ = likely_features_.data();
+    for (const auto u : order) set_likely(units.members(u));
+    likely_ = {likely_features_.data(), units.of_features()};
     return true;
 }
 
-Answer RowSolver::greedy(int32_t n_places, const Accuracy& accuracy, int32_t* order, double* score,
-                         uint8_t* proven) {
+void RowSolver::set_likely(const FeatureList& features) {
+    for (const auto q : features) likely_features_[static_cast<std::size_t>(q)] = 1;
+}
+
+Answer RowSolver::greedy(const Units& units, const Places& places, const Accuracy& accuracy) {
     const std::vector<uint8_t> all(n_features(), 1);
-    const Places places{n_places, order, score, proven};
-    const Job job{Question::greedy, all.data(), n_places};
+    const Job job{Question::greedy, all.data(), places.n, &units};
     tables_.open(all.data());
     forget_compilation();
-    likely_ = nullptr;
+    likely_ = {};
     const bool may_plan = !routes_.plan.empty() && !(accuracy.is_forced && accuracy.route != Route::plan);
     const bool by_pairs = accuracy.is_forced && accuracy.route == Route::pairs;
-    bool is_guess = !may_plan && !by_pairs && guess_first_places(places);
+    bool is_guess = !may_plan && !by_pairs && guess_first_places(units, places);
     for (;;) {
         const auto found = answer(job, of_scores(accuracy), [&](const Cost& cost, double& bound) {
-            if (cost.route == Route::pairs) return greedy_by_pairs(places);
-            bound = prepare(cost, true);
+            if (cost.route == Route::pairs) return greedy_by_pairs(units, places);
+            bound = prepare(cost, &units);
             if (!std::isfinite(bound)) return 0.0;
-            const double value = greedy_by_terms(places, bound);
-            if (cost.method == Method::pruned) std::fill_n(proven, n_places, uint8_t{0});
+            const double value = greedy_by_terms(units, places, bound);
+            if (cost.method == Method::pruned) std::fill_n(places.proven, places.n, uint8_t{0});
             return value;
         });
         // The candidates for a place are complete only while those before it are likely.
         bool is_right = true;
-        for (int32_t place = 0; is_guess && place + 1 < n_places; ++place) {
-            auto& likely = likely_features_[static_cast<std::size_t>(order[place])];
-            is_right = is_right && likely;
-            likely = 1;
+        for (int32_t place = 0; is_guess && place + 1 < places.n; ++place) {
+            const auto taken = units.members(places.order[place]);
+            is_right = is_right && likely_features_[static_cast<std::size_t>(*taken.first)];
+            set_likely(taken);
         }
         if (is_right || stopped()) {
-            likely_ = nullptr;
+            likely_ = {};
             return found;
         }
     }
 }
 
-void RowSolver::single(int32_t n_places, int32_t* order, double* score) {
+// The gap of some features, and the scale of its rounding error.
+Answer RowSolver::alone(const FeatureList& features, const Accuracy& accuracy, double& value,
+                        double& error_scale) {
+    std::vector<uint8_t> subset(n_features(), 0);
+    for (const auto q : features) subset[static_cast<std::size_t>(q)] = 1;
+    tables_.open(subset.data());
+    forget_compilation();
+    return answer({Question::gap, subset.data(), 0, nullptr}, accuracy, [&](const Cost& cost, double& bound) {
+        error_scale = 0.0;
+        if (cost.route == Route::pairs) {
+            const auto found = gap_by_pairs(subset.data());
+            error_scale = found.error_scale;
+            return value = found.gap;
+        }
+        bound = prepare(cost, nullptr);
+        if (!std::isfinite(bound)) return value = 0.0;
+        Buffer<double> scale;
+        for (std::size_t g = 0; g < states_.size(); ++g) {
+            read_component_errors(g, scale);
+            for (int64_t i = 1; i < scale.size(); ++i) error_scale += scale[i];
+        }
+        return value = gap_by_terms();
+    });
+}
+
+Answer RowSolver::single(const Units& units, const Places& places, const Accuracy& accuracy) {
     const std::vector<uint8_t> all(n_features(), 1);
     tables_.open(all.data());
     forget_compilation();
     load_compilation();
-    Candidates c(n_features());
+    Candidates c(units.size());
+    const auto is_open = open_units(units);
     Buffer<double> error;
     compilation_.main_error_scales(error);
     for (const auto q : routes_.model.features) {
-        c.gain[static_cast<std::size_t>(q)] = compilation_.main_effects()[q];
-        c.error_scale[static_cast<std::size_t>(q)] = error[q];
+        const auto u = static_cast<std::size_t>(units.of(q));
+        c.gain[u] = compilation_.main_effects()[q];
+        c.error_scale[u] = error[q];
     }
-    for (int32_t place = 0; place < n_places; ++place) {
-        order[place] = c.best();
-        score[order[place]] = c.gain[static_cast<std::size_t>(order[place])];
-        c.taken[static_cast<std::size_t>(order[place])] = 1;
+    Answer worst;
+    std::vector<double> bound(c.gain.size(), 0.0);
+    for (int32_t u = 0; u < units.size() && !stopped(); ++u) {
+        if (units.is_alone(u)) continue;
+        const auto at = static_cast<std::size_t>(u);
+        const auto found = alone(units.members(u), accuracy, c.gain[at], c.error_scale[at]);
+        bound[at] = found.bound;
+        worst = {std::max(worst.bound, found.bound), std::max(worst.method, found.method)};
     }
+    for (int32_t place = 0; place < places.n; ++place) {
+        const auto best = c.best();
+        const auto at = static_cast<std::size_t>(best);
+        places.order[place] = best;
+        places.score[best] = c.gain[at];
+        places.proven[place] = c.proves(best, [&](std::size_t u) { return bound[u]; }, is_open);
+        c.taken[at] = 1;
+    }
+    return worst;
 }
 
 }  // namespace predgap

@@ -49,7 +49,7 @@ void RowSolver::load(const RawRow& row, const std::atomic<bool>& stop) {
     tables_.load(row);
     stop_ = pairs_.stop = &stop;
     forget_compilation();
-    likely_ = nullptr;
+    likely_ = {};
 }
 
 // ---- which way -------------------------------------------------------------------------------------------
@@ -98,7 +98,7 @@ double RowSolver::first_target(const Job& job, const Accuracy& accuracy) {
     load_compilation();
     double sum = 0.0;
     for (const auto q : routes_.model.features)
-        if (likely_ ? likely_[q] : job.features[q]) sum += compilation_.main_effects()[q];
+        if (likely_ ? likely_.feature[q] : job.features[q]) sum += compilation_.main_effects()[q];
     return accuracy.tolerance * (job.question == Question::curve ? 0.6 : 0.75) * sum;
 }
 
@@ -164,36 +164,56 @@ Cost RowSolver::decide(const Job& job, const Accuracy& accuracy) {
     return cost;
 }
 
+// Main effects, whatever the accuracy; and the gap of each unit of several features.
+Cost RowSolver::cost_alone(const Job& job, const Accuracy& accuracy) {
+    auto sum = compiled_cost(0.0, 0.0, routes_.model, job);
+    for (int32_t u = 0; u < job.units->size(); ++u) {
+        if (job.units->is_alone(u)) continue;
+        std::fill(subset_.begin(), subset_.end(), 0);
+        set_subset(job.units->members(u), 1);
+        tables_.open(subset_.data());
+        forget_compilation();
+        const auto own = decide({Question::gap, subset_.data(), 0, nullptr}, accuracy);
+        sum.nanoseconds += own.nanoseconds;
+        sum.bytes = std::max(sum.bytes, own.bytes);
+        sum.method = std::max(sum.method, own.method);
+    }
+    return sum;
+}
+
+void RowSolver::set_subset(const FeatureList& features, uint8_t flag) {
+    for (const auto q : features) subset_[static_cast<std::size_t>(q)] = flag;
+}
+
 Cost RowSolver::cost(const Job& job, const Accuracy& accuracy) {
     tables_.open(job.features);
     forget_compilation();
-    if (job.question == Question::single)  // main effects only, whatever the accuracy
-        return compiled_cost(0.0, 0.0, routes_.model, job);
+    if (job.question == Question::single) return cost_alone(job, accuracy);
     return decide(job, job.question == Question::greedy ? of_scores(accuracy) : accuracy);
 }
 
 // ---- terms in place --------------------------------------------------------------------------------------
 
 // Returns the bound of what is left out; infinite if even so there is too much.
-double RowSolver::prepare(const Cost& cost, bool for_gains, double most_entries) {
+double RowSolver::prepare(const Cost& cost, const Units* ranked, double most_entries) {
     uses_plan_ = cost.route == Route::plan;
     if (uses_plan_) {
-        prepare_plan(for_gains);
+        prepare_plan(ranked);
         return 0.0;
     }
     load_compilation();
     const auto totals = compilation_.compile(cost.limit, most_entries, states_, likely_);
     if (!totals.complete) return kInfinity;
     for (std::size_t g = 0; g < states_.size(); ++g)
-        states_[g].prepare(compilation_.terms(g), tables_, *stop_, for_gains);
+        states_[g].prepare(compilation_.terms(g), tables_, *stop_, ranked);
     return cost.method == Method::exact ? 0.0 : totals.bound;
 }
 
-void RowSolver::prepare_plan(bool for_gains) {
+void RowSolver::prepare_plan(const Units* ranked) {
     for (std::size_t g = 0; g < states_.size(); ++g) {
         const auto& plan = *routes_.plan[g];
         plan.spread(tables_, plan_scratch_[g], states_[g].weight);
-        states_[g].prepare(plan.terms(), tables_, *stop_, for_gains);
+        states_[g].prepare(plan.terms(), tables_, *stop_, ranked);
     }
 }
 
@@ -269,55 +289,61 @@ double RowSolver::gap_by_terms() {
     return std::max(sum, 0.0);
 }
 
-double RowSolver::gap_by_pairs(const uint8_t* subset) {
+Pairs::Result RowSolver::gap_by_pairs(const uint8_t* subset) {
     tables_.open(subset);
-    double sum = 0.0;
-    for (const auto& pairs : routes_.pairs) sum += pairs.gap(pairs_, tables_).gap;
+    Pairs::Result sum{0.0, 0.0};
+    for (const auto& pairs : routes_.pairs) {
+        const auto own = pairs.gap(pairs_, tables_);
+        sum.gap += own.gap;
+        sum.error_scale += own.error_scale;
+    }
     return sum;
 }
 
 Answer RowSolver::gap(const uint8_t* subset, const Accuracy& accuracy, double& value) {
     tables_.open(subset);
     forget_compilation();
-    return answer({Question::gap, subset, 0}, accuracy, [&](const Cost& cost, double& bound) {
-        if (cost.route == Route::pairs) return value = gap_by_pairs(subset);
-        bound = prepare(cost, false);
+    return answer({Question::gap, subset, 0, nullptr}, accuracy, [&](const Cost& cost, double& bound) {
+        if (cost.route == Route::pairs) return value = gap_by_pairs(subset).gap;
+        bound = prepare(cost, nullptr);
         return value = std::isfinite(bound) ? gap_by_terms() : 0.0;
     });
 }
 
-double RowSolver::curve_by_terms(const int32_t* order, int32_t n_places, double* gaps) {
+double RowSolver::curve_by_terms(const Units& units, const int32_t* order, int32_t n_places, double* gaps) {
     double total = 0.0;
     for (auto& state : states_) kernels().begin(state);
     for (int32_t i = 0; i < n_places && !stopped(); ++i) {
         double sum = 0.0;
-        for (auto& state : states_) sum += kernels().add_feature_and_gap(state, order[i]);
+        for (auto& state : states_) sum += kernels().add_features_and_gap(state, units.members(order[i]));
         gaps[i] = std::max(sum, 0.0);
         total += gaps[i];
     }
     return total / std::max(n_places, 1);
 }
 
-double RowSolver::curve_by_pairs(const int32_t* order, int32_t n_places, double* gaps) {
+double RowSolver::curve_by_pairs(const Units& units, const int32_t* order, int32_t n_places, double* gaps) {
     double total = 0.0;
     std::fill(subset_.begin(), subset_.end(), 0);
     for (int32_t i = 0; i < n_places && !stopped(); ++i) {
-        subset_[static_cast<std::size_t>(order[i])] = 1;
-        total += gaps[i] = gap_by_pairs(subset_.data());
+        set_subset(units.members(order[i]), 1);
+        total += gaps[i] = gap_by_pairs(subset_.data()).gap;
     }
     return total / std::max(n_places, 1);
 }
 
-Answer RowSolver::curve(const int32_t* order, int32_t n_places, const Accuracy& accuracy, double* gaps) {
+Answer RowSolver::curve(const Units& units, const int32_t* order, int32_t n_places, const Accuracy& accuracy,
+                        double* gaps) {
     std::vector<uint8_t> features(n_features(), 0);
-    for (int32_t i = 0; i < n_places; ++i) features[static_cast<std::size_t>(order[i])] = 1;
+    for (int32_t i = 0; i < n_places; ++i)
+        for (const auto q : units.members(order[i])) features[static_cast<std::size_t>(q)] = 1;
     tables_.open(features.data());
     forget_compilation();
-    return answer({Question::curve, features.data(), n_places}, accuracy,
+    return answer({Question::curve, features.data(), n_places, &units}, accuracy,
                   [&](const Cost& cost, double& bound) {
-                      if (cost.route == Route::pairs) return curve_by_pairs(order, n_places, gaps);
-                      bound = prepare(cost, false);
-                      return std::isfinite(bound) ? curve_by_terms(order, n_places, gaps) : 0.0;
+                      if (cost.route == Route::pairs) return curve_by_pairs(units, order, n_places, gaps);
+                      bound = prepare(cost, nullptr);
+                      return std::isfinite(bound) ? curve_by_terms(units, order, n_places, gaps) : 0.0;
                   });
 }
 

@@ -41,13 +41,18 @@ public:
     void load(const RawRow& row, const std::atomic<bool>& stop);
 
     Answer gap(const std::uint8_t* subset, const Accuracy& accuracy, double& value);
-    // order, gaps: (n_places).
-    Answer curve(const std::int32_t* order, std::int32_t n_places, const Accuracy& accuracy, double* gaps);
-    // order, proven: (n_places); score: (n_features), written for the features that are ranked.
-    Answer greedy(std::int32_t n_places, const Accuracy& accuracy, std::int32_t* order, double* score,
-                  std::uint8_t* proven);
-    // Exact, whatever the model.
-    void single(std::int32_t n_places, std::int32_t* order, double* score);
+    // order, gaps: (n_places), of units.
+    Answer curve(const Units& units, const std::int32_t* order, std::int32_t n_places,
+                 const Accuracy& accuracy, double* gaps);
+    struct Places {
+        std::int32_t n;
+        std::int32_t* order;   // (n) units
+        double* score;         // (n_units) written for those that are ranked
+        std::uint8_t* proven;  // (n)
+    };
+    Answer greedy(const Units& units, const Places& places, const Accuracy& accuracy);
+    // Units of one feature are exact, whatever the model.
+    Answer single(const Units& units, const Places& places, const Accuracy& accuracy);
     // E[f(x')] - f(x) of each output.
     void mean_change(const std::uint8_t* subset, double* change);
     // What an answer would take; throws TooCostly where it would.
@@ -67,6 +72,7 @@ private:
     Cost next_try(const Job& job, const Accuracy& accuracy, const Cost& last, double share, int n_tries);
     Cost cost_of(const RowCompilation::Totals& totals, const Job& job, double limit, Method method) const;
     Cost cost_by_pairs(const Job& job) const;
+    Cost cost_alone(const Job& job, const Accuracy& accuracy);
     Cost cost_by_plan(const Job& job) const;
     void load_compilation();
     void forget_compilation();  // other features are open
@@ -74,29 +80,29 @@ private:
 
     // Entries of a compilation that fit into the memory of a row.
     static constexpr double kMostEntries = 1.4e7;
-    double prepare(const Cost& cost, bool for_gains, double most_entries = kMostEntries);
-    void prepare_plan(bool for_gains);
+    // For gaps, or for the gains of units.
+    double prepare(const Cost& cost, const Units* ranked, double most_entries = kMostEntries);
+    void prepare_plan(const Units* ranked);
     // Evaluates by terms until the bound is within the tolerance: evaluate(cost, bound) sets the bound and
     // gives the value that the tolerance is relative to.
     using Evaluate = std::function<double(const Cost& cost, double& bound)>;
     Answer answer(const Job& job, const Accuracy& accuracy, const Evaluate& evaluate);
 
     double gap_by_terms();
-    double gap_by_pairs(const std::uint8_t* subset);
-    double curve_by_terms(const std::int32_t* order, std::int32_t n_places, double* gaps);
-    double curve_by_pairs(const std::int32_t* order, std::int32_t n_places, double* gaps);
+    Pairs::Result gap_by_pairs(const std::uint8_t* subset);
+    double curve_by_terms(const Units& units, const std::int32_t* order, std::int32_t n_places, double* gaps);
+    double curve_by_pairs(const Units& units, const std::int32_t* order, std::int32_t n_places, double* gaps);
     // Rankings; see row_ranking.cpp.
-    struct Places {
-        std::int32_t n;
-        std::int32_t* order;   // (n)
-        double* score;         // (n_features)
-        std::uint8_t* proven;  // (n)
-    };
-    double greedy_by_terms(const Places& places, double bound);
-    double greedy_by_pairs(const Places& places);
-    void read_errors(Candidates& candidates);
+    double greedy_by_terms(const Units& units, const Places& places, double bound);
+    double greedy_by_pairs(const Units& units, const Places& places);
+    Answer alone(const FeatureList& features, const Accuracy& accuracy, double& value, double& error_scale);
+    std::vector<std::uint8_t> open_units(const Units& units) const;
+    void set_subset(const FeatureList& features, std::uint8_t flag);
+    void read_component_errors(std::size_t group, Buffer<double>& scale);
+    void read_errors(const Units& units, Candidates& candidates);
     double largest_error() const;
-    bool guess_first_places(const Places& places);
+    bool guess_first_places(const Units& units, const Places& places);
+    void set_likely(const FeatureList& features);
     bool stopped() const { return stop_->load(std::memory_order_relaxed); }
     std::size_t n_features() const { return static_cast<std::size_t>(routes_.model.n_features()); }
 
@@ -110,7 +116,7 @@ private:
     std::vector<TermState> states_;            // one per group of trees
     bool uses_plan_ = false;
     Pairs::Scratch pairs_;
-    const std::uint8_t* likely_ = nullptr;  // see Pruning
+    Likely likely_;
     std::vector<std::uint8_t> likely_features_;
     std::vector<std::uint8_t> subset_;  // (n_features) of scratch
 };

@@ -6,6 +6,7 @@
 #include <limits>
 #include <string>
 #include <tuple>
+#include <utility>
 
 #include "module/arrays.hpp"
 
@@ -49,6 +50,28 @@ void require_route(const Rows& rows, const Accuracy& accuracy) {
             "the terms of this model are too many for a plan");
 }
 
+// Each feature is in one unit, and no unit is empty: all else could not be ranked.
+void make_units(Units* self, const Array<std::int32_t, 1>& begin, const Array<std::int32_t, 1>& member) {
+    const auto d = static_cast<std::int32_t>(member.size());
+    require(begin.size() > 0 && begin(0) == 0 && begin(begin.size() - 1) == d, "units must hold all members");
+    for (std::size_t u = 0; u + 1 < begin.size(); ++u) require(begin(u) < begin(u + 1), "a unit is empty");
+    std::vector<std::uint8_t> seen(member.size(), 0);
+    for (std::size_t i = 0; i < member.size(); ++i) {
+        require(member(i) >= 0 && member(i) < d, "a member is no feature");
+        require(!std::exchange(seen[static_cast<std::size_t>(member(i))], std::uint8_t{1}),
+                "a feature is in two units");
+    }
+    Buffer<std::int32_t> begins(static_cast<std::int64_t>(begin.size())), members(d);
+    std::copy_n(begin.data(), begin.size(), begins.data());
+    std::copy_n(member.data(), member.size(), members.data());
+    new (self) Units(std::move(begins), std::move(members));
+}
+
+const Units& units_of(const Rows& rows, const Units* given) {
+    require(!given || given->n_features() == rows.engine.model().n_features(), "units of another model");
+    return given ? *given : rows.engine.features();
+}
+
 // Bounds and methods of an answer, as Python gets them.
 struct NewAnswers {
     NewArray<double, 1> bound;
@@ -73,14 +96,15 @@ std::tuple<NewArray<double, 1>, NewArray<double, 1>, NewArray<std::uint8_t, 1>> 
 
 std::tuple<NewArray<double, 2>, NewArray<double, 1>, NewArray<std::uint8_t, 1>> curve(
     const Rows& rows, const Array<std::int32_t, 2>& order, const Accuracy& accuracy, int n_threads,
-    const nb::object& progress) {
+    const nb::object& progress, const Units* given) {
     require_route(rows, accuracy);
-    const auto orders = orders_of(rows, order, rows.engine.model().n_features());
+    const auto& units = units_of(rows, given);
+    const auto orders = orders_of(rows, order, units.size());
     auto value = make_array<double, 2>({rows.size(), order.shape(1)});
     const NewAnswers answers(rows.size());
     const auto request = rows.request(n_threads, progress);
     run_released([&] {
-        return rows.engine.curve(request, orders, static_cast<std::int32_t>(order.shape(1)), accuracy,
+        return rows.engine.curve(request, units, orders, static_cast<std::int32_t>(order.shape(1)), accuracy,
                                  value.data(), answers.view());
     });
     return {value, answers.bound, answers.method};
@@ -99,20 +123,20 @@ NewArray<double, 2> mean_change(const Rows& rows, const Array<std::uint8_t, 2>& 
 std::tuple<NewArray<std::int32_t, 2>, NewArray<double, 2>, NewArray<std::uint8_t, 2>, NewArray<double, 1>,
            NewArray<std::uint8_t, 1>>
 rank(const Rows& rows, const std::string& method, std::int32_t top, const Accuracy& accuracy, int n_threads,
-     const nb::object& progress) {
-    const auto d = rows.engine.model().n_features();
+     const nb::object& progress, const Units* given) {
+    const auto& units = units_of(rows, given);
     require(method == "greedy" || method == "single", "method must be 'greedy' or 'single'");
-    require(top >= 0 && top <= d, "top must be at most the number of features");
+    require(top >= 0 && top <= units.size(), "top must be at most the number of units");
     require_route(rows, accuracy);
     const auto k = static_cast<std::size_t>(top);
     auto order = make_array<std::int32_t, 2>({rows.size(), k});
-    auto score = make_array<double, 2>({rows.size(), static_cast<std::size_t>(d)});
+    auto score = make_array<double, 2>({rows.size(), static_cast<std::size_t>(units.size())});
     auto proven = make_array<std::uint8_t, 2>({rows.size(), k});
     std::fill_n(score.data(), score.size(), std::numeric_limits<double>::quiet_NaN());
     const NewAnswers answers(rows.size());
     const auto request = rows.request(n_threads, progress);
     run_released([&] {
-        return rows.engine.rank(request, method == "greedy", top, accuracy, order.data(), score.data(),
+        return rows.engine.rank(request, units, method == "greedy", top, accuracy, order.data(), score.data(),
                                 proven.data(), answers.view());
     });
     return {order, score, proven, answers.bound, answers.method};
@@ -120,15 +144,17 @@ rank(const Rows& rows, const std::string& method, std::int32_t top, const Accura
 
 std::tuple<NewArray<std::uint8_t, 1>, NewArray<double, 1>, NewArray<double, 1>> cost(
     const Rows& rows, const std::string& question, const Array<std::uint8_t, 2>& features, std::int32_t top,
-    const Accuracy& accuracy) {
+    const Accuracy& accuracy, const Units* given) {
     require_route(rows, accuracy);
+    const auto& units = units_of(rows, given);
     const auto asked = named<Question>(question, kQuestionNames, "an unknown question");
     const auto subsets =
         per_row(features, rows.size(), static_cast<std::size_t>(rows.engine.model().n_features()));
     std::vector<Cost> costs(rows.size());
     const nb::object no_progress = nb::none();
     const auto request = rows.request(1, no_progress);
-    run_released([&] { return rows.engine.cost(request, asked, subsets, top, accuracy, costs.data()); });
+    run_released(
+        [&] { return rows.engine.cost(request, units, asked, subsets, top, accuracy, costs.data()); });
     auto method = make_array<std::uint8_t, 1>({rows.size()});
     auto milliseconds = make_array<double, 1>({rows.size()}),
          megabytes = make_array<double, 1>({rows.size()});
@@ -160,11 +186,15 @@ void bind_answers(nb::module_& m) {
     });
     nb::class_<Accuracy>(m, "Accuracy")
         .def("__init__", &make_accuracy, "kind"_a, "tolerance"_a = 0.0, "strategy"_a = "auto");
+    nb::class_<Units>(m, "Units").def("__init__", &make_units, "begin"_a, "member"_a);
     m.def("gap", &gap, "rows"_a, "subset"_a, "accuracy"_a, "n_threads"_a, "progress"_a.none());
-    m.def("curve", &curve, "rows"_a, "order"_a, "accuracy"_a, "n_threads"_a, "progress"_a.none());
+    m.def("curve", &curve, "rows"_a, "order"_a, "accuracy"_a, "n_threads"_a, "progress"_a.none(),
+          "units"_a.none() = nb::none());
     m.def("mean_change", &mean_change, "rows"_a, "subset"_a, "n_threads"_a, "progress"_a.none());
-    m.def("rank", &rank, "rows"_a, "method"_a, "top"_a, "accuracy"_a, "n_threads"_a, "progress"_a.none());
-    m.def("cost", &cost, "rows"_a, "question"_a, "features"_a, "top"_a, "accuracy"_a);
+    m.def("rank", &rank, "rows"_a, "method"_a, "top"_a, "accuracy"_a, "n_threads"_a, "progress"_a.none(),
+          "units"_a.none() = nb::none());
+    m.def("cost", &cost, "rows"_a, "question"_a, "features"_a, "top"_a, "accuracy"_a,
+          "units"_a.none() = nb::none());
 }
 
 }  // namespace predgap

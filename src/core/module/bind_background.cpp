@@ -20,23 +20,6 @@ void make_background(Background* self, const Rows& rows) {
     new (self) Background(rows.engine, rows.x.data(), static_cast<std::int64_t>(rows.size()));
 }
 
-// Each feature is in one unit, and no unit is empty: all else could not be ranked.
-void make_units(Units* self, const Array<std::int32_t, 1>& begin, const Array<std::int32_t, 1>& member) {
-    const auto d = static_cast<std::int32_t>(member.size());
-    require(begin.size() > 0 && begin(0) == 0 && begin(begin.size() - 1) == d, "units must hold all members");
-    for (std::size_t u = 0; u + 1 < begin.size(); ++u) require(begin(u) < begin(u + 1), "a unit is empty");
-    std::vector<std::uint8_t> seen(member.size(), 0);
-    for (std::size_t i = 0; i < member.size(); ++i) {
-        require(member(i) >= 0 && member(i) < d, "a member is no feature");
-        require(!std::exchange(seen[static_cast<std::size_t>(member(i))], std::uint8_t{1}),
-                "a feature is in two units");
-    }
-    Buffer<std::int32_t> begins(static_cast<std::int64_t>(begin.size())), members(d);
-    std::copy_n(begin.data(), begin.size(), begins.data());
-    std::copy_n(member.data(), member.size(), members.data());
-    new (self) Units(std::move(begins), std::move(members));
-}
-
 void require_fit(const Background& background, const Rows& rows, const Units& units) {
     require(&rows.engine == &background.engine(), "the rows are those of another engine");
     require(units.n_features() == rows.engine.model().n_features(), "units of another model");
@@ -108,7 +91,6 @@ std::tuple<double, double> cost(const Background& background, const std::string&
 }  // namespace
 
 void bind_background(nb::module_& m) {
-    nb::class_<Units>(m, "Units").def("__init__", &make_units, "begin"_a, "member"_a);
     nb::class_<Background>(m, "Background")
         .def("__init__", &make_background, "rows"_a, nb::keep_alive<1, 2>())
         .def("gap", &gap, "rows"_a, "subset"_a, "n_threads"_a, "progress"_a.none())

@@ -105,17 +105,18 @@ Cost pairs_cost(const Pairs& pairs, const Job& job, int32_t n_features) {
         add(1.0);
         return cost;
     }
-    // Curves and rankings ask for every prefix: look at a few, as if features came by index.
+    // Curves and rankings ask for every prefix: look at a few, as if units came by index.
     constexpr int kLooks = 6;
     std::vector<int32_t> moving;
-    for (int32_t q = 0; q < n_features; ++q)
-        if (subset[static_cast<std::size_t>(q)]) moving.push_back(q);
+    for (int32_t u = 0; u < job.units->size(); ++u)
+        if (any_of(job.units->members(u), job.features)) moving.push_back(u);
     const auto n = static_cast<double>(moving.size()), places = std::min<double>(job.n_places, n);
     for (int look = 0; look < kLooks && places > 0; ++look) {
         const double size = std::floor(places * (look + 0.5) / kLooks) + 1.0;
         std::fill(subset.begin(), subset.end(), 0);
         for (std::size_t i = 0; i < static_cast<std::size_t>(size) && i < moving.size(); ++i)
-            subset[static_cast<std::size_t>(moving[i])] = 1;
+            for (const auto q : job.units->members(moving[i]))
+                subset[static_cast<std::size_t>(q)] = job.features[q];
         add(places / kLooks * (job.question == Question::greedy ? n - size + 1.0 : 1.0));
     }
     // The prefixes of a long answer may be far harder than those by index: what it takes holds in any case.

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdint>
 
+#include "model/units.hpp"
 #include "pairs/pairs.hpp"
 #include "terms/compiler.hpp"
 #include "terms/plan.hpp"
@@ -43,11 +44,12 @@ struct TooCostly {
     std::int64_t row = -1;
 };
 
-// What is asked of a row: features (n_features) that move at all, and how many of them are ranked.
+// What is asked of a row: features (n_features) that move at all, and how many units of them are ranked.
 struct Job {
     Question question;
     const std::uint8_t* features;
     std::int32_t n_places;
+    const Units* units;  // of curves and rankings
 };
 
 // The costs of each route, by counts.

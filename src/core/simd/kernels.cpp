@@ -10,7 +10,7 @@ namespace predgap::PREDGAP_ISA {
 
 extern const Kernels kKernels;
 const Kernels kKernels = {
-    PREDGAP_ISA_NAME, normal_tails_of_four, fill_tables, gap, begin, add_feature, add_feature_and_gap, gains,
+    PREDGAP_ISA_NAME, normal_tails_of_four, fill_tables, gap, begin, add_features_and_gap, add_unit, gains,
     joint_expectation};
 
 }  // namespace predgap::PREDGAP_ISA

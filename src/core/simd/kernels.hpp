@@ -8,6 +8,7 @@
 
 namespace predgap {
 
+struct FeatureList;
 struct TermState;
 struct ReducedNode;
 struct LeafGroup;
@@ -31,11 +32,11 @@ struct Kernels {
     void (*fill_tables)(const TableRequest&);
     // Terms: all features that are open move; the weights are used up.
     double (*gap)(TermState&);
-    // Nested subsets: begin with none, add features; the gap of those added so far, or what each other
-    // feature would add to it (TermState::gain).
+    // Nested subsets: begin with none; add features, for the gap of those added so far, or a unit, for what
+    // each other unit would add to it (TermState::gain).
     void (*begin)(TermState&);
-    void (*add_feature)(TermState&, std::int32_t q);
-    double (*add_feature_and_gap)(TermState&, std::int32_t q);
+    double (*add_features_and_gap)(TermState&, const FeatureList& features);
+    void (*add_unit)(TermState&, std::int32_t unit);
     void (*gains)(TermState&);
     // Pairs: E[residual of a tree; in the leaf] of eight leaves of another.
     void (*joint_expectation)(const ReducedNode* nodes, std::int32_t root, LeafGroup&);

@@ -170,11 +170,13 @@ Compiler::Bounds Compiler::side_bounds(const Node& node, const Bounds& b, bool l
     return narrowed(q, ends.lo, ends.hi);
 }
 
-// With the features that x has left already, would this one make two that are not likely?
+// With the units whose bounds x has left already, would this feature's make two that are not likely?
 bool Compiler::is_too_unlikely(int32_t q) const {
-    if (!pruning_.likely || pruning_.likely[q]) return false;
-    return std::any_of(path_.begin(), path_.end(),
-                       [&](int32_t p) { return p != q && !pruning_.likely[p] && !bounds_[p].inside; });
+    const auto& likely = pruning_.likely;
+    if (!likely || likely.feature[q]) return false;
+    return std::any_of(path_.begin(), path_.end(), [&](int32_t p) {
+        return likely.unit[p] != likely.unit[q] && !likely.feature[p] && !bounds_[p].inside;
+    });
 }
 
 // Is x inside the bounds of all other features of the path?
@@ -257,7 +259,9 @@ void Compiler::collect_sides(int32_t turned, const Bounds& bounds) {
 }
 
 void Compiler::collect_side(int32_t q, const Bounds& b) {
-    Side side{q, {b.lo, b.hi}, {0, 0}, {0, 0}, 0.0, 0.0, b.inside, !pruning_.likely || pruning_.likely[q]};
+    const auto& likely = pruning_.likely;
+    const auto unlikely = !likely || likely.feature[q] ? kNone : likely.unit[q];
+    Side side{q, {b.lo, b.hi}, {0, 0}, {0, 0}, 0.0, 0.0, b.inside, unlikely};
     for (int i = 0; i < 2; ++i) {
         if (side.atom[i] == kNone) continue;
         side.chance[i] = tables_->reach(side.atom[i]);
@@ -274,13 +278,13 @@ void Compiler::collect_side(int32_t q, const Bounds& b) {
 // Multiplies out the box: one entry for each choice of bounds, but for those too small to matter.
 template <Compiler::Mode kMode>
 void Compiler::expand(double size) {
-    Entry start{size, size, 0, 0, 0, 0, 0, 1, 0, 0};
+    Entry start{size, size, 0, 0, 0, 0, 0, kNone, 1, 0};
     for (const auto& side : sides_) {
         if (side.inside) continue;
         start.size *= side.most_size;
         start.chance *= side.most_chance;
         ++start.order;
-        start.n_unlikely = static_cast<std::int8_t>(start.n_unlikely + !side.likely);
+        if (side.unlikely != kNone) start.unlikely = side.unlikely;  // see is_too_unlikely
     }
     n_dropped_ = 0;
     entries_.clear();
@@ -336,7 +340,7 @@ template <Compiler::Mode kMode, bool kExact>
 void Compiler::extend_by(const Side& side, int bound, int64_t n, int32_t stage) {
     const double by_size = side.inside ? side.size[bound] : side.size[bound] / side.most_size;
     const double by_chance = side.inside ? side.chance[bound] : side.chance[bound] / side.most_chance;
-    const bool adds_unlikely = side.inside && !side.likely;  // those outside count from the start
+    const auto unlikely = side.inside ? side.unlikely : kNone;  // those outside count from the start
     const double main = kExact && kMode == Mode::compile ? pruning_.main_effect[side.feature] : 0.0;
     const double low_limit = Pruning::kLowOrder * pruning_.limit;
     Entry* entry = entries_.data();
@@ -359,7 +363,7 @@ void Compiler::extend_by(const Side& side, int bound, int64_t n, int32_t stage) 
                 }
                 continue;
             }
-            if (adds_unlikely && before.n_unlikely) continue;
+            if (unlikely != kNone && before.unlikely != kNone && before.unlikely != unlikely) continue;
         }
         if (kMode != Mode::count) extended[at] = next;
         if (kExact && kMode == Mode::compile) entry_main_.push(std::max(entry_main_[at], main));
@@ -370,8 +374,8 @@ void Compiler::extend_by(const Side& side, int bound, int64_t n, int32_t stage) 
                          static_cast<int32_t>(at),
                          stage,
                          order,
+                         unlikely != kNone ? unlikely : before.unlikely,
                          static_cast<std::int8_t>(bound ? before.sign : -before.sign),
-                         static_cast<std::int8_t>(before.n_unlikely + adds_unlikely),
                          static_cast<std::int8_t>(before.n_atoms + 1)};
     }
     entries_.grow(next);

@@ -16,16 +16,24 @@
 
 namespace predgap {
 
+// Units that probably take the first places, if any are named: terms have features of at most one other unit.
+struct Likely {
+    const std::uint8_t* feature = nullptr;  // (n_features) is its unit likely? null: all terms count
+    const std::int32_t* unit = nullptr;     // (n_features)
+
+    explicit operator bool() const { return feature != nullptr; }
+};
+
 // What may be left out. A piece is left out if its size, an upper bound of what it changes on average, is at
 // most `limit`; in an exact compilation (limit = 0) if it is so small beside the main effects of its features
 // that no rounded sum would show it.
 struct Pruning {
     double limit = 0.0;
-    double negligible = 0.0;               // times the largest main effect of a piece's features
-    const double* main_effect = nullptr;   // (n_features) gap of each feature alone
-    const double* amplitude = nullptr;     // (n_atoms) how much more a crossing counts than its probability
-    const std::uint8_t* likely = nullptr;  // (n_features) if given, terms have at most one other feature
-    double most_entries = kMostEntries;    // where there are more, the work ends
+    double negligible = 0.0;              // times the largest main effect of a piece's features
+    const double* main_effect = nullptr;  // (n_features) gap of each feature alone
+    const double* amplitude = nullptr;    // (n_atoms) how much more a crossing counts than its probability
+    Likely likely;
+    double most_entries = kMostEntries;  // where there are more, the work ends
 
     static constexpr double kMostEntries = 4e7;
     // Pieces below this share of a gap do not show in it, were there ever so many: half an ulp over 2^24.
@@ -93,17 +101,18 @@ private:
         double chance[2];               // that it is crossed
         double size[2];                 // the same times its amplitude, at most 1
         double most_chance, most_size;  // if x is outside
-        bool inside, likely;
+        bool inside;
+        std::int32_t unlikely;  // its unit if that is not likely, else kNone
     };
     // A product of bounds of a box, one for some of its features.
     struct Entry {
         double size, chance;
         std::uint64_t hash;  // of its term
         std::int32_t term, prefix;
-        std::int32_t stage;      // 2 * side + bound
-        std::int32_t order;      // features, with those outside of which x is
-        std::int8_t sign;        // 0: needed by longer ones only
-        std::int8_t n_unlikely;  // features that are not likely
+        std::int32_t stage;     // 2 * side + bound
+        std::int32_t order;     // features, with those outside of which x is
+        std::int32_t unlikely;  // the unit that is not likely, or kNone
+        std::int8_t sign;       // 0: needed by longer ones only
         std::int8_t n_atoms;
     };
 

@@ -20,11 +20,12 @@ struct Form {
     const SetFactors& sets;
     const std::atomic<bool>& stop;
 
-    PREDGAP_INLINE Form(TermState& s, std::int32_t component)
+    PREDGAP_INLINE Form(TermState& s, std::int32_t component) : Form(s, component, s.weight) {}
+    PREDGAP_INLINE Form(TermState& s, std::int32_t component, const Buffer<double>& weights)
         : c(s.terms->component[component]),
           tables(*s.tables),
           atom(s.terms->atom.data() + c.slots),
-          weight(s.weight.data() + c.first_term),
+          weight(weights.data() + c.first_term),
           product(s.product.data() + c.first_term),
           n_weights(s.terms->n_weights),
           width(s.terms->width),

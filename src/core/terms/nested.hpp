@@ -1,70 +1,12 @@
-// Subsets that grow: gaps of all features, of the features added so far, and what each other one would add.
+// Subsets that grow: gaps of all features, of the units added so far, and what each other unit would add.
 #pragma once
 
 #include "terms/forms.hpp"
+#include "terms/pushing.hpp"
+#include "terms/unit_gain.hpp"
 
 namespace predgap::PREDGAP_ISA {
 namespace {
-
-PREDGAP_INLINE bool stopped(const TermState& s) { return s.stop->load(std::memory_order_relaxed); }
-
-PREDGAP_INLINE bool has_weight(const TermState& s, const Component& c) {
-    bool any = false;  // without a jump for each: these could not be foreseen
-    for (std::int64_t k = 0; k < s.terms->width; ++k) {
-        const double* w = s.weight.data() + k * s.terms->n_weights + c.first_term;
-        for (std::int32_t t = 0; t < c.n_terms; ++t) any |= w[t] != 0.0;
-    }
-    return any;
-}
-
-// W[t without its atom in the slot] += W[t] E tau, for all terms of a component.
-PREDGAP_INLINE void push(TermState& s, Use use) {
-    const auto& c = s.terms->component[use.component];
-    const auto at = c.slots + std::int64_t{use.slot} * c.stride;
-    const auto *atom = s.terms->atom.data() + at, *parent = s.terms->parent.data() + at;
-    const double* shift = s.tables->shift.data();
-    for (std::int64_t k = 0; k < s.terms->width; ++k) {
-        double* weight = s.weight.data() + k * s.terms->n_weights;
-        const double* own = weight + c.first_term;
-        for (std::int32_t t = 0; t < c.n_terms; ++t) weight[parent[t]] += own[t] * shift[atom[t]];
-    }
-}
-
-PREDGAP_INLINE std::int32_t parent_of(const TermState& s, Use use) {
-    return s.terms->parent_component[s.terms->component[use.component].features + use.slot];
-}
-
-// Centres a feature in all terms; their parents then have weights, too.
-PREDGAP_INLINE void push_feature(TermState& s, std::int32_t q) {
-    const auto begin = s.terms->use_begin[q], end = s.terms->use_begin[q + 1];
-    for (auto i = begin; i < end; ++i) {
-        const auto use = s.terms->use[i];
-        if (!s.component[use.component].has_weight) continue;
-        push(s, use);
-        auto& parent = s.component[parent_of(s, use)];
-        parent.has_weight = parent.is_stale = true;
-    }
-}
-
-PREDGAP_INLINE double squared_mean(const TermState& s) {
-    double sum = 0.0;
-    for (std::int64_t k = 0; k < s.terms->width; ++k) {
-        const double mean = s.weight[k * s.terms->n_weights];
-        sum += mean * mean;
-    }
-    return sum;
-}
-
-// push_feature on a plan, where terms that do not matter have weight 0.
-PREDGAP_INLINE void push_edges(TermState& s, std::int32_t q) {
-    const double* shift = s.tables->shift.data();
-    const Edge *first = s.terms->edge.data() + s.terms->edge_begin[q],
-               *last = s.terms->edge.data() + s.terms->edge_begin[q + 1];
-    for (std::int64_t k = 0; k < s.terms->width; ++k) {
-        double* weight = s.weight.data() + k * s.terms->n_weights;
-        for (const auto* e = first; e != last; ++e) weight[e->parent] += weight[e->term] * shift[e->atom];
-    }
-}
 
 PREDGAP_INLINE bool is_open(const TermState& s, const Component& c) {
     std::uint8_t all = 1;
@@ -90,52 +32,73 @@ double gap(TermState& s) {
     return sum;
 }
 
+// Components of units of several features are found by their uses; see unit_gain.
+PREDGAP_INLINE void add_to_frontier(TermState& s, Use use) {
+    const auto q = s.terms->feature[s.terms->component[use.component].features + use.slot];
+    if (s.units->is_alone(s.units->of(q))) s.frontier[s.n_frontier++] = use;
+}
+
 void begin(TermState& s) {
     const auto n = s.terms->n_components();
     s.step = 0;
     s.n_frontier = 0;
     for (std::int32_t c = 0; c < n; ++c) {
         const auto& own = s.terms->component[c];
-        s.component[c] = {0.0, own.size, -1, -1, true, has_weight(s, own)};
+        s.component[c] = {0.0, s.units ? n_units(s, own) : own.size, -1, -1, true, has_weight(s, own)};
         s.form[c] = 0.0;
-        if (own.size == 1 && s.frontier.size() > 0) s.frontier[s.n_frontier++] = {c, 0};
+        if (own.size == 1 && s.units) add_to_frontier(s, {c, 0});
     }
 }
 
-double add_feature_and_gap(TermState& s, std::int32_t q) {
-    push_feature(s, q);
-    const auto begin = s.terms->use_begin[q], end = s.terms->use_begin[q + 1];
-    for (auto i = begin; i < end && !stopped(s); ++i) {
-        const auto use = s.terms->use[i];
-        auto& state = s.component[use.component];
-        if (--state.n_outside > 0 || !state.has_weight) continue;
-        s.form[use.component] = form_inside<false>(Form(s, use.component));
-        if (const auto parent = parent_of(s, use); parent > 0)  // its weights have changed
-            s.form[parent] = form_inside<false>(Form(s, parent));
+// The form of a complete component, where its weights have changed.
+PREDGAP_INLINE void renew_form(TermState& s, std::int32_t c) {
+    if (!s.component[c].is_stale) return;
+    s.form[c] = form_inside<false>(Form(s, c));
+    s.component[c].is_stale = false;
+}
+
+// A component is complete when its last feature comes; so are those without that feature, whose weights have
+// changed too.
+double add_features_and_gap(TermState& s, const FeatureList& features) {
+    for (const auto q : features) push_feature(s, q);
+    for (const auto q : features) {
+        const auto begin = s.terms->use_begin[q], end = s.terms->use_begin[q + 1];
+        for (auto i = begin; i < end && !stopped(s); ++i) {
+            const auto use = s.terms->use[i];
+            auto& state = s.component[use.component];
+            if (--state.n_outside > 0 || !state.has_weight) continue;
+            renew_form(s, use.component);
+            if (const auto parent = parent_of(s, use); parent > 0) renew_form(s, parent);
+        }
     }
     Four total = four(0.0);
     for (std::int64_t c = 0; c < s.form.size(); c += 4) total += *fours(s.form.data() + c);
     return squared_mean(s) + sum(total);
 }
 
-// The place of the only feature of a component that is not in the subset.
+// The first place of a component whose feature is not in the subset.
 PREDGAP_INLINE std::int32_t slot_outside(const TermState& s, const Component& c) {
     std::int32_t slot = 0;
     while (s.in_subset[s.terms->feature[c.features + slot]]) ++slot;
     return slot;
 }
 
-void add_feature(TermState& s, std::int32_t q) {
+void add_unit(TermState& s, std::int32_t unit) {
     ++s.step;
-    s.in_subset[q] = 1;
-    push_feature(s, q);
-    const auto begin = s.terms->use_begin[q], end = s.terms->use_begin[q + 1];
-    for (auto i = begin; i < end; ++i) {
-        const auto c = s.terms->use[i].component;
-        auto& state = s.component[c];
-        if (--state.n_outside > 1) continue;
-        state.is_stale = true;
-        if (state.n_outside == 1) s.frontier[s.n_frontier++] = {c, slot_outside(s, s.terms->component[c])};
+    for (const auto q : s.units->members(unit)) {
+        s.in_subset[q] = 1;
+        push_feature(s, q);
+    }
+    for (const auto q : s.units->members(unit)) {
+        const auto begin = s.terms->use_begin[q], end = s.terms->use_begin[q + 1];
+        for (auto i = begin; i < end; ++i) {
+            const auto use = s.terms->use[i];
+            auto& state = s.component[use.component];
+            if (!is_first_of_unit(s, use) || --state.n_outside > 1) continue;
+            state.is_stale = true;
+            if (state.n_outside == 1)
+                add_to_frontier(s, {use.component, slot_outside(s, s.terms->component[use.component])});
+        }
     }
 }
 
@@ -200,7 +163,7 @@ PREDGAP_INLINE double component_gain(TermState& s, Use use) {
 }
 
 void gains(TermState& s) {
-    for (const auto q : s.tables->model().features) s.gain[q] = 0.0;
+    for (const auto q : s.tables->model().features) s.gain[s.units->of(q)] = 0.0;
     std::int64_t kept = 0;
     for (std::int64_t i = 0; i < s.n_frontier && !stopped(s); ++i) {
         const auto use = s.frontier[i];
@@ -210,9 +173,12 @@ void gains(TermState& s) {
         if (!state.has_weight) continue;
         const auto& c = s.terms->component[use.component];
         const auto q = s.terms->feature[c.features + use.slot];
-        s.gain[q] += c.size == 1 ? main_gain(s, use.component, q) : component_gain(s, use);
+        s.gain[s.units->of(q)] += c.size == 1 ? main_gain(s, use.component, q) : component_gain(s, use);
     }
     s.n_frontier = kept;
+    if (s.units->are_alone()) return;
+    for (std::int32_t u = 0; u < s.units->size() && !stopped(s); ++u)
+        if (!s.units->is_alone(u) && !s.in_subset[*s.units->members(u).first]) s.gain[u] = unit_gain(s, u);
 }
 
 }  // namespace

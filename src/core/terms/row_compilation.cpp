@@ -10,7 +10,8 @@ namespace predgap {
 using std::int32_t;
 using std::int64_t;
 
-RowCompilation::RowCompilation(const Model& model) : model_(model), terms_(model.group.size()) {
+RowCompilation::RowCompilation(const Model& model)
+    : model_(model), features_(model.n_features()), terms_(model.group.size()) {
     for (const auto& group : model.group) {
         compilers_.push_back(std::make_unique<Compiler>(model, group));
         n_splits_ += 0.5 * static_cast<double>(group.node.size());
@@ -44,7 +45,7 @@ void RowCompilation::load(const RowTables& tables, const std::atomic<bool>& stop
 void RowCompilation::find_main_effects(std::size_t g) {
     auto& compiler = *compilers_[g];
     compiler.compile_main_effects(terms_[g], main_.weight);
-    main_.prepare(terms_[g], *tables_, *stop_, true);
+    main_.prepare(terms_[g], *tables_, *stop_, &features_);
     add_squares(g);
     kernels().begin(main_);
     kernels().gains(main_);
@@ -102,7 +103,7 @@ void RowCompilation::main_error_scales(Buffer<double>& scale) const {
     std::copy(main_error_.begin(), main_error_.end(), scale.begin());
 }
 
-Pruning RowCompilation::pruning(std::size_t g, double limit, const std::uint8_t* likely) const {
+Pruning RowCompilation::pruning(std::size_t g, double limit, const Likely& likely) const {
     Pruning p;
     p.limit = limit * scale_;
     p.negligible = Pruning::kNegligible / std::max(2.0 * compilers_[g]->largest_change(), 1e-300);
@@ -125,7 +126,7 @@ RowCompilation::Totals RowCompilation::add_up(const std::vector<CompileCounts>& 
     return totals;
 }
 
-RowCompilation::Totals RowCompilation::count(double limit, double most_entries, const std::uint8_t* likely,
+RowCompilation::Totals RowCompilation::count(double limit, double most_entries, const Likely& likely,
                                              bool roughly) {
     std::vector<CompileCounts> counts;
     for (std::size_t g = 0; g < compilers_.size() && most_entries >= 0.0; ++g) {
@@ -141,7 +142,7 @@ RowCompilation::Totals RowCompilation::count(double limit, double most_entries, 
 }
 
 RowCompilation::Totals RowCompilation::compile(double limit, double most_entries,
-                                               std::vector<TermState>& states, const std::uint8_t* likely) {
+                                               std::vector<TermState>& states, const Likely& likely) {
     std::vector<CompileCounts> counts;
     for (std::size_t g = 0; g < compilers_.size() && most_entries >= 0.0; ++g) {
         auto p = pruning(g, limit, likely);
@@ -154,7 +155,7 @@ RowCompilation::Totals RowCompilation::compile(double limit, double most_entries
     return totals;
 }
 
-double RowCompilation::guess_limit(double target, const std::uint8_t* likely) {
+double RowCompilation::guess_limit(double target, const Likely& likely) {
     constexpr double kAim = 0.5, kNear = 0.25;  // of the target: the bound of all trees may be larger
     constexpr int kTries = 3;
     double largest = 0.0;
@@ -170,8 +171,7 @@ double RowCompilation::guess_limit(double target, const std::uint8_t* likely) {
     return limit;
 }
 
-double RowCompilation::find_limit(double target, double most_entries, const std::uint8_t* likely,
-                                  Totals& totals) {
+double RowCompilation::find_limit(double target, double most_entries, const Likely& likely, Totals& totals) {
     constexpr double kSlack = 0.15;  // a bound so far below the target is good enough
     constexpr int kTries = 12;
     double limit = guess_limit(target, likely), work = 2.0 * most_entries;  // entries of all tries

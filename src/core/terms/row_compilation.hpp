@@ -29,12 +29,11 @@ public:
         double bound = 0;  // every gap is within this of the exact one
         bool complete = true;
     };
-    // `limit` is relative to the scale; 0 for exact. `likely` (n_features): see Pruning. An estimate from
-    // some of the trees if nothing is left out (limit = 0), or if `roughly`.
-    Totals count(double limit, double most_entries, const std::uint8_t* likely, bool roughly = false);
+    // `limit` is relative to the scale; 0 for exact. An estimate from some of the trees if nothing is left
+    // out (limit = 0), or if `roughly`.
+    Totals count(double limit, double most_entries, const Likely& likely, bool roughly = false);
     // Leaves the terms in terms(), and the weights in the states, one per group of trees.
-    Totals compile(double limit, double most_entries, std::vector<TermState>& states,
-                   const std::uint8_t* likely);
+    Totals compile(double limit, double most_entries, std::vector<TermState>& states, const Likely& likely);
     const RowTerms& terms(std::size_t group) const { return terms_[group]; }
     void error_scales(std::size_t group, Buffer<double>& scale) const {
         compilers_[group]->error_scales(terms_[group], scale);
@@ -43,13 +42,13 @@ public:
     void main_error_scales(Buffer<double>& scale) const;
 
     // A limit whose bound is probably within the target, and not much less.
-    double guess_limit(double target, const std::uint8_t* likely);
+    double guess_limit(double target, const Likely& likely);
     // A limit with a bound between a part of the target and the target, and what it takes; `complete` is
     // false if that would be more than so many entries.
-    double find_limit(double target, double most_entries, const std::uint8_t* likely, Totals& totals);
+    double find_limit(double target, double most_entries, const Likely& likely, Totals& totals);
 
 private:
-    Pruning pruning(std::size_t group, double limit, const std::uint8_t* likely) const;
+    Pruning pruning(std::size_t group, double limit, const Likely& likely) const;
     void find_main_effects(std::size_t group);
     void add_squares(std::size_t group);
     void add_squares(const Component& c, const RowTerms& terms, const double* weight);
@@ -57,6 +56,7 @@ private:
     Totals add_up(const std::vector<CompileCounts>& counts) const;
 
     const Model& model_;
+    const Units features_;  // each alone
     const RowTables* tables_ = nullptr;
     const std::atomic<bool>* stop_ = nullptr;
     std::vector<std::unique_ptr<Compiler>> compilers_;

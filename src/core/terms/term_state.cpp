@@ -3,7 +3,8 @@
 namespace predgap {
 
 void TermState::prepare(const RowTerms& row_terms, const RowTables& row_tables,
-                        const std::atomic<bool>& stopped, bool for_gains) {
+                        const std::atomic<bool>& stopped, const Units* ranked) {
+    units = ranked;
     terms = &row_terms;
     tables = &row_tables;
     stop = &stopped;
@@ -11,14 +12,18 @@ void TermState::prepare(const RowTerms& row_terms, const RowTables& row_tables,
     sets.fill(row_terms, row_tables, stopped);
     component.reset(terms->n_components());
     form.reset((terms->n_components() + 3) / 4 * 4, 0.0);
-    frontier.reset(for_gains ? terms->n_components() : 0);
-    if (!for_gains) return;
+    if (!units) return;
+    frontier.reset(terms->n_components());
     const auto d = tables->model().n_features();
     product.reset(weight.size());
     shifted.reset(weight.size());
     main_mean.reset(std::int64_t{d} * terms->width);
-    gain.reset(d);
+    gain.reset(units->size(), 0.0);
     in_subset.reset(d, 0);
+    if (units->are_alone()) return;
+    trial.reset(weight.size());
+    received.reset(terms->n_components());
+    receiver.reset(terms->n_components(), 0);
 }
 
 }  // namespace predgap

@@ -1,9 +1,10 @@
-// What the kernels keep of one row's terms while features join the subset.
+// What the kernels keep of one row's terms while units of features join the subset.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
 
+#include "model/units.hpp"
 #include "noise/row_tables.hpp"
 #include "terms/row_terms.hpp"
 #include "terms/set_factors.hpp"
@@ -11,10 +12,10 @@
 namespace predgap {
 
 struct ComponentState {
-    double cross;             // of a component with one feature outside: the last term of its gain
-    std::int32_t n_outside;   // features that are not in the subset
+    double cross;             // of a component with one unit outside: the last term of its gain
+    std::int32_t n_outside;   // units that are not in the subset; in curves, features
     std::int32_t product_at;  // the step in which G W was computed
-    std::int32_t cross_at;    // the step of the product that `cross` was computed from
+    std::int32_t cross_at;    // the step of the product that `cross` was computed from; -1 for none
     bool is_stale;            // did weights or n_outside change since form or product were computed?
     bool has_weight;          // is any of its weights not 0?
 };
@@ -22,6 +23,7 @@ struct ComponentState {
 struct TermState {
     const RowTerms* terms = nullptr;
     const RowTables* tables = nullptr;
+    const Units* units = nullptr;             // whose gains are asked for, if any
     const std::atomic<bool>* stop = nullptr;  // checked between components; results are then void
 
     Buffer<double> weight;   // (width, n_weights) W
@@ -32,15 +34,26 @@ struct TermState {
     Buffer<ComponentState> component;
     Buffer<double> form;             // (n_components, room) Q of complete components, else 0; or of gains
     Buffer<double> main_mean;        // (n_features, width) mean of a feature's main effect, if it is outside
-    Buffer<double> gain;             // (n_features)
+    Buffer<double> gain;             // (n_units)
     Buffer<std::uint8_t> in_subset;  // (n_features)
-    Buffer<Use> frontier;            // components with one feature outside, and its slot
+    Buffer<Use> frontier;            // components with one unit outside, which is one feature, and its slot
     std::int64_t n_frontier = 0;
     std::int32_t step = 0;
 
-    // Room for all of it, with weights in place.
+    // Of units of several features, one after the other; see unit_gain.hpp.
+    struct Received {
+        std::int32_t component;  // in the subset, to which the unit would add weight
+        std::int32_t from;       // the first component that does; its `cross` keeps the form of what is added
+        bool is_stale;
+    };
+    Buffer<double> trial;  // (width, n_weights) weights if the unit were taken, or what it would add
+    Buffer<Received> received;
+    Buffer<std::int32_t> receiver;  // (n_components) its place among the received
+    std::int32_t n_received = 0;
+
+    // Room for all of it, with weights in place. Without units there are no gains.
     void prepare(const RowTerms& row_terms, const RowTables& row_tables, const std::atomic<bool>& stopped,
-                 bool for_gains);
+                 const Units* ranked);
 };
 
 }  // namespace predgap

@@ -14,7 +14,7 @@ from predgap._engine.accuracy import Accuracy
 from predgap._engine.kernel_noise import KernelNoise
 from predgap._engine.progress import Tell, after
 from predgap._model.ensemble import LEAF, NUMERIC, Ensemble
-from predgap._typing import BoolArray, FloatArray, IntArray
+from predgap._typing import BoolArray, FloatArray, IndexArray, IntArray
 from predgap.errors import CostError, PredgapError
 from predgap.noise._laws import Law
 
@@ -23,6 +23,8 @@ ByteArray = NDArray[np.uint8]
 Strategy = Literal["plan", "compiled", "pairs"]
 Question = Literal["gap", "curve", "greedy", "single"]
 RankingMethod = Literal["greedy", "single"]
+Members = tuple[tuple[int, ...], ...]
+"""The features of each unit; units are ordered by their first feature."""
 
 Arrays = TypeVar("Arrays", bound=tuple[NDArray[Any], ...])
 Answer = tuple[FloatArray, FloatArray, ByteArray]
@@ -36,7 +38,9 @@ class Engine:
 
     In all methods `rows` are (n, d) as `Ensemble.cast` gives them, `masks` are the perturbed features, (1, d)
     for all rows or (n, d), and `order` is a ranking, (1, k) for all rows or (n, k). `tell`, if not None, is
-    called with the number of rows done.
+    called with the number of rows done. `members`, if not None, are the features of each unit: these move at
+    the same time and are ranked as one, and each feature is in one unit. Orders and scores are then those of
+    units.
     """
 
     def __init__(
@@ -79,14 +83,21 @@ class Engine:
 
         return self._in_parts(rows, masks, tell, ask)
 
-    def curve(self, rows: FloatArray, order: IntArray, accuracy: Accuracy, tell: Tell = None) -> Answer:
+    def curve(
+        self,
+        rows: FloatArray,
+        order: IntArray,
+        accuracy: Accuracy,
+        tell: Tell = None,
+        members: Members | None = None,
+    ) -> Answer:
         """The gaps (n, k) of the first feature of an order, the first two, and so on."""
-        promised = self._accuracy(accuracy)
+        promised, units = self._accuracy(accuracy), self._units(members)
 
         def ask(part: slice, mine: _core.Rows, tell: Tell) -> Answer:
-            return _core.curve(mine, _rows_of(order, part), promised, self.n_threads, tell)
+            return _core.curve(mine, _rows_of(order, part), promised, self.n_threads, tell, units)
 
-        return self._in_parts(rows, self.features_of(order), tell, ask)
+        return self._in_parts(rows, self.features_of(order, members), tell, ask)
 
     def mean_change(self, rows: FloatArray, masks: BoolArray, tell: Tell = None) -> FloatArray:
         """E[f(x')] - f(x), (n, n_outputs), exact up to rounding."""
@@ -98,28 +109,40 @@ class Engine:
         return self._in_parts(rows, masks, tell, ask)[0]
 
     def rank(
-        self, rows: FloatArray, method: RankingMethod, top: int, accuracy: Accuracy, tell: Tell = None
+        self,
+        rows: FloatArray,
+        method: RankingMethod,
+        top: int,
+        accuracy: Accuracy,
+        tell: Tell = None,
+        members: Members | None = None,
     ) -> tuple[IntArray, FloatArray, ByteArray, FloatArray, ByteArray]:
         """Rankings: order (n, top), scores (n, d), whether each place is proven (n, top), error bounds (n,),
         and method codes (n,)."""
-        promised = self._accuracy(accuracy)
+        promised, units = self._accuracy(accuracy), self._units(members)
 
         def ask(
             part: slice, mine: _core.Rows, tell: Tell
         ) -> tuple[IntArray, FloatArray, ByteArray, FloatArray, ByteArray]:
-            return _core.rank(mine, method, top, promised, self.n_threads, tell)
+            return _core.rank(mine, method, top, promised, self.n_threads, tell, units)
 
         return self._in_parts(rows, self._every, tell, ask)
 
     def cost(
-        self, rows: FloatArray, question: Question, masks: BoolArray, top: int, accuracy: Accuracy
+        self,
+        rows: FloatArray,
+        question: Question,
+        masks: BoolArray,
+        top: int,
+        accuracy: Accuracy,
+        members: Members | None = None,
     ) -> tuple[ByteArray, FloatArray, FloatArray]:
         """The expected cost of a question about the features in `masks`: method codes, milliseconds and
         megabytes, each (n,)."""
-        features, promised = _as_bytes(masks), self._accuracy(accuracy)
+        features, promised, units = _as_bytes(masks), self._accuracy(accuracy), self._units(members)
 
         def ask(part: slice, mine: _core.Rows, tell: Tell) -> tuple[ByteArray, FloatArray, FloatArray]:
-            return _core.cost(mine, question, _rows_of(features, part), top, promised)
+            return _core.cost(mine, question, _rows_of(features, part), top, promised, units)
 
         return self._in_parts(rows, masks, None, ask)
 
@@ -157,15 +180,21 @@ class Engine:
         column: IntArray,
         n_replicates: int,
         tell: Tell = None,
+        members: Members | None = None,
     ) -> FloatArray:
         """Sums (n, n_replicates, k) over samples of (f(x') - f(x))² when the first 1, ..., k features of an
         order are perturbed. `points` (m, c) are in the unit cube; feature j has coordinate `column[j]`."""
+        if members is None:
+            features, last = order, None
+        else:
+            features, last = _features_in_turn(order, members)
 
         def ask(part: slice, mine: _core.Rows, tell: Tell) -> tuple[FloatArray]:
-            own = _rows_of(order, part)
+            own = _rows_of(features, part)
             return (_core.sample_curve(mine, own, points, column, n_replicates, self.n_threads, tell),)
 
-        return self._in_parts(rows, self.features_of(order), tell, ask)[0]
+        sums = self._in_parts(rows, self.features_of(features), tell, ask)[0]
+        return sums if last is None else np.take_along_axis(sums, last[:, None, :], axis=2)
 
     def race(
         self,
@@ -189,13 +218,21 @@ class Engine:
 
         return self._in_parts(rows, self._every, tell, ask)
 
-    def features_of(self, order: IntArray) -> BoolArray:
+    def features_of(self, order: IntArray, members: Members | None = None) -> BoolArray:
         """Which features occur in each row of an order, as masks (1 or n, d)."""
-        if order.shape[1] == self.ensemble.n_features:
+        n_units = self.ensemble.n_features if members is None else len(members)
+        if order.shape[1] == n_units:
             return self._every
-        masks = np.zeros((len(order), self.ensemble.n_features), dtype=np.bool_)
+        masks = np.zeros((len(order), n_units), dtype=np.bool_)
         np.put_along_axis(masks, order.astype(np.intp), True, axis=1)
-        return masks
+        return masks if members is None else masks[:, _unit_of_each(members)]
+
+    def _units(self, members: Members | None) -> _core.Units | None:
+        """The units for the kernels; None if each feature is one."""
+        if members is None or all(len(unit) == 1 for unit in members):
+            return None
+        ends = np.cumsum([0, *map(len, members)], dtype=np.int32)
+        return _core.Units(ends, np.concatenate([np.array(unit, dtype=np.int32) for unit in members]))
 
     def _accuracy(self, accuracy: Accuracy) -> _core.Accuracy:
         made = self._accuracies.get(accuracy)
@@ -238,6 +275,29 @@ class Engine:
 def _rows_of(array: NDArray[Any], part: slice) -> NDArray[Any]:
     """The part of an array that belongs to some rows; all of it if it has one row for all."""
     return array if len(array) == 1 else array[part]
+
+
+def _unit_of_each(members: Members) -> IndexArray:
+    """The unit of each feature, (d,)."""
+    units = np.empty(sum(map(len, members)), dtype=np.intp)
+    for number, unit in enumerate(members):
+        units[list(unit)] = number
+    return units
+
+
+def _features_in_turn(order: IntArray, members: Members) -> tuple[IntArray, IndexArray]:
+    """The features of an order of units (n, k), unit by unit, and where each unit has its last one (n, k).
+
+    Rows that have fewer features than others are filled up with features that they do not have.
+    """
+    sizes = np.array([len(unit) for unit in members], dtype=np.intp)
+    ends: IndexArray = np.cumsum(sizes[order], axis=1)
+    width = int(ends.max(initial=0))
+    features = np.empty((len(order), width), dtype=np.int32)
+    for row, units in enumerate(order.tolist()):
+        others = np.setdiff1d(np.arange(len(members)), units).tolist()
+        features[row] = [q for u in (*units, *others) for q in members[u]][:width]
+    return features, ends - 1
 
 
 def _as_bytes(masks: BoolArray) -> ByteArray:

@@ -16,13 +16,14 @@ from numpy.typing import NDArray
 from predgap import _core
 from predgap._engine.accuracy import Accuracy
 from predgap._engine.costs import Prices
-from predgap._engine.engine import Answer, Engine, RankingMethod
+from predgap._engine.engine import Answer, Engine, Members, RankingMethod
 from predgap._engine.estimates import GapEstimate, assembled, estimate_without_samples
 from predgap._engine.points import Sequence
 from predgap._engine.progress import Tell, after
 from predgap._engine.racing import race
 from predgap._engine.sampling import Budget, estimate_curve, estimate_mc, estimate_qmc
 from predgap._typing import BoolArray, FloatArray, IndexArray, IntArray
+from predgap.errors import PredgapError
 
 Found = TypeVar("Found")
 Entry = TypeVar("Entry", bound=np.generic)
@@ -121,20 +122,21 @@ class Gaps(Question[GapEstimate]):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Curves(Question[GapEstimate]):
-    """The gaps of the first 1, ..., k features of a ranking, (n, k), or their mean (PGI²), (n,)."""
+    """The gaps of the first 1, ..., k units of a ranking, (n, k), or their mean (PGI²), (n,)."""
 
     order: IntArray  # (1 or n, k)
+    members: Members | None = None  # the features of each unit; None: each feature is one
     average: bool = False
 
     def of_rows(self, some: IndexArray) -> Curves:
         return replace(self, rows=self.rows[some], order=_of_rows(self.order, some))
 
     def prices(self, accuracy: Accuracy) -> Prices:
-        features = self.engine.features_of(self.order)
-        return Prices(*self.engine.cost(self.rows, "curve", features, self.order.shape[1], accuracy))
+        features, k = self.engine.features_of(self.order, self.members), self.order.shape[1]
+        return Prices(*self.engine.cost(self.rows, "curve", features, k, accuracy, self.members))
 
     def answer(self, accuracy: Accuracy, tell: Tell = None) -> GapEstimate:
-        curve, bound, method = self.engine.curve(self.rows, self.order, accuracy, tell)
+        curve, bound, method = self.engine.curve(self.rows, self.order, accuracy, tell, self.members)
         mean = mean_of_curve(curve)
         if self.average:
             return _estimate((mean, bound, method), mean, accuracy)
@@ -150,6 +152,7 @@ class Curves(Question[GapEstimate]):
             draws.budget,
             draws.seed,
             draws.method,
+            members=self.members,
             average=self.average,
             tell=tell,
         )
@@ -161,21 +164,29 @@ class Rankings(Question[Ranked]):
 
     method: RankingMethod
     top: int
+    members: Members | None = None  # the features of each unit; None: each feature is one
 
     def of_rows(self, some: IndexArray) -> Rankings:
         return replace(self, rows=self.rows[some])
 
     def prices(self, accuracy: Accuracy) -> Prices:
         every = np.ones((1, self.engine.ensemble.n_features), dtype=np.bool_)
-        return Prices(*self.engine.cost(self.rows, self.method, every, self.top, accuracy))
+        return Prices(*self.engine.cost(self.rows, self.method, every, self.top, accuracy, self.members))
 
     def answer(self, accuracy: Accuracy, tell: Tell = None) -> Ranked:
-        order, scores, proven, _, method = self.engine.rank(self.rows, self.method, self.top, accuracy, tell)
+        order, scores, proven, _, method = self.engine.rank(
+            self.rows, self.method, self.top, accuracy, tell, self.members
+        )
         return Ranked(order, scores, np.where(proven, 1.0, np.nan), _words(method))
 
     def estimate(self, draws: Draws, tell: Tell = None) -> Ranked:
         if draws.n_samples is not None:
             Budget(draws.n_samples)  # raises if it is not a valid number of samples
+        if self.members is not None and any(len(features) > 1 for features in self.members):
+            raise PredgapError(
+                "groups are not ranked from samples; use explainer.rank(X), or "
+                "explainer.approximate(method='pruned').rank(X), with fewer places (top=) if it is too costly"
+            )
         order, scores, confidence = race(
             self.engine, self.rows, self.method, self.top, draws.n_samples, draws.seed, draws.method, tell
         )

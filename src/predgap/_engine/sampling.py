@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from predgap._engine.accuracy import checked_rtol
-from predgap._engine.engine import Engine
+from predgap._engine.engine import Engine, Members
 from predgap._engine.estimates import GapEstimate, exact_estimate
 from predgap._engine.points import REPLICATES, Replicates, Sequence, balanced, checked_seed, common_points
 from predgap._engine.progress import Tell, after, share_of
@@ -97,18 +97,20 @@ def estimate_curve(
     seed: int,
     method: Literal["mc", "qmc"],
     *,
+    members: Members | None = None,
     average: bool,
     tell: Tell = None,
 ) -> GapEstimate:
-    """Gaps (n, k) of the first 1, ..., k features of order (1 or n, k), or, if `average`, their mean, (n,).
+    """Gaps (n, k) of the first 1, ..., k units of order (1 or n, k), or, if `average`, their mean, (n,).
 
     All are evaluated at the same points, so their errors are correlated. The error of the mean is therefore
     computed from the means of the replicates, not from the errors of the gaps.
     """
     sequence: Sequence = "random" if method == "mc" else "sobol"
-    return _Prefixes(engine, rows, order, budget, checked_seed(seed), sequence, average=average).run(
-        method, tell
+    prefixes = _Prefixes(
+        engine, rows, order, budget, checked_seed(seed), sequence, members=members, average=average
     )
+    return prefixes.run(method, tell)
 
 
 def row_stream(seed: int, row: FloatArray) -> np.random.Generator:
@@ -307,7 +309,7 @@ class _Shared(_Replicated):
 
 
 class _Prefixes(_Replicated):
-    """Gaps of the first 1, ..., k features of an order, or their mean."""
+    """Gaps of the first 1, ..., k units of an order, or their mean."""
 
     def __init__(
         self,
@@ -318,11 +320,12 @@ class _Prefixes(_Replicated):
         seed: int,
         sequence: Sequence,
         *,
+        members: Members | None,
         average: bool,
     ) -> None:
         super().__init__(engine, rows, budget)
         k = order.shape[1]
-        self._order, self._average = order, average
+        self._order, self._members, self._average = order, members, average
         self._column, self.replicates = common_points(engine.used, seed, sequence)
         self.width = () if average else (k,)
         self.sums = (REPLICATES, *self.width)
@@ -335,5 +338,7 @@ class _Prefixes(_Replicated):
         for points, share in self.blocks(drawn, n):
             cube = points.reshape(-1, points.shape[2])
             part = share_of(tell, *share, len(which), len(which))
-            total += self.engine.sample_curve(rows, order, cube, self._column, REPLICATES, part)
+            total += self.engine.sample_curve(
+                rows, order, cube, self._column, REPLICATES, part, self._members
+            )
         return total.sum(axis=2) / max(1, k) if self._average else total

@@ -180,6 +180,13 @@ def by_name(names: Sequence[str], numbered: bool, feature_names: Sequence[str]) 
     return not numbered or set(feature_names) <= set(names)
 
 
+def repeated_labels(labels: Any, times: int, backend: str | None) -> Any:
+    """Each label `times` times; a pandas index keeps its dtype (time zones, categories)."""
+    if hasattr(labels, "to_flat_index") and backend in (None, "pandas"):
+        return labels.to_flat_index().repeat(times)
+    return [label for label in labels for _ in range(times)]
+
+
 def to_native(columns: Mapping[str, Any], backend: str | None = None) -> Any:
     """A frame of `backend` ("pandas", "polars", "pyarrow") with these columns of equal length.
 

@@ -110,9 +110,8 @@ class Approximation:
             mean of the row's curve, so a gap that is much smaller than this mean may have no correct digit.
         """
         rows = self._inputs.rows(X)
-        return self._ask(
-            Curves(self._engine, rows, self._inputs.order(len(rows), ranking)), "curve(X, ranking)"
-        )
+        order = self._inputs.order(len(rows), ranking)
+        return self._ask(Curves(self._engine, rows, order, self._inputs.members), "curve(X, ranking)")
 
     def pgi2(self, X: Any, ranking: Any) -> GapEstimate:
         """PGI² of a ranking, the mean of its `curve`: higher is better; see `Explainer.pgi2`.
@@ -131,7 +130,8 @@ class Approximation:
         """
         rows = self._inputs.rows(X)
         order = self._inputs.order(len(rows), ranking)
-        return self._ask(Curves(self._engine, rows, order, average=True), "pgi2(X, ranking)")
+        question = Curves(self._engine, rows, order, self._inputs.members, average=True)
+        return self._ask(question, "pgi2(X, ranking)")
 
     def pgu2(self, X: Any, ranking: Any) -> GapEstimate:
         """PGU² of a ranking, PGI² of the reversed ranking: lower is better; see `Explainer.pgu2`.
@@ -150,7 +150,8 @@ class Approximation:
         """
         rows = self._inputs.rows(X)
         order = self._inputs.reversed_order(len(rows), ranking)
-        return self._ask(Curves(self._engine, rows, order, average=True), "pgu2(X, ranking)")
+        question = Curves(self._engine, rows, order, self._inputs.members, average=True)
+        return self._ask(question, "pgu2(X, ranking)")
 
     def rank(self, X: Any, method: RankingMethod = "greedy", *, top: int | None = None) -> Ranking:
         """Ranks the features of each row by importance, from approximate gaps.
@@ -174,7 +175,8 @@ class Approximation:
         check_choice("method", method, get_args(RankingMethod))
         places = self._inputs.places(top)
         table = self._inputs.table(X)
-        question = Rankings(self._engine, self._inputs.ensemble.cast(table.values), method, places)
+        rows = self._inputs.ensemble.cast(table.values)
+        question = Rankings(self._engine, rows, method, places, self._inputs.members)
         ranked = self._ask(question, ranking_call(method, top))
         return self._inputs.ranking(ranked, method, table)
 

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from predgap._engine.engine import Members
 from predgap._engine.questions import Ranked
 from predgap._inputs.subsets import subset_mask
 from predgap._inputs.tables import Table, read_table
+from predgap._inputs.units import Units, grouping_hint
 from predgap._model.ensemble import Ensemble
 from predgap._typing import BoolArray, FloatArray
 from predgap.errors import PredgapError, RankingError, SubsetError
@@ -26,6 +30,22 @@ class Inputs:
 
     ensemble: Ensemble
     reader: TableReader | None  # reads X, where its columns are not simply the model's features
+    units: Units | None = None  # what subsets and rankings are of; None: each feature alone
+
+    @property
+    def members(self) -> Members | None:
+        """The features of each unit."""
+        return None if self.units is None else self.units.members
+
+    @property
+    def n_units(self) -> int:
+        """The number of units."""
+        return self.ensemble.n_features if self.units is None else len(self.units.members)
+
+    @property
+    def unit_names(self) -> tuple[str, ...] | None:
+        """The names of the units."""
+        return self.ensemble.feature_names if self.units is None else self.units.names
 
     def table(self, X: Any) -> Table:
         """X with one column per feature of the model."""
@@ -40,12 +60,12 @@ class Inputs:
 
     def masks(self, n_rows: int, subset: Any) -> BoolArray:
         """The perturbed features, (1, d) for all rows or (n, d)."""
-        mask = subset_mask(subset, n_rows, self.ensemble.n_features, self.ensemble.feature_names)
+        mask = self._mask(n_rows, subset)
         return mask[None] if mask.ndim == 1 else mask
 
     def one_mask(self, n_rows: int, subset: Any) -> BoolArray:
         """The perturbed features, (d,), the same in all rows; SubsetError if there is one mask per row."""
-        mask = subset_mask(subset, n_rows, self.ensemble.n_features, self.ensemble.feature_names)
+        mask = self._mask(n_rows, subset)
         if mask.ndim == 2:
             raise SubsetError(
                 f"the subset has one mask per row, shape {mask.shape}; expected one subset for all rows: "
@@ -53,14 +73,33 @@ class Inputs:
             )
         return mask
 
+    def _mask(self, n_rows: int, subset: Any) -> BoolArray:
+        """The perturbed features, (d,) or (n, d)."""
+        with self._naming_groups():
+            mask = subset_mask(subset, n_rows, self.n_units, self.unit_names)
+        return mask if self.units is None else self.units.features(mask)
+
     def order(self, n_rows: int, ranking: Any) -> NDArray[np.int32]:
-        """A ranking's features, (n, k), most important first."""
-        order = ranking_order(ranking, n_rows, self.ensemble.n_features, self.ensemble.feature_names)
+        """A ranking's units, (n, k), most important first; attributions are summed over groups."""
+        named = self.ensemble.feature_names is not None or not isinstance(ranking, Ranking)
+        names = self.unit_names if named else None  # a Ranking may have names that the model has not
+        with self._naming_groups():
+            order = ranking_order(ranking, n_rows, self.n_units, names, self.units)
         return np.ascontiguousarray(order, dtype=np.int32)
 
+    @contextmanager
+    def _naming_groups(self) -> Iterator[None]:
+        """Errors about a subset or ranking say that there are groups."""
+        try:
+            yield
+        except (SubsetError, RankingError) as error:
+            if self.units is None:
+                raise
+            raise type(error)(f"{error}{grouping_hint(self.units)}") from None
+
     def reversed_order(self, n_rows: int, ranking: Any) -> NDArray[np.int32]:
-        """A full ranking's features, (n, d), least important first; RankingError if it is partial."""
-        order, d = self.order(n_rows, ranking), self.ensemble.n_features
+        """A full ranking's units, (n, d), least important first; RankingError if it is partial."""
+        order, d = self.order(n_rows, ranking), self.n_units
         if order.shape[1] < d:
             raise RankingError(
                 f"the ranking has the first {order.shape[1]} places; PGU² needs all {d}, because it perturbs "
@@ -70,22 +109,23 @@ class Inputs:
 
     def places(self, top: Any) -> int:
         """How many places to rank, d if `top` is None; RankingError unless it is from 1 to d."""
-        d = self.ensemble.n_features
+        d = self.n_units
         if top is None:
             return d
         if isinstance(top, bool) or not isinstance(top, int | np.integer) or not 1 <= top <= d:
             raise RankingError(
-                f"top is {top!r}, expected a whole number from 1 to {d}, the number of features, or None for "
-                "all"
+                f"top is {top!r}, expected a whole number from 1 to {d}, the number of "
+                f"{'features' if self.units is None else 'groups and other features'}, or None for all"
             )
         return int(top)
 
     def ranking(self, ranked: Ranked, method: str, table: Table) -> Ranking:
         """The `Ranking` of a table's rows. Its estimator is the least certain method of all rows."""
+        names = table.names or self.ensemble.feature_names
         return Ranking(
             order=ranked.order.astype(np.intp),
             scores=ranked.scores,
-            feature_names=table.names or self.ensemble.feature_names,
+            feature_names=names if self.units is None else self.units.named(names),
             index=table.index,
             backend=table.backend,
             feature_space=None if self.reader is None else self.reader.feature_space,

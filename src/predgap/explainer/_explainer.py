@@ -19,6 +19,7 @@ from predgap._engine.points import checked_seed
 from predgap._engine.progress import checked_progress, reporting
 from predgap._engine.questions import N_SAMPLES, Draws, Gaps
 from predgap._inputs.one_hot import OneHot
+from predgap._inputs.units import read_units
 from predgap._model.ensemble import Ensemble
 from predgap._model.one_hot import DummyTables, with_categories
 from predgap._typing import Progress
@@ -70,6 +71,12 @@ class Explainer(GuaranteedAnswers):
         Which output of the model to explain. None explains all outputs together.
     feature_names : sequence of d strings, or None, default=None
         Names to use instead of the model's own. None keeps those.
+    groups : dict of names and features, or None, default=None
+        Features that are perturbed at the same time and ranked as one, e.g. `{"place": ["lat", "lon"]}`;
+        features are names or indices. Each feature keeps its own noise, independent of the others'. Subsets,
+        rankings, curves and scores are then those of the groups and of the features in no group, ordered by
+        their first features; where the methods say d features, these are counted. Attributions are summed
+        over a group before their size is taken: see `Ranking.from_attributions`.
     one_hot : mapping from name to dummies, or None, default=None
         Columns that are the dummies (0 or 1, at most one of them 1) of one category, by name or index, e.g.
         `{"job": ["job_clerk", "job_nurse"]}`. They become one categorical feature of that name, at the place
@@ -87,13 +94,22 @@ class Explainer(GuaranteedAnswers):
     Examples
     --------
     >>> from sklearn.tree import DecisionTreeRegressor
-    >>> from predgap import Explainer, Uniform
+    >>> from predgap import Explainer, Flip, Uniform
     >>> tree = DecisionTreeRegressor().fit([[0, 7], [1, 7]], [1, 3])  # 1 if the first feature <= 0.5, else 3
     >>> explainer = Explainer(tree, Uniform(1.0), feature_names=["age", "bmi"])
     >>> explainer.gap([[0.0, 7.0]], ["age"]).round(6)  # a quarter of [-1, 1] is beyond 0.5: 1 becomes 3
     array([1.])
     >>> explainer.rank([[0.0, 7.0]]).top(2)
     array([['age', 'bmi']], dtype='<U3')
+
+    Two columns that move together are one:
+
+    >>> sum_of = DecisionTreeRegressor().fit([[0, 0, 7], [0, 1, 7], [1, 0, 7], [1, 1, 7]], [0, 1, 1, 2])
+    >>> together = Explainer(sum_of, Flip(0.5), feature_names=["lat", "lon", "age"], groups={"place": [0, 1]})
+    >>> together.rank([[0, 0, 7]]).top(2)
+    array([['place', 'age']], dtype='<U5')
+    >>> together.gap([[0, 0, 7]], ["place"])
+    array([1.5])
     """
 
     def __init__(
@@ -103,6 +119,7 @@ class Explainer(GuaranteedAnswers):
         *,
         output: int | None = None,
         feature_names: Sequence[str] | None = None,
+        groups: Mapping[str, Any] | None = None,
         one_hot: Mapping[str, Sequence[str | int]] | None = None,
         rtol: float = RTOL,
         n_jobs: int = 1,
@@ -128,8 +145,9 @@ class Explainer(GuaranteedAnswers):
             reader, noise = DummyTables(dummies, ensemble), noise.with_one_hot(dummies)
             ensemble = with_categories(ensemble, dummies)
         self.ensemble: Ensemble = ensemble if output is None else ensemble.select(output)
-        self._inputs = Inputs(self.ensemble, reader)
-        self.noise, self.output = noise, output
+        units = None if groups is None else read_units(groups, ensemble.n_features, ensemble.feature_names)
+        self._inputs = Inputs(self.ensemble, reader, units)
+        self.noise, self.output, self.groups = noise, output, groups
         self._accuracy = guaranteed(self.rtol)
         self._engine = engine_for(self.ensemble, noise, n_threads, _strategy)
 

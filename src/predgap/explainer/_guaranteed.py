@@ -241,7 +241,8 @@ class GuaranteedAnswers:
             self._asking(ranking_call(method, top), "Fewer places cost less: rank(X, top=k)."),
             reporting(self.progress, len(rows)) as tell,
         ):
-            ranked = Rankings(self._engine, rows, method, places).answer(self._accuracy, tell)
+            question = Rankings(self._engine, rows, method, places, self._inputs.members)
+            ranked = question.answer(self._accuracy, tell)
         return self._inputs.ranking(ranked, method, table)
 
     def expected_prediction(self, X: Any, subset: Any) -> FloatArray:
@@ -276,7 +277,7 @@ class GuaranteedAnswers:
 
     def _curve(self, rows: FloatArray, order: NDArray[np.int32], call: str) -> FloatArray:
         with self._asking(call), reporting(self.progress, len(rows)) as tell:
-            return self._engine.curve(rows, order, self._accuracy, tell)[0]
+            return self._engine.curve(rows, order, self._accuracy, tell, self._inputs.members)[0]
 
     def _asking(self, call: str, hint: str = "") -> AbstractContextManager[None]:
         """A context for one call: if it is too costly, `CostError` names the call and one that works."""

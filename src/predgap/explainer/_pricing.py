@@ -32,21 +32,21 @@ def cost_of(engine: Engine, inputs: Inputs, question: Any, X: Any, accuracy: Acc
 def _on_rows(engine: Engine, inputs: Inputs, question: Any, X: Any) -> Question[Any]:
     rows = inputs.rows(X)
     if _is_rank(question):
-        return Rankings(engine, rows, "greedy", engine.ensemble.n_features)
+        return Rankings(engine, rows, "greedy", inputs.n_units, inputs.members)
     if isinstance(question, Ranking):
-        return Curves(engine, rows, inputs.order(len(rows), question))
+        return Curves(engine, rows, inputs.order(len(rows), question), inputs.members)
     return Gaps(engine, rows, inputs.masks(len(rows), question))
 
 
 def _on_typical_rows(engine: Engine, inputs: Inputs, question: Any) -> Question[Any]:
     rows = engine.typical_rows()
     if _is_rank(question):
-        return Rankings(engine, rows, "greedy", engine.ensemble.n_features)
+        return Rankings(engine, rows, "greedy", inputs.n_units, inputs.members)
     if isinstance(question, Ranking):
         order = inputs.order(len(question), question)
         if len(order) == 0:
             raise RankingError("the ranking has no rows to estimate the cost from; pass one with rows")
-        return Curves(engine, rows, order[np.arange(len(rows)) % len(order)])
+        return Curves(engine, rows, order[np.arange(len(rows)) % len(order)], inputs.members)
     if getattr(question, "ndim", 1) == 2:
         raise SubsetError("the subset has one mask per row; pass these rows as X, or one mask for all")
     return Gaps(engine, rows, inputs.one_mask(len(rows), question)[None])
