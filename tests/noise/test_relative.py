@@ -66,8 +66,9 @@ def law_on_points(law, x, points):
 
 def brute_size(law, values, points):
     """The mean over the column of E[(x' - x)²], summed over all values that x' may have."""
-    squares = [law_on_points(law, x, points) @ (points - x) ** 2 for x in values]
-    return float(np.mean(squares))
+    different, counts = np.unique(values, return_counts=True)
+    squares = [law_on_points(law, x, points) @ (points - x) ** 2 for x in different]
+    return float(counts @ squares / counts.sum())
 
 
 def described(noise):
@@ -153,7 +154,7 @@ def test_the_size_of_any_column_of_whole_numbers(values, strength):
 
 
 def test_there_is_a_scale_for_every_strength_but_not_for_every_size():
-    """A normal number beyond all bounds goes to either end: that is at least 2 variances, and the most."""
+    """A normal number beyond all bounds goes to either end, which is at least 2 variances."""
     values = np.concatenate([np.zeros(9), np.arange(30.0)])
     column = read_column(open_columns(values[:, None]), 0, (), None, "0")
     ends = np.mean((values**2 + (29 - values) ** 2) / 2)

@@ -187,7 +187,7 @@ class KernelNoise:
             return None
         still = np.zeros(rows.shape, dtype=np.uint8)
         for q, values in kept.items():
-            still[:, q] = np.isin(rows[:, q], values)
+            still[:, q] = (rows[:, q, None] == values).any(axis=1)
         return still
 
     def _warn_of_whole_numbers(self, rows: FloatArray, masks: BoolArray) -> None:
