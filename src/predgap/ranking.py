@@ -48,8 +48,7 @@ class Ranking:
     backend : "pandas", "polars", "pyarrow" or None, default=None
         The library whose frame `to_frame` returns. None takes the first one that is installed.
     feature_space : str, or None, default=None
-        If the features are not the columns of X, which ones they are: for a pipeline e.g.
-        "after StandardScaler".
+        If the features are not the columns of X, which ones they are: for some pipelines e.g. "after PCA".
     method : "greedy", "single", "attributions", another str, or None, default=None
         How the ranking was built; None if unknown.
     estimator : "exact", "bounded", "pruned", "qmc", "mc", or None, default=None

@@ -64,11 +64,11 @@ REGRESSORS: dict[str, Callable[[], Any]] = {
     "forest": lambda: RandomForestRegressor(4, max_depth=5, random_state=0),
     "boosting": lambda: GradientBoostingRegressor(n_estimators=8, random_state=0),
     "histograms": lambda: HistGradientBoostingRegressor(max_iter=8, min_samples_leaf=3),
-    "xgboost": lambda: xgboost.XGBRegressor(n_estimators=8, max_depth=4),
-    "xgboost, 0 is missing": lambda: xgboost.XGBRegressor(n_estimators=8, max_depth=4, missing=0.0),
-    "lightgbm": lambda: lightgbm.LGBMRegressor(n_estimators=8, min_child_samples=3, verbose=-1),
+    "xgboost": lambda: xgboost.XGBRegressor(n_estimators=8, max_depth=4, n_jobs=1),
+    "xgboost, 0 is missing": lambda: xgboost.XGBRegressor(n_estimators=8, max_depth=4, missing=0.0, n_jobs=1),
+    "lightgbm": lambda: lightgbm.LGBMRegressor(n_estimators=8, min_child_samples=3, verbose=-1, n_jobs=1),
     "catboost": lambda: catboost.CatBoostRegressor(
-        iterations=8, depth=4, verbose=False, allow_writing_files=False
+        iterations=8, depth=4, verbose=False, allow_writing_files=False, thread_count=1
     ),
 }
 

@@ -149,7 +149,7 @@ DUMMIES = ["job_clerk", "job_nurse", "job_cook"]
 
 @pytest.fixture(scope="module")
 def model() -> Any:
-    return xgboost.XGBRegressor(n_estimators=10, max_depth=3).fit(FRAME, Y)
+    return xgboost.XGBRegressor(n_estimators=10, max_depth=3, n_jobs=1).fit(FRAME, Y)
 
 
 def test_dummies_move_together(model: Any) -> None:
@@ -184,7 +184,7 @@ def test_other_noise_of_a_category(model: Any, noise: Any) -> None:
 
 def test_tables_without_names_go_by_position(model: Any) -> None:
     X = FRAME.to_numpy(dtype=float)
-    plain = xgboost.XGBRegressor(n_estimators=10, max_depth=3).fit(X, Y)
+    plain = xgboost.XGBRegressor(n_estimators=10, max_depth=3, n_jobs=1).fit(X, Y)
     default = [Normal.relative(X, 0.3), Normal([0.3, 1.0, 1.0, 1.0, 0.5]), Uniform(0.5)]
     for noise in default:
         by_place = Explainer(plain, PerFeature({1: Marginal(X)}, default=noise), one_hot={"job": [1, 2, 3]})

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from predgap._typing import BoolArray, FloatArray
+from predgap._typing import BoolArray, FloatArray, IndexArray
 from predgap.errors import TableError
 from predgap.loaders.pipelines.lineage import NotRaw
 from predgap.loaders.pipelines.probes import Probe, rounded
@@ -39,6 +39,11 @@ class Asking:
         starts = np.flatnonzero(np.diff(self._raw, prepend=-1))
         self._row = np.arange(len(questions)) - np.repeat(starts, np.diff([*starts, len(questions)]))
         self._n = int(self._row.max()) + 1
+
+    def places(self, column: int, *, rounded: bool) -> IndexArray:
+        """Which of the questions are about this transformed column."""
+        found: IndexArray = np.flatnonzero((self._column == column) & (self._is_rounded == rounded))
+        return found
 
     def cuts(self) -> tuple[FloatArray, BoolArray]:
         """The answers, infinite where a column never crosses the threshold; and whether columns rise."""

@@ -8,6 +8,7 @@ each value goes, and moves one that lies within rounding of a threshold to the s
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -190,6 +191,7 @@ class _Rewriting:
             self._used.setdefault(made[j].raw, []).append(j)
         self._probe = Probe(steps, old, names, tuple(self._base(q) for q in range(n_raw)))
         self._zero_is_missing = steps.takes_zero_for_missing(self._probe.table({}, 1))
+        self._at_missing = self._ask_for_missing(sorted(self._used))  # transformed rows; None: refused
 
     def result(self) -> tuple[Ensemble, RawColumns]:
         numbers = {q: own for q, own in self._used.items() if not self._is_categorical(q, own)}
@@ -259,6 +261,17 @@ class _Rewriting:
         """A missing value of column q, as its encoders know it."""
         return None if any(c.raw == q and c.none_is_missing for c in self._made) else float("nan")
 
+    def _ask_for_missing(self, asked: list[int]) -> dict[int, FloatArray | None]:
+        """What the model sees, (d,), where each of these columns is missing; None if the steps refuse it."""
+        try:
+            row = self._probe.transformed({q: [self._missing(q)] for q in asked}, 1)
+        except PredgapError:
+            half = len(asked) // 2
+            if half == 0:
+                return dict.fromkeys(asked)
+            return self._ask_for_missing(asked[:half]) | self._ask_for_missing(asked[half:])
+        return dict.fromkeys(asked, self._old.cast(row)[0])
+
     def _category(self, q: int, own: list[int]) -> _Feature:
         probe, native = self._probe, self._is_native(own)
         levels = (
@@ -267,8 +280,8 @@ class _Rewriting:
         labels = list(levels.labels or ())
         at_levels = self._old.cast(probe.transformed({q: labels}, len(labels)))
         strange = probe.try_value(q, _other_than(labels))
-        gone = probe.try_value(q, self._missing(q))
-        unseen, missing = (None if row is None else self._old.cast(row[None])[0] for row in (strange, gone))
+        missing = self._at_missing[q]
+        unseen = None if strange is None else self._old.cast(strange[None])[0]
         if native:
             unseen = None if levels.closed or self._old.unseen_is_missing else unseen
         elif unseen is None:
@@ -303,15 +316,13 @@ class _Rewriting:
         cuts, rising = ask.cuts()
         found: dict[int, _Feature] = {}
         for q, own in numbers.items():
-            gone = self._probe.try_value(q, float("nan"))
-            missing = None if gone is None else self._old.cast(gone[None])[0]
+            missing = self._at_missing[q]
             found[q] = _Feature(q, None, {}, {})
             for j in own:
-                mine = [i for i, asked in enumerate(questions) if asked.column == j and asked.rounded]
-                zero = [i for i, asked in enumerate(questions) if asked.column == j and not asked.rounded]
+                mine, zero = ask.places(j, rounded=True), ask.places(j, rounded=False)
                 thresholds = ask.thresholds[mine]
                 holes = self._holes(thresholds, cuts[mine])
-                if zero and cuts[zero[0]] != cuts[zero[1]]:
+                if len(zero) and cuts[zero[0]] != cuts[zero[1]]:
                     found[q].absent[j] = (float(cuts[zero].min()), float(cuts[zero].max()))
                     holes.append(found[q].absent[j])
                 at_missing = np.nan if missing is None else float(missing[j])
@@ -347,8 +358,10 @@ class _Rewriting:
         for attempt in (rows, np.where(np.isinf(rows), 0.0, rows)):
             columns = {f.raw: self._accepted(f, attempt[:, f.raw]) for f in reader.features}
             try:
-                expected = self._old.predict(self._probe.transformed(columns, len(rows)))
-                found = new.predict(reader.table(self._probe.table(columns, len(rows)), new).values)
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
+                    expected = self._old.predict(self._probe.transformed(columns, len(rows)))
+                    found = new.predict(reader.table(self._probe.table(columns, len(rows)), new).values)
                 break
             except TableError as error:
                 reason: Exception = error
@@ -360,9 +373,7 @@ class _Rewriting:
     def _accepted(self, feature: _Feature, column: FloatArray) -> Any:
         """A column of codes or numbers as raw values, with a base value for what the steps refuse."""
         q, levels, base = feature.raw, feature.levels, self._probe.base[feature.raw]
-        missing = self._missing(q)
-        if self._probe.try_value(q, missing) is None:
-            missing = base
+        missing = base if self._at_missing[q] is None else self._missing(q)
         if levels is None:
             return np.where(np.isnan(column), missing, column)
         at, labels = levels.levels_of(column), levels.labels or ()
