@@ -120,6 +120,7 @@ def _ensemble(model: Model) -> Ensemble:
             set_code=codes,
             categories=categories,
             feature_names=_feature_names(model),
+            class_names=model.classes,
             row_dtype=np.dtype(np.float32),
             source=model.source,
         )

@@ -78,6 +78,7 @@ def read(data: bytes) -> Model:
         scale=scale,
         bias=bias,
         source=shared.source_of(document.get("model_info")),
+        classes=shared.classes_of(document.get("model_info"), len(bias)),
     )
 
 
