@@ -41,7 +41,7 @@ class Table:
     values: FloatArray  # (n, d) in the model's order, NaN where missing; may share memory with X
     index: Any = None  # row labels: the pandas index, else None
     backend: str | None = None  # library of X, for frames that are returned; None for arrays
-    names: tuple[str, ...] | None = None  # (d,) what X calls the features, if they were matched by name
+    names: tuple[str, ...] | None = None  # (d,) what X calls the features; None if the model has other names
 
 
 class _Source(Protocol):
@@ -138,9 +138,9 @@ def read_table(
     names = columns.names
     if names is not None and feature_names is not None and by_name(names, columns.numbered, feature_names):
         order: Sequence[int] = _order_by_name(names, feature_names)
-        own = tuple(names[j] for j in order)
+        own: tuple[str, ...] | None = tuple(names[j] for j in order)
     elif columns.n_columns == n_features:
-        order, own = range(n_features), None
+        order, own = range(n_features), names if feature_names is None and not columns.numbered else None
     else:
         raise ShapeError(_wrong_count(columns, n_features, feature_names))
     return Table(columns.values(order, categories), columns.index, columns.backend, own)

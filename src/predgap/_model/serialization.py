@@ -72,7 +72,7 @@ _PLAIN: Final[Mapping[str, tuple[type, ...]]] = {
     "source": (str,),
 }
 
-# The version from which on a field is in files, where that is not the first; its value in older files is None.
+# The version in which a field came into files, if that is not the first; in older files it is None.
 _SINCE: Final[Mapping[str, int]] = {"class_names": 2}
 
 _LABELS: Final = frozenset({str, int, float, bool})
@@ -193,8 +193,9 @@ def _promised(head: bytes, size: int) -> tuple[int, int, str, int]:
     version = re.match(NAME + rb"(\d+)", head)
     if version is not None and version[1] not in [b"%d" % known for known in range(1, VERSION + 1)]:
         raise UnsupportedModelError(
-            f"is an ensemble in version {version[1][:20].decode()} of the format, this predgap reads versions "
-            f"1 to {VERSION}; use the predgap that saved it, or a newer one: pip install --upgrade predgap"
+            f"is an ensemble in version {version[1][:20].decode()} of the format, this predgap reads "
+            f"versions 1 to {VERSION}; use the predgap that saved it, or a newer one: pip install --upgrade "
+            "predgap"
         )
     line = _FIRST_LINE.match(head)
     if line is None:

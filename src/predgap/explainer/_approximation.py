@@ -11,11 +11,11 @@ from predgap._engine.costs import refusing
 from predgap._engine.engine import Engine, RankingMethod
 from predgap._engine.estimates import GapEstimate
 from predgap._engine.points import checked_seed
-from predgap._engine.progress import reporting
+from predgap._engine.progress import Tell, reporting
 from predgap._engine.questions import Curves, Draws, Gaps, Question, Rankings
 from predgap._engine.sampling import Budget
 from predgap._typing import Progress
-from predgap.explainer._arguments import Inputs, check_choice, ranking_call
+from predgap.explainer._arguments import Inputs, Rows, check_choice, ranking_call
 from predgap.ranking import Ranking
 
 Method = Literal["auto", "pruned", "qmc", "mc"]
@@ -68,8 +68,6 @@ class Approximation:
         if n_samples is not None:
             Budget(n_samples)  # raises if it is not a valid number of samples
         self._inputs, self._engine, self._progress = inputs, engine, progress
-        sampler = "mc" if method == "mc" else "qmc" if method == "qmc" else sampler_for(engine.used.sum())
-        self._draws = Draws(sampler, n_samples, self.rtol, self.seed)
 
     def gap(self, X: Any, subset: Any) -> GapEstimate:
         """The gap of each row when the features of `subset` are perturbed; see `Explainer.gap`.
@@ -87,8 +85,8 @@ class Approximation:
             Of shape (n,): the gap of each row and its error.
         """
         rows = self._inputs.rows(X)
-        question = Gaps(self._engine, rows, self._inputs.masks(len(rows), subset))
-        return self._ask(question, "gap(X, subset)")
+        question = Gaps(self._engine, rows.values, self._inputs.masks(len(rows), subset))
+        return self._ask(question, rows, "gap(X, subset)")
 
     def curve(self, X: Any, ranking: Any) -> GapEstimate:
         """Gaps when the first feature of a ranking is perturbed, the first two, and so on.
@@ -109,9 +107,8 @@ class Approximation:
             mean of the row's curve, so a gap that is much smaller than this mean may have no correct digit.
         """
         rows = self._inputs.rows(X)
-        return self._ask(
-            Curves(self._engine, rows, self._inputs.order(len(rows), ranking)), "curve(X, ranking)"
-        )
+        question = Curves(self._engine, rows.values, self._inputs.order(rows, ranking))
+        return self._ask(question, rows, "curve(X, ranking)")
 
     def pgi2(self, X: Any, ranking: Any) -> GapEstimate:
         """PGI² of a ranking, the mean of its `curve`: higher is better; see `Explainer.pgi2`.
@@ -129,8 +126,8 @@ class Approximation:
             Of shape (n,): PGI² of each row and its error.
         """
         rows = self._inputs.rows(X)
-        order = self._inputs.order(len(rows), ranking)
-        return self._ask(Curves(self._engine, rows, order, average=True), "pgi2(X, ranking)")
+        order = self._inputs.order(rows, ranking)
+        return self._ask(Curves(self._engine, rows.values, order, average=True), rows, "pgi2(X, ranking)")
 
     def pgu2(self, X: Any, ranking: Any) -> GapEstimate:
         """PGU² of a ranking, PGI² of the reversed ranking: lower is better; see `Explainer.pgu2`.
@@ -148,8 +145,8 @@ class Approximation:
             Of shape (n,): PGU² of each row and its error.
         """
         rows = self._inputs.rows(X)
-        order = self._inputs.reversed_order(len(rows), ranking)
-        return self._ask(Curves(self._engine, rows, order, average=True), "pgu2(X, ranking)")
+        order = self._inputs.reversed_order(rows, ranking)
+        return self._ask(Curves(self._engine, rows.values, order, average=True), rows, "pgu2(X, ranking)")
 
     def rank(self, X: Any, method: RankingMethod = "greedy", *, top: int | None = None) -> Ranking:
         """Ranks the features of each row by importance, from approximate gaps.
@@ -172,10 +169,9 @@ class Approximation:
         """
         check_choice("method", method, get_args(RankingMethod))
         places = self._inputs.places(top)
-        table = self._inputs.table(X)
-        question = Rankings(self._engine, self._inputs.ensemble.cast(table.values), method, places)
-        ranked = self._ask(question, ranking_call(method, top))
-        return self._inputs.ranking(ranked, method, table)
+        rows = self._inputs.rows(X)
+        question = Rankings(self._engine, rows.values, method, places)
+        return self._inputs.ranking(self._ask(question, rows, ranking_call(method, top)), method, rows)
 
     def __call__(self, X: Any) -> Ranking:
         """The same as `rank(X)`: a greedy ranking of all features."""
@@ -184,10 +180,16 @@ class Approximation:
     def __repr__(self) -> str:
         return f"Approximation(rtol={self.rtol:g}, method={self.method!r})"
 
-    def _ask(self, question: Question[Found], call: str) -> Found:
-        accuracies = {"pruned": pruned(self.rtol)}
+    def _ask(self, question: Question[Found], rows: Rows, call: str) -> Found:
         asked = f"approximate(rtol={self.rtol:g}, method={self.method!r}).{call}"
         instead = f"explainer.approximate(rtol={self.rtol:g}, method='qmc').{call}"
-        with refusing(asked, instead), reporting(self._progress, len(question.rows)) as tell:
-            choose = partial(cheapest, rtol=self.rtol, sampler=self._draws.method)
-            return answer_by(self.method, question, accuracies, self._draws, choose, tell)
+        with refusing(asked, instead), reporting(self._progress, len(rows)) as tell:
+            found: Found = self._inputs.outputs.answer(question, rows.outputs, self._answered, tell)
+            return found
+
+    def _answered(self, question: Question[Found], tell: Tell) -> Found:
+        """The answer for rows of one output, or of all outputs together."""
+        sampler = self.method if self.method in ("mc", "qmc") else sampler_for(question.engine.used.sum())
+        draws = Draws(sampler, self.n_samples, self.rtol, self.seed)
+        choose = partial(cheapest, rtol=self.rtol, sampler=sampler)
+        return answer_by(self.method, question, {"pruned": pruned(self.rtol)}, draws, choose, tell)

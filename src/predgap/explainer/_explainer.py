@@ -13,19 +13,26 @@ from predgap._engine.engine import Engine, Strategy, resolve_n_jobs
 from predgap._engine.estimates import GapEstimate
 from predgap._engine.kernel_noise import laws_for_model
 from predgap._engine.points import checked_seed
-from predgap._engine.progress import checked_progress, reporting
+from predgap._engine.progress import Tell, checked_progress
 from predgap._engine.questions import N_SAMPLES, Draws, Gaps
 from predgap._model.ensemble import Ensemble
+from predgap._text import shown
 from predgap._typing import Progress
 from predgap.errors import NoiseError
 from predgap.explainer._approximation import Approximation, Method
 from predgap.explainer._arguments import Inputs, check_choice
 from predgap.explainer._guaranteed import GuaranteedAnswers
+from predgap.explainer._outputs import ExplainedOutputs
 from predgap.explainer._pricing import cost_of
 from predgap.loaders import load
 from predgap.loaders.pipelines import preparation
 from predgap.noise import Noise
 from predgap.ranking import Ranking
+
+
+def _engine_of(ensemble: Ensemble, noise: Noise, n_threads: int, strategy: Strategy | None) -> Engine:
+    return Engine(ensemble, laws_for_model(noise, ensemble), n_threads, strategy)
+
 
 EstimateMethod = Literal["auto", "exact", "bounded", "mc", "qmc"]
 
@@ -59,8 +66,12 @@ class Explainer(GuaranteedAnswers):
     noise : Noise
         How each feature is perturbed, e.g. `Normal(0.3)` or `Normal.relative(X, 0.3)`. Features that the
         model never splits on need no noise.
-    output : int, or None, default=None
-        Which output of the model to explain. None explains all outputs together.
+    output : int, str, (n,) array of them, or None, default=None
+        Which output of the model to explain. None explains all outputs together. An int is the position of an
+        output, a str the label of a class (`Ensemble.class_names`). "predicted" explains in each row the
+        class that is predicted, the output with the largest margin; a class that is itself called
+        "predicted" is chosen by its position. An array has the output of each row; X then has n rows in every
+        call.
     feature_names : sequence of d strings, or None, default=None
         Names to use instead of the model's own. None keeps those.
     rtol : float, default=1e-6
@@ -89,7 +100,7 @@ class Explainer(GuaranteedAnswers):
         model: Any,
         noise: Noise,
         *,
-        output: int | None = None,
+        output: Any = None,
         feature_names: Sequence[str] | None = None,
         rtol: float = RTOL,
         n_jobs: int = 1,
@@ -97,7 +108,7 @@ class Explainer(GuaranteedAnswers):
         _strategy: Strategy | None = None,  # forces an algorithm, in tests
     ) -> None:
         if not isinstance(noise, Noise):
-            raise NoiseError(f"noise is {noise!r}, expected a Noise such as Normal(0.3)")
+            raise NoiseError(f"noise is {shown(noise)}, expected a Noise such as Normal(0.3)")
         self.rtol = checked_rtol(rtol, zero=True)
         self.progress = checked_progress(progress)
         n_threads = resolve_n_jobs(n_jobs)
@@ -105,11 +116,13 @@ class Explainer(GuaranteedAnswers):
         ensemble = load(model)
         if feature_names is not None:
             ensemble = ensemble.named(feature_names)
-        self.ensemble: Ensemble = ensemble if output is None else ensemble.select(output)
+        build = partial(_engine_of, noise=noise, n_threads=n_threads, strategy=_strategy)
+        outputs = ExplainedOutputs(ensemble, output, build)
+        self.ensemble: Ensemble = outputs.explained()
         self.noise, self.output = noise, output
-        self._inputs = Inputs(self.ensemble, steps)
+        self._inputs = Inputs(self.ensemble, steps, outputs)
         self._accuracy = guaranteed(self.rtol)
-        self._engine = Engine(self.ensemble, laws_for_model(noise, self.ensemble), n_threads, _strategy)
+        self._engine = build(self.ensemble)
 
     def estimate(
         self,
@@ -165,14 +178,18 @@ class Explainer(GuaranteedAnswers):
         check_choice("sequence", sequence, ("sobol", "halton"))
         rows = self._inputs.rows(X)
         mask = self._inputs.one_mask(len(rows), subset)
-        sampler = method if method in ("mc", "qmc") else sampler_for((mask & self._engine.used).sum())
-        draws = Draws(sampler, n_samples, rtol, checked_seed(seed), sequence)
-        accuracies = {"exact": EXACT, "bounded": guaranteed(draws.budget.rtol or RTOL)}
-        choose = partial(guaranteed_if_affordable, bounded=accuracies["bounded"], sampler=sampler)
-        question = Gaps(self._engine, rows, mask[None])
-        asked, works = (f"estimate(X, subset, method={how!r})" for how in (method, "auto"))
-        with refusing(asked, f"explainer.{works}"), reporting(self.progress, len(rows)) as tell:
+
+        def answered(question: Gaps, tell: Tell) -> GapEstimate:
+            n_used = (mask & question.engine.used).sum()
+            sampler = method if method in ("mc", "qmc") else sampler_for(n_used)
+            draws = Draws(sampler, n_samples, rtol, checked_seed(seed), sequence)
+            accuracies = {"exact": EXACT, "bounded": guaranteed(draws.budget.rtol or RTOL)}
+            choose = partial(guaranteed_if_affordable, bounded=accuracies["bounded"], sampler=sampler)
             return answer_by(method, question, accuracies, draws, choose, tell)
+
+        asked, works = (f"estimate(X, subset, method={how!r})" for how in (method, "auto"))
+        with refusing(asked, f"explainer.{works}"):
+            return self._answer(Gaps(self._engine, rows.values, mask[None]), rows, answered)
 
     def approximate(
         self, rtol: float = 1e-2, method: Method = "auto", *, n_samples: int | None = None, seed: int = 0

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import AbstractContextManager
-from typing import Any, get_args
+from typing import Any, TypeVar, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from predgap._engine.accuracy import Accuracy
 from predgap._engine.costs import refusing
-from predgap._engine.engine import Engine, RankingMethod
-from predgap._engine.progress import reporting
-from predgap._engine.questions import Rankings, mean_of_curve
+from predgap._engine.engine import Answer, Engine, RankingMethod
+from predgap._engine.progress import Tell, reporting
+from predgap._engine.questions import Curves, Gaps, Question, Rankings, mean_of_curve
 from predgap._model.ensemble import Ensemble
 from predgap._typing import FloatArray, Progress
-from predgap.explainer._arguments import Inputs, check_choice, ranking_call
+from predgap.explainer._arguments import Inputs, Rows, check_choice, ranking_call
+from predgap.explainer._outputs import margins
 from predgap.ranking import Ranking
+
+Found = TypeVar("Found")
 
 
 class GuaranteedAnswers:
@@ -80,8 +84,7 @@ class GuaranteedAnswers:
         """
         rows = self._inputs.rows(X)
         masks = self._inputs.masks(len(rows), subset)
-        with self._asking("gap(X, subset)"), reporting(self.progress, len(rows)) as tell:
-            return self._engine.gap(rows, masks, self._accuracy, tell)[0]
+        return self._computed(Gaps(self._engine, rows.values, masks), rows, "gap(X, subset)")
 
     def curve(self, X: Any, ranking: Any) -> FloatArray:
         """Gaps when the first feature of a ranking is perturbed, the first two, and so on.
@@ -120,7 +123,7 @@ class GuaranteedAnswers:
         array([[1., 0.]])
         """
         rows = self._inputs.rows(X)
-        return self._curve(rows, self._inputs.order(len(rows), ranking), "curve(X, ranking)")
+        return self._curve(rows, self._inputs.order(rows, ranking), "curve(X, ranking)")
 
     def pgi2(self, X: Any, ranking: Any) -> FloatArray:
         """PGI² of a ranking: a score of how faithful the ranking is to the model; higher is better.
@@ -157,7 +160,7 @@ class GuaranteedAnswers:
         [array([1.]), array([0.5])]
         """
         rows = self._inputs.rows(X)
-        return mean_of_curve(self._curve(rows, self._inputs.order(len(rows), ranking), "pgi2(X, ranking)"))
+        return mean_of_curve(self._curve(rows, self._inputs.order(rows, ranking), "pgi2(X, ranking)"))
 
     def pgu2(self, X: Any, ranking: Any) -> FloatArray:
         """PGU² of a ranking: PGI² of the reversed ranking; lower is better.
@@ -190,7 +193,7 @@ class GuaranteedAnswers:
         [array([0.5]), array([1.])]
         """
         rows = self._inputs.rows(X)
-        order = self._inputs.reversed_order(len(rows), ranking)
+        order = self._inputs.reversed_order(rows, ranking)
         return mean_of_curve(self._curve(rows, order, "pgu2(X, ranking)"))
 
     def rank(self, X: Any, method: RankingMethod = "greedy", *, top: int | None = None) -> Ranking:
@@ -233,11 +236,14 @@ class GuaranteedAnswers:
         """
         check_choice("method", method, get_args(RankingMethod))
         places = self._inputs.places(top)
-        table = self._inputs.table(X)
-        rows = self.ensemble.cast(table.values)
-        with self._asking(ranking_call(method, top)), reporting(self.progress, len(rows)) as tell:
-            ranked = Rankings(self._engine, rows, method, places).answer(self._accuracy, tell)
-        return self._inputs.ranking(ranked, method, table)
+        rows = self._inputs.rows(X)
+        with self._asking(ranking_call(method, top)):
+            ranked = self._answer(
+                Rankings(self._engine, rows.values, method, places),
+                rows,
+                lambda part, tell: part.answer(self._accuracy, tell),
+            )
+        return self._inputs.ranking(ranked, method, rows)
 
     def expected_prediction(self, X: Any, subset: Any) -> FloatArray:
         """The expected prediction E[f(x')] of each row when the features of `subset` are perturbed.
@@ -251,7 +257,8 @@ class GuaranteedAnswers:
 
         Returns
         -------
-        (n,) array of raw margins, or (n, n_outputs) for several outputs; exact up to rounding
+        (n,) array of raw margins, or (n, n_outputs) if several outputs are explained together; exact up to
+        rounding
 
         Examples
         --------
@@ -263,15 +270,30 @@ class GuaranteedAnswers:
         """
         rows = self._inputs.rows(X)
         masks = self._inputs.masks(len(rows), subset)
-        with reporting(self.progress, len(rows)) as tell:
-            change = self._engine.mean_change(rows, masks, tell)
-        margin = self.ensemble.predict(np.where(np.isnan(rows), self.ensemble.missing, rows))
-        expected: FloatArray = margin + change.reshape(margin.shape)
-        return expected
 
-    def _curve(self, rows: FloatArray, order: NDArray[np.int32], call: str) -> FloatArray:
-        with self._asking(call), reporting(self.progress, len(rows)) as tell:
-            return self._engine.curve(rows, order, self._accuracy, tell)[0]
+        def expected(part: Gaps, tell: Tell) -> tuple[FloatArray]:
+            change = part.engine.mean_change(part.rows, part.masks, tell)
+            margin = margins(part.engine.ensemble, part.rows)
+            return (margin + change.reshape(margin.shape),)
+
+        return self._answer(Gaps(self._engine, rows.values, masks), rows, expected)[0]
+
+    def _curve(self, rows: Rows, order: NDArray[np.int32], call: str) -> FloatArray:
+        return self._computed(Curves(self._engine, rows.values, order), rows, call)
+
+    def _computed(self, question: Gaps | Curves, rows: Rows, call: str) -> FloatArray:
+        """Gaps (n,), or curves (n, k); `call` is named if it is too costly."""
+
+        def computed(part: Gaps | Curves, tell: Tell) -> Answer:
+            return part.computed(self._accuracy, tell)
+
+        with self._asking(call):
+            return self._answer(question, rows, computed)[0]
+
+    def _answer(self, question: Question[Any], rows: Rows, ask: Callable[[Any, Tell], Found]) -> Found:
+        """The answer to a question about all rows of a call, asked for each output that they have."""
+        with reporting(self.progress, len(rows)) as tell:
+            return self._inputs.outputs.answer(question, rows.outputs, ask, tell)
 
     def _asking(self, call: str) -> AbstractContextManager[None]:
         """A context for one call: if it is too costly, `CostError` names the call and one that works."""

@@ -132,7 +132,7 @@ def _class_names(node: TreeNode, n_outputs: int) -> tuple[str, ...] | None:
     if isinstance(numbers, np.ndarray) and len(numbers):
         return class_names(numbers.tolist(), n_outputs)
     try:
-        return class_names([bytes(text).decode() for text in texts], n_outputs) if texts else None
+        return class_names([text.decode() for text in texts], n_outputs) if isinstance(texts, list) else None
     except UnicodeDecodeError:
         return None
 
