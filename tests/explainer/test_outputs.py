@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 import warnings
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier,
 import predgap
 from predgap import Ensemble, Explainer, Normal, OutputError, Ranking, RankingError, _core
 from predgap._engine.estimates import GapEstimate
-from strategies import Split, ensemble_of, ensembles, mixed_ensembles
+from strategies import Split, ensemble_of, mixed_problems, problems
 
 NAMES = ["age", "bmi", "bp"]
 CLASSES = ("low", "mid", "high")
@@ -90,7 +90,6 @@ QUESTIONS = {
 def test_a_row_with_its_own_output_is_answered_as_by_an_explainer_of_that_output(model, table, ask):
     noise, predicted = Normal(0.5), model.predict(table)
     one_by_one = {name: ask(Explainer(model, noise, output=name), table) for name in CLASSES}
-    position = [CLASSES.index(name) for name in sorted(CLASSES)]
     assert len(set(predicted)) == 3
     by_label = np.roll(predicted, 1)
     for output, own in (
@@ -104,38 +103,31 @@ def test_a_row_with_its_own_output_is_answered_as_by_an_explainer_of_that_output
         found = ask(Explainer(model, noise, output=output), table)
         for name in CLASSES:
             same(rows_of(found, own == name), rows_of(one_by_one[name], own == name))
-    assert position
 
 
-@given(st.one_of(ensembles(), mixed_ensembles()), st.data())
-def test_per_row_outputs_of_any_model(ensemble: Ensemble, data: st.DataObject) -> None:
-    n_outputs = ensemble.n_outputs
-    X = data.draw(
-        st.lists(
-            st.lists(
-                st.sampled_from([-1.0, 0.0, 1.0, 2.0]),
-                min_size=ensemble.n_features,
-                max_size=ensemble.n_features,
-            ),
-            min_size=0,
-            max_size=4,
-        )
-    )
-    rows = np.array(X).reshape(-1, ensemble.n_features)
-    if ensemble.categorical():
-        rows = np.abs(rows)
-    own = np.array(
-        data.draw(st.lists(st.integers(0, n_outputs - 1), min_size=len(rows), max_size=len(rows))), dtype=int
-    )
-    every = np.ones(ensemble.n_features, dtype=bool)
-    noise = predgap.Flip(0.25) if ensemble.categorical() else Normal(0.7)
-    try:
-        explainers = [Explainer(ensemble, noise, output=k) for k in range(n_outputs)]
-        expected = [e.gap(rows, every) for e in explainers]
-    except predgap.PredgapError:
-        return  # a category that the noise cannot move
-    found = Explainer(ensemble, noise, output=own).gap(rows, every)
-    same(found, np.array([expected[k][r] for r, k in enumerate(own)]))
+@given(st.one_of(problems(max_rows=4), mixed_problems(max_rows=4)), st.data())
+def test_outputs_of_rows_of_any_model(problem: Any, data: st.DataObject) -> None:
+    """The trees are given to three outputs; ties, missing values and categories come with the problems."""
+    output = st.integers(0, 2)
+    e, rows, n_trees = problem.ensemble, problem.X, problem.ensemble.n_trees
+    target = data.draw(st.lists(output, min_size=n_trees, max_size=n_trees))
+    ensemble = replace(e, target=target, bias=np.arange(3.0), class_names=CLASSES)
+    own = np.array(data.draw(st.lists(output, min_size=len(rows), max_size=len(rows))), dtype=int)
+    largest = np.argmax(ensemble.predict(rows).reshape(-1, 3), axis=1)
+    one = [Explainer(ensemble, problem.noise, output=k) for k in range(3)]
+    every, order = range(e.n_features), [*range(e.n_features)]
+    for outputs, explainer in (
+        (own, Explainer(ensemble, problem.noise, output=own)),
+        (largest, Explainer(ensemble, problem.noise, output="predicted")),
+    ):
+        for ask in (
+            lambda e: e.gap(rows, every),
+            lambda e: e.curve(rows, order),
+            lambda e: e.expected_prediction(rows, every),
+            lambda e: e.rank(rows).scores,
+        ):
+            expected = [ask(each) for each in one]
+            same(ask(explainer), np.array([expected[k][r] for r, k in enumerate(outputs)]))
 
 
 def test_the_predicted_output_is_the_class_that_the_model_predicts(model, table):
@@ -235,8 +227,8 @@ def test_labels_and_positions_are_the_same_outputs(model, table):
         (
             two_classes(),
             "no",
-            "'no' is not an output of its own; of its two classes the model has one output, that of 'yes', and "
-            "its gaps are the same for both: leave output out",
+            "'no' is not an output of its own; of its two classes the model has one output, that of 'yes', "
+            "and its gaps are the same for both: leave output out",
         ),
         (two_classes(), 1, r"output=1 does not exist; the model has 1 \(0 to 0\); of its two classes.*'yes'"),
         (two_classes(None), 1, r"output=1 does not exist; the model has 1 \(0 to 0\)$"),
@@ -312,7 +304,7 @@ def refused(explainer: Explainer, rows: Any, ranking: Any, message: str) -> None
 
 def test_a_ranking_of_another_output_is_refused_and_both_are_named():
     rows, ensemble = np.zeros((2, 2)), several(3, CLASSES)
-    ranking = Ranking.from_attributions(np.ones((2, 2, 3)), 1)
+    ranking = Ranking([[0, 1], [1, 0]], output=1)
     for output in (0, "low"):
         refused(
             Explainer(ensemble, Normal(1.0), output=output),
@@ -327,15 +319,15 @@ def test_a_ranking_of_another_output_is_refused_and_both_are_named():
         Explainer(ensemble, Normal(1.0)),
         rows,
         ranking,
-        r"of output 1 \('mid'\), the explainer of all 3 outputs together; pass output=1 to Explainer, or rank by",
+        r"of output 1 \('mid'\), the explainer of all 3 outputs together; pass output=1 to Explainer",
     )
     refused(
         Explainer(ensemble, Normal(1.0), output=[1, 2]),
         rows,
         ranking,
-        r"in row 1 the ranking is of output 1 \('mid'\), the explainer of output 2 \('high'\) \(1 of 2 rows diff",
+        r"in row 1 the ranking is of output 1 \('mid'\), the explainer of output 2 \('high'\) \(1 of 2 rows",
     )
-    per_row = Ranking.from_attributions(np.ones((2, 2, 3)), [1, 2])
+    per_row = Ranking([[0, 1], [1, 0]], output=[1, 2])
     assert Explainer(ensemble, Normal(1.0), output=[1, 2]).pgi2(rows, per_row).shape == (2,)
     refused(Explainer(ensemble, Normal(1.0), output=1), rows, per_row, "in row 1 the ranking is of output 2")
     refused(
@@ -388,7 +380,7 @@ def test_of_two_classes_both_rankings_are_of_the_one_output(names):
         ranking = Ranking.from_attributions(values, output)
         for explainer in (Explainer(ensemble, Normal(1.0)), Explainer(ensemble, Normal(1.0), output=0)):
             same(explainer.pgi2(rows, ranking), explainer.pgi2(rows, [1, 0]))
-    other = Ranking.from_attributions(np.ones((1, 2, 3)), 2)
+    other = Ranking([[0, 1]], output=2)
     refused(Explainer(ensemble, Normal(1.0)), rows, other, "of output 2, the model has one output")
     if names is not None:
         for name in names:
@@ -471,7 +463,7 @@ def test_scores_follow_the_row_labels(model, table):
 
 
 def test_names_of_columns_where_the_model_has_none(table):
-    """A model of arrays takes the columns of a frame by position; rankings then go by these columns' names."""
+    """A model of arrays takes the columns of a frame by position; rankings go by the names of these."""
     y = np.asarray(table["age"] ** 2 + table["bmi"])
     model = RandomForestRegressor(5, max_depth=3, random_state=0).fit(table.to_numpy(), y)
     explainer = Explainer(model, Normal(0.5))
