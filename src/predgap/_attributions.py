@@ -12,7 +12,7 @@ import numpy as np
 from predgap._inputs.names import match_names
 from predgap._inputs.outputs import Output
 from predgap._inputs.tables import open_columns
-from predgap._text import format_items
+from predgap._text import format_items, shown
 from predgap._typing import FloatArray
 from predgap.errors import RankingError, TableError
 
@@ -52,7 +52,7 @@ class Attributions:
             if names is None or output not in names:
                 have = f"have the outputs {format_items(names)}" if names else "have no names of outputs"
                 raise RankingError(
-                    f"output={output!r} does not exist; the attributions {have}; pass a position "
+                    f"output={shown(output)} does not exist; the attributions {have}; pass a position "
                     f"(0 to {k - 1})"
                 )
             return names.index(output)

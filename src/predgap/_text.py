@@ -38,10 +38,9 @@ def format_items(items: Iterable[Any], limit: int = 8) -> str:
     >>> format_items(range(100), limit=3)
     '0, 1, 2, ... (100 in all)'
     """
-    shown = [repr(item) for item in items]
-    if len(shown) <= limit:
-        return ", ".join(shown)
-    return ", ".join(shown[:limit]) + f", ... ({len(shown)} in all)"
+    found = list(items)
+    first = ", ".join(map(shown, found[:limit]))
+    return first if len(found) <= limit else f"{first}, ... ({len(found)} in all)"
 
 
 def shown(value: Any) -> str:

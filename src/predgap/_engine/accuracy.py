@@ -6,6 +6,7 @@ import numbers
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
+from predgap._text import shown
 from predgap.errors import PredgapError
 
 RTOL: Final = 1e-6
@@ -73,4 +74,4 @@ def checked_rtol(rtol: Any, *, zero: bool) -> float:
         return float(rtol)
     expected = "a finite number that is not negative" if zero else "a positive finite number"
     advice = "; 0 asks for exact answers" if zero else ""
-    raise PredgapError(f"rtol is {rtol!r}, expected {expected}, e.g. 1e-3{advice}")
+    raise PredgapError(f"rtol is {shown(rtol)}, expected {expected}, e.g. 1e-3{advice}")

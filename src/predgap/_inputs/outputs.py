@@ -99,17 +99,17 @@ class Outputs:
     def _labelled(self, output: str) -> int:
         if self.class_names is None:
             raise OutputError(
-                f"output={output!r}: the model does not tell the labels of classes; pass the position of an "
-                f"output, 0 to {self.n - 1}"
+                f"output={shown(output)}: the model does not tell the labels of classes; pass the position "
+                f"of an output, 0 to {self.n - 1}"
             )
         names = self.class_names[-self.n :]  # of two classes with one output, the second
         if output in names:
             return names.index(output)
         if output in self.class_names:
-            raise OutputError(f"output={output!r} is not an output of its own{self._pair()}")
+            raise OutputError(f"output={shown(output)} is not an output of its own{self._pair()}")
         raise OutputError(
-            f"the model has no class {output!r}; {did_you_mean(output, self.class_names)}its classes are "
-            f"{format_items(self.class_names)}"
+            f"the model has no class {shown(output)}; {did_you_mean(output, self.class_names)}its classes "
+            f"are {format_items(self.class_names)}"
         )
 
     def _pair(self) -> str:

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from predgap._inputs.categories import UNSEEN, Categories, check_unseen, is_missing, warn_of_codes
 from predgap._inputs.names import match_names
-from predgap._text import count, format_items
+from predgap._text import count, format_items, shown
 from predgap._typing import FloatArray
 from predgap.errors import DependencyError, ShapeError, TableError
 
@@ -292,7 +292,7 @@ def _series_values(series: nw.Series[Any], what: str) -> FloatArray:
         )
     if dtype.is_temporal() or dtype.is_nested():
         raise TableError(
-            f"{what} has type {dtype}, first {_first(series)!r}; expected numbers: convert or drop it"
+            f"{what} has type {dtype}, first {shown(_first(series))}; expected numbers: convert or drop it"
         )
     if dtype.is_integer() or dtype == nw.Boolean:
         return _whole_numbers(series, what)
@@ -415,7 +415,7 @@ def _from_objects(values: Sequence[Any], what: str) -> FloatArray:
             kind = "text" if isinstance(culprit, str | bytes) else f"a {type(culprit).__name__}"
             reason = f" ({error})" if isinstance(error, OverflowError) else ""
             raise TableError(
-                f"{what} holds {kind}, first {culprit!r} in row {row}{reason}; expected numbers: "
+                f"{what} holds {kind}, first {shown(culprit)} in row {row}{reason}; expected numbers: "
                 "encode or drop it"
             ) from None
     return np.array(out, dtype=np.float64)
@@ -440,8 +440,8 @@ def _codes_of_labels(labels: Sequence[Any], levels: Categories, what: str) -> Fl
     text = next((label for label in labels if isinstance(label, str)), None)
     if text is not None and not levels.labelled:
         raise TableError(
-            f"{what} holds text, first {text!r}, but the model has only the codes of its categories, not "
-            "their labels; pass the codes, e.g. those of the training table's categories"
+            f"{what} holds text, first {shown(text)}, but the model has only the codes of its categories, "
+            "not their labels; pass the codes, e.g. those of the training table's categories"
         )
     codes = levels.codes_of(labels)
     unseen = [label for label, code in zip(labels, codes.tolist(), strict=True) if code == UNSEEN]

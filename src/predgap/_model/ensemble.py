@@ -470,6 +470,6 @@ def _frozen(name: str, values: Any, dtype: Any) -> NDArray[Any]:
     with np.errstate(invalid="ignore", over="ignore"):
         array = np.array(given, dtype=dtype, order="C")
     if array.dtype.kind in "ib" and not np.array_equal(array, given):
-        raise EnsembleError(f"{name} holds values that {array.dtype} cannot: {given.tolist()[:5]} ...")
+        raise EnsembleError(f"{name} holds values that {array.dtype} cannot: {shown(given.tolist())}")
     array.setflags(write=False)
     return array

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from predgap._inputs.categories import Categories
+from predgap._text import format_items
 from predgap._typing import BoolArray
 from predgap.errors import EnsembleError
 
@@ -92,7 +93,7 @@ def check_ranges(e: Ensemble) -> None:
         if wrong.any():
             raise EnsembleError(f"node {int(np.flatnonzero(wrong)[0])} has {what}")
     if not np.isfinite(e.bias).all():
-        raise EnsembleError(f"the bias is not finite: {e.bias.tolist()}")
+        raise EnsembleError(f"the bias is not finite: {format_items(e.bias.tolist())}")
     if ((e.root < 0) | (e.root >= max(1, e.n_nodes))).any():
         raise EnsembleError(f"a root lies outside the {e.n_nodes} nodes")
     vector = e.value.shape[1] > 1
