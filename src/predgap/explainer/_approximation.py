@@ -97,7 +97,7 @@ class Approximation:
         ----------
         X : (n, d) array or frame
             The rows to explain.
-        ranking : Ranking, or indices or names, (k,) for all rows or (n, k)
+        ranking : Ranking, or another form of a ranking that `Explainer.curve` takes
             Most important first.
 
         Returns
@@ -117,7 +117,7 @@ class Approximation:
         ----------
         X : (n, d) array or frame
             The rows to explain.
-        ranking : Ranking, or indices or names, (k,) for all rows or (n, k)
+        ranking : Ranking, or another form of a ranking that `Explainer.curve` takes
             Most important first.
 
         Returns
@@ -136,7 +136,7 @@ class Approximation:
         ----------
         X : (n, d) array or frame
             The rows to explain.
-        ranking : Ranking, or indices or names, (d,) for all rows or (n, d)
+        ranking : Ranking, or another form of a ranking that `Explainer.curve` takes
             Most important first, with all d places.
 
         Returns

@@ -98,14 +98,22 @@ class GuaranteedAnswers:
         Parameters
         ----------
         X : (n, d) array or frame of the rows to explain
-        ranking : Ranking, or indices or names, (k,) for all rows or (n, k)
-            Most important first. It may have fewer than d places.
+        ranking : Ranking, shap.Explanation, or another form of a ranking
+            Most important first; it may have fewer than d places. Also a frame of attributions, a Series of
+            importances that is labelled by feature (one order for all rows), and indices or names, (k,) for
+            all rows or (n, k). If both X and the ranking have an index, rows are matched by it.
 
         Returns
         -------
         (n, k) array
             Column j is the gap when the j + 1 most important features are perturbed. The error of each gap is
             at most `rtol` times the mean of its row of the result.
+
+        Raises
+        ------
+        RankingError
+            If it is no ranking of the model's features, is of another output than the explainer, or has an
+            index that cannot be matched with that of X.
 
         Examples
         --------
@@ -142,7 +150,7 @@ class GuaranteedAnswers:
         Parameters
         ----------
         X : (n, d) array or frame of the rows to explain
-        ranking : Ranking, or indices or names, (k,) for all rows or (n, k)
+        ranking : Ranking, or another form of a ranking that `curve` takes
             Most important first. If it has only the first k < d places, the mean is over these k gaps;
             compare it only with other rankings of k places.
 
@@ -171,7 +179,7 @@ class GuaranteedAnswers:
         Parameters
         ----------
         X : (n, d) array or frame of the rows to explain
-        ranking : Ranking, or indices or names, (d,) for all rows or (n, d)
+        ranking : Ranking, or another form of a ranking that `curve` takes
             Most important first, with all d places.
 
         Returns
