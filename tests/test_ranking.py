@@ -646,6 +646,8 @@ LOOK = "these look like attributions; use Ranking.from_attributions"
         (pd.DataFrame({"age": [0.1], "sex": [0.2], "bmi": [np.inf]}), ["row 0", "'bmi'", "inf"]),
         (pd.DataFrame([["age", "size"]] * 2), ["no feature 'size'"]),
         (pl.LazyFrame({"age": [0.1]}), ["a lazy LazyFrame; collect it"]),
+        (pd.DataFrame([["age", "sex"]] * 2, columns=["place", "place"]), ["two columns of one name"]),
+        (pd.Series([0.1, None], index=["age", "sex"], dtype="Float64"), ["the importance of 'sex' is NaN"]),
         ([0, 0, 2], ["row 0", "features 0 ... 2", "repeats 0"]),
         ([1, 1], ["row 0", "features 0 ... 2", "repeats 1"]),
         ([[0, 1, 2], [1, 2, 3]], ["row 1", "holds 3"]),

@@ -33,14 +33,21 @@ def open_order(ranking: Any, names: Sequence[str]) -> GivenOrder | None:
     A frame of floats holds attributions; one of integers or texts has the indices or names of the features of
     each row. A pandas Series of numbers, labelled by feature, has importances, larger ones first.
     """
-    found = nw.from_native(ranking, pass_through=True, allow_series=True)
+    if isinstance(ranking, np.ndarray | list | tuple):
+        return GivenOrder(ranking)
+    try:
+        found = nw.from_native(ranking, pass_through=True, allow_series=True)
+        kinds = found.schema.dtypes() if isinstance(found, nw.DataFrame) else []
+    except nw.exceptions.DuplicateError:
+        raise RankingError(
+            "the ranking is a frame with two columns of one name; rename one of them"
+        ) from None
     if isinstance(found, nw.Series):
         return GivenOrder(_from_series(found))
     if isinstance(found, nw.LazyFrame):
         raise RankingError(f"the ranking is a lazy {type(ranking).__name__}; collect it first")
     if not isinstance(found, nw.DataFrame):
         return GivenOrder(ranking)
-    kinds = found.schema.dtypes()
     if kinds and all(kind.is_numeric() for kind in kinds):
         if any(kind.is_float() for kind in kinds):
             return None
@@ -54,17 +61,16 @@ def open_order(ranking: Any, names: Sequence[str]) -> GivenOrder | None:
 
 def _from_series(series: nw.Series[Any]) -> Any:
     """The values of a Series; of importances, the names of the features by falling absolute value."""
-    labels = nw.maybe_get_index(series)
-    if not series.dtype.is_numeric() or (labels is None and not series.dtype.is_float()):
-        return series.to_list()
-    if labels is None or not all(isinstance(label, str) for label in labels):
+    labels: Any = nw.maybe_get_index(series)
+    named = labels is not None and all(isinstance(label, str) for label in labels)
+    if not (series.dtype.is_numeric() and named):
         if series.dtype.is_float():
             raise RankingError(
                 "the ranking is a Series of numbers without the names of features as its labels; importances "
                 "need them, e.g. pd.Series(importances, index=X.columns)"
             )
         return series.to_list()
-    size = np.abs(series.to_numpy().astype(np.float64))
+    size = np.abs(series.cast(nw.Float64).fill_null(float("nan")).to_numpy().astype(np.float64))
     if not np.isfinite(size).all():
         raise RankingError(
             f"the importance of {format_items(np.array(labels)[~np.isfinite(size)].tolist())} is NaN or "
