@@ -5,11 +5,13 @@ from __future__ import annotations
 import pickle
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from predgap import Discrete, Explainer, FromScipy, Marginal, Normal, PerFeature, Ranking, load
 from predgap._model.ensemble import Ensemble
 from predgap.errors import DependencyError, NoiseError, PredgapError
+from predgap.loaders import _SUPPORTED
 
 STUMP = Ensemble(
     root=[0],
@@ -33,10 +35,7 @@ def explained(**options):
     return Explainer(STUMP, Normal(1.0), **options)
 
 
-@pytest.mark.parametrize(
-    "strange", [Strange(), lambda: 0, [Strange()], Strange], ids=["object", "function", "list", "class"]
-)
-@pytest.mark.parametrize(
+asks = pytest.mark.parametrize(
     "ask",
     [
         lambda it: Explainer(STUMP, it),
@@ -59,15 +58,46 @@ def explained(**options):
         lambda it: explained().estimate([[0.0]], [0], "mc", n_samples=it),
         lambda it: Ranking.from_attributions(it),
         lambda it: Ranking.from_attributions([[1.0]], top=it),
+        lambda it: Ranking.from_attributions([[1.0]], output=it),
+        lambda it: Ranking([[0]], output=it),
+        lambda it: explained(progress=[it]),
         lambda it: Ranking([[0]], n_features=it),
         lambda it: load(it),
     ],
 )  # fmt: skip
+
+
+@asks
+@pytest.mark.parametrize(
+    "strange", [Strange(), lambda: 0, [Strange()], Strange], ids=["object", "function", "list", "class"]
+)
 def test_a_message_shows_no_address(ask, strange):
     with pytest.raises(PredgapError) as caught:
         ask(strange)
     assert "0x" not in str(caught.value)
     assert len(str(caught.value)) > 20
+
+
+@asks
+@pytest.mark.parametrize(
+    "long",
+    [
+        np.full((300, 3), 0.5),
+        [0.5] * 1000,
+        ["a\nb"] * 1000,
+        "name" * 1000,
+        pd.DataFrame(np.full((300, 3), 0.5)),
+    ],
+    ids=["array", "list", "names", "text", "frame"],
+)
+def test_a_message_never_prints_an_array(ask, long):
+    message = ""  # for what is valid there
+    try:
+        ask(long)
+    except PredgapError as error:
+        message = str(error)
+    assert "\n" not in message
+    assert len(message.replace(_SUPPORTED, "")) < 500
 
 
 def test_the_rest_of_a_message_stays():

@@ -121,7 +121,7 @@ def test_names_to_show():
         ([[0, 1]], {"n_features": 2.0}, ["n_features=2.0", "whole number"]),
         ([[0]], {"n_features": True}, ["n_features=True", "whole number"]),
         ([[]], {"n_features": 2}, ["order has no places; expected 1 to 2"]),
-        ([[0, 1]], {"index": ["p", "q"]}, ["2 row labels for 1 rows"]),
+        ([[0, 1]], {"index": ["p", "q"]}, ["2 row labels for 1 row"]),
     ],
     ids=repr,
 )
@@ -412,10 +412,14 @@ def test_one_of_several_outputs(values, names):
     assert Ranking.from_attributions(values, 0, feature_names=names).order.tolist() == [[2, 1, 0]]
     assert Ranking.from_attributions(values, output=1, feature_names=names).order.tolist() == [[0, 2, 1]]
     refused(["2 outputs", "output=0 ... output=1"], Ranking.from_attributions, values, feature_names=names)
-    for output in (2, -1, True, 0.0, "a"):
-        refused(
-            [f"output={output!r}", "(0 to 1)"], Ranking.from_attributions, values, output, feature_names=names
-        )
+    for output, words in (
+        (2, "does not exist; the attributions have 2 (0 to 1)"),
+        (-1, "does not exist; the attributions have 2 (0 to 1)"),
+        (True, "expected the position of an output, the label of a class, or an array"),
+        (0.0, "expected the position of an output, the label of a class, or an array"),
+        ("a", "does not exist; the attributions have no names of outputs; pass a position (0 to 1)"),
+    ):
+        refused([f"output={output!r}", words], Ranking.from_attributions, values, output, feature_names=names)
 
 
 def test_a_single_output_needs_no_choice():
@@ -506,7 +510,8 @@ def test_one_row_of_as_many_outputs_as_columns_needs_names():
 
 
 def test_output_of_attributions_without_outputs():
-    refused(["output=1", "(1, 2)", "one output"], Ranking.from_attributions, [[1.0, 2.0]], 1)
+    words = ["output=1 does not exist", "have 1 (0 to 0)"]
+    refused(words, Ranking.from_attributions, [[1.0, 2.0]], 1)
 
 
 def test_bias_cannot_be_recognised_without_names_but_is_explained_later():
@@ -630,7 +635,19 @@ LOOK = "these look like attributions; use Ranking.from_attributions"
     [
         ([[0.1, 0.2, 0.3]], [LOOK]),
         ([0.0, 1.0, 2.0], [LOOK, "float64"]),
-        (pd.DataFrame({"age": [0.1], "sex": [0.2], "bmi": [0.3]}), [LOOK]),
+        (
+            pd.DataFrame({"age": [1], "sex": [2], "bmi": [0]}),
+            ["integers whose columns are features", "from_attributions", "pass them as an array"],
+        ),
+        (pd.Series([0.1, 0.2, 0.3]), ["Series of numbers without the names of features", "index=X.columns"]),
+        (pl.Series([0.1, 0.2, 0.3]), ["Series of numbers without the names of features"]),
+        (pd.Series([0.1, np.nan, 0.3], index=NAMES), ["the importance of 'sex' is NaN"]),
+        (pd.Series([0.1, 0.2], index=["age", "size"]), ["no feature 'size'"]),
+        (pd.DataFrame({"age": [0.1], "sex": [0.2], "bmi": [np.inf]}), ["row 0", "'bmi'", "inf"]),
+        (pd.DataFrame([["age", "size"]] * 2), ["no feature 'size'"]),
+        (pl.LazyFrame({"age": [0.1]}), ["a lazy LazyFrame; collect it"]),
+        (pd.DataFrame([["age", "sex"]] * 2, columns=["place", "place"]), ["two columns of one name"]),
+        (pd.Series([0.1, None], index=["age", "sex"], dtype="Float64"), ["the importance of 'sex' is NaN"]),
         ([0, 0, 2], ["row 0", "features 0 ... 2", "repeats 0"]),
         ([1, 1], ["row 0", "features 0 ... 2", "repeats 1"]),
         ([[0, 1, 2], [1, 2, 3]], ["row 1", "holds 3"]),
@@ -642,10 +659,10 @@ LOOK = "these look like attributions; use Ranking.from_attributions"
         ([0, 1, 2, 3], ["4 places for 3 features", "pred_contribs"]),
         ([0, 1, 2, 3, 4], ["5 places for 3 features"]),
         ([[0.1, 0.2, 0.3, 0.4]], ["4 places for 3 features", "pred_contribs"]),
-        ([[0, 1, 2]], ["1 rows, X has 2", "pass it as (k,)"]),
-        ([[0, 1]], ["1 rows, X has 2", "pass it as (k,)"]),
+        ([[0, 1, 2]], ["1 row, X has 2", "pass it as (k,)"]),
+        ([[0, 1]], ["1 row, X has 2", "pass it as (k,)"]),
         ([[0, 1, 2]] * 3, ["3 rows, X has 2"]),
-        (Ranking([[0, 1, 2]]), ["1 rows, X has 2", "order[0]"]),
+        (Ranking([[0, 1, 2]]), ["1 row, X has 2", "order[0]"]),
         (Ranking([[0, 1], [1, 0]]), ["of 2 features; the model has 3", "n_features=3"]),
         (Ranking([[0, 1], [1, 0]], n_features=4), ["of 4 features; the model has 3"]),
         (
@@ -677,8 +694,170 @@ def test_refused_rankings(ranking, words):
     refused(words, ranking_order, ranking, 2, 3, NAMES)
 
 
-def test_an_explanation_is_not_a_ranking():
-    refused(["Explanation", LOOK], ranking_order, explanation([[1.0, 2.0, 3.0]]), 1, 3, NAMES)
+def test_attributions_are_rankings_if_they_say_what_they_are():
+    """An explanation or a frame names its features; a bare array of floats does not."""
+    values = [[1.0, -2.0, 3.0], [3.0, 2.0, -1.0]]
+    expected = [[2, 1, 0], [0, 1, 2]]
+    assert ranking_order(explanation(values), 2, 3).tolist() == expected
+    for frame in (pd.DataFrame, lambda v, columns: pl.DataFrame(v, schema=columns, orient="row")):
+        swapped = frame([row[::-1] for row in values], columns=[*NAMES[::-1]])
+        assert ranking_order(swapped, 2, 3, NAMES).tolist() == expected
+    assert ranking_order(pd.DataFrame({"sex": [0.1], "age": [0.2]}), 1, 3, NAMES).tolist() == [[0, 1]]
+    refused([LOOK], ranking_order, np.array(values), 2, 3, NAMES)
+
+
+def test_an_explanation_of_several_outputs_needs_a_choice():
+    refused(["2 outputs", "output=0"], ranking_order, explanation(CUBE, data=np.ones((1, 3))), 1, 3, NAMES)
+
+
+@pytest.mark.parametrize("kind", [float, np.int32])
+def test_a_series_of_importances_is_one_order_for_all_rows(kind):
+    importances = pd.Series([1, -5, 2], index=["sex", "bmi", "age"]).astype(kind)
+    assert ranking_order(importances, 3, 3, NAMES).tolist() == [[2, 0, 1]] * 3
+    assert ranking_order(importances[["sex", "age"]], 2, 3, NAMES).tolist() == [[0, 1]] * 2
+
+
+def test_series_that_are_no_importances():
+    for series in (
+        pd.Series(["sex", "bmi"]),
+        pl.Series(["sex", "bmi"]),
+        pd.Series([1, 2]),
+        pl.Series([1, 2]),
+    ):
+        assert ranking_order(series, 2, 3, NAMES).tolist() == [[1, 2]] * 2
+
+
+def test_frames_of_names_per_row():
+    named = {"first": ["sex", "bmi"], "second": ["age", "sex"]}
+    for frame in (pd.DataFrame, pl.DataFrame, pa.table):
+        assert ranking_order(frame(named), 2, 3, NAMES).tolist() == [[1, 0], [2, 1]]
+
+
+# ---- outputs and rows ----------------------------------------------------------------------------
+
+
+def test_a_ranking_remembers_its_output():
+    cube = np.random.default_rng(0).normal(size=(4, 3, 5))
+    assert Ranking.from_attributions(cube, 2).output == 2
+    assert Ranking.from_attributions(cube[:, :, 2]).output is None
+    assert Ranking.from_attributions(cube[:, :, 2:3], 0).output is None
+    assert Ranking([[0]], output=np.int64(3)).output == 3
+    assert Ranking([[0]], output="low").output == "low"
+    ranking = Ranking.from_attributions(cube, [4, 0, 0, 1])
+    assert ranking.output.tolist() == [4, 0, 0, 1]
+    for r, k in enumerate(ranking.output):
+        assert ranking.order[r].tolist() == Ranking.from_attributions(cube, int(k)).order[r].tolist()
+    assert ranking[[3, 0]].output.tolist() == [1, 4]
+    assert ranking[0].output.tolist() == [4]
+    assert Ranking.from_attributions(cube, 2)[1:].output == 2
+    with pytest.raises(ValueError, match="read-only"):
+        ranking.output[0] = 1
+    refused(["output has 3 entries", "4 rows"], Ranking.from_attributions, cube, [0, 1, 2])
+    refused(["output=5 does not exist", "have 5 (0 to 4)"], Ranking.from_attributions, cube, [0, 1, 2, 5])
+    refused(["output has 2 entries for 1 row"], Ranking, [[0]], output=[0, 1])
+    for strange in (1.5, True, [0.0], [True], ["a", 1], object()):
+        refused(["output=", "expected the position"], Ranking, [[0]], output=strange)
+
+
+def test_outputs_of_an_explanation_have_names():
+    cube = np.random.default_rng(0).normal(size=(3, 3, 2))
+    named = explanation(cube, data=np.ones((3, 3)), output_names=["low", "high"])
+    assert Ranking.from_attributions(named, "high").output == "high"
+    assert (Ranking.from_attributions(named, "high").order == Ranking.from_attributions(cube, 1).order).all()
+    per_row = Ranking.from_attributions(named, ["low", "high", "low"])
+    assert per_row.output.tolist() == ["low", "high", "low"]
+    assert (per_row.order == Ranking.from_attributions(cube, [0, 1, 0]).order).all()
+    words = ["output='mid' does not exist", "have the outputs 'low', 'high'"]
+    refused(words, Ranking.from_attributions, named, "mid")
+    assert Ranking.from_attributions(named[..., 1]).output == "high"
+    default = explanation(cube, data=np.ones((3, 3)), output_names=["Output 0", "Output 1"])
+    assert Ranking.from_attributions(default[..., 1]).output == 1  # as shap calls outputs without names
+
+
+LABELS = ["p", "q", "r"]
+
+
+@pytest.mark.parametrize(
+    "index",
+    [
+        LABELS,
+        pd.Index(LABELS),
+        pd.CategoricalIndex(LABELS),
+        pd.MultiIndex.from_tuples([("p", 1), ("p", 2), ("q", 1)]),
+        pd.date_range("2024-01-01", periods=3, tz="Europe/Paris"),
+        pd.Index([7, 3, 5]),
+        pd.RangeIndex(10, 13),
+    ],
+    ids=lambda index: type(index).__name__,
+)
+def test_rows_are_matched_by_their_labels(index):
+    order = np.array([[0, 1, 2], [1, 2, 0], [2, 0, 1]])
+    ranking = Ranking(order, index=index, output=[0, 1, 2])
+    assert (ranking_order(ranking, 3, 3, index=index) == order).all()
+    for rows in ([2, 0, 1], [1, 0, 2]):
+        shuffled = ranking[rows]
+        assert (ranking_order(shuffled, 3, 3, index=index) == order).all()
+        assert shuffled.agreement(ranking, 2) == 1.0
+    assert (ranking_order(Ranking(order), 3, 3, index=index) == order).all()  # without an index: by position
+    assert (ranking_order(ranking, 3, 3, index=None) == order).all()
+
+
+@given(st.permutations(range(5)), st.permutations(range(5)))
+def test_matching_rows_by_label_is_sorting_both(mine, theirs):
+    order = np.array([[row] for row in theirs])
+    ranking = Ranking(order, n_features=5, index=[f"p{row}" for row in theirs])
+    found = ranking_order(ranking, 5, 5, index=pd.Index([f"p{row}" for row in mine]))
+    assert found[:, 0].tolist() == mine
+
+
+def test_rows_that_cannot_be_matched_are_refused():
+    def ranking(index):
+        return Ranking([[0, 1]] * 3, index=index)
+
+    own, default = pd.Index(LABELS), pd.RangeIndex(3)
+    one_side = ["the default 0, 1, ...", "Set the same index on both", "pass an array"]
+    refused(
+        ["the ranking has an index of its own (it begins with 'p', 'q', 'r'), X the default", *one_side[1:]],
+        ranking_order, ranking(own), 3, 2, index=default,
+    )  # fmt: skip
+    refused(
+        ["X has an index of its own (it begins with 'p', 'q', 'r'), the ranking the default", *one_side[1:]],
+        ranking_order, ranking(default), 3, 2, index=own,
+    )  # fmt: skip
+    assert ranking_order(ranking(default), 3, 2, index=default).tolist() == [[0, 1]] * 3
+    assert ranking_order(ranking(pd.Index([0, 1, 2])), 3, 2, index=default).tolist() == [[0, 1]] * 3
+    refused(
+        ["2 of the 3 row labels of X ('x', 'y') do not occur in the ranking", "pass an array"],
+        ranking_order, ranking(own), 3, 2, index=pd.Index(["x", "p", "y"]),
+    )  # fmt: skip
+    refused(
+        ["the ranking has 'p' more than once"],
+        ranking_order, ranking(["p", "p", "q"]), 3, 2, index=pd.Index(["q", "p", "p"]),
+    )  # fmt: skip
+    refused(["X has 'p' more than once"], ranking_order, ranking(own), 3, 2, index=pd.Index(["q", "p", "p"]))
+    assert ranking_order(ranking(["p", "p", "q"]), 3, 2, index=pd.Index(["p", "p", "q"])).shape == (3, 2)
+    refused(["labels", "cannot be compared"], ranking_order, ranking([[1], [2], [3]]), 3, 2, index=own)
+    refused(["3 rows, X has 2"], ranking_order, ranking(own), 2, 2, index=pd.Index(["p", "q"]))
+    refused(
+        ["3 of the 3 row labels of X ('p', 'q', 'r')"],
+        ranking(own).agreement,
+        ranking(pd.Index(["x", "y", "z"])),
+        1,
+    )
+
+
+def test_attribution_frames_are_matched_by_their_rows():
+    frame = pd.DataFrame({"age": [1.0, 0.0], "sex": [0.0, 1.0], "bmi": 0.5}, index=["p", "q"])
+    expected = ranking_order(frame, 2, 3, NAMES, index=frame.index)
+    swapped = frame.iloc[::-1]
+    assert (ranking_order(swapped, 2, 3, NAMES, index=frame.index) == expected).all()
+    assert (
+        ranking_order(Ranking.from_attributions(swapped), 2, 3, NAMES, index=frame.index) == expected
+    ).all()
+    names = pd.DataFrame([["age"], ["sex"]], index=["q", "p"])
+    assert ranking_order(names, 2, 3, NAMES, index=frame.index).tolist() == [[1], [0]]
+    polars = pl.DataFrame({"age": [1.0, 0.0], "sex": [0.0, 1.0], "bmi": [0.5, 0.5]})  # has no index
+    assert (ranking_order(polars, 2, 3, NAMES, index=frame.index) == expected).all()
 
 
 def test_lightgbm_contributions_of_several_outputs():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -9,44 +10,86 @@ from typing import Any
 import numpy as np
 
 from predgap._inputs.names import match_names
+from predgap._inputs.outputs import Output
 from predgap._inputs.tables import open_columns
 from predgap._inputs.units import Units, read_units
-from predgap._text import format_items, names_or_default
+from predgap._text import format_items, shown
 from predgap._typing import FloatArray
 from predgap.errors import RankingError, TableError
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Attributions:
-    """Attributions of one output, with the feature names and row labels that came with them."""
+    """Attributions of one output or several, with the names and row labels that came with them."""
 
-    values: FloatArray  # (n, d), finite
-    names: tuple[str, ...] | None
+    values: FloatArray  # (n, d, k) for k outputs
+    names: tuple[str, ...] | None  # (d,)
     index: Any = None
     backend: str | None = None
+    output_names: tuple[str, ...] | None = None  # (k,)
+    output: Output | None = None  # the output that was taken, if it is known
+
+    @property
+    def n_outputs(self) -> int:
+        """The number of outputs, k."""
+        return int(self.values.shape[2])
+
+    def of(self, output: Output | None) -> Attributions:
+        """The attributions of one output, or of one per row; RankingError if it is not there."""
+        n, _, k = self.values.shape
+        if output is None and k != 1:
+            raise RankingError(f"attributions for {k} outputs; choose one with output=0 ... output={k - 1}")
+        if output is None or (k == 1 and isinstance(output, int) and output == 0):
+            return self
+        if isinstance(output, np.ndarray) and output.shape != (n,):
+            raise RankingError(f"output has {len(output)} entries, the attributions have {n} rows")
+        place = np.array([self._place(each) for each in np.atleast_1d(output).tolist()], dtype=np.intp)
+        values = self.values[np.arange(n), :, np.broadcast_to(place, n)][:, :, None]
+        return replace(self, values=values, output_names=None, output=output if k > 1 else self.output)
+
+    def _place(self, output: int | str) -> int:
+        k, names = self.n_outputs, self.output_names
+        if isinstance(output, str):
+            if names is None or output not in names:
+                have = f"have the outputs {format_items(names)}" if names else "have no names of outputs"
+                raise RankingError(
+                    f"output={shown(output)} does not exist; the attributions {have}; pass a position "
+                    f"(0 to {k - 1})"
+                )
+            return names.index(output)
+        if not 0 <= output < k:
+            raise RankingError(f"output={output} does not exist; the attributions have {k} (0 to {k - 1})")
+        return output
 
 
-def read_attributions(values: Any, output: int | None, names: Sequence[str] | None) -> Attributions:
+def read_attributions(values: Any, names: Sequence[str] | None) -> Attributions:
     """Attributions in any accepted form as arrays; RankingError if they are not finite numbers."""
     known = None if names is None else tuple(map(str, names))
-    index = backend = None
-    if hasattr(values, "values") and hasattr(values, "base_values"):
+    index = backend = output = output_names = None
+    if is_explanation(values):
         array, known = _from_explanation(values, known)
+        output, output_names = _outputs_of(values)
     elif isinstance(values, np.ndarray | list | tuple):
         array = _stacked(values)
         if isinstance(values, np.ndarray) and array.ndim == 3 and known is None:
             _check_outputs_are_last(array)
     else:
         array, known, index, backend = _from_frame(values, known)
-    array = _one_output(array, output, None if known is None else len(known))
+    array = _by_output(array, None if known is None else len(known))
     if known is not None and array.shape[1] == len(known) + 1:
         array = array[:, :-1]  # pred_contribs: the bias is last
     if known is not None and array.shape[1] != len(known):
         raise RankingError(
             f"the attributions have {array.shape[1]} columns, expected {len(known)} for {format_items(known)}"
         )
-    _check_finite(array, names_or_default(array.shape[1], known))
-    return Attributions(array, known, index, backend)
+    if output_names is not None and len(output_names) != array.shape[2]:
+        output_names = None
+    return Attributions(array, known, index, backend, output_names, output if array.shape[2] == 1 else None)
+
+
+def is_explanation(values: Any) -> bool:
+    """Is it a shap.Explanation? It is recognised by its attributes: importing shap takes seconds."""
+    return hasattr(values, "values") and hasattr(values, "base_values")
 
 
 def summed_over(attributions: Attributions, groups: Any) -> Attributions:
@@ -58,15 +101,7 @@ def summed_over(attributions: Attributions, groups: Any) -> Attributions:
     return replace(attributions, values=units.sums(attributions.values), names=units.named(names))
 
 
-def is_attributions(values: Any) -> bool:
-    """Is it a shap.Explanation, or a frame of numbers that are no indices?"""
-    if hasattr(values, "base_values"):
-        return True
-    return hasattr(values, "columns") and np.asarray(values).dtype.kind == "f"
-
-
 def _from_explanation(e: Any, known: tuple[str, ...] | None) -> tuple[FloatArray, tuple[str, ...] | None]:
-    """A shap.Explanation, recognised by its attributes: importing shap takes seconds."""
     array = _floats(e.values)
     if isinstance(e.feature_names, str):
         raise RankingError(
@@ -78,6 +113,20 @@ def _from_explanation(e: Any, known: tuple[str, ...] | None) -> tuple[FloatArray
     if known is None and e.feature_names is not None:
         known = tuple(map(str, e.feature_names))
     return array, known
+
+
+def _outputs_of(explanation: Any) -> tuple[Output | None, tuple[str, ...] | None]:
+    """The output that was cut out of an Explanation, as by explanation[..., 1], or the names of all of them.
+
+    shap calls them Output 0, Output 1, ... if it knows no names.
+    """
+    found = getattr(explanation, "output_names", None)
+    if isinstance(found, str):
+        numbered = re.fullmatch(r"Output (\d{1,9})", found)
+        return (int(numbered[1]) if numbered else str(found)), None
+    if isinstance(found, list | tuple | np.ndarray) and len(set(map(str, found))) == len(found):
+        return None, tuple(map(str, found))
+    return None, None
 
 
 def _stacked(values: Any) -> FloatArray:
@@ -108,29 +157,19 @@ def _from_frame(
     )
 
 
-def _one_output(array: FloatArray, output: int | None, d: int | None) -> FloatArray:
-    """The attributions of one output, (n, d) or (n, d + 1)."""
+def _by_output(array: FloatArray, d: int | None) -> FloatArray:
+    """The attributions with outputs last, (n, d, k) or (n, d + 1, k)."""
     if array.ndim == 2 and d is not None:
         array = _unfolded(array, d)
     if array.ndim == 3:
-        array = _outputs_last(array, d)
-    elif array.ndim == 2 and output in (None, 0):
-        return array
-    elif array.ndim == 2:
-        raise RankingError(f"output={output!r}, but attributions of shape {array.shape} have one output (0)")
-    else:
-        raise RankingError(
-            f"attributions have shape {array.shape}; expected (n, d), or (n, d, k) for k outputs; "
-            "pass one row as values[None, :]; an importance for all rows makes one order, "
-            "Ranking.from_attributions(values[None, :]).order[0]"
-        )
-    k = array.shape[2]
-    if output is None and k != 1:
-        raise RankingError(f"attributions for {k} outputs; choose one with output=0 ... output={k - 1}")
-    chosen = 0 if output is None else output
-    if isinstance(chosen, bool) or not isinstance(chosen, int | np.integer) or not 0 <= chosen < k:
-        raise RankingError(f"output={output!r} does not exist; there are {k} (0 to {k - 1})")
-    return array[:, :, chosen]
+        return _outputs_last(array, d)
+    if array.ndim == 2:
+        return array[:, :, None]
+    raise RankingError(
+        f"attributions have shape {array.shape}; expected (n, d), or (n, d, k) for k outputs; "
+        "pass one row as values[None, :]; an importance for all rows makes one order, "
+        "Ranking.from_attributions(values[None, :]).order[0]"
+    )
 
 
 def _unfolded(array: FloatArray, d: int) -> FloatArray:
@@ -189,7 +228,8 @@ def _floats(values: Any) -> FloatArray:
     return array.astype(np.float64)
 
 
-def _check_finite(array: FloatArray, names: Sequence[str]) -> None:
+def check_finite(array: FloatArray, names: Sequence[str]) -> None:
+    """RankingError if one of the attributions (n, d) is NaN or infinite."""
     bad = ~np.isfinite(array)
     if bad.any():
         r, j = np.argwhere(bad)[0]

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, Final
+
+_LONGEST: Final = 60  # characters of a value in a message
 
 
 def printable(text: str) -> str:
@@ -36,10 +38,33 @@ def format_items(items: Iterable[Any], limit: int = 8) -> str:
     >>> format_items(range(100), limit=3)
     '0, 1, 2, ... (100 in all)'
     """
-    shown = [repr(item) for item in items]
-    if len(shown) <= limit:
-        return ", ".join(shown)
-    return ", ".join(shown[:limit]) + f", ... ({len(shown)} in all)"
+    found = list(items)
+    first = ", ".join(map(shown, found[:limit]))
+    return first if len(found) <= limit else f"{first}, ... ({len(found)} in all)"
+
+
+def shown(value: Any) -> str:
+    """A value that a user gave, for an error message: on one line, and not longer than that.
+
+    Examples
+    --------
+    >>> shown([1, 2])
+    '[1, 2]'
+    >>> shown(list(range(1000)))
+    '[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16 ... (a list of 1000)'
+    >>> import numpy as np
+    >>> shown(np.zeros((100, 3)))
+    'an array of shape (100, 3)'
+    """
+    shape = getattr(value, "shape", None)
+    if isinstance(shape, tuple) and shape:
+        kind = type(value).__name__
+        return f"{'an array' if kind == 'ndarray' else f'a {kind}'} of shape {shape}"
+    text = " ".join(repr(value).split())
+    if len(text) <= _LONGEST:
+        return text
+    size = f" of {len(value)}" if hasattr(value, "__len__") else ""
+    return f"{text[:_LONGEST].rpartition(',')[0] or text[:_LONGEST]} ... (a {type(value).__name__}{size})"
 
 
 def did_you_mean(name: str, names: Sequence[str]) -> str:

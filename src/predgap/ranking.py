@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, cast
@@ -10,16 +9,30 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from predgap._attributions import is_attributions, read_attributions, summed_over
+from predgap._attributions import (
+    Attributions,
+    check_finite,
+    is_explanation,
+    read_attributions,
+    summed_over,
+)
 from predgap._inputs.names import match_names
-from predgap._inputs.subsets import name_positions
+from predgap._inputs.orders import (
+    GivenOrder,
+    bias_hint,
+    check_features,
+    check_places,
+    given_order,
+    integers,
+    open_order,
+)
+from predgap._inputs.outputs import Explained, read_output
+from predgap._inputs.row_labels import matching_rows
 from predgap._inputs.tables import repeated_labels, to_native
 from predgap._inputs.units import Units
-from predgap._text import format_items, names_or_default
+from predgap._text import count, format_items, names_or_default, shown
 from predgap._typing import FloatArray, IndexArray
-from predgap.errors import RankingError, SubsetError
-
-_ATTRIBUTIONS = "these look like attributions; use Ranking.from_attributions"
+from predgap.errors import RankingError
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -44,7 +57,8 @@ class Ranking:
         The number of features, d. None takes it from `feature_names`, else from `scores`; without either, the
         ranking is full: d = k.
     index : n row labels, or None, default=None
-        The labels of the rows, for `to_frame`. None is 0, 1, ...
+        The labels of the rows, for `to_frame`, and to match them with those of X. None is 0, 1, ..., and rows
+        are then in the order of X.
     backend : "pandas", "polars", "pyarrow" or None, default=None
         The library whose frame `to_frame` returns. None takes the first one that is installed.
     feature_space : str, or None, default=None
@@ -53,6 +67,10 @@ class Ranking:
         How the ranking was built; None if unknown.
     estimator : "exact", "bounded", "pruned", "qmc", "mc", or None, default=None
         How the gaps behind the ranking were obtained; None if it was not built from gaps.
+    output : int, str, (n,) array of them, or None, default=None
+        The output that the ranking is about, if the model has several: its position, the label of its class,
+        or one of them for each row. A ranking of another output than that of the explainer is not scored.
+        None if there is one output, or if it is not known.
     confidence : (n, k) floats, or None, default=None
         `confidence[r, p]` is how certain place p of row r is, given the places before it. 1: an error bound
         proves it, or the gaps are exactly equal and the lower index came first. NaN: the error bound is too
@@ -73,7 +91,7 @@ class Ranking:
 
     >>> ranking = Ranking([[2, 0]], feature_names=("age", "sex", "bmi"))
     >>> ranking
-    Ranking of the first 2 of 3 features for 1 rows
+    Ranking of the first 2 of 3 features for 1 row
     >>> ranking.ranks
     array([[2, 0, 1]])
     """
@@ -88,10 +106,11 @@ class Ranking:
     feature_space: str | None = None
     method: str | None = None
     estimator: str | None = None
+    output: Any = None
     confidence: FloatArray | None = None
 
     def __post_init__(self) -> None:
-        order = _integers(self.order, "order")
+        order = integers(self.order, "order")
         if order.ndim != 2:
             raise RankingError(f"order has shape {order.shape}, expected (n, k)")
         scores, confidence = (
@@ -101,24 +120,27 @@ class Ranking:
         d = _known_n_features(self.n_features, names, scores)
         more = "; if there are more features than places, pass n_features" if d is None else ""
         d = order.shape[1] if d is None else d
-        _check_places(order.shape[1], d, "order")
-        _check_features(order, d, more)
+        check_places(order.shape[1], d, "order")
+        check_features(order, d, more)
         if names is not None and len(names) != d:
             raise RankingError(f"{len(names)} feature names ({format_items(names)}) for {d} features")
         _check_shape("scores", scores, (len(order), d))
         _check_shape("confidence", confidence, order.shape)
         if self.index is not None and len(self.index) != len(order):
-            raise RankingError(f"{len(self.index)} row labels for {len(order)} rows")
+            raise RankingError(f"{len(self.index)} row labels for {count(len(order), 'row')}")
+        output = None if self.output is None else read_output(self.output, RankingError)
+        if isinstance(output, np.ndarray) and len(output) != len(order):
+            raise RankingError(f"output has {len(output)} entries for {count(len(order), 'row')}")
         for name, array in (("order", order), ("scores", scores), ("confidence", confidence)):
             object.__setattr__(self, name, None if array is None else _read_only(array))
         object.__setattr__(self, "feature_names", names)
         object.__setattr__(self, "n_features", d)
+        object.__setattr__(self, "output", output)
 
-    @classmethod
+    @staticmethod
     def from_attributions(
-        cls,
         values: Any,
-        output: int | None = None,
+        output: Any = None,
         *,
         feature_names: Sequence[str] | None = None,
         top: int | None = None,
@@ -134,8 +156,9 @@ class Ranking:
         values : (n, d) array or frame, (n, d, k) array, or shap.Explanation
             One attribution per row and feature, and for (n, d, k) per output. A frame's column names become
             the feature names. A list of k arrays (n, d), as older shap versions return, is read as k outputs.
-        output : int, or None, default=None
-            Which of the k outputs to take; needed if there are several.
+        output : int, str, (n,) array of them, or None, default=None
+            Which of the k outputs to take; needed if there are several. A position; the name of an output, if
+            a shap.Explanation has names; or one of them for each row. The ranking remembers it.
         feature_names : sequence of d strings, or None, default=None
             With them d is known, so that d + 1 columns are recognised as XGBoost's `pred_contribs`, whose
             last column is the bias, and (n, k, d + 1), or LightGBM's (n, k (d + 1)), as that of k outputs.
@@ -148,7 +171,8 @@ class Ranking:
         Returns
         -------
         Ranking
-            `scores` are the absolute values of all features; `method` is "attributions".
+            `scores` are the absolute values of all features; `method` is "attributions", and `output` the
+            output that was taken.
 
         Raises
         ------
@@ -162,21 +186,9 @@ class Ranking:
         >>> Ranking.from_attributions([[0.5, -2.0, 0.5]], top=1).order
         array([[1]])
         """
-        read = read_attributions(values, output, feature_names)
-        if groups is not None:
-            read = summed_over(read, groups)
-        size = np.abs(read.values)
-        order = np.argsort(-size, axis=1, kind="stable")
-        if top is not None:
-            order = order[:, : _places("top", top, size.shape[1], "the number of features")]
-        return cls(
-            order,
-            scores=size,
-            feature_names=read.names,
-            index=read.index,
-            backend=read.backend,
-            method="attributions",
-        )
+        chosen = None if output is None else read_output(output, RankingError)
+        read = read_attributions(values, feature_names).of(chosen)
+        return _by_size(read if groups is None else summed_over(read, groups), top)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -199,18 +211,20 @@ class Ranking:
         n, k = self.order.shape
         features = f"{k}" if k == self.n_features else f"the first {k} of {self.n_features}"
         notes = ", ".join(note for note in (self.estimator, self.feature_space) if note)
-        return f"Ranking of {features} features for {n} rows" + (f" ({notes})" if notes else "")
+        return f"Ranking of {features} features for {count(n, 'row')}" + (f" ({notes})" if notes else "")
 
     def __getitem__(self, rows: Any) -> Ranking:
         """The ranking of some rows: by a slice, indices, a boolean mask, or one index (for one row)."""
         kept = np.atleast_1d(np.arange(len(self))[rows])
         if kept.ndim != 1:
-            raise RankingError(f"a ranking is indexed by rows only, not by {rows!r}")
+            raise RankingError(f"a ranking is indexed by rows only, not by {shown(rows)}")
         index = self.index
         if index is not None:
             index = index[kept] if hasattr(index, "dtype") else [index[r] for r in kept]
         scores, confidence = (None if of is None else of[kept] for of in (self.scores, self.confidence))
-        return replace(self, order=self.order[kept], scores=scores, index=index, confidence=confidence)
+        output = self.output[kept] if isinstance(self.output, np.ndarray) else self.output
+        fields = {"scores": scores, "index": index, "confidence": confidence, "output": output}
+        return replace(self, order=self.order[kept], **fields)
 
     def top(self, k: int) -> NDArray[np.str_]:
         """The names of the k most important features of each row, most important first.
@@ -267,8 +281,9 @@ class Ranking:
 
         Parameters
         ----------
-        other : Ranking, or indices or names, (k,) for all rows or (n, k)
-            The ranking to compare with, of the same rows.
+        other : Ranking, or another form of a ranking that `Explainer.pgi2` takes
+            The ranking to compare with, of the same rows. If both have labels of rows, they are matched by
+            them.
         k : int
             How many places to compare; both rankings must have k or more.
 
@@ -284,7 +299,7 @@ class Ranking:
         """
         if isinstance(other, Ranking) and other.n_features > self.n_features:
             return other.agreement(self, k)  # names are looked up among the features of the larger one
-        theirs = ranking_order(other, len(self), self.n_features, self.feature_names)
+        theirs = ranking_order(other, len(self), self.n_features, self.feature_names, index=self.index)
         most = min(self.order.shape[1], theirs.shape[1])
         places = _places("k", k, most, "the places that both rankings have")
         if len(self) == 0:
@@ -299,6 +314,9 @@ def ranking_order(
     n_features: int,
     feature_names: Sequence[str] | None = None,
     units: Units | None = None,
+    *,
+    index: Any = None,
+    explained: Explained | None = None,
 ) -> IndexArray:
     """Any accepted form of a ranking as indices of the model's features, (n, k), most important first.
 
@@ -311,6 +329,8 @@ def ranking_order(
           that it does not have get no place. If either side has no names, or the ranking has the defaults
           f0, f1, ..., features are matched by position, and both must have d of them. A Ranking of one row
           is not repeated: pass `ranking.order[0]` to use it for all rows
+        - a shap.Explanation, or a frame of attributions: as by `Ranking.from_attributions`
+        - a pandas Series of importances, labelled by feature: their order by size, for all rows
         - integers, (k,) for all rows or (n, k)
         - names, (k,) for all rows or (n, k)
     n_rows, n_features : int
@@ -318,6 +338,10 @@ def ranking_order(
         Names of the model's features. Without them, f0, f1, ... are accepted.
     units : Units, or None
         Of these attributions make a ranking, too; names and n_features are then those of the units.
+    index : n row labels, or None
+        The labels of the rows. A ranking with other ones is matched by them; see `matching_rows`.
+    explained : Explained, or None
+        What is explained; a ranking of another output is refused. None: not checked.
 
     Examples
     --------
@@ -328,21 +352,60 @@ def ranking_order(
     array([[2],
            [0]])
     """
-    if isinstance(ranking, Ranking):
-        order = _aligned(ranking, n_features, feature_names)
-    elif units is not None and is_attributions(ranking):
-        order = Ranking.from_attributions(ranking, feature_names=units.feature_names, groups=units).order
+    names = names_or_default(n_features, feature_names)
+    found = ranking if isinstance(ranking, Ranking) else _opened(ranking, names, explained, units)
+    if isinstance(found, Ranking):
+        order, labels, output = _aligned(found, n_features, feature_names), found.index, found.output
     else:
-        order = _given_order(ranking, n_features, names_or_default(n_features, feature_names))
-        if order.ndim == 1:
-            return np.ascontiguousarray(np.broadcast_to(order, (n_rows, len(order))))
+        order, labels, output = given_order(found.values, n_features, names), found.index, None
+    if order.ndim == 1:
+        return np.ascontiguousarray(np.broadcast_to(order, (n_rows, len(order))))
     if len(order) != n_rows:
         once = "; to use one ranking for all rows pass it as (k,), e.g. order[0]" if len(order) == 1 else ""
-        raise RankingError(f"the ranking has {len(order)} rows, X has {n_rows}{once}")
+        raise RankingError(f"the ranking has {count(len(order), 'row')}, X has {n_rows}{once}")
+    rows = matching_rows(labels, index, "the ranking", RankingError)
+    if rows is not None:
+        order, output = order[rows], output[rows] if isinstance(output, np.ndarray) else output
+    if explained is not None:
+        explained.check(output)
     return np.ascontiguousarray(order)
 
 
 # ---- rankings that are given ---------------------------------------------------------------------
+
+
+def _opened(
+    ranking: Any, names: Sequence[str], explained: Explained | None, units: Units | None
+) -> Ranking | GivenOrder:
+    """Attributions as a Ranking; indices, names and importances as what they are."""
+    if is_explanation(ranking):
+        return _ranked(ranking, explained, units)
+    given = open_order(ranking, names)
+    return _ranked(ranking, explained, units) if given is None else given
+
+
+def _ranked(values: Any, explained: Explained | None, units: Units | None) -> Ranking:
+    read = read_attributions(values, None if units is None else units.feature_names)
+    read = read.of(None if explained is None else explained.output_of(read.n_outputs))
+    return _by_size(read if units is None else summed_over(read, units), None)
+
+
+def _by_size(attributions: Attributions, top: int | None) -> Ranking:
+    """The ranking by the absolute value of the attributions of one output."""
+    size = np.abs(attributions.values[:, :, 0])
+    check_finite(attributions.values[:, :, 0], names_or_default(size.shape[1], attributions.names))
+    order = np.argsort(-size, axis=1, kind="stable")
+    if top is not None:
+        order = order[:, : _places("top", top, size.shape[1], "the number of features")]
+    return Ranking(
+        order,
+        scores=size,
+        feature_names=attributions.names,
+        index=attributions.index,
+        backend=attributions.backend,
+        method="attributions",
+        output=attributions.output,
+    )
 
 
 def _aligned(ranking: Ranking, n_features: int, feature_names: Sequence[str] | None) -> IndexArray:
@@ -356,7 +419,7 @@ def _aligned(ranking: Ranking, n_features: int, feature_names: Sequence[str] | N
         return _by_position(ranking, n_features)
     raise RankingError(
         f"the ranking is of the features {format_items(mine)}; the model has {format_items(feature_names)}"
-        + _bias_hint(len(mine), n_features)
+        + bias_hint(len(mine), n_features)
     )
 
 
@@ -365,95 +428,8 @@ def _by_position(ranking: Ranking, n_features: int) -> IndexArray:
     if d == n_features:
         return ranking.order
     few = f"; if it ranks some of {n_features}, pass Ranking(order, n_features={n_features})"
-    hint = few if d < n_features else _bias_hint(d, n_features)
+    hint = few if d < n_features else bias_hint(d, n_features)
     raise RankingError(f"the ranking is of {d} features; the model has {n_features}{hint}")
-
-
-def _given_order(ranking: Any, n_features: int, names: Sequence[str]) -> IndexArray:
-    """The feature indices of a ranking that is given as indices or names, (k,) or (n, k)."""
-    if hasattr(ranking, "base_values"):
-        raise RankingError(f"the ranking is a {type(ranking).__name__}: {_ATTRIBUTIONS}")
-    array = _plain_array(ranking)
-    if array.ndim not in (1, 2):
-        raise RankingError(
-            f"the ranking has shape {array.shape}; expected (k,) for all rows or (n, k), "
-            f"with k from 1 to {n_features}"
-        )
-    _check_places(array.shape[-1], n_features, "the ranking")
-    if array.size and all(isinstance(name, str) for name in array.ravel().tolist()):
-        order = _from_names(array, names)
-    else:
-        order = _integers(array, "the ranking")
-    _check_features(np.atleast_2d(order), n_features)
-    return order
-
-
-def _check_features(order: IndexArray, n_features: int, more: str = "") -> None:
-    """Raises RankingError unless each row of `order` (n, k) holds k different indices from 0 to d - 1.
-
-    d is `n_features`; `more` is added to the message if an index is outside this range.
-    """
-    strange = (order < 0) | (order >= n_features)
-    wrong = strange.any(axis=1) | (np.diff(np.sort(order, axis=1), axis=1) == 0).any(axis=1)
-    if not wrong.any():
-        return
-    row = int(np.flatnonzero(wrong)[0])
-    outside = sorted(set(order[row, strange[row]].tolist()))
-    repeated = sorted(
-        j for j, times in Counter(order[row].tolist()).items() if times > 1 and j not in outside
-    )
-    found = ", ".join(
-        f"{verb} {format_items(which)}"
-        for verb, which in (("holds", outside), ("repeats", repeated))
-        if which
-    )
-    raise RankingError(
-        f"row {row} does not rank features 0 ... {n_features - 1}, each at most once: it {found}"
-        + (more if outside else "")
-    )
-
-
-def _check_places(k: int, n_features: int, what: str) -> None:
-    if k > n_features:
-        raise RankingError(f"{what} has {k} places for {n_features} features{_bias_hint(k, n_features)}")
-    if k == 0 and n_features > 0:
-        raise RankingError(f"{what} has no places; expected 1 to {n_features}, the number of features")
-
-
-def _bias_hint(found: int, n_features: int) -> str:
-    if found != n_features + 1:
-        return ""
-    return (
-        "; one too many looks like pred_contribs with its bias column: pass "
-        "Ranking.from_attributions(values, feature_names=...)"
-    )
-
-
-def _plain_array(ranking: Any) -> NDArray[Any]:
-    try:
-        array = np.asarray(ranking)
-        if array.dtype.kind in "UST" and not isinstance(ranking, np.ndarray):
-            array = np.asarray(ranking, dtype=object)  # NumPy would turn integers beside names into text
-    except ValueError:
-        raise RankingError("the rows of the ranking differ in length; expected (n, k)") from None
-    return array
-
-
-def _from_names(array: NDArray[Any], names: Sequence[str]) -> IndexArray:
-    try:
-        places = name_positions([str(name) for name in array.ravel().tolist()], names)
-    except SubsetError as error:
-        raise RankingError(str(error)) from None
-    return np.array(places, dtype=np.intp).reshape(array.shape)
-
-
-def _integers(values: Any, what: str) -> IndexArray:
-    array = _plain_array(values)
-    if array.dtype.kind == "f" and array.size:
-        raise RankingError(f"{what} has dtype {array.dtype}: {_ATTRIBUTIONS}")
-    if array.dtype.kind not in "iu" and array.size:
-        raise RankingError(f"{what} has dtype {array.dtype}; expected integers, or names of one kind")
-    return array.astype(np.intp)
 
 
 # ---- small pieces --------------------------------------------------------------------------------
@@ -465,7 +441,7 @@ def _known_n_features(
     """The number of features: as given, else from the names, else from the scores; else None."""
     if given is not None:
         if isinstance(given, bool) or not isinstance(given, int | np.integer) or given < 0:
-            raise RankingError(f"n_features={given!r}, expected a whole number from 0")
+            raise RankingError(f"n_features={shown(given)}, expected a whole number from 0")
         return int(given)
     if names is not None:
         return len(names)
@@ -487,7 +463,7 @@ def _check_shape(what: str, array: FloatArray | None, expected: tuple[int, ...])
 def _places(name: str, value: Any, most: int, meaning: str) -> int:
     """A number of places from 1 to `most`; `meaning` says in the error message what `most` is."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or not 1 <= value <= most:
-        raise RankingError(f"{name}={value!r}, expected an integer from 1 to {most}, {meaning}")
+        raise RankingError(f"{name}={shown(value)}, expected an integer from 1 to {most}, {meaning}")
     return int(value)
 
 

@@ -14,6 +14,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import lightgbm
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -213,6 +214,23 @@ def test_output_chooses_among_several(run, folder, frame):
         done = run("gap", "two.json", "features.csv", "--features", "age", "--noise", "normal:0.3", *chosen)
         expected = Explainer(folder / "two.json", noise, output=output).gap(frame, ["age"])
         assert [float(row["gap"]) for row in records(done.stdout)] == expected.tolist()
+
+
+def test_output_may_be_a_class_or_the_predicted_one(run, folder, frame):
+    rng = np.random.default_rng(0)
+    classes = np.array(["low", "mid", "high"])
+    model = lightgbm.LGBMClassifier(n_estimators=3, verbose=-1).fit(
+        frame, classes[rng.integers(3, size=len(frame))]
+    )
+    predgap.load(model).save(folder / "classes.predgap")
+    for output in ("mid", "predicted", 2):
+        asked = ("gap", "classes.predgap", "features.csv", "--features", "age", "--noise", "normal:0.3")
+        done = run(*asked, "--output", output)
+        expected = Explainer(model, Normal(0.3), output=output).gap(frame, ["age"])
+        assert [float(row["gap"]) for row in records(done.stdout)] == expected.tolist()
+    assert "outputs   3: 'high', 'low', 'mid'" in run("info", "classes.predgap").stdout
+    told = run("gap", "classes.predgap", "features.csv", "--features", "age", "--output", "middle")
+    assert (told.exit_code, "no class 'middle'" in told.stderr) == (1, True)
 
 
 def test_names_may_be_repeated_or_listed(run):

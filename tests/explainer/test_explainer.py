@@ -288,12 +288,12 @@ BAD_REQUESTS = {
     "an output by name": (
         lambda e, t: Explainer(e.ensemble, Normal(1), output="a"),
         predgap.OutputError,
-        "output='a' is not a number",
+        "output='a': the model does not tell the labels of classes; pass the position",
     ),
     "an output that is true": (
         lambda e, t: Explainer(e.ensemble, Normal(1), output=True),
         predgap.OutputError,
-        "output=True is not a number",
+        "output=True, expected the position of an output, the label of a class",
     ),
     "a column as method": (lambda e, t: e.rank(t, t["age"]), predgap.PredgapError, "'greedy' or 'single'"),
     "names as one text": (

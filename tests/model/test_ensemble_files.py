@@ -47,6 +47,7 @@ def rich() -> Ensemble:
             Categories([0, 1, 2, 3, 4, 9], (True, 10**40, 1.5, "1.5", -0.0, math.inf)),
         ],
         feature_names=["age", "colour", 'x"[0]', "\u2028"],
+        class_names=["no", "crème\n\x00"],
         row_dtype=np.dtype(np.float32),
         missing=-999.25,
         accepts_infinity=False,
@@ -96,6 +97,20 @@ def test_the_round_trip_is_the_identity(ensemble: Ensemble, missing: float) -> N
     back = Ensemble(**serialization.decode(data))
     assert_same(back, ensemble)
     assert serialization.encode(back) == data
+
+
+def test_files_of_the_first_version_are_read(tmp_path: Path) -> None:
+    """They have no class names, and nothing else is different."""
+    header, arrays = parts(serialization.encode(rich()))
+    path = tmp_path / "model"
+    path.write_bytes(sealed(json.dumps(header, ensure_ascii=False).encode(), arrays, version=1))
+    refused(path, "no object with the parts")
+    del header["class_names"]
+    text = json.dumps(header, ensure_ascii=False).encode()
+    path.write_bytes(sealed(text, arrays, version=1))
+    assert_same(Ensemble.load(path), dataclasses.replace(rich(), class_names=None))
+    path.write_bytes(sealed(text, arrays))
+    refused(path, "no object with the parts")
 
 
 NAMES = st.lists(st.text(st.characters(exclude_categories=["Cs"])), unique=True, min_size=3, max_size=3)
@@ -181,12 +196,12 @@ def test_files_may_be_larger_than_those_of_other_libraries(
 
 def test_a_newer_version_is_refused_by_name(tmp_path: Path) -> None:
     path = tmp_path / "model"
-    for version in (b"2", b"17", b"999999999999999999999999"):
+    for version in (b"0", b"3", b"17", b"999999999999999999999999"):
         path.write_bytes(b"predgap ensemble " + version + b" whatever comes then")
         refused(
             path,
             rf"'.*model' is an ensemble in version {version[:20].decode()} of the format, this predgap reads "
-            "version 1; .*pip install --upgrade predgap",
+            "versions 1 to 2; .*pip install --upgrade predgap",
             UnsupportedModelError,
         )
 
@@ -228,10 +243,10 @@ def parts(data: bytes) -> tuple[Any, bytes]:
     return json.loads(header), arrays
 
 
-def sealed(header: bytes, arrays: bytes) -> bytes:
+def sealed(header: bytes, arrays: bytes, version: int = serialization.VERSION) -> bytes:
     """A file with a first line that fits."""
     digest = hashlib.sha256(header + arrays).hexdigest()
-    return f"predgap ensemble 1 {len(header)} {len(arrays)} {digest}\n".encode() + header + arrays
+    return f"predgap ensemble {version} {len(header)} {len(arrays)} {digest}\n".encode() + header + arrays
 
 
 def change(*place: Any, to: Any) -> Callable[[Any], None]:
@@ -255,6 +270,10 @@ DAMAGE: dict[str, tuple[Callable[[Any], Any], str]] = {
     "names are numbers": (change("feature_names", 0, to=1), "feature_names are not all text"),
     "names are text": (change("feature_names", to="abcd"), "feature_names is a str, expected list"),
     "a name is repeated": (change("feature_names", 0, to="colour"), "'colour' is given more than once"),
+    "class names are numbers": (change("class_names", 0, to=1), "class_names are not all text"),
+    "class names are text": (change("class_names", to="ab"), "class_names is a str, expected list"),
+    "a class too many": (change("class_names", to=["a", "b", "c"]), "3 class names for 2 outputs"),
+    "a class is repeated": (change("class_names", to=["a", "a"]), "'a' is given more than once"),
     "another dtype": (change("row_dtype", to="float16"), "row_dtype neither float32 nor float64"),
     "a truth value is a number": (change("takes_infinity", to=1), "takes_infinity is a int, expected bool"),
     "no arrays": (change("arrays", to=None), "describes other arrays than root, feature"),

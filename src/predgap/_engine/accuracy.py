@@ -6,6 +6,7 @@ import numbers
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
+from predgap._text import shown
 from predgap.errors import PredgapError
 
 RTOL: Final = 1e-6
@@ -75,4 +76,4 @@ def checked_rtol(rtol: Any, *, zero: bool) -> float:
         return float(rtol)
     expected = "a number from 0 to below 1" if zero else "a number between 0 and 1"
     advice = "; 0 asks for exact answers" if zero else ""
-    raise PredgapError(f"rtol is {rtol!r}, expected {expected}, e.g. 1e-3{advice}")
+    raise PredgapError(f"rtol is {shown(rtol)}, expected {expected}, e.g. 1e-3{advice}")

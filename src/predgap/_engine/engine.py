@@ -14,6 +14,7 @@ from predgap._engine.accuracy import Accuracy
 from predgap._engine.kernel_noise import KernelNoise
 from predgap._engine.progress import Tell, after
 from predgap._model.ensemble import LEAF, NUMERIC, Ensemble
+from predgap._text import shown
 from predgap._typing import BoolArray, FloatArray, IndexArray, IntArray
 from predgap.errors import CostError, PredgapError
 from predgap.noise._laws import Law
@@ -343,6 +344,6 @@ def resolve_n_jobs(n_jobs: int) -> int:
     1
     """
     if isinstance(n_jobs, bool) or not isinstance(n_jobs, int | np.integer) or (n_jobs < 1 and n_jobs != -1):
-        raise PredgapError(f"n_jobs is {n_jobs!r}, expected a number of threads, or -1 for all cores")
+        raise PredgapError(f"n_jobs is {shown(n_jobs)}, expected a number of threads, or -1 for all cores")
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return cores if n_jobs < 0 else min(int(n_jobs), 4 * cores)  # more threads would only wait for each other

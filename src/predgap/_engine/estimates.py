@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from predgap._typing import FloatArray, IndexArray
 
 OfRows = TypeVar("OfRows")
-"""A dataclass whose fields are arrays with one entry per row."""
+"""A dataclass or a tuple of arrays with one entry per row."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -91,10 +91,14 @@ def assembled(n_rows: int, parts: Sequence[tuple[IndexArray, OfRows]]) -> OfRows
     first = parts[0][1]
     if len(parts) == 1:
         return first
-    columns: dict[str, NDArray[Any]] = {}
-    for name in (field.name for field in fields(first)):  # type: ignore[arg-type]
-        arrays = [getattr(known, name) for _, known in parts]
-        columns[name] = np.empty((n_rows, *arrays[0].shape[1:]), dtype=np.result_type(*arrays))
+    columns = []
+    for arrays in zip(*(_arrays(known) for _, known in parts), strict=True):
+        whole = np.empty((n_rows, *arrays[0].shape[1:]), dtype=np.result_type(*arrays))
         for (rows, _), array in zip(parts, arrays, strict=True):
-            columns[name][rows] = array
-    return type(first)(**columns)
+            whole[rows] = array
+        columns.append(whole)
+    return cast(OfRows, tuple(columns)) if isinstance(first, tuple) else type(first)(*columns)
+
+
+def _arrays(found: Any) -> tuple[NDArray[Any], ...]:
+    return found if isinstance(found, tuple) else tuple(getattr(found, field.name) for field in fields(found))

@@ -8,6 +8,7 @@ from typing import Any, Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from predgap._text import shown
 from predgap._typing import FloatArray
 from predgap.errors import PredgapError
 
@@ -101,7 +102,7 @@ def balanced(n: int) -> int:
 def checked_seed(seed: Any) -> int:
     """`seed` as an int; PredgapError unless it is a whole number from 0."""
     if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
-        raise PredgapError(f"seed is {seed!r}, expected a whole number that is not negative")
+        raise PredgapError(f"seed is {shown(seed)}, expected a whole number that is not negative")
     return int(seed)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from predgap._text import shown
 from predgap._typing import Progress
 from predgap.errors import DependencyError, PredgapError
 
@@ -24,8 +25,8 @@ def checked_progress(progress: Any) -> Progress | bool | None:
         return True
     if not callable(progress):
         raise PredgapError(
-            f"progress is {progress!r}, expected a function of two numbers (rows done, all rows), or True "
-            "for a bar"
+            f"progress is {shown(progress)}, expected a function of two numbers (rows done, all rows), or "
+            "True for a bar"
         )
     told: Progress = progress
     return told

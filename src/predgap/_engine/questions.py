@@ -96,8 +96,12 @@ class Gaps(Question[GapEstimate]):
     def prices(self, accuracy: Accuracy) -> Prices:
         return Prices(*self.engine.cost(self.rows, "gap", self.masks, 0, accuracy))
 
+    def computed(self, accuracy: Accuracy, tell: Tell = None) -> Answer:
+        """The answer as the kernels give it."""
+        return self.engine.gap(self.rows, self.masks, accuracy, tell)
+
     def answer(self, accuracy: Accuracy, tell: Tell = None) -> GapEstimate:
-        found = self.engine.gap(self.rows, self.masks, accuracy, tell)
+        found = self.computed(accuracy, tell)
         return _estimate(found, found[0], accuracy)
 
     def estimate(self, draws: Draws, tell: Tell = None) -> GapEstimate:
@@ -135,8 +139,12 @@ class Curves(Question[GapEstimate]):
         features, k = self.engine.features_of(self.order, self.members), self.order.shape[1]
         return Prices(*self.engine.cost(self.rows, "curve", features, k, accuracy, self.members))
 
+    def computed(self, accuracy: Accuracy, tell: Tell = None) -> Answer:
+        """The curves as the kernels give them."""
+        return self.engine.curve(self.rows, self.order, accuracy, tell, self.members)
+
     def answer(self, accuracy: Accuracy, tell: Tell = None) -> GapEstimate:
-        curve, bound, method = self.engine.curve(self.rows, self.order, accuracy, tell, self.members)
+        curve, bound, method = self.computed(accuracy, tell)
         mean = mean_of_curve(curve)
         if self.average:
             return _estimate((mean, bound, method), mean, accuracy)

@@ -22,6 +22,7 @@ from predgap._engine.engine import Engine, Members
 from predgap._engine.estimates import GapEstimate, exact_estimate
 from predgap._engine.points import REPLICATES, Replicates, Sequence, balanced, checked_seed, common_points
 from predgap._engine.progress import Tell, after, share_of
+from predgap._text import shown
 from predgap._typing import FloatArray, IndexArray
 from predgap.errors import PredgapError
 
@@ -39,7 +40,7 @@ class Budget:
 
     def __post_init__(self) -> None:
         if isinstance(self.n_samples, bool) or not isinstance(self.n_samples, int | np.integer):
-            raise PredgapError(f"n_samples is {self.n_samples!r}, expected a whole number")
+            raise PredgapError(f"n_samples is {shown(self.n_samples)}, expected a whole number")
         if self.n_samples < 2 * REPLICATES:
             raise PredgapError(f"n_samples is {self.n_samples}, expected at least {2 * REPLICATES}")
         if self.rtol is not None:

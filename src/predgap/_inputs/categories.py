@@ -13,7 +13,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from predgap._text import format_items
+from predgap._text import format_items, shown
 from predgap.errors import EnsembleError, TableError
 
 UNSEEN: Final = -1.0
@@ -131,7 +131,7 @@ def check_unseen(unseen: Sequence[Any], levels: Categories, what: str) -> None:
         else "a frame must hold labels: pass those, or codes as an array"
     )
     raise TableError(
-        f"{what} holds {strange!r} ({type(strange).__name__}), but the model's categories are "
+        f"{what} holds {shown(strange)} ({type(strange).__name__}), but the model's categories are "
         f"{' and '.join(sorted(kinds))}: {format_items(levels.labels or ())}; {advice}"
     )
 

@@ -10,7 +10,7 @@ from typing import Any, overload
 import numpy as np
 
 from predgap._inputs.names import match_names
-from predgap._text import format_items
+from predgap._text import format_items, shown
 from predgap._typing import BoolArray
 from predgap.errors import SubsetError
 
@@ -77,7 +77,7 @@ class _DefaultNames(Sequence[str]):
 def _items(subset: Any) -> BoolArray | list[Any]:
     """A boolean array, or a flat list of names or indices."""
     if isinstance(subset, bool | np.bool_):
-        raise SubsetError(f"the subset is {subset!r}; {_EXPECTED} of one value per feature")
+        raise SubsetError(f"the subset is {shown(subset)}; {_EXPECTED} of one value per feature")
     if isinstance(subset, str | int | np.integer):
         return [subset]
     if isinstance(subset, np.ndarray) and subset.dtype == np.bool_:
@@ -85,7 +85,7 @@ def _items(subset: Any) -> BoolArray | list[Any]:
     try:
         items = subset.tolist() if isinstance(subset, np.ndarray) else list(subset)
     except TypeError:
-        raise SubsetError(f"the subset is {subset!r}; {_EXPECTED}; range(d) is every feature") from None
+        raise SubsetError(f"the subset is {shown(subset)}; {_EXPECTED}; range(d) is every feature") from None
     if not isinstance(items, list):  # a 0-d array
         return _items(items)
     return _nested(items) if any(np.ndim(item) for item in items) else _flat(items)
@@ -97,7 +97,7 @@ def _nested(rows: list[Any]) -> BoolArray:
     if not all(isinstance(value, bool | np.bool_) for value in flat):
         strange = next(value for value in flat if not isinstance(value, bool | np.bool_))
         raise SubsetError(
-            f"the subset has one list per row, but holds {strange!r}; per row only boolean masks (n, d) "
+            f"the subset has one list per row, but holds {shown(strange)}; per row only boolean masks (n, d) "
             "are accepted"
         )
     try:
@@ -115,7 +115,7 @@ def _flat(items: list[Any]) -> BoolArray | list[Any]:
         return np.array(items, dtype=np.bool_)
     strange = next((item for item in items if _kind(item) == "other"), None)
     if "other" in kinds:
-        raise SubsetError(f"the subset holds {strange!r} ({type(strange).__name__}); {_EXPECTED}")
+        raise SubsetError(f"the subset holds {shown(strange)} ({type(strange).__name__}); {_EXPECTED}")
     found = " and ".join(f"{times} of kind {kind}" for kind, times in kinds.items())
     raise SubsetError(f"the subset mixes {found}: {format_items(items)}; use one kind")
 

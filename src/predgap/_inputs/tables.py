@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from predgap._inputs.categories import UNSEEN, Categories, check_unseen, is_missing, warn_of_codes
 from predgap._inputs.names import match_names
-from predgap._text import count, format_items
+from predgap._text import count, format_items, shown
 from predgap._typing import FloatArray, IndexArray
 from predgap.errors import DependencyError, ShapeError, TableError
 
@@ -41,7 +41,7 @@ class Table:
     values: FloatArray  # (n, d) in the model's order, NaN where missing; may share memory with X
     index: Any = None  # row labels: the pandas index, else None
     backend: str | None = None  # library of X, for frames that are returned; None for arrays
-    names: tuple[str, ...] | None = None  # (d,) what X calls the features, if they were matched by name
+    names: tuple[str, ...] | None = None  # (d,) what X calls the features; None if the model has other names
 
 
 class _Source(Protocol):
@@ -152,9 +152,9 @@ def read_table(
     names = columns.names
     if names is not None and feature_names is not None and by_name(names, columns.numbered, feature_names):
         order: Sequence[int] = _order_by_name(names, feature_names)
-        own = tuple(names[j] for j in order)
+        own: tuple[str, ...] | None = tuple(names[j] for j in order)
     elif columns.n_columns == n_features:
-        order, own = range(n_features), None
+        order, own = range(n_features), names if feature_names is None and not columns.numbered else None
     else:
         raise ShapeError(_wrong_count(columns, n_features, feature_names))
     return Table(columns.values(order, categories), columns.index, columns.backend, own)
@@ -319,7 +319,7 @@ def _series_values(series: nw.Series[Any], what: str) -> FloatArray:
         )
     if dtype.is_temporal() or dtype.is_nested():
         raise TableError(
-            f"{what} has type {dtype}, first {_first(series)!r}; expected numbers: convert or drop it"
+            f"{what} has type {dtype}, first {shown(_first(series))}; expected numbers: convert or drop it"
         )
     if dtype.is_integer() or dtype == nw.Boolean:
         return _whole_numbers(series, what)
@@ -454,7 +454,7 @@ def _from_objects(values: Sequence[Any], what: str) -> FloatArray:
             kind = "text" if isinstance(culprit, str | bytes) else f"a {type(culprit).__name__}"
             reason = f" ({error})" if isinstance(error, OverflowError) else ""
             raise TableError(
-                f"{what} holds {kind}, first {culprit!r} in row {row}{reason}; expected numbers: "
+                f"{what} holds {kind}, first {shown(culprit)} in row {row}{reason}; expected numbers: "
                 "encode or drop it"
             ) from None
     return np.array(out, dtype=np.float64)
@@ -479,8 +479,8 @@ def _codes_of_labels(labels: Sequence[Any], levels: Categories, what: str) -> Fl
     text = next((label for label in labels if isinstance(label, str)), None)
     if text is not None and not levels.labelled:
         raise TableError(
-            f"{what} holds text, first {text!r}, but the model has only the codes of its categories, not "
-            "their labels; pass the codes, e.g. those of the training table's categories"
+            f"{what} holds text, first {shown(text)}, but the model has only the codes of its categories, "
+            "not their labels; pass the codes, e.g. those of the training table's categories"
         )
     codes = levels.codes_of(labels)
     unseen = [label for label, code in zip(labels, codes.tolist(), strict=True) if code == UNSEEN]

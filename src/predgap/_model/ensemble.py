@@ -27,7 +27,7 @@ from predgap._model.validation import (
     check_shapes,
     check_trees,
 )
-from predgap._text import names_or_default
+from predgap._text import names_or_default, shown
 from predgap._typing import BoolArray, FloatArray, IntArray
 from predgap.errors import EnsembleError, OutputError, ShapeError, TableError
 
@@ -82,6 +82,10 @@ class Ensemble:
         The categories of each feature, None for a numeric one.
     feature_names : sequence of d strings, or None, default=None
         The names of the features.
+    class_names : sequence of strings, or None, default=None
+        The labels of the classes of a classifier, one per output. A classifier of two classes with one output
+        has both labels, and the output belongs to the second. None if the outputs are not classes, or not
+        known to be.
     row_dtype : numpy.float32 or numpy.float64, default=numpy.float64
         The precision that rows are rounded to.
     missing : float, default=nan
@@ -124,6 +128,7 @@ class Ensemble:
     )  # codes of the categories, ascending in each set
     categories: tuple[Categories | None, ...] | None = None  # (n_features,) levels of categorical features
     feature_names: tuple[str, ...] | None = None
+    class_names: tuple[str, ...] | None = None  # (n_outputs,) labels, or two for one output, of the second
     row_dtype: np.dtype[Any] = field(default_factory=lambda: np.dtype(np.float64))
     missing: float = float("nan")  # a value that is missing, besides NaN
     accepts_infinity: bool = True  # does the source library accept infinite values in a row?
@@ -132,20 +137,21 @@ class Ensemble:
 
     def __post_init__(self) -> None:
         if isinstance(self.n_features, bool) or not isinstance(self.n_features, int | np.integer):
-            raise EnsembleError(f"n_features is {self.n_features!r}, expected a whole number")
+            raise EnsembleError(f"n_features is {shown(self.n_features)}, expected a whole number")
         if np.size(self.category_set) == 0:
             object.__setattr__(self, "category_set", np.full(np.shape(self.feature), NUMERIC))
         if self.categories is not None:
             levels = tuple(self.categories) if isinstance(self.categories, list | tuple) else ()
             if not all(c is None or isinstance(c, Categories) for c in levels) or len(levels) == 0:
                 raise EnsembleError(
-                    f"categories is {self.categories!r}, expected Categories or None per feature"
+                    f"categories is {shown(self.categories)}, expected Categories or None per feature"
                 )
             object.__setattr__(self, "categories", levels if any(c is not None for c in levels) else None)
         for name, dtype in _DTYPES.items():
             object.__setattr__(self, name, _frozen(name, getattr(self, name), dtype))
-        if self.feature_names is not None:
-            object.__setattr__(self, "feature_names", tuple(map(str, self.feature_names)))
+        for name in ("feature_names", "class_names"):
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, tuple(map(str, getattr(self, name))))
         object.__setattr__(self, "row_dtype", np.dtype(self.row_dtype))
         self.validate()
 
@@ -361,7 +367,7 @@ class Ensemble:
         """
         if isinstance(output, bool) or not isinstance(output, int | np.integer):
             raise OutputError(
-                f"output={output!r} is not a number; the model's outputs are 0 to {self.n_outputs - 1}"
+                f"output={shown(output)} is not a number; the model's outputs are 0 to {self.n_outputs - 1}"
             )
         if not 0 <= output < self.n_outputs:
             raise OutputError(
@@ -377,6 +383,7 @@ class Ensemble:
             target=np.zeros(int(mine.sum()), dtype=np.int32),
             value=self.value[:, [column]],
             bias=self.bias[[output]],
+            class_names=None if self.class_names is None else (self.class_names[output],),
         )
         return one if mine.all() else one._pruned()
 
@@ -463,6 +470,6 @@ def _frozen(name: str, values: Any, dtype: Any) -> NDArray[Any]:
     with np.errstate(invalid="ignore", over="ignore"):
         array = np.array(given, dtype=dtype, order="C")
     if array.dtype.kind in "ib" and not np.array_equal(array, given):
-        raise EnsembleError(f"{name} holds values that {array.dtype} cannot: {given.tolist()[:5]} ...")
+        raise EnsembleError(f"{name} holds values that {array.dtype} cannot: {shown(given.tolist())}")
     array.setflags(write=False)
     return array

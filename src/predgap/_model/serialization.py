@@ -1,11 +1,11 @@
 """Saves and loads ensembles in files without code: a first line, a header in JSON, and the arrays.
 
-    predgap ensemble 1 <bytes of the header> <bytes of the arrays> <SHA-256 of both>
+    predgap ensemble 2 <bytes of the header> <bytes of the arrays> <SHA-256 of both>
     {"arrays": {"root": ["<i4", [32]], ...}, "n_features": 11, ...}
     ... the arrays, little-endian, in the order of the header, without gaps ...
 
-The 1 after the name is the version of the format. The first line states the size of the file, which is
-checked before anything else is read.
+The 2 after the name is the version of the format; version 1, without `class_names`, is still read. The first
+line states the size of the file, which is checked before anything else is read.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ Built = TypeVar("Built")
 NAME: Final = b"predgap ensemble "
 """How all files of this format begin, whatever their version."""
 
-VERSION: Final = 1
+VERSION: Final = 2
 
 _NEWLINE: Final = b"\n"
-_FIRST_LINE: Final = re.compile(NAME + rb"%d (\d{1,18}) (\d{1,18}) ([0-9a-f]{64})\n" % VERSION)
+_FIRST_LINE: Final = re.compile(NAME + rb"(\d{1,9}) (\d{1,18}) (\d{1,18}) ([0-9a-f]{64})\n")
 _AGAIN: Final = "save or copy it again"
 
 # The arrays of an ensemble, and `missing`, which may be NaN and does not fit into JSON: dtype and dimensions.
@@ -64,12 +64,16 @@ _ARRAYS: Final[Mapping[str, tuple[str, int]]] = {
 _PLAIN: Final[Mapping[str, tuple[type, ...]]] = {
     "n_features": (int,),
     "feature_names": (list, type(None)),
+    "class_names": (list, type(None)),
     "categories": (list, type(None)),
     "row_dtype": (str,),
     "takes_infinity": (bool,),
     "unseen_is_missing": (bool,),
     "source": (str,),
 }
+
+# The version in which a field came into files, if that is not the first; in older files it is None.
+_SINCE: Final[Mapping[str, int]] = {"class_names": 2}
 
 _LABELS: Final = frozenset({str, int, float, bool})
 _ROW_DTYPES: Final = ("float32", "float64")
@@ -113,6 +117,7 @@ def encode(ensemble: Ensemble) -> bytes:
     plain = {
         "n_features": int(ensemble.n_features),
         "feature_names": ensemble.feature_names,
+        "class_names": ensemble.class_names,
         "categories": _plain_categories(ensemble),
         "row_dtype": ensemble.row_dtype.name,
         "takes_infinity": bool(ensemble.accepts_infinity),
@@ -165,15 +170,16 @@ def _plain_label(label: Any, feature: str) -> Any:
 
 def decode(data: bytes) -> dict[str, Any]:
     """The fields of an ensemble from the bytes of a file."""
-    begin, n_header, digest = _promised(data, len(data))
+    begin, n_header, digest, version = _promised(data, len(data))
     if hashlib.sha256(memoryview(data)[begin:]).hexdigest() != digest:
         raise LoaderError(f"its contents do not have the checksum in its first line; {_AGAIN}")
-    header = _parsed(data[begin : begin + n_header])
+    header = _parsed(data[begin : begin + n_header], version)
     fields: dict[str, Any] = _arrays(header["arrays"], data, begin + n_header)
     fields["missing"] = float(fields["missing"])
     return fields | {
         "n_features": header["n_features"],
-        "feature_names": _names(header["feature_names"]),
+        "feature_names": _names(header["feature_names"], "feature_names"),
+        "class_names": _names(header["class_names"], "class_names"),
         "categories": _categories(header["categories"]),
         "row_dtype": header["row_dtype"],
         "accepts_infinity": header["takes_infinity"],
@@ -182,32 +188,37 @@ def decode(data: bytes) -> dict[str, Any]:
     }
 
 
-def _promised(head: bytes, size: int) -> tuple[int, int, str]:
-    """Where the header begins, its size, and the checksum; LoaderError if the size of the file is wrong."""
+def _promised(head: bytes, size: int) -> tuple[int, int, str, int]:
+    """Where the header begins, its size, the checksum and the version; LoaderError if the size of the file
+    is wrong."""
     version = re.match(NAME + rb"(\d+)", head)
-    if version is not None and version[1] != b"%d" % VERSION:
+    if version is not None and version[1] not in [b"%d" % known for known in range(1, VERSION + 1)]:
         raise UnsupportedModelError(
-            f"is an ensemble in version {version[1][:20].decode()} of the format, this predgap reads version "
-            f"{VERSION}; use the predgap that saved it, or a newer one: pip install --upgrade predgap"
+            f"is an ensemble in version {version[1][:20].decode()} of the format, this predgap reads "
+            f"versions 1 to {VERSION}; use the predgap that saved it, or a newer one: pip install --upgrade "
+            "predgap"
         )
     line = _FIRST_LINE.match(head)
     if line is None:
         raise LoaderError(f"it begins with {head[:24]!r}; expected a file that Ensemble.save wrote")
-    expected = line.end() + int(line[1]) + int(line[2])
+    expected = line.end() + int(line[2]) + int(line[3])
     if size != expected:
         raise LoaderError(f"it has {size:,} bytes, its first line says {expected:,}; {_AGAIN}")
-    return line.end(), int(line[1]), line[3].decode()
+    return line.end(), int(line[2]), line[4].decode(), int(line[1])
 
 
-def _parsed(header: bytes) -> dict[str, Any]:
+def _parsed(header: bytes, version: int) -> dict[str, Any]:
     if _n_containers(header) > len(header) // _BYTES_PER_CONTAINER + _FREE_CONTAINERS:
         raise LoaderError("its header has far more lists than the header of an ensemble")
     try:
         found = json.loads(header.decode())
     except (ValueError, RecursionError) as error:
         raise LoaderError(f"its header is not valid JSON ({error})") from None
-    if not isinstance(found, dict) or found.keys() != {"arrays", *_PLAIN}:
-        raise LoaderError(f"its header is no object with the parts arrays, {', '.join(_PLAIN)}")
+    absent = {name: None for name, since in _SINCE.items() if since > version}
+    expected = [name for name in _PLAIN if name not in absent]
+    if not isinstance(found, dict) or found.keys() != {"arrays", *expected}:
+        raise LoaderError(f"its header is no object with the parts arrays, {', '.join(expected)}")
+    found |= absent
     for name, kinds in _PLAIN.items():
         if type(found[name]) not in kinds:
             raise LoaderError(f"its {name} is a {type(found[name]).__name__}, expected {kinds[0].__name__}")
@@ -248,11 +259,11 @@ def _shape(name: str, described: Any) -> tuple[int, ...]:
     )
 
 
-def _names(found: list[Any] | None) -> tuple[str, ...] | None:
+def _names(found: list[Any] | None, what: str) -> tuple[str, ...] | None:
     if found is None:
         return None
     if not all(isinstance(name, str) for name in found):
-        raise LoaderError("its feature_names are not all text")
+        raise LoaderError(f"its {what} are not all text")
     return tuple(found)
 
 

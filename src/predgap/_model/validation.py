@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from predgap._inputs.categories import Categories
+from predgap._text import format_items
 from predgap._typing import BoolArray
 from predgap.errors import EnsembleError
 
@@ -57,8 +58,21 @@ def check_shapes(e: Ensemble) -> None:
     if e.feature_names is not None and len(set(e.feature_names)) < e.n_features:
         twice = [name for name, n in Counter(e.feature_names).items() if n > 1]
         raise EnsembleError(f"feature names must differ; {twice[0]!r} is given more than once")
+    if e.class_names is not None:
+        _check_class_names(e.class_names, n_outputs)
     if e.row_dtype not in (np.dtype(np.float32), np.dtype(np.float64)):
         raise EnsembleError(f"row_dtype is {e.row_dtype}, expected float32 or float64")
+
+
+def _check_class_names(names: tuple[str, ...], n_outputs: int) -> None:
+    if len(names) not in ({1, 2} if n_outputs == 1 else {n_outputs}):
+        raise EnsembleError(
+            f"{len(names)} class names for {n_outputs} outputs; expected one per output, or both of two "
+            "classes if there is one output"
+        )
+    if len(set(names)) < len(names):
+        twice = [name for name, n in Counter(names).items() if n > 1]
+        raise EnsembleError(f"class names must differ; {twice[0]!r} is given more than once")
 
 
 def check_ranges(e: Ensemble) -> None:
@@ -79,7 +93,7 @@ def check_ranges(e: Ensemble) -> None:
         if wrong.any():
             raise EnsembleError(f"node {int(np.flatnonzero(wrong)[0])} has {what}")
     if not np.isfinite(e.bias).all():
-        raise EnsembleError(f"the bias is not finite: {e.bias.tolist()}")
+        raise EnsembleError(f"the bias is not finite: {format_items(e.bias.tolist())}")
     if ((e.root < 0) | (e.root >= max(1, e.n_nodes))).any():
         raise EnsembleError(f"a root lies outside the {e.n_nodes} nodes")
     vector = e.value.shape[1] > 1

@@ -8,15 +8,24 @@ import numpy as np
 
 from predgap import Discrete, Ensemble, Explainer, Noise, Normal, PerFeature, PredgapError
 from predgap._model.ensemble import LEAF
+from predgap._text import format_items, printable
 
 
 def facts(ensemble: Ensemble, n_splits: int, n_used: int) -> Iterator[tuple[str, str]]:
     yield "source", ensemble.source
     yield "trees", f"{ensemble.n_trees:,}, up to {_depth(ensemble)} splits deep"
     yield "nodes", f"{ensemble.n_nodes:,}, of which {n_splits:,} splits"
-    yield "outputs", str(ensemble.n_outputs)
+    yield "outputs", str(ensemble.n_outputs) + _classes(ensemble)
     yield "features", f"{ensemble.n_features:,}, of which {n_used:,} are used"
     yield "one gap", _cost(ensemble)
+
+
+def _classes(ensemble: Ensemble) -> str:
+    names = ensemble.class_names
+    if names is None:
+        return ""
+    which = format_items(names) if len(names) == ensemble.n_outputs else f"{names[1]!r}, not {names[0]!r}"
+    return f", of the class {printable(which)}" if ensemble.n_outputs == 1 else f": {printable(which)}"
 
 
 def _depth(ensemble: Ensemble) -> int:

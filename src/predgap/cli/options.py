@@ -50,6 +50,10 @@ def checked_jobs(context: click.Context, parameter: click.Parameter, value: int)
     return value
 
 
+def _output(context: click.Context, parameter: click.Parameter, value: str | None) -> int | str | None:
+    return int(value) if value is not None and re.fullmatch(r"-?\d{1,9}", value) else value
+
+
 def _target(context: click.Context, parameter: click.Parameter, value: str | None) -> Path | None:
     if value is None:
         return None
@@ -72,9 +76,10 @@ def explaining(command: Command) -> Command:
         ),
         click.option(
             "--output",
-            type=int,
+            callback=_output,
             metavar="K",
-            help="Which output to explain, from 0, if the model has several; default: all together.",
+            help="Which output to explain, if the model has several: its position, from 0, the label of a "
+            "class, or predicted, for the class predicted in each row; default: all together.",
         ),
         click.option(
             "--noise",

@@ -43,7 +43,7 @@ class Request:
     drop: tuple[str, ...]
     noise: NoiseOf
     flip: float | None
-    output: int | None
+    output: int | str | None  # a position, or the label of a class
     jobs: int
 
 

@@ -11,11 +11,11 @@ from predgap._engine.costs import refusing
 from predgap._engine.engine import Engine, RankingMethod
 from predgap._engine.estimates import GapEstimate
 from predgap._engine.points import checked_seed
-from predgap._engine.progress import reporting
+from predgap._engine.progress import Tell, reporting
 from predgap._engine.questions import Curves, Draws, Gaps, Question, Rankings
 from predgap._engine.sampling import Budget
 from predgap._typing import Progress
-from predgap.explainer._arguments import Inputs, check_choice, ranking_call
+from predgap.explainer._arguments import Inputs, Rows, check_choice, ranking_call
 from predgap.ranking import Ranking
 
 Method = Literal["auto", "pruned", "qmc", "mc"]
@@ -69,8 +69,6 @@ class Approximation:
             Budget(n_samples)  # raises if it is not a valid number of samples
         self._inputs, self._engine, self._progress = inputs, engine, progress
         self._by = engine.method_for(method)
-        sampler = "mc" if method == "mc" else "qmc" if method == "qmc" else sampler_for(engine.used.sum())
-        self._draws = Draws(sampler, n_samples, self.rtol, self.seed)
 
     def gap(self, X: Any, subset: Any) -> GapEstimate:
         """The gap of each row when the features of `subset` are perturbed; see `Explainer.gap`.
@@ -88,8 +86,8 @@ class Approximation:
             Of shape (n,): the gap of each row and its error.
         """
         rows = self._inputs.rows(X)
-        question = Gaps(self._engine, rows, self._inputs.masks(len(rows), subset))
-        return self._ask(question, "gap(X, subset)")
+        question = Gaps(self._engine, rows.values, self._inputs.masks(len(rows), subset))
+        return self._ask(question, rows, "gap(X, subset)")
 
     def curve(self, X: Any, ranking: Any) -> GapEstimate:
         """Gaps when the first feature of a ranking is perturbed, the first two, and so on.
@@ -100,7 +98,7 @@ class Approximation:
         ----------
         X : (n, d) array or frame
             The rows to explain.
-        ranking : Ranking, or indices or names, (k,) for all rows or (n, k)
+        ranking : Ranking, or another form of a ranking that `Explainer.curve` takes
             Most important first.
 
         Returns
@@ -110,8 +108,9 @@ class Approximation:
             mean of the row's curve, so a gap that is much smaller than this mean may have no correct digit.
         """
         rows = self._inputs.rows(X)
-        order = self._inputs.order(len(rows), ranking)
-        return self._ask(Curves(self._engine, rows, order, self._inputs.members), "curve(X, ranking)")
+        order = self._inputs.order(rows, ranking)
+        question = Curves(self._engine, rows.values, order, self._inputs.members)
+        return self._ask(question, rows, "curve(X, ranking)")
 
     def pgi2(self, X: Any, ranking: Any) -> GapEstimate:
         """PGI² of a ranking, the mean of its `curve`: higher is better; see `Explainer.pgi2`.
@@ -120,7 +119,7 @@ class Approximation:
         ----------
         X : (n, d) array or frame
             The rows to explain.
-        ranking : Ranking, or indices or names, (k,) for all rows or (n, k)
+        ranking : Ranking, or another form of a ranking that `Explainer.curve` takes
             Most important first.
 
         Returns
@@ -129,9 +128,9 @@ class Approximation:
             Of shape (n,): PGI² of each row and its error.
         """
         rows = self._inputs.rows(X)
-        order = self._inputs.order(len(rows), ranking)
-        question = Curves(self._engine, rows, order, self._inputs.members, average=True)
-        return self._ask(question, "pgi2(X, ranking)")
+        order = self._inputs.order(rows, ranking)
+        question = Curves(self._engine, rows.values, order, self._inputs.members, average=True)
+        return self._ask(question, rows, "pgi2(X, ranking)")
 
     def pgu2(self, X: Any, ranking: Any) -> GapEstimate:
         """PGU² of a ranking, PGI² of the reversed ranking: lower is better; see `Explainer.pgu2`.
@@ -140,7 +139,7 @@ class Approximation:
         ----------
         X : (n, d) array or frame
             The rows to explain.
-        ranking : Ranking, or indices or names, (d,) for all rows or (n, d)
+        ranking : Ranking, or another form of a ranking that `Explainer.curve` takes
             Most important first, with all d places.
 
         Returns
@@ -149,9 +148,9 @@ class Approximation:
             Of shape (n,): PGU² of each row and its error.
         """
         rows = self._inputs.rows(X)
-        order = self._inputs.reversed_order(len(rows), ranking)
-        question = Curves(self._engine, rows, order, self._inputs.members, average=True)
-        return self._ask(question, "pgu2(X, ranking)")
+        order = self._inputs.reversed_order(rows, ranking)
+        question = Curves(self._engine, rows.values, order, self._inputs.members, average=True)
+        return self._ask(question, rows, "pgu2(X, ranking)")
 
     def rank(self, X: Any, method: RankingMethod = "greedy", *, top: int | None = None) -> Ranking:
         """Ranks the features of each row by importance, from approximate gaps.
@@ -174,11 +173,9 @@ class Approximation:
         """
         check_choice("method", method, get_args(RankingMethod))
         places = self._inputs.places(top)
-        table = self._inputs.table(X)
-        rows = self._inputs.ensemble.cast(table.values)
-        question = Rankings(self._engine, rows, method, places, self._inputs.members)
-        ranked = self._ask(question, ranking_call(method, top))
-        return self._inputs.ranking(ranked, method, table)
+        rows = self._inputs.rows(X)
+        question = Rankings(self._engine, rows.values, method, places, self._inputs.members)
+        return self._inputs.ranking(self._ask(question, rows, ranking_call(method, top)), method, rows)
 
     def __call__(self, X: Any) -> Ranking:
         """The same as `rank(X)`: a greedy ranking of all features."""
@@ -187,10 +184,17 @@ class Approximation:
     def __repr__(self) -> str:
         return f"Approximation(rtol={self.rtol:g}, method={self.method!r})"
 
-    def _ask(self, question: Question[Found], call: str) -> Found:
-        accuracies = {"exact": EXACT, "pruned": pruned(self.rtol)}
+    def _ask(self, question: Question[Found], rows: Rows, call: str) -> Found:
         asked = f"approximate(rtol={self.rtol:g}, method={self.method!r}).{call}"
         instead = f"explainer.approximate(rtol={self.rtol:g}, method='qmc').{call}"
-        with refusing(asked, instead), reporting(self._progress, len(question.rows)) as tell:
-            choose = partial(cheapest, rtol=self.rtol, sampler=self._draws.method)
-            return answer_by(self._by, question, accuracies, self._draws, choose, tell)
+        with refusing(asked, instead), reporting(self._progress, len(rows)) as tell:
+            found: Found = self._inputs.outputs.answer(question, rows.outputs, self._answered, tell)
+            return found
+
+    def _answered(self, question: Question[Found], tell: Tell) -> Found:
+        """The answer for rows of one output, or of all outputs together."""
+        sampler = self.method if self.method in ("mc", "qmc") else sampler_for(question.engine.used.sum())
+        draws = Draws(sampler, self.n_samples, self.rtol, self.seed)
+        choose = partial(cheapest, rtol=self.rtol, sampler=sampler)
+        accuracies = {"exact": EXACT, "pruned": pruned(self.rtol)}
+        return answer_by(self._by, question, accuracies, draws, choose, tell)

@@ -16,12 +16,26 @@ from predgap._inputs.subsets import subset_mask
 from predgap._inputs.tables import Table, read_table
 from predgap._inputs.units import Units, grouping_hint
 from predgap._model.ensemble import Ensemble
-from predgap._typing import BoolArray, FloatArray
+from predgap._text import shown
+from predgap._typing import BoolArray, FloatArray, IndexArray
 from predgap.errors import PredgapError, RankingError, SubsetError
+from predgap.explainer._outputs import ExplainedOutputs
 from predgap.loaders.pipelines import TableReader
 from predgap.ranking import Ranking, ranking_order
 
 _BY_CERTAINTY: Final = ("exact", "bounded", "pruned", "qmc", "mc")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rows:
+    """The rows of one call: as the model sees them, as a table, and what is explained in each."""
+
+    values: FloatArray  # (n, d), rounded to the floats that the model uses
+    table: Table
+    outputs: IndexArray | None  # (n,) the output of each row; None if all have the same
+
+    def __len__(self) -> int:
+        return len(self.values)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -30,7 +44,8 @@ class Inputs:
 
     ensemble: Ensemble
     reader: TableReader | None  # reads X, where its columns are not simply the model's features
-    units: Units | None = None  # what subsets and rankings are of; None: each feature alone
+    outputs: ExplainedOutputs
+    units: Units | None  # what subsets and rankings are of; None: each feature alone
 
     @property
     def members(self) -> Members | None:
@@ -54,9 +69,11 @@ class Inputs:
         e = self.ensemble
         return read_table(X, e.n_features, e.feature_names, e.categories)
 
-    def rows(self, X: Any) -> FloatArray:
-        """X as an array (n, d), rounded to the floats that the model uses."""
-        return self.ensemble.cast(self.table(X).values)
+    def rows(self, X: Any) -> Rows:
+        """X as the model sees it, and the output of each row."""
+        table = self.table(X)
+        values = self.ensemble.cast(table.values)
+        return Rows(values, table, self.outputs.of_rows(values, table.index))
 
     def masks(self, n_rows: int, subset: Any) -> BoolArray:
         """The perturbed features, (1, d) for all rows or (n, d)."""
@@ -79,13 +96,26 @@ class Inputs:
             mask = subset_mask(subset, n_rows, self.n_units, self.unit_names)
         return mask if self.units is None else self.units.features(mask)
 
-    def order(self, n_rows: int, ranking: Any) -> NDArray[np.int32]:
-        """A ranking's units, (n, k), most important first; attributions are summed over groups."""
-        named = self.ensemble.feature_names is not None or not isinstance(ranking, Ranking)
-        names = self.unit_names if named else None  # a Ranking may have names that the model has not
+    def order(self, rows: Rows, ranking: Any) -> NDArray[np.int32]:
+        """A ranking's units, (n, k), most important first; attributions are summed over groups.
+
+        If the model has no names, those of X's columns count; they are in the order of the model's features.
+        """
+        names = self.ensemble.feature_names or rows.table.names
+        if self.units is not None and (names is not None or not isinstance(ranking, Ranking)):
+            names = self.units.named(names)  # a Ranking may have names that the model has not
+        index, explained = rows.table.index, self.outputs.in_rows(rows.outputs)
         with self._naming_groups():
-            order = ranking_order(ranking, n_rows, self.n_units, names, self.units)
+            order = ranking_order(
+                ranking, len(rows), self.n_units, names, self.units, index=index, explained=explained
+            )
         return np.ascontiguousarray(order, dtype=np.int32)
+
+    def order_of_any_rows(self, ranking: Ranking) -> NDArray[np.int32]:
+        """The units of a ranking of rows that are not of a table, (n, k), most important first."""
+        names = self.unit_names if self.ensemble.feature_names is not None else None
+        with self._naming_groups():
+            return ranking_order(ranking, len(ranking), self.n_units, names, self.units).astype(np.int32)
 
     @contextmanager
     def _naming_groups(self) -> Iterator[None]:
@@ -97,9 +127,9 @@ class Inputs:
                 raise
             raise type(error)(f"{error}{grouping_hint(self.units)}") from None
 
-    def reversed_order(self, n_rows: int, ranking: Any) -> NDArray[np.int32]:
+    def reversed_order(self, rows: Rows, ranking: Any) -> NDArray[np.int32]:
         """A full ranking's units, (n, d), least important first; RankingError if it is partial."""
-        order, d = self.order(n_rows, ranking), self.n_units
+        order, d = self.order(rows, ranking), self.n_units
         if order.shape[1] < d:
             raise RankingError(
                 f"the ranking has the first {order.shape[1]} places; PGU² needs all {d}, because it perturbs "
@@ -114,13 +144,14 @@ class Inputs:
             return d
         if isinstance(top, bool) or not isinstance(top, int | np.integer) or not 1 <= top <= d:
             raise RankingError(
-                f"top is {top!r}, expected a whole number from 1 to {d}, the number of "
+                f"top is {shown(top)}, expected a whole number from 1 to {d}, the number of "
                 f"{'features' if self.units is None else 'groups and other features'}, or None for all"
             )
         return int(top)
 
-    def ranking(self, ranked: Ranked, method: str, table: Table) -> Ranking:
-        """The `Ranking` of a table's rows. Its estimator is the least certain method of all rows."""
+    def ranking(self, ranked: Ranked, method: str, rows: Rows) -> Ranking:
+        """The `Ranking` of the rows. Its estimator is the least certain method of all rows."""
+        table = rows.table
         names = table.names or self.ensemble.feature_names
         return Ranking(
             order=ranked.order.astype(np.intp),
@@ -130,6 +161,7 @@ class Inputs:
             backend=table.backend,
             feature_space=None if self.reader is None else self.reader.feature_space,
             method=method,
+            output=self.outputs.of_ranking(rows.outputs),
             estimator=max(set(ranked.method.tolist()), key=_BY_CERTAINTY.index, default="exact"),
             confidence=ranked.confidence,
         )
@@ -139,7 +171,7 @@ def check_choice(name: str, given: Any, choices: tuple[str, ...]) -> None:
     """Raises PredgapError unless `given` is one of `choices`; `name` is the name of the argument."""
     if not isinstance(given, str) or given not in choices:
         expected = " or ".join([", ".join(map(repr, choices[:-1])), repr(choices[-1])])
-        raise PredgapError(f"{name}={given!r} is unknown; expected {expected}")
+        raise PredgapError(f"{name}={shown(given)} is unknown; expected {expected}")
 
 
 def ranking_call(method: str, top: int | None) -> str:

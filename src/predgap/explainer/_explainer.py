@@ -6,6 +6,7 @@ import copy
 import reprlib
 import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, Literal, get_args
 
@@ -16,7 +17,7 @@ from predgap._engine.engine import Strategy, resolve_n_jobs
 from predgap._engine.engines import engine_for
 from predgap._engine.estimates import GapEstimate
 from predgap._engine.points import checked_seed
-from predgap._engine.progress import checked_progress, reporting
+from predgap._engine.progress import Tell, checked_progress
 from predgap._engine.questions import N_SAMPLES, Draws, Gaps
 from predgap._inputs.one_hot import OneHot
 from predgap._inputs.units import read_units
@@ -27,6 +28,7 @@ from predgap.errors import NoiseError, PredgapError
 from predgap.explainer._approximation import Approximation, Method
 from predgap.explainer._arguments import Inputs, check_choice
 from predgap.explainer._guaranteed import GuaranteedAnswers
+from predgap.explainer._outputs import ExplainedOutputs
 from predgap.explainer._pricing import cost_of
 from predgap.explainer._sweep import STRENGTHS, Sweep, sweep
 from predgap.loaders.pipelines import TableReader, load_with_reader
@@ -67,8 +69,12 @@ class Explainer(GuaranteedAnswers):
         How each feature is perturbed, e.g. `Relative(X, 0.3)`. A table X, usually the training table, stands
         for just this noise; if the model is a pipeline, pass the raw table. Features that the model never
         splits on need no noise. `Background(X)` perturbs features together instead.
-    output : int, or None, default=None
-        Which output of the model to explain. None explains all outputs together.
+    output : int, str, (n,) array of them, or None, default=None
+        Which output of the model to explain. None explains all outputs together. An int is the position of an
+        output, a str the label of a class (`Ensemble.class_names`). "predicted" explains in each row the
+        class that is predicted, the output with the largest margin; a class that is itself called
+        "predicted" is chosen by its position. An array has the output of each row; X then has n rows in every
+        call.
     feature_names : sequence of d strings, or None, default=None
         Names to use instead of the model's own. None keeps those.
     groups : dict of names and features, or None, default=None
@@ -117,7 +123,7 @@ class Explainer(GuaranteedAnswers):
         model: Any,
         noise: Noise | Any,
         *,
-        output: int | None = None,
+        output: Any = None,
         feature_names: Sequence[str] | None = None,
         groups: Mapping[str, Any] | None = None,
         one_hot: Mapping[str, Sequence[str | int]] | None = None,
@@ -144,12 +150,14 @@ class Explainer(GuaranteedAnswers):
             dummies = OneHot.of(one_hot, ensemble.n_features, ensemble.feature_names, ensemble.missing)
             reader, noise = DummyTables(dummies, ensemble), noise.with_one_hot(dummies)
             ensemble = with_categories(ensemble, dummies)
-        self.ensemble: Ensemble = ensemble if output is None else ensemble.select(output)
+        build = partial(engine_for, noise=noise, n_threads=n_threads, strategy=_strategy)
+        outputs = ExplainedOutputs(ensemble, output, build)
+        self.ensemble: Ensemble = outputs.explained()
         units = None if groups is None else read_units(groups, ensemble.n_features, ensemble.feature_names)
-        self._inputs = Inputs(self.ensemble, reader, units)
+        self._inputs = Inputs(self.ensemble, reader, outputs, units)
         self.noise, self.output, self.groups = noise, output, groups
         self._accuracy = guaranteed(self.rtol)
-        self._engine = engine_for(self.ensemble, noise, n_threads, _strategy)
+        self._engine = build(self.ensemble)
 
     def estimate(
         self,
@@ -206,14 +214,18 @@ class Explainer(GuaranteedAnswers):
         by = self._engine.method_for(method)
         rows = self._inputs.rows(X)
         mask = self._inputs.one_mask(len(rows), subset)
-        sampler = method if method in ("mc", "qmc") else sampler_for((mask & self._engine.used).sum())
-        draws = Draws(sampler, n_samples, rtol, checked_seed(seed), sequence)
-        accuracies = {"exact": EXACT, "bounded": guaranteed(draws.budget.rtol or RTOL)}
-        choose = partial(guaranteed_if_affordable, bounded=accuracies["bounded"], sampler=sampler)
-        question = Gaps(self._engine, rows, mask[None])
-        asked, works = (f"estimate(X, subset, method={how!r})" for how in (method, "auto"))
-        with refusing(asked, f"explainer.{works}"), reporting(self.progress, len(rows)) as tell:
+
+        def answered(question: Gaps, tell: Tell) -> GapEstimate:
+            n_used = (mask & question.engine.used).sum()
+            sampler = method if method in ("mc", "qmc") else sampler_for(n_used)
+            draws = Draws(sampler, n_samples, rtol, checked_seed(seed), sequence)
+            accuracies = {"exact": EXACT, "bounded": guaranteed(draws.budget.rtol or RTOL)}
+            choose = partial(guaranteed_if_affordable, bounded=accuracies["bounded"], sampler=sampler)
             return answer_by(by, question, accuracies, draws, choose, tell)
+
+        asked, works = (f"estimate(X, subset, method={how!r})" for how in (method, "auto"))
+        with refusing(asked, f"explainer.{works}"):
+            return self._answer(Gaps(self._engine, rows.values, mask[None]), rows, answered)
 
     def approximate(
         self, rtol: float = 1e-2, method: Method = "auto", *, n_samples: int | None = None, seed: int = 0
@@ -332,8 +344,10 @@ class Explainer(GuaranteedAnswers):
     def _with_noise(self, noise: Noise) -> Explainer:
         """The same explainer with another noise; the model is not loaded again."""
         other = copy.copy(self)
-        other.noise = noise
-        other._engine = engine_for(self.ensemble, noise, self._engine.n_threads, self._engine.strategy)
+        engine = self._engine
+        build = partial(engine_for, noise=noise, n_threads=engine.n_threads, strategy=engine.strategy)
+        other.noise, other._engine = noise, build(self.ensemble)
+        other._inputs = replace(self._inputs, outputs=self._inputs.outputs.answered_by(build))
         return other
 
     def __call__(self, X: Any) -> Ranking:

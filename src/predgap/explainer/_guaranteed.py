@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import AbstractContextManager
-from typing import Any, get_args
+from typing import Any, TypeVar, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from predgap._engine.accuracy import Accuracy
 from predgap._engine.costs import refusing
-from predgap._engine.engine import Engine, RankingMethod
-from predgap._engine.progress import reporting
-from predgap._engine.questions import Rankings, mean_of_curve
+from predgap._engine.engine import Answer, Engine, RankingMethod
+from predgap._engine.progress import Tell, reporting
+from predgap._engine.questions import Curves, Gaps, Question, Rankings, mean_of_curve
 from predgap._model.ensemble import Ensemble
 from predgap._typing import FloatArray, Progress
-from predgap.explainer._arguments import Inputs, check_choice, ranking_call
+from predgap.explainer._arguments import Inputs, Rows, check_choice, ranking_call
+from predgap.explainer._outputs import margins
 from predgap.ranking import Ranking
+
+Found = TypeVar("Found")
 
 
 class GuaranteedAnswers:
@@ -82,8 +86,7 @@ class GuaranteedAnswers:
         """
         rows = self._inputs.rows(X)
         masks = self._inputs.masks(len(rows), subset)
-        with self._asking("gap(X, subset)"), reporting(self.progress, len(rows)) as tell:
-            return self._engine.gap(rows, masks, self._accuracy, tell)[0]
+        return self._computed(Gaps(self._engine, rows.values, masks), rows, "gap(X, subset)")
 
     def curve(self, X: Any, ranking: Any) -> FloatArray:
         """Gaps when the first feature of a ranking is perturbed, the first two, and so on.
@@ -97,14 +100,22 @@ class GuaranteedAnswers:
         Parameters
         ----------
         X : (n, d) array or frame of the rows to explain
-        ranking : Ranking, or indices or names, (k,) for all rows or (n, k)
-            Most important first. It may have fewer than d places.
+        ranking : Ranking, shap.Explanation, or another form of a ranking
+            Most important first; it may have fewer than d places. Also a frame of attributions, a Series of
+            importances that is labelled by feature (one order for all rows), and indices or names, (k,) for
+            all rows or (n, k). If both X and the ranking have an index, rows are matched by it.
 
         Returns
         -------
         (n, k) array
             Column j is the gap when the j + 1 most important features are perturbed. The error of each gap is
             at most `rtol` times the mean of its row of the result.
+
+        Raises
+        ------
+        RankingError
+            If it is no ranking of the model's features, is of another output than the explainer, or has an
+            index that cannot be matched with that of X.
 
         Examples
         --------
@@ -122,7 +133,7 @@ class GuaranteedAnswers:
         array([[1., 0.]])
         """
         rows = self._inputs.rows(X)
-        return self._curve(rows, self._inputs.order(len(rows), ranking), "curve(X, ranking)")
+        return self._curve(rows, self._inputs.order(rows, ranking), "curve(X, ranking)")
 
     def pgi2(self, X: Any, ranking: Any) -> FloatArray:
         """PGI² of a ranking: a score of how faithful the ranking is to the model; higher is better.
@@ -141,7 +152,7 @@ class GuaranteedAnswers:
         Parameters
         ----------
         X : (n, d) array or frame of the rows to explain
-        ranking : Ranking, or indices or names, (k,) for all rows or (n, k)
+        ranking : Ranking, or another form of a ranking that `curve` takes
             Most important first. If it has only the first k < d places, the mean is over these k gaps;
             compare it only with other rankings of k places.
 
@@ -159,7 +170,7 @@ class GuaranteedAnswers:
         [array([1.]), array([0.5])]
         """
         rows = self._inputs.rows(X)
-        return mean_of_curve(self._curve(rows, self._inputs.order(len(rows), ranking), "pgi2(X, ranking)"))
+        return mean_of_curve(self._curve(rows, self._inputs.order(rows, ranking), "pgi2(X, ranking)"))
 
     def pgu2(self, X: Any, ranking: Any) -> FloatArray:
         """PGU² of a ranking: PGI² of the reversed ranking; lower is better.
@@ -170,7 +181,7 @@ class GuaranteedAnswers:
         Parameters
         ----------
         X : (n, d) array or frame of the rows to explain
-        ranking : Ranking, or indices or names, (d,) for all rows or (n, d)
+        ranking : Ranking, or another form of a ranking that `curve` takes
             Most important first, with all d places.
 
         Returns
@@ -192,7 +203,7 @@ class GuaranteedAnswers:
         [array([0.5]), array([1.])]
         """
         rows = self._inputs.rows(X)
-        order = self._inputs.reversed_order(len(rows), ranking)
+        order = self._inputs.reversed_order(rows, ranking)
         return mean_of_curve(self._curve(rows, order, "pgu2(X, ranking)"))
 
     def rank(self, X: Any, method: RankingMethod = "greedy", *, top: int | None = None) -> Ranking:
@@ -235,15 +246,11 @@ class GuaranteedAnswers:
         """
         check_choice("method", method, get_args(RankingMethod))
         places = self._inputs.places(top)
-        table = self._inputs.table(X)
-        rows = self.ensemble.cast(table.values)
-        with (
-            self._asking(ranking_call(method, top), "Fewer places cost less: rank(X, top=k)."),
-            reporting(self.progress, len(rows)) as tell,
-        ):
-            question = Rankings(self._engine, rows, method, places, self._inputs.members)
-            ranked = question.answer(self._accuracy, tell)
-        return self._inputs.ranking(ranked, method, table)
+        rows = self._inputs.rows(X)
+        question = Rankings(self._engine, rows.values, method, places, self._inputs.members)
+        with self._asking(ranking_call(method, top), "Fewer places cost less: rank(X, top=k)."):
+            ranked = self._answer(question, rows, lambda part, tell: part.answer(self._accuracy, tell))
+        return self._inputs.ranking(ranked, method, rows)
 
     def expected_prediction(self, X: Any, subset: Any) -> FloatArray:
         """The expected prediction E[f(x')] of each row when the features of `subset` are perturbed.
@@ -257,7 +264,8 @@ class GuaranteedAnswers:
 
         Returns
         -------
-        (n,) array of raw margins, or (n, n_outputs) for several outputs; exact up to rounding
+        (n,) array of raw margins, or (n, n_outputs) if several outputs are explained together; exact up to
+        rounding
 
         Examples
         --------
@@ -269,15 +277,30 @@ class GuaranteedAnswers:
         """
         rows = self._inputs.rows(X)
         masks = self._inputs.masks(len(rows), subset)
-        with reporting(self.progress, len(rows)) as tell:
-            change = self._engine.mean_change(rows, masks, tell)
-        margin = self.ensemble.predict(np.where(np.isnan(rows), self.ensemble.missing, rows))
-        expected: FloatArray = margin + change.reshape(margin.shape)
-        return expected
 
-    def _curve(self, rows: FloatArray, order: NDArray[np.int32], call: str) -> FloatArray:
-        with self._asking(call), reporting(self.progress, len(rows)) as tell:
-            return self._engine.curve(rows, order, self._accuracy, tell, self._inputs.members)[0]
+        def expected(part: Gaps, tell: Tell) -> tuple[FloatArray]:
+            change = part.engine.mean_change(part.rows, part.masks, tell)
+            margin = margins(part.engine.ensemble, part.rows)
+            return (margin + change.reshape(margin.shape),)
+
+        return self._answer(Gaps(self._engine, rows.values, masks), rows, expected)[0]
+
+    def _curve(self, rows: Rows, order: NDArray[np.int32], call: str) -> FloatArray:
+        return self._computed(Curves(self._engine, rows.values, order, self._inputs.members), rows, call)
+
+    def _computed(self, question: Gaps | Curves, rows: Rows, call: str) -> FloatArray:
+        """Gaps (n,), or curves (n, k); `call` is named if it is too costly."""
+
+        def computed(part: Gaps | Curves, tell: Tell) -> Answer:
+            return part.computed(self._accuracy, tell)
+
+        with self._asking(call):
+            return self._answer(question, rows, computed)[0]
+
+    def _answer(self, question: Question[Any], rows: Rows, ask: Callable[[Any, Tell], Found]) -> Found:
+        """The answer to a question about all rows of a call, asked for each output that they have."""
+        with reporting(self.progress, len(rows)) as tell:
+            return self._inputs.outputs.answer(question, rows.outputs, ask, tell)
 
     def _asking(self, call: str, hint: str = "") -> AbstractContextManager[None]:
         """A context for one call: if it is too costly, `CostError` names the call and one that works."""

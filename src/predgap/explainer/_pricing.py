@@ -7,11 +7,12 @@ from typing import Any, Final
 import numpy as np
 
 from predgap._engine.accuracy import Accuracy
-from predgap._engine.costs import Cost
+from predgap._engine.costs import Cost, Prices
 from predgap._engine.engine import Engine
 from predgap._engine.questions import Curves, Gaps, Question, Rankings
+from predgap._typing import FloatArray
 from predgap.errors import RankingError, SubsetError, TableError
-from predgap.explainer._arguments import Inputs
+from predgap.explainer._arguments import Inputs, Rows
 from predgap.ranking import Ranking
 
 _MOST_ROWS: Final = 20  # of X; the cost is the mean over them
@@ -22,28 +23,37 @@ def cost_of(engine: Engine, inputs: Inputs, question: Any, X: Any, accuracy: Acc
 
     If X is None, the cost is estimated for rows made up from the model's thresholds.
     """
-    asked = _on_typical_rows(engine, inputs, question) if X is None else _on_rows(engine, inputs, question, X)
+    if X is None:
+        typical = engine.typical_rows()
+        outputs = inputs.outputs.of_made_up_rows(typical)
+        asked = _on_typical_rows(engine, inputs, question, typical)
+    else:
+        rows = inputs.rows(X)
+        outputs, asked = rows.outputs, _on_rows(engine, inputs, question, rows)
     if len(asked.rows) == 0:
         raise TableError("X has no rows to estimate the cost from; leave X out, or pass some rows")
     some = np.unique(np.linspace(0, len(asked.rows) - 1, _MOST_ROWS).astype(np.intp))
-    return asked.of_rows(some).prices(accuracy).mean()
+    prices: Prices = inputs.outputs.answer(
+        asked.of_rows(some),
+        None if outputs is None else outputs[some],
+        lambda part, _: part.prices(accuracy),
+    )
+    return prices.mean()
 
 
-def _on_rows(engine: Engine, inputs: Inputs, question: Any, X: Any) -> Question[Any]:
-    rows = inputs.rows(X)
+def _on_rows(engine: Engine, inputs: Inputs, question: Any, rows: Rows) -> Question[Any]:
+    if _is_rank(question):
+        return Rankings(engine, rows.values, "greedy", inputs.n_units, inputs.members)
+    if isinstance(question, Ranking):
+        return Curves(engine, rows.values, inputs.order(rows, question), inputs.members)
+    return Gaps(engine, rows.values, inputs.masks(len(rows), question))
+
+
+def _on_typical_rows(engine: Engine, inputs: Inputs, question: Any, rows: FloatArray) -> Question[Any]:
     if _is_rank(question):
         return Rankings(engine, rows, "greedy", inputs.n_units, inputs.members)
     if isinstance(question, Ranking):
-        return Curves(engine, rows, inputs.order(len(rows), question), inputs.members)
-    return Gaps(engine, rows, inputs.masks(len(rows), question))
-
-
-def _on_typical_rows(engine: Engine, inputs: Inputs, question: Any) -> Question[Any]:
-    rows = engine.typical_rows()
-    if _is_rank(question):
-        return Rankings(engine, rows, "greedy", inputs.n_units, inputs.members)
-    if isinstance(question, Ranking):
-        order = inputs.order(len(question), question)
+        order = inputs.order_of_any_rows(question)
         if len(order) == 0:
             raise RankingError("the ranking has no rows to estimate the cost from; pass one with rows")
         return Curves(engine, rows, order[np.arange(len(rows)) % len(order)], inputs.members)

@@ -16,6 +16,7 @@ from predgap._engine.progress import Tell, after, reporting
 from predgap._inputs.tables import to_native
 from predgap._typing import FloatArray, IntArray
 from predgap.errors import CostError, NoiseError, RankingError
+from predgap.explainer._arguments import Rows
 from predgap.noise import Noise
 from predgap.ranking import Ranking
 
@@ -114,13 +115,13 @@ def sweep(explainer: Explainer, X: Any, rankings: Any, strengths: Any) -> Sweep:
     """The answer of `Explainer.sweep`."""
     named = _checked_rankings(rankings)
     noises = _noises(explainer.noise, strengths)
-    table, n_features = explainer._inputs.table(X), explainer._inputs.places(None)
-    n, n_built = len(table.values), sum(map(_is_built, named.values()))
-    given = {name: explainer._inputs.order(n, r) for name, r in named.items() if not _is_built(r)}
+    rows, n_features = explainer._inputs.rows(X), explainer._inputs.places(None)
+    n, n_built = len(rows), sum(map(_is_built, named.values()))
+    given = {name: explainer._inputs.order(rows, r) for name, r in named.items() if not _is_built(r)}
     top = _places(given, n_features)
     scores, orders = [], []
     with reporting(explainer.progress, n * (n_built + len(noises) * (len(named) + n_built))) as tell:
-        calls = _Calls(X, n, named, None if top == n_features else top, tell)
+        calls = _Calls(X, rows, named, None if top == n_features else top, tell)
         with _saying("at the explainer's own noise"):
             own = calls.orders(explainer, calls.rankings(explainer))
         for strength, noise in noises:
@@ -140,7 +141,7 @@ def sweep(explainer: Explainer, X: Any, rankings: Any, strengths: Any) -> Sweep:
         correlation=pairs[..., 1],
         same_first_as_own=kept[..., 0],
         correlation_with_own=kept[..., 1],
-        backend=table.backend,
+        backend=rows.table.backend,
     )
 
 
@@ -149,7 +150,7 @@ class _Calls:
     """Asks explainers about the same rows, call after call, and reports the rows done of all calls."""
 
     X: Any
-    n_rows: int
+    rows: Rows  # of X
     named: dict[str, Any]  # rankings, and words for those that are built
     top: int | None
     tell: Tell
@@ -161,7 +162,7 @@ class _Calls:
 
     def orders(self, explainer: Explainer, rankings: list[Any]) -> list[NDArray[np.int32]]:
         """Each ranking as indices, (n, k)."""
-        return [explainer._inputs.order(self.n_rows, ranking) for ranking in rankings]
+        return [explainer._inputs.order(self.rows, ranking) for ranking in rankings]
 
     def score(self, explainer: Explainer, ranking: Any) -> FloatArray:
         """PGI², (n,)."""
@@ -174,7 +175,7 @@ class _Calls:
         """The explainer for the next call, which reports after the calls before it."""
         asked, tell = copy.copy(explainer), after(self.tell, self.n_before)
         asked.progress = None if tell is None else lambda done, total: tell(done)
-        self.n_before += self.n_rows
+        self.n_before += len(self.rows)
         return asked
 
 

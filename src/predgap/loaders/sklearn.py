@@ -39,6 +39,7 @@ from predgap._model.ensemble import ALL_OUTPUTS, LEAF, NUMERIC, Ensemble
 from predgap._typing import FloatArray
 from predgap.errors import EnsembleError, LoaderError, UnsupportedModelError
 from predgap.loaders import selfcheck, splits
+from predgap.loaders.labels import class_names
 
 __all__ = ["from_object"]
 
@@ -98,11 +99,13 @@ def from_object(model: Any) -> Ensemble:
     quiet = _quiet(model)
     try:
         parts = read(quiet)
+        nodes = _nodes(parts)
         ensemble = Ensemble(
-            **_nodes(parts),
+            **nodes,
             n_features=model.n_features_in_,
             categories=parts.categories,
             feature_names=getattr(model, "feature_names_in_", None),
+            class_names=_class_names(model, len(nodes["bias"])),
             row_dtype=np.dtype(parts.row_dtype),
             accepts_infinity=_accepts_infinity(parts, model.n_features_in_),
             unseen_is_missing=parts.categories is not None,
@@ -331,6 +334,12 @@ def _predictions(model: Any, rows: Rows) -> Any:
     found = model.predict_proba(rows)
     targets = found if isinstance(found, list) else [found]
     return np.hstack([target[:, _shown(target.shape[1])] for target in targets])
+
+
+def _class_names(model: Any, n_outputs: int) -> tuple[str, ...] | None:
+    """The labels of the classes; None for regressors, and for classifiers of several targets."""
+    classes = getattr(model, "classes_", None)
+    return class_names(classes.tolist(), n_outputs) if isinstance(classes, np.ndarray) else None
 
 
 def _shown(n_classes: int) -> slice:

@@ -26,6 +26,7 @@ from predgap._model.ensemble import ALL_OUTPUTS, LEAF, Ensemble
 from predgap._typing import BoolArray, FloatArray
 from predgap.errors import EnsembleError, LoaderError, UnsupportedModelError
 from predgap.loaders import selfcheck
+from predgap.loaders.labels import numbered
 from predgap.loaders.splits import Integers, as_cuts, as_sets
 
 __all__ = ["from_object"]
@@ -57,6 +58,7 @@ def from_object(model: Any) -> Ensemble:
             **_nodes(trees, outputs, int(header["num_feature"][0]), kind),
             bias=outputs.select(header["base_scores"]),
             n_features=int(header["num_feature"][0]),
+            class_names=numbered(outputs.n, binary=False) if outputs.are_classes else None,
             row_dtype=np.dtype(kind),
             source=f"treelite {header['major_ver'][0]}.{header['minor_ver'][0]} {header['postprocessor']}",
         )
@@ -134,6 +136,7 @@ class _Outputs:
         real = np.arange(self.place.shape[1]) < n_classes[:, None]  # targets may have fewer classes
         self.place[real] = np.arange(real.sum())
         self.n = int(real.sum())
+        self.are_classes = len(n_classes) == 1 and self.n > 1  # treelite numbers them; one output may be any
         self.shape = tuple(header["leaf_vector_shape"].tolist())
         self.trees: dict[tuple[int, int], list[int]] = {}  # the trees of each (target, class)
         pairs = zip(header["target_id"].tolist(), header["class_id"].tolist(), strict=True)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from predgap._inputs.categories import Categories, is_missing
 from predgap._inputs.tables import Columns
-from predgap._text import format_items
+from predgap._text import format_items, shown
 from predgap._typing import FloatArray
 from predgap.errors import NoiseError, TableError
 from predgap.noise._tails import (
@@ -274,7 +274,9 @@ class DiscreteLaw(ReplacingLaw):
     def _numbers(self) -> FloatArray:
         strange = [v for v in self.values if isinstance(v, bool) or not isinstance(v, numbers.Real)]
         if strange:
-            raise NoiseError(f"Discrete has the value {strange[0]!r} for a numeric feature; expected numbers")
+            raise NoiseError(
+                f"Discrete has the value {shown(strange[0])} for a numeric feature; expected numbers"
+            )
         return np.array(self.values, dtype=np.float64)
 
 
@@ -477,7 +479,7 @@ def positive(value: Any, what: str) -> float:
     """`value` as a float; NoiseError, which calls it `what`, unless it is a positive finite number."""
     given = value.item() if isinstance(value, np.ndarray | np.generic) and np.ndim(value) == 0 else value
     if isinstance(given, bool) or not isinstance(given, numbers.Real):
-        raise NoiseError(f"{what} is {value!r} ({type(value).__name__}), expected a positive number")
+        raise NoiseError(f"{what} is {shown(value)} ({type(value).__name__}), expected a positive number")
     try:
         number = float(given)
     except OverflowError:

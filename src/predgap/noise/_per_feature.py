@@ -10,7 +10,7 @@ import numpy as np
 
 from predgap._inputs.names import match_names
 from predgap._inputs.one_hot import OneHot
-from predgap._text import count, format_items, names_or_default
+from predgap._text import count, format_items, names_or_default, shown
 from predgap.errors import NoiseError
 from predgap.noise._laws import Law
 from predgap.noise._noise import Noise
@@ -105,7 +105,7 @@ class PerFeature(Noise):
 
 def _noise(noise: Any, which: str) -> Noise:
     if not isinstance(noise, Noise):
-        raise NoiseError(f"the noise {which} is {noise!r}, expected a Noise such as Normal(0.3)")
+        raise NoiseError(f"the noise {which} is {shown(noise)}, expected a Noise such as Normal(0.3)")
     return noise
 
 
@@ -113,5 +113,5 @@ def _feature_key(key: Any) -> str | int:
     if isinstance(key, str):
         return key
     if isinstance(key, bool | np.bool_) or not isinstance(key, int | np.integer):
-        raise NoiseError(f"PerFeature has the key {key!r}, expected feature names or indices")
+        raise NoiseError(f"PerFeature has the key {shown(key)}, expected feature names or indices")
     return int(key)

@@ -8,6 +8,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from predgap._text import shown
 from predgap._typing import FloatArray
 from predgap.errors import NoiseError
 from predgap.noise._laws import Law, may_be_missing
@@ -71,7 +72,7 @@ def _check_frozen(frozen: Any) -> None:
         name = getattr(frozen, "name", None) or type(frozen).__name__
         raise NoiseError(f"the distribution {name} is not frozen; call it first, as in {name}(...)")
     if not all(hasattr(frozen, part) for part in ("cdf", "sf", "dist", "args", "kwds")):
-        raise NoiseError(f"FromScipy got {frozen!r} ({type(frozen).__name__}), {_FREEZE}")
+        raise NoiseError(f"FromScipy got {shown(frozen)} ({type(frozen).__name__}), {_FREEZE}")
     shape = np.shape(frozen.cdf(0.0))
     if shape:
         raise NoiseError(

@@ -124,6 +124,7 @@ def _ensemble(model: Model) -> Ensemble:
             set_code=sets.codes,
             categories=_by_column(model, known),
             feature_names=_feature_names(model),
+            class_names=model.classes,
             row_dtype=np.dtype(np.float32),
             source=model.source,
         )

@@ -68,6 +68,7 @@ def read(data: bytes, *, known_only: bool) -> Model:
     leaves = _leaves(trees)
     nodes = _nodes(trees, leaves)
     shared.check_places(nodes.place, asked)
+    info = _info(core)
     model = Model(
         floats=floats,
         categorical=categorical,
@@ -77,7 +78,8 @@ def read(data: bytes, *, known_only: bool) -> Model:
         nodes=nodes,
         scale=trees.number("Scale", _DOUBLE, 1.0),
         bias=_bias(trees, leaves.shape[1]),
-        source=shared.source_of(_info(core)),
+        source=shared.source_of(info),
+        classes=shared.classes_of(info, leaves.shape[1]),
     )
     news = buffer.unknown or news or next((part for part in parts if part not in _PARTS), "")
     if known_only and news:
@@ -110,7 +112,7 @@ def _info(core: Table) -> dict[str, Any]:
         key = entry.text("Key")
         if key == "catboost_version_info":
             found[key] = entry.text("Value")
-        elif key == "params":
+        elif key in ("params", "class_params"):
             found[key] = _params(entry.text("Value"))
     return found
 

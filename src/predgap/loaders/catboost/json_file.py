@@ -98,6 +98,7 @@ def read(data: bytes) -> Model:
         scale=scale,
         bias=bias,
         source=shared.source_of(about),
+        classes=shared.classes_of(about, len(bias)),
     )
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from predgap._typing import BoolArray, FloatArray, IntArray
 from predgap.errors import LoaderError, UnsupportedModelError
 from predgap.loaders.catboost.ctrs import Ctr
+from predgap.loaders.labels import class_names
 
 __all__ = [
     "AS_NUMBERS",
@@ -26,6 +27,7 @@ __all__ = [
     "Questions",
     "check_features",
     "check_places",
+    "classes_of",
     "feature_of_ctr",
     "grown",
     "missing_goes_left",
@@ -260,6 +262,7 @@ class Model(NamedTuple):
     scale: float  # the sum of the leaves is multiplied by it
     bias: FloatArray  # (n_outputs,) added after the scaling
     source: str  # for display
+    classes: tuple[str, ...] | None  # labels of the classes, where the metadata state them
 
     @property
     def features(self) -> list[Feature]:
@@ -270,12 +273,30 @@ def source_of(info: Any) -> str:
     """ "CatBoost", its version and the loss function, as far as the model's metadata state them."""
     texts = []
     for path in (("catboost_version_info",), ("params", "loss_function", "type")):
-        found = info
-        for key in path:
-            found = found.get(key) if isinstance(found, dict) else None
+        found = _at(info, *path)
         texts.append(found[:1000] if isinstance(found, str) else "")
     version = re.search(r"tags/v([\d.]{1,20})", texts[0])
     return " ".join(filter(None, ("CatBoost", version[1] if version else "", texts[1][:60])))
+
+
+def classes_of(info: Any, n_outputs: int) -> tuple[str, ...] | None:
+    """The labels of the classes, as far as the model's metadata state them; None if outputs are no classes,
+    as with several labels (MultiLogloss)."""
+    loss = _at(info, "params", "loss_function", "type")
+    labels = _at(info, "class_params", "class_names")
+    if not isinstance(labels, list) or loss in ("MultiLogloss", "MultiCrossEntropy"):
+        return None
+    kinds = set(map(type, labels))
+    if _at(info, "class_params", "class_label_type") == "Float" and kinds <= {int, float}:
+        labels = [float(str(label)) for label in labels]  # JSON has 1 for 1.0
+    return class_names(labels, n_outputs) if kinds <= {str, int, float, bool} else None
+
+
+def _at(info: Any, *path: str) -> Any:
+    """What is at a path of keys in the metadata; None if it is not there."""
+    for key in path:
+        info = info.get(key) if isinstance(info, dict) else None
+    return info
 
 
 def unknown(what: str) -> UnsupportedModelError:

@@ -22,7 +22,7 @@ right, however the split treats missing values.
 from __future__ import annotations
 
 from collections.abc import Iterator, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -36,6 +36,7 @@ from predgap._model.ensemble import LEAF, NUMERIC, Ensemble
 from predgap._typing import IntArray
 from predgap.errors import EnsembleError, LoaderError, UnsupportedModelError
 from predgap.loaders import selfcheck
+from predgap.loaders.labels import class_names, numbered
 from predgap.loaders.lightgbm.categories import Sets, check_labels, read_levels, read_sets
 from predgap.loaders.lightgbm.text import Counts, Fields, count, field, floats, integers, parts, read
 
@@ -95,7 +96,11 @@ def from_object(model: Any) -> Ensemble:
         booster = _ask("give its booster", lambda: model.booster_)
     check_labels(booster.pandas_categorical or [])
     texts = _ask("be written", lambda: list(_texts(booster)))
-    return _checked(_loaded(texts, known_only=False), booster)
+    ensemble = _checked(_loaded(texts, known_only=False), booster)
+    classes = getattr(model, "classes_", None)  # of LGBMClassifier, which numbers its classes for the booster
+    if classes is None:
+        return ensemble
+    return replace(ensemble, class_names=class_names(np.ravel(classes).tolist(), ensemble.n_outputs))
 
 
 def _texts(booster: Any) -> Iterator[bytes]:
@@ -218,6 +223,9 @@ def _ensemble(
             set_code=sets.code,
             categories=tuple(levels),
             feature_names=None if names == [f"Column_{j}" for j in range(len(names))] else tuple(names),
+            class_names=numbered(n_outputs, binary=objective == "binary")
+            if objective in ("binary", "multiclass", "multiclassova")
+            else None,
             accepts_infinity=accepts_infinity,
             source=f"LightGBM {'rf ' if forest else ''}{objective[:60]}",
         )

@@ -32,6 +32,7 @@ from predgap._model.ensemble import ALL_OUTPUTS, LEAF, Ensemble
 from predgap._typing import FloatArray
 from predgap.errors import EnsembleError, LoaderError, UnsupportedModelError
 from predgap.loaders import selfcheck
+from predgap.loaders.labels import class_names
 from predgap.loaders.onnx.graph import CLASSIFIER, GENERAL, TreeNode, read, single_node_model
 from predgap.loaders.onnx.trees import EQ, GT, GTE, LEQ, MEMBER, UNUSED, Trees, read_trees, tree_of_node
 from predgap.loaders.splits import Integers, as_cuts, as_sets
@@ -81,6 +82,7 @@ def _ensemble(data: bytes) -> Ensemble:
             target=target,
             bias=bias,
             n_features=n_features,
+            class_names=_class_names(node, len(bias)),
             row_dtype=np.dtype(node.row_kind),
             source=f"ONNX {node.operator} by {node.producer or 'an unknown program'}",
         )
@@ -120,6 +122,19 @@ def _outputs(node: TreeNode, trees: Trees) -> tuple[FloatArray, Integers]:
         if len(classes) == 1:
             return _bias(base, 1), np.zeros(len(trees.target), dtype=np.int64)
     return _bias(base, n), trees.target
+
+
+def _class_names(node: TreeNode, n_outputs: int) -> tuple[str, ...] | None:
+    """The labels of a classifier's classes; those that are no text in UTF-8 name nothing."""
+    if node.operator != CLASSIFIER:
+        return None
+    texts, numbers = (node.attributes.get(f"classlabels_{kind}") for kind in ("strings", "int64s"))
+    if isinstance(numbers, np.ndarray) and len(numbers):
+        return class_names(numbers.tolist(), n_outputs)
+    try:
+        return class_names([text.decode() for text in texts], n_outputs) if isinstance(texts, list) else None
+    except UnicodeDecodeError:
+        return None
 
 
 def _bias(base: FloatArray, n: int) -> FloatArray:

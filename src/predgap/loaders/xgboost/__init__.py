@@ -22,6 +22,7 @@ from predgap._typing import FloatArray
 from predgap.errors import EnsembleError, LoaderError, UnsupportedModelError
 from predgap.loaders import selfcheck
 from predgap.loaders._formats.documents import Document, single
+from predgap.loaders.labels import class_names, numbered
 from predgap.loaders.xgboost.categories import read_categories
 from predgap.loaders.xgboost.document import (
     TREE_ARRAYS,
@@ -79,7 +80,9 @@ def from_object(model: Any) -> Ensemble:
     document = _saved(booster)
     iterations = _best_iterations(document)
     missing = float("nan") if model.missing is None else float(model.missing)
-    return _checked(_ensemble(document, iterations=iterations, missing=missing), model, booster, iterations)
+    classes = getattr(model, "classes_", None)  # of classifiers
+    ensemble = _ensemble(document, iterations=iterations, missing=missing, classes=classes)
+    return _checked(ensemble, model, booster, iterations)
 
 
 def _checked(ensemble: Ensemble, model: Any, booster: Any, iterations: int | None) -> Ensemble:
@@ -111,7 +114,7 @@ def _saved(booster: Any) -> Document:
 
 
 def _ensemble(
-    document: Document, *, iterations: int | None = None, missing: float = float("nan")
+    document: Document, *, iterations: int | None = None, missing: float = float("nan"), classes: Any = None
 ) -> Ensemble:
     learner = section(document, "learner")
     version = _version(document)
@@ -119,6 +122,7 @@ def _ensemble(
     name, model, weights = _tree_model(section(learner, "gradient_booster"))
     param = section(learner, "learner_model_param")
     n_outputs = max(1, *(count(param, key, 1, _MAX_OUTPUTS) for key in ("num_class", "num_target")))
+    several_targets = count(param, "num_target", 1, _MAX_OUTPUTS) > 1
     trees = _trees(model)
     info = integers(numbers_of(model.get("tree_info"), "tree_info"), "tree_info")
     if len(info) != len(trees):
@@ -139,6 +143,7 @@ def _ensemble(
             n_features=n_features,
             categories=read_categories(learner, model, nodes, n_features, version),
             feature_names=texts(learner, "feature_names"),
+            class_names=_class_names(classes, objective, n_outputs, several_targets),
             row_dtype=np.dtype(np.float32),
             missing=missing,
             accepts_infinity=bool(np.isinf(missing)),  # XGBoost's own rule
@@ -146,6 +151,18 @@ def _ensemble(
         )
     except EnsembleError as error:
         raise LoaderError(f"the XGBoost model is damaged: {error}; save it again") from error
+
+
+def _class_names(
+    classes: Any, objective: str, n_outputs: int, several_targets: bool
+) -> tuple[str, ...] | None:
+    """The labels of the classes: a wrapper's, or else the numbers from 0 that XGBoost is trained on."""
+    if several_targets:
+        return None
+    if classes is not None:
+        return class_names(np.ravel(classes).tolist(), n_outputs)
+    binary = objective.startswith("binary:")
+    return numbered(n_outputs, binary=binary) if binary or objective.startswith("multi:") else None
 
 
 def _unknown_parts(document: Document) -> list[str]:

@@ -1,0 +1,80 @@
+"""Matches the rows of two tables by their labels, the index of a pandas frame."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from predgap._text import format_items
+from predgap._typing import IndexArray
+from predgap.errors import PredgapError
+
+_SAME_ORDER = "if both are in the same order, pass an array, which has no index"
+
+
+def matching_rows(theirs: Any, mine: Any, what: str, error: type[PredgapError]) -> IndexArray | None:
+    """For each row of X, the row of another table that has the same label; None: rows are in the same order.
+
+    Rows are in the same order if one side has no labels at all (arrays, Polars and Arrow frames), if both
+    have the default 0, 1, ..., or if all labels are equal. The number of rows is not checked.
+
+    Parameters
+    ----------
+    theirs, mine : n row labels, or None
+        The index of the other table, and of X.
+    what : str
+        What the other table is, for messages.
+    error : class of errors
+        Raised if labels repeat or differ, or if one side only has the default.
+
+    Examples
+    --------
+    >>> matching_rows(["a", "b", "c"], ["c", "a", "b"], "the ranking", PredgapError)
+    array([2, 0, 1])
+    """
+    if theirs is None or mine is None or len(theirs) != len(mine) or _equal(theirs, mine):
+        return None
+    for default, other, side in ((mine, theirs, "X"), (theirs, mine, what)):
+        if _is_default(default) and not _is_default(other):
+            own, none = (what, "X") if side == "X" else ("X", what)
+            raise error(
+                f"{own} has an index of its own (it begins with {format_items(list(other[:3]))}), {none} the "
+                "default 0, 1, ..., so their rows cannot be matched. Set the same index on both; "
+                f"{_SAME_ORDER}"
+            )
+    return _found(list(theirs), list(mine), what, error)
+
+
+def _equal(theirs: Any, mine: Any) -> bool:
+    if hasattr(theirs, "equals") and hasattr(mine, "equals"):
+        return bool(theirs.equals(mine))
+    return list(theirs) == list(mine)
+
+
+def _is_default(index: Any) -> bool:
+    """Is it pandas' RangeIndex from 0, which a frame has if none was set?"""
+    return getattr(index, "start", None) == 0 and getattr(index, "step", None) == 1
+
+
+def _found(theirs: Sequence[Any], mine: Sequence[Any], what: str, error: type[PredgapError]) -> IndexArray:
+    try:
+        place = {label: r for r, label in enumerate(theirs)}
+        absent = [label for label in mine if label not in place]
+    except TypeError:
+        raise error(f"the row labels of {what} or of X cannot be compared; {_SAME_ORDER}") from None
+    for labels, side in ((theirs, what), (mine, "X")):
+        twice = [label for label, times in Counter(labels).items() if times > 1]
+        if twice:
+            raise error(
+                f"{what} and X have different row labels, and {side} has {format_items(twice, 3)} more than "
+                f"once, so rows cannot be matched; {_SAME_ORDER}"
+            )
+    if absent:
+        raise error(
+            f"{what} and X are of different rows: {len(absent)} of the {len(mine)} row labels of X "
+            f"({format_items(absent, 3)}) do not occur in {what}; {_SAME_ORDER}"
+        )
+    return np.array([place[label] for label in mine], dtype=np.intp)

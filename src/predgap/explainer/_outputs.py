@@ -1,0 +1,127 @@
+"""The output that each row is explained for: all together, one, or each row's own; and the engines for them.
+
+Rows with outputs of their own are grouped by output, and each group is answered by the engine of an explainer
+of that output alone: so every row has the answer that it has there, to the last bit.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
+
+import numpy as np
+
+from predgap._engine.engine import Engine
+from predgap._engine.per_row import answer_per_row
+from predgap._engine.progress import Tell
+from predgap._engine.questions import Question
+from predgap._inputs.outputs import Explained, Output, Outputs, read_output
+from predgap._inputs.row_labels import matching_rows
+from predgap._model.ensemble import Ensemble
+from predgap._text import count
+from predgap._typing import FloatArray, IndexArray
+from predgap.errors import OutputError
+
+Found = TypeVar("Found")
+
+PREDICTED: Final = "predicted"
+"""The output of each row that has the largest margin: its predicted class."""
+
+
+class ExplainedOutputs:
+    """What an explainer explains, `output` of `Explainer`: None for all outputs together, one of them for all
+    rows, or one for each row.
+
+    `build` makes the engine of a part of the model, when it is needed first.
+    """
+
+    def __init__(self, model: Ensemble, output: Any, build: Callable[[Ensemble], Engine]) -> None:
+        self._model, self._build = model, build
+        self._engines: dict[int, Engine] = {}
+        self._outputs = Outputs(model.n_outputs, model.class_names)
+        self._index = getattr(output, "index", None) if hasattr(output, "to_list") else None
+        self._given: Output | None = None if output is None else read_output(output)
+        self._chosen: int | IndexArray | None = None
+        if isinstance(self._given, str) and self._given == PREDICTED:
+            self._check_classes()
+            self._chosen = 0 if model.n_outputs == 1 else None
+        elif self._given is not None:
+            self._chosen = self._outputs.positions(self._given)
+            self._outputs.warn_of_numbers(self._given)
+
+    def explained(self) -> Ensemble:
+        """The model with the outputs that are explained: one of them, or all."""
+        one = isinstance(self._chosen, int)
+        return self._model.select(int(self._chosen or 0)) if one else self._model
+
+    def of_rows(self, rows: FloatArray, index: Any = None) -> IndexArray | None:
+        """The output of each of the rows (n, d) of a call, with these labels; None if all have the same."""
+        if self._predicts():
+            largest: IndexArray = margins(self._model, rows).argmax(axis=1)
+            return largest
+        if not isinstance(self._chosen, np.ndarray):
+            return None
+        if len(self._chosen) != len(rows):
+            raise OutputError(
+                f"output is given for {count(len(self._chosen), 'row')}, X has {len(rows)}; pass one per row"
+            )
+        own = matching_rows(self._index, index, "output", OutputError)
+        return self._chosen if own is None else self._chosen[own]
+
+    def of_made_up_rows(self, rows: FloatArray) -> IndexArray | None:
+        """The output of each of some rows that are not of a table; outputs that were given are repeated."""
+        if not isinstance(self._chosen, np.ndarray):
+            return self.of_rows(rows)
+        if len(self._chosen) == 0:
+            raise OutputError("output has no entries; pass at least one")
+        return np.resize(self._chosen, len(rows))
+
+    def in_rows(self, outputs: IndexArray | None) -> Explained:
+        """What is explained in rows with these outputs, to compare rankings with."""
+        return Explained(self._outputs, self._chosen if outputs is None else outputs)
+
+    def of_ranking(self, outputs: IndexArray | None) -> Output | None:
+        """What a ranking of rows with these outputs remembers; None if the model has one output."""
+        if self._outputs.n == 1:
+            return None
+        return self._given if outputs is None else outputs
+
+    def answer(
+        self,
+        question: Question[Any],
+        outputs: IndexArray | None,
+        ask: Callable[[Any, Tell], Found],
+        tell: Tell = None,
+    ) -> Found:
+        """The answer to a question about rows with these outputs; see `answer_per_row`."""
+        if outputs is None:
+            return ask(question, tell)
+        return answer_per_row(question, outputs, self._engine, ask, tell)
+
+    def answered_by(self, build: Callable[[Ensemble], Engine]) -> ExplainedOutputs:
+        """The same outputs with other engines."""
+        other = copy.copy(self)
+        other._build, other._engines = build, {}
+        return other
+
+    def _engine(self, output: int) -> Engine:
+        if output not in self._engines:
+            self._engines[output] = self._build(self._model.select(output))
+        return self._engines[output]
+
+    def _predicts(self) -> bool:
+        return self._chosen is None and self._given is not None
+
+    def _check_classes(self) -> None:
+        if self._model.n_outputs > 1 and self._model.class_names is None:
+            raise OutputError(
+                f"output={PREDICTED!r}: the {self._model.n_outputs} outputs of this model are not known to "
+                "be classes. If they are, pass the output of each row, e.g. "
+                "output=predgap.load(model).predict(X).argmax(axis=1)"
+            )
+
+
+def margins(ensemble: Ensemble, rows: FloatArray) -> FloatArray:
+    """The raw margins of rows that are cast already, (n,) or (n, n_outputs)."""
+    return ensemble.predict(np.where(np.isnan(rows), ensemble.missing, rows))
