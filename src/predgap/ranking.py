@@ -16,6 +16,7 @@ from predgap._attributions import (
     read_attributions,
     summed_over,
 )
+from predgap._inputs.frames import repeated_labels, to_native
 from predgap._inputs.names import match_names
 from predgap._inputs.orders import (
     GivenOrder,
@@ -28,7 +29,6 @@ from predgap._inputs.orders import (
 )
 from predgap._inputs.outputs import Explained, read_output
 from predgap._inputs.row_labels import matching_rows
-from predgap._inputs.tables import repeated_labels, to_native
 from predgap._inputs.units import Units
 from predgap._text import count, format_items, names_or_default, shown
 from predgap._typing import FloatArray, IndexArray

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from predgap._inputs.categories import is_missing
-from predgap._inputs.tables import Columns, to_native
+from predgap._inputs.frames import to_native
+from predgap._inputs.tables import Columns
 from predgap.errors import TableError
 
 

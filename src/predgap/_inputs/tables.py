@@ -23,10 +23,7 @@ from predgap._inputs.categories import UNSEEN, Categories, check_unseen, is_miss
 from predgap._inputs.names import match_names
 from predgap._text import count, format_items, shown
 from predgap._typing import FloatArray, IndexArray
-from predgap.errors import DependencyError, ShapeError, TableError
-
-BACKENDS: Final = ("pandas", "polars", "pyarrow")
-"""Frame libraries that `to_native` tries, in this order."""
+from predgap.errors import ShapeError, TableError
 
 ByFeature = Sequence[Categories | None] | None
 """The categories of each feature of a model, None for a numeric one; or None if all are numeric."""
@@ -178,33 +175,6 @@ def open_columns(X: Any) -> Columns:
 def by_name(names: Sequence[str], numbered: bool, feature_names: Sequence[str]) -> bool:
     """Are a frame's columns to be matched to the model's features by name (True), or by position?"""
     return not numbered or set(feature_names) <= set(names)
-
-
-def repeated_labels(labels: Any, times: int, backend: str | None) -> Any:
-    """Each label `times` times; a pandas index keeps its dtype (time zones, categories)."""
-    if hasattr(labels, "to_flat_index") and backend in (None, "pandas"):
-        return labels.to_flat_index().repeat(times)
-    return [label for label in labels for _ in range(times)]
-
-
-def to_native(columns: Mapping[str, Any], backend: str | None = None) -> Any:
-    """A frame of `backend` ("pandas", "polars", "pyarrow") with these columns of equal length.
-
-    Without a backend, the first installed of pandas, Polars and PyArrow is taken.
-
-    Examples
-    --------
-    >>> to_native({"feature": ["age", "bmi"], "place": [2, 1]}, "polars").columns
-    ['feature', 'place']
-    """
-    candidates: tuple[Any, ...] = (backend,) if backend else BACKENDS
-    for name in candidates:
-        try:
-            return nw.from_dict(dict(columns), backend=name).to_native()
-        except ImportError:
-            continue
-    wanted = " or ".join(candidates)
-    raise DependencyError(f"a frame needs {wanted}, not installed; try: pip install {candidates[0]}")
 
 
 # ---- matching ------------------------------------------------------------------------------------

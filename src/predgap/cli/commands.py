@@ -12,7 +12,7 @@ from rich.text import Text
 
 import predgap
 from predgap._engine.engine import resolve_n_jobs
-from predgap._inputs.tables import to_native
+from predgap._inputs.frames import to_native
 from predgap._model.ensemble import LEAF
 from predgap._optional import require
 from predgap._text import printable

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from predgap._engine.engine import RankingMethod
 from predgap._engine.progress import Tell, after, reporting
-from predgap._inputs.tables import to_native
+from predgap._inputs.frames import to_native
 from predgap._typing import FloatArray, IntArray
 from predgap.errors import CostError, NoiseError, RankingError
 from predgap.explainer._arguments import Rows

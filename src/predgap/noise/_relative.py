@@ -10,8 +10,9 @@ from typing import Any, Final
 import numpy as np
 
 from predgap._inputs.categories import is_missing
+from predgap._inputs.frames import to_native
 from predgap._inputs.one_hot import OneHot, places_before
-from predgap._inputs.tables import Columns, to_native
+from predgap._inputs.tables import Columns
 from predgap._text import count, format_items
 from predgap.errors import NoiseError, TableError
 from predgap.noise._combined_laws import ByKindLaw, ClippedLaw, KeptLaw, RoundedLaw, StayLaw

@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from predgap._inputs.tables import to_native
+from predgap._inputs.frames import to_native
 from predgap._model.ensemble import Ensemble
 from predgap._typing import FloatArray
 from predgap.errors import PredgapError
