@@ -688,7 +688,6 @@ LOOK = "these look like attributions; use Ranking.from_attributions"
         (np.zeros((1, 1, 3), dtype=int), ["shape (1, 1, 3)"]),
         ([[0, 1, 2], [0, 1]], ["differ in length"]),
     ],
-    ids=repr,
 )
 def test_refused_rankings(ranking, words):
     refused(words, ranking_order, ranking, 2, 3, NAMES)
