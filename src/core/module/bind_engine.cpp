@@ -27,12 +27,7 @@ std::function<bool(std::int64_t)> make_poll(const nb::object& progress) {
 
 Rows::Rows(const Engine& e, const NoiseOfModel& n, Array<double, 2> rows, std::optional<Array<double, 2>> b,
            std::optional<Array<double, 2>> a, std::optional<Array<std::uint8_t, 2>> s)
-    : engine(e),
-      noise(n),
-      x(std::move(rows)),
-      below(std::move(b)),
-      above(std::move(a)),
-      still(std::move(s)) {
+    : engine(e), noise(n), x(std::move(rows)), below(std::move(b)), above(std::move(a)), still(std::move(s)) {
     const auto& model = engine.model();
     const auto d = static_cast<std::size_t>(model.n_features());
     require(&noise.engine() == &engine, "the noise is that of another engine");
@@ -41,7 +36,8 @@ Rows::Rows(const Engine& e, const NoiseOfModel& n, Array<double, 2> rows, std::o
         require(!table || (table->shape(0) == size() &&
                            table->shape(1) == static_cast<std::size_t>(model.n_thresholds())),
                 "tables must be (n_rows, n_thresholds)");
-    require(!still || (still->shape(0) == size() && still->shape(1) == d), "still must be (n_rows, n_features)");
+    require(!still || (still->shape(0) == size() && still->shape(1) == d),
+            "still must be (n_rows, n_features)");
     for (const auto q : model.features) {
         const auto column = static_cast<std::size_t>(q);
         require(noise.law(column) != Law::table || (below && above), "a table law needs its tables");
