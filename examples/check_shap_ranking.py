@@ -13,7 +13,7 @@ X, y = load_breast_cancer(return_X_y=True, as_frame=True)
 train, rows = X[:500], X[500:]
 model = lightgbm.LGBMClassifier(n_estimators=100, num_leaves=15, n_jobs=1, verbose=-1).fit(train, y[:500])
 
-explainer = predgap.Explainer(model, predgap.Normal.relative(train, 0.3))
+explainer = predgap.Explainer(model, train)
 shap_values = model.booster_.predict(rows, pred_contrib=True)  # the last column is the bias
 rankings = {
     "greedy": explainer.rank(rows),

@@ -15,7 +15,7 @@ rng = np.random.default_rng(0)
 X = rng.normal(size=(3000, 20))
 y = X[:, 0] * X[:, 1] + np.sin(2 * X[:, 2]) + X[:, 3:8].sum(axis=1) + 0.3 * rng.normal(size=3000)
 model = lightgbm.LGBMRegressor(n_estimators=500, num_leaves=31, n_jobs=1, verbose=-1).fit(X, y)
-noise, rows = predgap.Normal.relative(X, 0.3), X[:3]
+noise, rows = predgap.Relative(X, 0.3), X[:3]
 
 explainer = predgap.Explainer(model, noise)  # rtol=1e-6
 for name, question in (("gap of 3 features", [0, 1, 2]), ("ranking of all 20", "rank")):

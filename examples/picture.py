@@ -20,7 +20,7 @@ from predgap import plots
 X, y = load_diabetes(return_X_y=True, as_frame=True)
 model = xgboost.XGBRegressor(n_estimators=50, max_depth=3, n_jobs=1).fit(X[:342], y[:342])
 rows = X[342:]
-explainer = predgap.Explainer(model, predgap.Normal.relative(X, 0.3))
+explainer = predgap.Explainer(model, X)
 
 contributions = model.get_booster().predict(xgboost.DMatrix(rows), pred_contribs=True)
 rankings = {

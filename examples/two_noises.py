@@ -1,6 +1,6 @@
 """A ranking belongs to a noise: the same model and rows under two of them.
 
-Small normal noise asks which features matter near the row. Drawing each feature anew from its column asks
+Small noise asks which features matter near the row. Drawing each feature anew from its column asks
 which features matter at all. The two name different features, and each ranking scores best under its own
 noise.
 """
@@ -16,7 +16,7 @@ model = xgboost.XGBRegressor(n_estimators=50, max_depth=3, n_jobs=1).fit(X[:342]
 rows = X[342:]
 
 noises = {
-    "near": predgap.Normal.relative(X, 0.1),  # a tenth of each column's standard deviation
+    "near": predgap.Relative(X, 0.1),  # a tenth of each column's standard deviation
     "anywhere": predgap.Marginal(X[:342]),  # a value of the column
 }
 explainers = {name: predgap.Explainer(model, noise) for name, noise in noises.items()}

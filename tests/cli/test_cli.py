@@ -25,7 +25,7 @@ import xgboost
 from click.testing import CliRunner
 
 import predgap
-from predgap import Explainer, Flip, Marginal, Normal, PerFeature, Uniform
+from predgap import Explainer, Flip, Marginal, Normal, PerFeature, Relative, Uniform
 from predgap._csv import delimiter_of
 from predgap.cli.commands import app
 from predgap.cli.tablefiles import write_csv, write_table
@@ -101,7 +101,7 @@ def test_names_may_have_spaces_where_lightgbm_stores_underscores(run, folder, fr
     told = run("gap", "stored", "rows.csv", "--features", "body mass")
     assert (told.exit_code, told.output.count("--drop target")) == (1, 1)
     told = run("gap", "stored", "rows.csv", "--features", "body mass", "--drop", "target")
-    expected = Explainer(folder / "model.json", Normal.relative(frame, 0.3)).gap(frame, ["body mass"])
+    expected = Explainer(folder / "model.json", Relative(frame, 0.3)).gap(frame, ["body mass"])
     assert [float(r["gap"]) for r in records(told.stdout)] == expected.tolist()
     told = run("rank", "stored", "features.csv")
     assert {r["feature"] for r in records(told.stdout)} == set(NAMES)
@@ -111,15 +111,16 @@ def test_names_may_have_spaces_where_lightgbm_stores_underscores(run, folder, fr
 @pytest.mark.parametrize(
     ("options", "noise"),
     [
-        ((), None),
-        (("--noise", "normal:0.2std"), 0.2),
+        ((), lambda X: Relative(X, 0.3)),
+        (("--noise", "relative:0.7"), lambda X: Relative(X, 0.7)),
+        (("--noise", "normal:0.2std"), lambda X: Normal.relative(X, 0.2)),
         (("--noise", "normal:0.4"), Normal(0.4)),
         (("--noise", "uniform:0.5", "--jobs", "2"), Uniform(0.5)),
     ],
 )
 def test_gap_prints_exactly_what_the_library_returns(run, folder, frame, table, options, noise):
     if not isinstance(noise, predgap.Noise):
-        noise = Normal.relative(frame, noise or 0.3)
+        noise = noise(frame)
     expected = Explainer(folder / "model.json", noise).gap(frame, ["age", "body mass"])
     done = run("gap", "model.json", table, "--drop", "target", "--features", "age,body mass", *options)
     assert (done.exit_code, done.stderr) == (0, "")
@@ -131,7 +132,7 @@ def test_gap_prints_exactly_what_the_library_returns(run, folder, frame, table, 
 @pytest.mark.parametrize("method", ["greedy", "single"])
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])
 def test_rank_writes_exactly_what_the_library_returns(run, folder, frame, tmp_path, method, suffix):
-    expected = Explainer(folder / "model.json", Normal.relative(frame, 0.3)).rank(frame, method).to_frame()
+    expected = Explainer(folder / "model.json", Relative(frame, 0.3)).rank(frame, method).to_frame()
     target = tmp_path / f"out{suffix}"
     done = run("rank", "model.json", "rows.csv", "--drop", "target", "--method", method, "-o", target)
     assert (done.exit_code, done.output) == (0, "")
@@ -148,7 +149,7 @@ def test_rank_to_stdout_equals_the_file(run, tmp_path):
 
 
 def test_a_sampled_ranking_says_so(run, frame, folder):
-    explainer = Explainer(folder / "model.json", Normal.relative(frame, 0.3))
+    explainer = Explainer(folder / "model.json", Relative(frame, 0.3))
     confidence = explainer.approximate(method="qmc").rank(frame).confidence
     done = run("rank", "model.json", "features.csv", "--estimator", "qmc")
     assert (done.exit_code, done.stderr) == (
@@ -160,7 +161,7 @@ def test_a_sampled_ranking_says_so(run, frame, folder):
 
 @pytest.mark.parametrize("estimator", ["auto", "exact", "bounded"])
 def test_a_guaranteed_ranking_of_a_small_model_is_exact(run, frame, folder, estimator):
-    expected = Explainer(folder / "model.json", Normal.relative(frame, 0.3)).rank(frame)
+    expected = Explainer(folder / "model.json", Relative(frame, 0.3)).rank(frame)
     done = run("rank", "model.json", "features.csv", "--estimator", estimator)
     assert (done.exit_code, done.stderr) == (0, "")
     rows = records(done.stdout)
@@ -200,7 +201,7 @@ def test_gaps_that_are_not_exact_say_so(run, frame, folder):
     assert exact.stdout.splitlines()[0] == "row,gap"
     assert exact.stdout == run(*asked, "--estimator", "bounded").stdout  # exact, as that is cheap
     assert done.stdout.splitlines()[0] == "row,gap,standard_error,error_bound,method"
-    explainer = Explainer(folder / "model.json", Normal.relative(frame, 0.3))
+    explainer = Explainer(folder / "model.json", Relative(frame, 0.3))
     expected = explainer.estimate(frame, ["age", "body mass"], "qmc")
     for name, column in (("gap", expected.value), ("standard_error", expected.standard_error)):
         assert [float(row[name]) for row in records(done.stdout)] == column.tolist()
@@ -294,7 +295,10 @@ WRONG = [
     (("gap", "model.json", "features.csv", "--features", "age,age"), 1, "'age' more than once"),
     (("gap", "model.json", "features.csv"), 2, "Missing option '--features'"),
     (("rank", "two.json", "features.csv", "--output", "2"), 1, "(option --output)"),
-    (("rank", "model.json", "features.csv", "--noise", "gauss:1"), 2, "expected normal:0.3std, normal:0.3"),
+    (("rank", "model.json", "features.csv", "--noise", "gauss:1"), 2, "expected relative:0.3, normal:0.3std"),
+    (("rank", "model.json", "features.csv", "--noise", "relative:1.5"), 2, "a strength of at most 1.4142"),
+    (("rank", "model.json", "features.csv", "--noise", "relative:0.3std"), 2, "a strength: relative:0.3"),
+    (("rank", "model.json", "features.csv", "--noise", "relative:0"), 2, "not a positive finite number"),
     (("rank", "model.json", "features.csv", "--noise", "normal:-1"), 2, "not a positive finite number"),
     (("rank", "model.json", "features.csv", "--noise", "normal:nan"), 2, "not a positive finite number"),
     (("rank", "model.json", "features.csv", "--noise", "normal:infstd"), 2, "not a positive finite number"),
@@ -631,5 +635,12 @@ def test_categories_are_given_by_their_labels(run, tmp_path, suffix):
         common = ("gap", tmp_path / "mixed.json", path, "--features", "colour", "--noise", "normal:0.3")
         done = run(*common, *options)
         expected = Explainer(model, PerFeature({"colour": noise}, default=Normal(0.3))).gap(frame, ["colour"])
+        assert [float(row["gap"]) for row in records(done.stdout)] == pytest.approx(expected, rel=1e-12)
+    for options, noise in (
+        ((), Relative(frame)),
+        (("--flip", 0.2), PerFeature({"colour": Flip(0.2)}, default=Relative(frame))),
+    ):
+        done = run("gap", tmp_path / "mixed.json", path, "--features", "colour,age", *options)
+        expected = Explainer(model, noise).gap(frame, ["colour", "age"])
         assert [float(row["gap"]) for row in records(done.stdout)] == pytest.approx(expected, rel=1e-12)
     assert "3 categories" in run("info", tmp_path / "mixed.json").stdout

@@ -14,7 +14,7 @@ import xgboost
 from matplotlib.figure import Figure
 from rich.console import Console
 
-from predgap import Ranking, plots
+from predgap import Ranking, Relative, plots
 from predgap.cli import demo
 from predgap.errors import DependencyError, RankingError, ShapeError
 
@@ -73,9 +73,9 @@ def test_the_picture_is_a_png_of_a_readable_size(tmp_path):
 
 
 def test_the_scores_of_the_demo_agree_with_xgboosts_own_predictions(trained, comparison):
-    """Monte Carlo by the definition, without any of predgap's code between."""
+    """Monte Carlo by the definition: of predgap's code only the samples of its noise."""
     rng = np.random.default_rng(3)
-    scale = 0.3 * trained.train.std(axis=0)
+    noise = Relative(trained.train, 0.3)
 
     def predict(rows):
         return trained.booster.predict(xgboost.DMatrix(rows, feature_names=list(demo._FEATURES))).astype(
@@ -87,10 +87,10 @@ def test_the_scores_of_the_demo_agree_with_xgboosts_own_predictions(trained, com
         gaps = []
         for r, x in enumerate(trained.rows[::3]):
             moved = np.tile(x, (n_samples, 1))
-            noise = rng.normal(size=moved.shape) * scale
+            drawn = noise.sample(moved, rng)
             prefixes = []
             for j in ranking.order[3 * r]:
-                moved[:, j] += noise[:, j]
+                moved[:, j] = drawn[:, j]
                 prefixes.append(moved.copy())
             changes = predict(np.concatenate(prefixes)) - anchor[3 * r]
             gaps.append(np.mean(changes**2))

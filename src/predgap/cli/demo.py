@@ -16,7 +16,7 @@ from predgap._files import atomic_write
 from predgap._optional import require
 from predgap._typing import FloatArray
 from predgap.explainer import Explainer
-from predgap.noise import Normal
+from predgap.noise import Relative
 from predgap.ranking import Ranking
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ def train() -> Trained:
 
 def compare(trained: Trained) -> Comparison:
     """Ranks the rows by each method, and computes the curve of each ranking."""
-    explainer = Explainer(trained.booster, Normal.relative(trained.train, _NOISE))
+    explainer = Explainer(trained.booster, Relative(trained.train, _NOISE))
     rows, seconds = trained.rows, {}
     greedy, seconds["greedy"] = _timed(lambda: explainer.rank(rows))
     single, seconds["single"] = _timed(lambda: explainer.rank(rows, "single"))
@@ -179,8 +179,8 @@ def _print_setting(console: Console, trained: Trained) -> None:
         f"Diabetes data: {len(trained.train)} rows to train on, {len(trained.rows)} to explain, "
         f"{trained.rows.shape[1]} features.\n"
         f"Model: XGBoost, {_TREES} trees of depth {_MODEL['max_depth']}, R² {trained.r2:.2f} on new rows.\n"
-        f"Noise: each feature moves by a normal of {_NOISE} times its standard deviation\n"
-        "(sex, which is coded 1 and 2, moves like any other number).\n"
+        f"Noise: each feature moves by {_NOISE} of its standard deviation, to values that\n"
+        "it can take (age in whole years; sex is drawn anew now and then).\n"
         "The gap is the mean squared change of the prediction; every gap here is exact.\n",
         soft_wrap=True,
     )

@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeVar, get_args
 import click
 import pyarrow as pa
 
-from predgap import Noise, Normal, TableError, Uniform
+from predgap import Noise, Normal, Relative, TableError, Uniform
 from predgap.cli.tablefiles import SUFFIXES
 
 Estimator = Literal["auto", "exact", "bounded", "qmc"]
@@ -19,29 +19,36 @@ NoiseOf = Callable[[pa.Table], Noise]
 
 
 def _noise(context: click.Context, parameter: click.Parameter, value: str) -> NoiseOf:
-    """A function that makes the noise of a text such as `normal:0.3std` for a table."""
-    found = re.fullmatch(r"(normal|uniform):([^:]+?)(std)?", value)
+    """A function that makes the noise of a text such as `relative:0.3` for a table."""
+    found = re.fullmatch(r"(relative|normal|uniform):([^:]+?)(std)?", value)
     if found is None:
-        raise click.BadParameter(f"{value!r}; expected normal:0.3std, normal:0.3 or uniform:0.5")
+        expected = "relative:0.3, normal:0.3std, normal:0.3 or uniform:0.5"
+        raise click.BadParameter(f"{value!r}; expected {expected}")
     law, number, relative = found.groups()
-    if relative and law == "uniform":
-        raise click.BadParameter(f"{value!r}; a uniform noise has an absolute half-width: uniform:0.5")
+    if relative and law != "normal":
+        size_of = "a strength: relative:0.3" if law == "relative" else "an absolute half-width: uniform:0.5"
+        raise click.BadParameter(f"{value!r}; {law} noise has {size_of}")
     try:
         size = float(number)
-        fixed = Normal(size) if law == "normal" else Uniform(size)
+        fixed = Uniform(size) if law == "uniform" else Normal(size)
     except ValueError:  # NoiseError is one
         raise click.BadParameter(f"{value!r}; {number!r} is not a positive finite number") from None
-    return (lambda table: _relative(table, size)) if relative else (lambda table: fixed)
+    if law == "relative" and size > 2**0.5:
+        raise click.BadParameter(f"{value!r}; expected a strength of at most 1.4142, the root of 2")
+    if law == "relative":
+        return lambda table: Relative(_with_rows(table), size)
+    return (lambda table: Normal.relative(_with_rows(table), size)) if relative else (lambda table: fixed)
 
 
-def _relative(table: pa.Table, factor: float) -> Noise:
+def _with_rows(table: pa.Table) -> pa.Table:
+    """The table; TableError if it has fewer than two rows."""
     if table.num_rows < 2:
         rows = "1 row" if table.num_rows else "no rows"
         raise TableError(
             f"the table has {rows}, so its columns have no standard deviation to scale the noise by; give an "
             "absolute scale, such as --noise normal:0.3"
         )
-    return Normal.relative(table, factor)
+    return table
 
 
 def checked_jobs(context: click.Context, parameter: click.Parameter, value: int) -> int:
@@ -85,17 +92,18 @@ def explaining(command: Command) -> Command:
             "--noise",
             callback=_noise,
             metavar="NOISE",
-            default="normal:0.3std",
+            default="relative:0.3",
             show_default=True,
-            help="Noise of numeric features: normal:0.3std (0.3 times each column's standard deviation in "
-            "TABLE), or for all features alike normal:0.3 (standard deviation) or uniform:0.5 (half-width).",
+            help="relative:0.3: every feature, number or category, moves by 0.3 of its column's spread in "
+            "TABLE, to values that it can take. Of numbers only: normal:0.3std (0.3 times each column's "
+            "standard deviation), or for all alike normal:0.3 (standard deviation), uniform:0.5 (half-width)",
         ),
         click.option(
             "--flip",
             type=click.FloatRange(0, 1, min_open=True),
             metavar="P",
             help="Noise of categorical features: with this probability they change to another category; "
-            "default: they are drawn from their column of TABLE.",
+            "default: as --noise relative says, else they are drawn from their column of TABLE.",
         ),
         click.option("--drop", multiple=True, metavar="NAMES", help="Columns that are not features."),
         click.argument("table", type=click.Path(path_type=Path)),

@@ -23,6 +23,7 @@ from predgap import (
     OutputError,
     PerFeature,
     Ranking,
+    Relative,
     TableError,
 )
 from predgap._engine.accuracy import RTOL
@@ -86,9 +87,9 @@ def explaining_rows(
 
 
 def _with_categories(noise: Noise, flip: float | None, ensemble: Ensemble, table: pa.Table) -> Noise:
-    """The noise with Flip or Marginal noise for categorical features."""
+    """The noise with Flip or Marginal noise for categorical features, unless it moves them itself."""
     categorical = ensemble.categorical()
-    if not categorical:
+    if not categorical or (flip is None and isinstance(noise, Relative)):
         return noise
     other: Noise = Marginal(table) if flip is None else Flip(flip)
     return PerFeature(dict.fromkeys(categorical, other), default=noise)
