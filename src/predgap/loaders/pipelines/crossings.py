@@ -17,6 +17,8 @@ __all__ = ["Asking", "Question", "first_on_the_other_side"]
 
 _ENDS: Final = (float(np.finfo(np.float64).max), 1e300, 1e100, 1e30)  # some steps refuse what overflows
 _BRACKETS: Final = (1 << 10, 1 << 34)  # floats around a guess: for models of float64, of float32
+_MOST_AT_ONCE: Final = 15  # points between two ends: a table of many rows takes hardly longer than of one
+_ROWS_AT_ONCE: Final = 20_000
 
 
 class Question(NamedTuple):
@@ -57,12 +59,17 @@ class Asking:
         return np.where(np.isnan(found), always, found), rising
 
     def _values(self, x: FloatArray) -> FloatArray:
-        """The transformed column of each question, at one raw number for each."""
-        columns = {int(q): np.zeros(self._n) for q in np.unique(self._raw)}
-        for q, column in columns.items():
-            mine = self._raw == q
-            column[self._row[mine]] = x[mine]
-        found: FloatArray = self._probe.transformed(columns, self._n)[self._row, self._column]
+        """The transformed column of each question at one raw number for each, (n,), or several, (m, n)."""
+        blocks = np.atleast_2d(x)
+        columns = {}
+        for q in np.unique(self._raw).tolist():
+            filled = np.zeros((len(blocks), self._n))
+            filled[:, self._row[self._raw == q]] = blocks[:, self._raw == q]
+            columns[q] = filled.ravel()
+        made = self._probe.transformed(columns, len(blocks) * self._n)
+        found: FloatArray = made.reshape(len(blocks), self._n, -1)[:, self._row, self._column].reshape(
+            x.shape
+        )
         found = np.where(self._is_rounded, rounded(self._probe.old, found), found)
         if self._zero_is_missing:
             found = np.where(np.isnan(found), 0.0, found)
@@ -89,8 +96,8 @@ def first_on_the_other_side(
 ) -> FloatArray:
     """The smallest float64 in (low, high] at which `side` differs from its value at low; nan if none does.
 
-    `side` takes one number for each of n questions and changes at most once between low and high. So the
-    answer is exact, whatever `guess` is: a good guess only makes it faster.
+    `side` takes one number for each of n questions, (n,), or several, (m, n), and changes at most once
+    between low and high. So the answer is exact, whatever `guess` is: a good guess only makes it faster.
 
     Examples
     --------
@@ -103,18 +110,20 @@ def first_on_the_other_side(
     a, b, near = _order(low), _order(high), np.clip(_order(guess), _order(low), _order(high))
     first, last = a, b
     open_ = ~never
-    for width in _BRACKETS:
-        lower, upper = np.maximum(near, first + width) - width, np.minimum(near, last - width) + width
+    for reach in _BRACKETS:
+        lower, upper = np.maximum(near, first + reach) - reach, np.minimum(near, last - reach) + reach
         fits = open_ & (side(_float(lower)) == at_low) & (side(_float(upper)) != at_low)
         a, b = np.where(fits, lower, a), np.where(fits, upper, b)
         open_ &= ~fits
     b = np.where(never, a, b)
-    while True:
-        middle = (a >> 1) + (b >> 1) + (a & b & 1)
-        if (middle == a).all():
-            break
-        same = side(_float(middle)) == at_low
-        a, b = np.where(same, middle, a), np.where(same, b, np.where(middle == a, b, middle))
+    parts = np.uint64(1 + max(1, min(_MOST_AT_ONCE, _ROWS_AT_ONCE // max(1, len(a)))))
+    at = np.arange(1, int(parts), dtype=np.uint64)[:, None]
+    while (width := b.astype(np.uint64) - a.astype(np.uint64)).max(initial=0) > 1:  # exact, modulo 2^64
+        offsets = width // parts * at + width % parts * at // parts
+        points = (a.astype(np.uint64) + offsets).astype(np.int64)
+        n_before = (side(_float(points)) == at_low).sum(axis=0)
+        ends = np.concatenate([a[None], points, b[None]])
+        a, b = (np.take_along_axis(ends, (n_before + k)[None], axis=0)[0] for k in (0, 1))
     return np.where(never, np.nan, _float(b))
 
 
