@@ -494,3 +494,11 @@ def test_the_classes_are_those_that_the_table_of_sources_knows() -> None:
 def test_unwrapping_leaves_other_models_alone() -> None:
     for model in (FOREST, PIPELINE, "a path", None, DecisionTreeClassifier(**SMALL), FunctionTransformer()):
         assert wrappers.unwrapped(model) is model
+
+
+def test_the_classes_are_those_of_the_wrapper():
+    labels = np.array(["low", "mid", "high"])[np.arange(len(X_)) % 3]
+    forests = [(str(seed), RandomForestClassifier(3, random_state=seed)) for seed in range(2)]
+    voting = VotingClassifier(forests, voting="soft").fit(X_, labels)  # it trains its members on 0, 1, 2
+    assert load(voting).class_names == ("high", "low", "mid")
+    assert load(VotingRegressor([("tree", DecisionTreeRegressor())]).fit(X_, Y_)).class_names is None

@@ -68,6 +68,7 @@ def combined(members: Sequence[Member], bias: FloatArray, source: str) -> Ensemb
         target=np.concatenate(targets),
         bias=bias + sum(m.matrix @ m.ensemble.bias for m in members),
         feature_names=next((e.feature_names for e in ensembles if e.feature_names is not None), None),
+        class_names=None,
         accepts_infinity=all(e.accepts_infinity for e in ensembles),
         source=source,
     )

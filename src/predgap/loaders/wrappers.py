@@ -28,6 +28,7 @@ from predgap._typing import FloatArray
 from predgap.errors import LoaderError, UnsupportedModelError
 from predgap.loaders import load, selfcheck
 from predgap.loaders.combining import Member, combined
+from predgap.loaders.labels import class_names
 
 __all__ = ["absent_is_missing", "from_object", "unwrapped"]
 
@@ -127,7 +128,10 @@ def from_object(model: Any) -> Ensemble:
         raise _refused(model, f"{error}; {_ONE_BY_ONE}") from error
     if parts.answer is not None:
         _check(parts, ensemble, parts.answer)
-    return ensemble
+    classes = getattr(model, "classes_", None)  # members may have been trained on other labels
+    if not isinstance(classes, np.ndarray) or classes.ndim != 1:
+        return ensemble
+    return replace(ensemble, class_names=class_names(classes.tolist(), ensemble.n_outputs))
 
 
 # ---- which model it is ----
