@@ -322,7 +322,7 @@ def test_auto_samples_only_what_is_too_dear_even_if_pruned(case, monkeypatch):
         exact.ensemble, exact.noise, _strategy="compiled"
     )  # which prunes though it need not
 
-    def cost(rows, question, masks, top, accuracy):
+    def cost(rows, question, masks, top, accuracy, members=None):
         milliseconds = np.where(np.isin(rows[:, 0], [2.0, 4.0]), 1e9, 1e3)
         return np.zeros(len(rows), dtype=np.uint8), milliseconds, np.ones(len(rows))
 
