@@ -45,6 +45,8 @@ from predgap import (
 )
 from predgap.loaders import pipelines
 
+pytestmark = pytest.mark.filterwarnings("ignore:continuous noise moves")  # dummies are 0 or 1
+
 N = 120
 
 
