@@ -52,6 +52,8 @@ from predgap.loaders.pipelines import steps
 
 pytestmark = pytest.mark.filterwarnings("ignore:the Pipeline is explained after .*, not in the columns of X")
 
+pytestmark = pytest.mark.filterwarnings("ignore:continuous noise moves")  # dummies are 0 or 1
+
 N = 120
 
 
