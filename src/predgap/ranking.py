@@ -353,6 +353,8 @@ def ranking_order(
            [0]])
     """
     names = names_or_default(n_features, feature_names)
+    if units is not None and feature_names is None:
+        names = units.names
     found = ranking if isinstance(ranking, Ranking) else _opened(ranking, names, explained, units)
     if isinstance(found, Ranking):
         order, labels, output = _aligned(found, n_features, feature_names), found.index, found.output

@@ -272,7 +272,7 @@ BAD_REQUESTS = {
         predgap.PredgapError,
         "method='shap' is unknown; expected 'greedy' or 'single'",
     ),
-    "no noise": (lambda e, t: Explainer(e.ensemble, 0.3), predgap.NoiseError, r"Normal\(0.3\)"),
+    "no noise": (lambda e, t: Explainer(e.ensemble, 0.3), predgap.NoiseError, r"Relative\(X, 0.3\)"),
     "a scale of 0": (lambda e, t: Explainer(e.ensemble, Normal(0)), predgap.NoiseError, "0"),
     "a scale of NaN": (lambda e, t: Explainer(e.ensemble, Normal(np.nan)), predgap.NoiseError, "nan"),
     "scales for another model": (

@@ -102,8 +102,8 @@ class Inputs:
         If the model has no names, those of X's columns count; they are in the order of the model's features.
         """
         names = self.ensemble.feature_names or rows.table.names
-        if self.units is not None and (names is not None or not isinstance(ranking, Ranking)):
-            names = self.units.named(names)  # a Ranking may have names that the model has not
+        if self.units is not None and names is not None:
+            names = self.units.named(names)
         index, explained = rows.table.index, self.outputs.in_rows(rows.outputs)
         with self._naming_groups():
             order = ranking_order(
