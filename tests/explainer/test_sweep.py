@@ -23,7 +23,7 @@ from predgap.explainer._sweep import _spearman
 
 RNG = np.random.default_rng(3)
 X = RNG.normal(size=(120, 4)) * [1.0, 5.0, 0.1, 2.0]
-X[:, 1] = X[:, 1].round()
+X[:, 1] = X[:, 1].round(1)
 Y = X[:, 0] + 0.3 * X[:, 1] * X[:, 3]
 MODEL = GradientBoostingRegressor(n_estimators=20, random_state=0).fit(X, Y)
 ROWS = X[:15]
@@ -218,7 +218,7 @@ def test_strengths_that_are_none_are_refused(strengths: Any) -> None:
 
 @pytest.mark.parametrize("noise", [Normal(0.3), Uniform(0.3), Marginal(X)])
 def test_noise_without_a_strength_is_refused(noise: Any) -> None:
-    with pytest.raises(NoiseError, match=r"has no strength that can be changed; use Relative\(X, strength\)"):
+    with pytest.raises(NoiseError, match=r"has no strength to change; use Relative\(X, 0.1\)"):
         Explainer(MODEL, noise).sweep(ROWS, {"SHAP": SHAP})
 
 
