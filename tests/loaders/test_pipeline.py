@@ -50,9 +50,11 @@ from predgap import (
 )
 from predgap.loaders.pipelines import steps
 
-pytestmark = pytest.mark.filterwarnings("ignore:the Pipeline is explained after .*, not in the columns of X")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:the Pipeline is explained after .*, not in the columns of X"),
+    pytest.mark.filterwarnings("ignore:continuous noise moves"),  # dummies are 0 or 1
+]
 
-pytestmark = pytest.mark.filterwarnings("ignore:continuous noise moves")  # dummies are 0 or 1
 
 N = 120
 
