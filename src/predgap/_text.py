@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 _LONGEST: Final = 60  # characters of a value in a message
+_LONGEST_TEXT: Final = 300  # of a text, which may be a path or a name
 
 
 def printable(text: str) -> str:
@@ -61,7 +62,7 @@ def shown(value: Any) -> str:
         kind = type(value).__name__
         return f"{'an array' if kind == 'ndarray' else f'a {kind}'} of shape {shape}"
     text = " ".join(repr(value).split())
-    if len(text) <= _LONGEST:
+    if len(text) <= (_LONGEST_TEXT if isinstance(value, str) else _LONGEST):
         return text
     size = f" of {len(value)}" if hasattr(value, "__len__") else ""
     return f"{text[:_LONGEST].rpartition(',')[0] or text[:_LONGEST]} ... (a {type(value).__name__}{size})"

@@ -387,6 +387,7 @@ BOMBS = {kind: partial(repeated, kind) for kind in REPEATED}
 @pytest.mark.parametrize("at", [0, 4, 8, 60, -4, 2**31, 2**32 - 1])
 def test_parts_that_lie_anywhere(field: str, at: int) -> None:
     """Before, in or after all tables, or in a circle."""
+    sound(cbm(core_of(trees_of())))  # what it imports does not count
     with memory_below(1 << 20):
         sound(cbm(core_of(trees_of(**{field: Elsewhere(at)}))))
 

@@ -174,6 +174,7 @@ def test_dummies_move_together(model: Any) -> None:
     assert set(ranking.top(1).ravel()) <= {"age", "job", "bmi"}
 
 
+@pytest.mark.filterwarnings("ignore:3 columns of X with only two values")  # the dummies
 @pytest.mark.parametrize("noise", [Flip(0.3), Discrete(["job_cook", NO_DUMMY], [0.2, 0.8])])
 def test_other_noise_of_a_category(model: Any, noise: Any) -> None:
     default = Normal.relative(FRAME, 0.3)
@@ -182,6 +183,7 @@ def test_other_noise_of_a_category(model: Any, noise: Any) -> None:
     assert (explainer.gap(FRAME, ["age"]) > 0).any()
 
 
+@pytest.mark.filterwarnings("ignore:3 columns of X with only two values")  # the dummies
 def test_tables_without_names_go_by_position(model: Any) -> None:
     X = FRAME.to_numpy(dtype=float)
     plain = xgboost.XGBRegressor(n_estimators=10, max_depth=3, n_jobs=1).fit(X, Y)

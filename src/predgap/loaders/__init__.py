@@ -49,16 +49,16 @@ _SOURCES: Final = (
             rb"|\{(?:L\0{7}|l\0{3}|I\0|[iU])\x07(?:learner|version)"  # UBJSON
         ),
         ending=b"}",
-        supported="an XGBoost Booster, XGBRegressor, XGBClassifier, XGBRanker or XGBRF model, or the path of "
-        "a model that XGBoost saved as .json or .ubj",
+        supported="an XGBoost Booster, XGBRegressor or the like, or the path of a model that XGBoost saved as "
+        ".json or .ubj",
     ),
     _ModelSource(
         module="predgap.loaders.lightgbm",
         package="lightgbm",
         classes=frozenset({"Booster", "LGBMModel"}),
         opening=re.compile(rb"tree\r?\nversion=v"),  # whether the file is complete is checked on reading
-        supported="a LightGBM Booster, LGBMRegressor, LGBMClassifier or LGBMRanker, or the path of a model "
-        "that LightGBM saved as text",
+        supported="a LightGBM Booster, LGBMRegressor or the like, or the path of a model that LightGBM saved "
+        "as text",
     ),
     _ModelSource(
         module="predgap.loaders.catboost",
@@ -68,8 +68,8 @@ _SOURCES: Final = (
             rb'\s*\{\s*"(?:ctr_data|features_info|model_info|oblivious_trees|scale_and_bias|trees)"\s*:'
         ),
         ending=b"}",
-        supported="a CatBoost, CatBoostRegressor, CatBoostClassifier or CatBoostRanker, or the path of a "
-        "model that CatBoost saved as JSON",
+        supported="a CatBoost, CatBoostRegressor or the like, or the path of a model that CatBoost saved as "
+        "JSON",
     ),
     _ModelSource(
         module="predgap.loaders.catboost",
