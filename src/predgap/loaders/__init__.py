@@ -49,8 +49,8 @@ _SOURCES: Final = (
             rb"|\{(?:L\0{7}|l\0{3}|I\0|[iU])\x07(?:learner|version)"  # UBJSON
         ),
         ending=b"}",
-        supported="an XGBoost Booster, XGBRegressor or the like, or the path of a model that XGBoost saved as "
-        ".json or .ubj",
+        supported="an XGBoost Booster, XGBRegressor or the like, or the path of a model that XGBoost saved "
+        "as .json or .ubj",
     ),
     _ModelSource(
         module="predgap.loaders.lightgbm",
