@@ -18,12 +18,10 @@ from predgap.noise._tails import Tails
 
 
 @dataclass(frozen=True, slots=True)
-class StayLaw(Law):
-    """With probability `stays` x' is x; with probability `moves`, the rest, it follows another law."""
+class _AroundLaw(Law):
+    """A law that does what another one does, but for what its class defines."""
 
     law: Law
-    stays: float
-    moves: float
 
     @property
     def replaces(self) -> bool:
@@ -36,6 +34,38 @@ class StayLaw(Law):
     @property
     def known_only(self) -> bool:
         return self.law.known_only
+
+    def category_probabilities(self, levels: Categories) -> FloatArray:
+        return self.law.category_probabilities(levels)
+
+    def staying_probabilities(self, levels: Categories) -> FloatArray:
+        return self.law.staying_probabilities(levels)
+
+    def unseen_probability(self, levels: Categories) -> float:
+        return self.law.unseen_probability(levels)
+
+    def unseen_stays_probability(self, levels: Categories) -> float:
+        return self.law.unseen_stays_probability(levels)
+
+    def kept(self, levels: Categories | None) -> FloatArray:
+        return self.law.kept(levels)
+
+    def rounded(self, dtype: np.dtype[Any]) -> Law:
+        return replace(self, law=self.law.rounded(dtype))
+
+    def avoiding(self, missing: float) -> Law:
+        return replace(self, law=self.law.avoiding(missing))
+
+    def movable(self, x: FloatArray) -> FloatArray:
+        return self.law.movable(x)
+
+
+@dataclass(frozen=True, slots=True)
+class StayLaw(_AroundLaw):
+    """With probability `stays` x' is x; with probability `moves`, the rest, it follows another law."""
+
+    stays: float
+    moves: float
 
     def tails(self, x: FloatArray, thresholds: FloatArray) -> Tails:
         here, there = unmoved_tails(x, thresholds), self.law.tails(x, thresholds)
@@ -55,18 +85,6 @@ class StayLaw(Law):
 
     def unseen_stays_probability(self, levels: Categories) -> float:
         return self.stays + self.moves * self.law.unseen_stays_probability(levels)
-
-    def kept(self, levels: Categories | None) -> FloatArray:
-        return self.law.kept(levels)
-
-    def rounded(self, dtype: np.dtype[Any]) -> Law:
-        return replace(self, law=self.law.rounded(dtype))
-
-    def avoiding(self, missing: float) -> Law:
-        return replace(self, law=self.law.avoiding(missing))
-
-    def movable(self, x: FloatArray) -> FloatArray:
-        return self.law.movable(x)
 
     def sample(self, x: NDArray[Any], rng: np.random.Generator) -> NDArray[Any]:
         moves = rng.random(len(x)) < self.moves
@@ -171,41 +189,16 @@ class RoundedLaw(MappedLaw):
 
 
 @dataclass(frozen=True, slots=True)
-class KeptLaw(Law):
+class KeptLaw(_AroundLaw):
     """Special values stay where they are; others follow another law, which must not reach them."""
 
-    law: Law
     values: tuple[Any, ...]  # numbers, or labels of categories
-
-    @property
-    def replaces(self) -> bool:
-        return self.law.replaces
-
-    @property
-    def continuous(self) -> bool:
-        return self.law.continuous
-
-    @property
-    def known_only(self) -> bool:
-        return self.law.known_only
 
     def tails(self, x: FloatArray, thresholds: FloatArray) -> Tails:
         stays = np.isin(x, self.kept(None))[:, None]
         here, there = unmoved_tails(x, thresholds), self.law.tails(x, thresholds)
         below, above = (np.where(stays, h, t) for h, t in zip(here, there, strict=True))
         return below, above
-
-    def category_probabilities(self, levels: Categories) -> FloatArray:
-        return self.law.category_probabilities(levels)
-
-    def staying_probabilities(self, levels: Categories) -> FloatArray:
-        return self.law.staying_probabilities(levels)
-
-    def unseen_probability(self, levels: Categories) -> float:
-        return self.law.unseen_probability(levels)
-
-    def unseen_stays_probability(self, levels: Categories) -> float:
-        return self.law.unseen_stays_probability(levels)
 
     def kept(self, levels: Categories | None) -> FloatArray:
         return kept_numbers(self.values, levels)
@@ -214,12 +207,6 @@ class KeptLaw(Law):
         with np.errstate(over="ignore"):
             values = self.kept(None).astype(dtype).astype(np.float64)
         return KeptLaw(self.law.rounded(dtype), tuple(values.tolist()))
-
-    def avoiding(self, missing: float) -> Law:
-        return replace(self, law=self.law.avoiding(missing))
-
-    def movable(self, x: FloatArray) -> FloatArray:
-        return self.law.movable(x)
 
     def sample(self, x: NDArray[Any], rng: np.random.Generator) -> NDArray[Any]:
         if x.dtype == object:
