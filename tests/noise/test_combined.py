@@ -365,7 +365,7 @@ def test_samples_have_the_probabilities_of_the_law(noise):
     thresholds = np.concatenate([np.linspace(-3, 6, 37), np.nextafter(np.arange(6.0), 9)])
     below, above = tails(law_of(noise), 1.0, thresholds)
     found = (drawn[:, None] < thresholds).mean(axis=0)
-    assert (np.abs(found - below) <= 5 * np.sqrt(below * above / n) + 1e-12).all()
+    assert (np.abs(found - below) <= 5 * np.sqrt(below * above / n) + 1.5 / n).all()  # or one rare draw
     assert (noise.sample(np.ones((n, 1)), seed=3)[:, 0] == drawn).all()
 
 

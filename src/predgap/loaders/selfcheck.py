@@ -138,7 +138,8 @@ def _around(ensemble: Ensemble, thresholds: FloatArray, n_most: int, takes_missi
         values = np.concatenate([np.nextafter(cuts, kind(-np.inf)), cuts, np.nextafter(cuts, kind(np.inf))])
     special = [kind(0.0)]
     if takes_missing:
-        special += [kind(np.nan), kind(ensemble.missing)]
+        with np.errstate(over="ignore"):  # a missing value may be beyond single precision
+            special += [kind(np.nan), kind(ensemble.missing)]
     if ensemble.accepts_infinity:
         special += [kind(-np.inf), kind(np.inf)]
     else:
