@@ -102,21 +102,7 @@ def rewritten(
     EnsembleError
         If the new ensemble would be more than eight times as large as the old one.
     """
-    tests: list[_Test] = []
-    of_node = np.full(ensemble.n_nodes, -1)
-    for j in np.unique(ensemble.feature[ensemble.feature != LEAF]).tolist():
-        column = columns[j]
-        assert column is not None, f"column {j} is used"
-        nodes = np.flatnonzero(ensemble.feature == j)
-        keys = np.stack(
-            [ensemble.threshold[nodes], ensemble.category_set[nodes], ensemble.default_left[nodes]], axis=1
-        )
-        first, which = np.unique(keys, axis=0, return_index=True, return_inverse=True)[1:]
-        of_node[nodes] = len(tests) + which.reshape(-1)
-        if isinstance(column, Levels):
-            tests += _subsets(ensemble, column, nodes[first])
-        else:
-            tests += [_steps(ensemble, column, node) for node in nodes[first].tolist()]
+    tests, of_node = _tests(ensemble, columns)
     sets = {test.codes: 0 for test in tests if isinstance(test, _Subset)}
     for place, codes in enumerate(sets):
         sets[codes] = place
@@ -139,6 +125,24 @@ def rewritten(
 
 
 # ---- the test of a node --------------------------------------------------------------------------
+
+
+def _tests(e: Ensemble, columns: Sequence[Levels | Line | None]) -> tuple[list[_Test], IntArray]:
+    """The different tests of all nodes, and the number of each node's test, -1 at leaves."""
+    tests: list[_Test] = []
+    of_node = np.full(e.n_nodes, -1)
+    for j in np.unique(e.feature[e.feature != LEAF]).tolist():
+        column = columns[j]
+        assert column is not None, f"column {j} is used"
+        nodes = np.flatnonzero(e.feature == j)
+        keys = np.stack([e.threshold[nodes], e.category_set[nodes], e.default_left[nodes]], axis=1)
+        first, which = np.unique(keys, axis=0, return_index=True, return_inverse=True)[1:]
+        of_node[nodes] = len(tests) + which.reshape(-1)
+        if isinstance(column, Levels):
+            tests += _subsets(e, column, nodes[first])
+        else:
+            tests += [_steps(e, column, node) for node in nodes[first].tolist()]
+    return tests, of_node
 
 
 def _subsets(e: Ensemble, column: Levels, nodes: IndexArray) -> Iterator[_Test]:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import copy
-import reprlib
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -19,20 +17,17 @@ from predgap._engine.estimates import GapEstimate
 from predgap._engine.points import checked_seed
 from predgap._engine.progress import Tell, checked_progress
 from predgap._engine.questions import N_SAMPLES, Draws, Gaps
-from predgap._inputs.one_hot import OneHot
 from predgap._inputs.units import read_units
 from predgap._model.ensemble import Ensemble
-from predgap._model.one_hot import DummyTables, with_categories
 from predgap._typing import Progress
-from predgap.errors import NoiseError, PredgapError
 from predgap.explainer._approximation import Approximation, Method
 from predgap.explainer._arguments import Inputs, check_choice
 from predgap.explainer._guaranteed import GuaranteedAnswers
+from predgap.explainer._opening import opened
 from predgap.explainer._outputs import ExplainedOutputs
 from predgap.explainer._pricing import cost_of
 from predgap.explainer._sweep import STRENGTHS, Sweep, sweep
-from predgap.loaders.pipelines import TableReader, load_with_reader
-from predgap.noise import Noise, Relative
+from predgap.noise import Noise
 from predgap.ranking import Ranking
 
 EstimateMethod = Literal["auto", "exact", "bounded", "mc", "qmc"]
@@ -135,27 +130,14 @@ class Explainer(GuaranteedAnswers):
         self.rtol = checked_rtol(rtol, zero=True)
         self.progress = checked_progress(progress)
         n_threads = resolve_n_jobs(n_jobs)
-        ensemble, reader, not_raw = load_with_reader(model)
-        if not_raw is not None and reader is not None:
-            _warn_of_features(reader.feature_space, not_raw)
-        if feature_names is not None:
-            ensemble = ensemble.named(feature_names)
-        if not isinstance(noise, Noise):
-            noise = _default_noise(noise, ensemble, reader)
-        if one_hot is not None:
-            if reader is not None:
-                raise PredgapError(
-                    "one_hot is for a model without a Pipeline: the encoders of a Pipeline are read anyway"
-                )
-            dummies = OneHot.of(one_hot, ensemble.n_features, ensemble.feature_names, ensemble.missing)
-            reader, noise = DummyTables(dummies, ensemble), noise.with_one_hot(dummies)
-            ensemble = with_categories(ensemble, dummies)
-        build = partial(engine_for, noise=noise, n_threads=n_threads, strategy=_strategy)
-        outputs = ExplainedOutputs(ensemble, output, build)
+        given = opened(model, noise, feature_names, one_hot)
+        build = partial(engine_for, noise=given.noise, n_threads=n_threads, strategy=_strategy)
+        outputs = ExplainedOutputs(given.ensemble, output, build)
         self.ensemble: Ensemble = outputs.explained()
-        units = None if groups is None else read_units(groups, ensemble.n_features, ensemble.feature_names)
-        self._inputs = Inputs(self.ensemble, reader, outputs, units)
-        self.noise, self.output, self.groups = noise, output, groups
+        e = self.ensemble
+        units = None if groups is None else read_units(groups, e.n_features, e.feature_names)
+        self._inputs = Inputs(e, given.reader, outputs, units)
+        self.noise, self.output, self.groups = given.noise, output, groups
         self._accuracy = guaranteed(self.rtol)
         self._engine = build(self.ensemble)
 
@@ -356,22 +338,3 @@ class Explainer(GuaranteedAnswers):
 
     def __repr__(self) -> str:
         return f"Explainer({self.ensemble.source}, {self.noise!r})"
-
-
-def _warn_of_features(feature_space: str | None, reason: str) -> None:
-    warnings.warn(
-        f"the Pipeline is explained {feature_space}, not in the columns of X, because {reason}. Noise, "
-        "subsets and rankings are those of the features that explainer.transform(X) returns",
-        UserWarning,
-        stacklevel=3,  # where the user called Explainer()
-    )
-
-
-def _default_noise(X: Any, ensemble: Ensemble, reader: TableReader | None) -> Noise:
-    """`Relative(X)` of the model's features; NoiseError if X is not a table."""
-    if not (hasattr(X, "shape") or hasattr(X, "columns") or isinstance(X, list | tuple)):
-        raise NoiseError(
-            f"noise is {reprlib.repr(X)}, expected a Noise such as Relative(X, 0.3), or a table X"
-        )
-    is_raw = reader is None or reader.feature_space is None
-    return Relative(X if is_raw or reader is None else reader.table(X, ensemble).values)

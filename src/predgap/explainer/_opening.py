@@ -1,0 +1,69 @@
+"""Opens what an `Explainer` is given: the model, the reader of its tables, and the noise."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from predgap._inputs.one_hot import OneHot
+from predgap._model.ensemble import Ensemble
+from predgap._model.one_hot import DummyTables, with_categories
+from predgap._text import shown
+from predgap.errors import NoiseError, PredgapError
+from predgap.loaders.pipelines import TableReader, load_with_reader
+from predgap.noise import Noise, Relative
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Opened:
+    """A model in the features that are perturbed and ranked, and the noise of these features."""
+
+    ensemble: Ensemble
+    reader: TableReader | None  # reads X, where its columns are not simply the model's features
+    noise: Noise
+
+
+def opened(
+    model: Any,
+    noise: Any,
+    feature_names: Sequence[str] | None,
+    one_hot: Mapping[str, Sequence[str | int]] | None,
+) -> Opened:
+    """The arguments of `Explainer`, opened. A table in place of the noise becomes `Relative` noise."""
+    ensemble, reader, not_raw = load_with_reader(model)
+    if not_raw is not None and reader is not None:
+        _warn_of_features(reader.feature_space, not_raw)
+    if feature_names is not None:
+        ensemble = ensemble.named(feature_names)
+    if not isinstance(noise, Noise):
+        noise = _default_noise(noise, ensemble, reader)
+    if one_hot is None:
+        return Opened(ensemble, reader, noise)
+    if reader is not None:
+        raise PredgapError(
+            "one_hot is for a model without a Pipeline: the encoders of a Pipeline are read anyway"
+        )
+    dummies = OneHot.of(one_hot, ensemble.n_features, ensemble.feature_names, ensemble.missing)
+    return Opened(
+        with_categories(ensemble, dummies), DummyTables(dummies, ensemble), noise.with_one_hot(dummies)
+    )
+
+
+def _warn_of_features(feature_space: str | None, reason: str) -> None:
+    warnings.warn(
+        f"the Pipeline is explained {feature_space}, not in the columns of X, because {reason}. Noise, "
+        "subsets and rankings are those of the features that explainer.transform(X) returns",
+        UserWarning,
+        stacklevel=4,  # where the user called Explainer()
+    )
+
+
+def _default_noise(X: Any, ensemble: Ensemble, reader: TableReader | None) -> Noise:
+    """`Relative(X)` of the model's features; NoiseError if X is not a table."""
+    if not (hasattr(X, "shape") or hasattr(X, "columns") or isinstance(X, list | tuple)):
+        raise NoiseError(f"noise is {shown(X)}, expected a Noise such as Relative(X, 0.3), or a table X")
+    if reader is None or reader.feature_space is None:
+        return Relative(X)
+    return Relative(reader.table(X, ensemble).values)  # of the features after the steps
