@@ -11,11 +11,15 @@ import catboost
 import lightgbm
 import numpy as np
 import pandas as pd
+import skl2onnx
 import sklearn.ensemble
 import sklearn.tree
+import treelite
 import xgboost
 from numpy.typing import NDArray
+from treelite import gtil
 
+from onnx_models import run
 from predgap._model.ensemble import Ensemble
 
 RNG = np.random.default_rng(11)
@@ -84,6 +88,32 @@ def raw(model: Any, X: Any) -> NDArray[Any]:
     return np.asarray(model.predict(X, output_margin=True))
 
 
+class Exported:
+    """A model that is trained and then written in the format of another library."""
+
+    def __init__(self, export: Callable[[Any], Any], model: Any) -> None:
+        self.export, self.model = export, model
+
+    def fit(self, X: Any, y: Any) -> Any:
+        return self.export(self.model.fit(X, y))
+
+
+def to_treelite(model: Any) -> Any:
+    return treelite.frontend.from_xgboost(model.get_booster())
+
+
+def to_onnx(model: Any) -> Any:
+    return skl2onnx.to_onnx(model, NUMBERS[:1].astype(np.float32))
+
+
+def of_treelite(model: Any, X: Any) -> NDArray[Any]:
+    return np.asarray(gtil.predict(model, np.asarray(X, dtype=np.float32), pred_margin=True)).reshape(len(X))
+
+
+def of_onnx(model: Any, X: Any) -> NDArray[Any]:
+    return np.asarray(run(model, np.asarray(X, dtype=np.float32))[0]).reshape(len(X))
+
+
 # --- the matrix -----------------------------------------------------------------------------------------
 
 
@@ -138,6 +168,7 @@ SHALLOW_CLASSIFIER = sklearn.tree.DecisionTreeClassifier(max_depth=3)
 XGBC, LGBC, CATC = xgboost.XGBClassifier, lightgbm.LGBMClassifier, catboost.CatBoostClassifier
 ONE_HOT, PARTITION = {"max_cat_to_onehot": 10}, {"max_cat_to_onehot": 1}
 SMALL_GROUPS = {"min_data_per_group": 5, "cat_smooth": 1, "cat_l2": 1}
+SMALL = {"n_estimators": 5, "max_depth": 3, "n_jobs": 1}
 ENSEMBLES, DART = sklearn.ensemble, {"booster": "dart", "rate_drop": 0.5}
 
 CASES = {
@@ -226,6 +257,15 @@ CASES = {
     "sklearn histograms, categories": skl(HISTOGRAMS[0], table="colours", min_samples_leaf=5),
     "sklearn histograms, categories, three classes": skl(
         HISTOGRAMS[1], decision, "three classes", "colours", min_samples_leaf=5
+    ),
+    "treelite": Case(
+        Exported, of_treelite, {"export": to_treelite, "model": xgboost.XGBRegressor(**SMALL)}, tolerance=1e-6
+    ),
+    "onnx": Case(
+        Exported,
+        of_onnx,
+        {"export": to_onnx, "model": sklearn.ensemble.RandomForestRegressor(n_estimators=4, max_depth=3)},
+        tolerance=1e-6,
     ),
     "sklearn bag": skl(BAGS[0], estimator=SHALLOW_REGRESSOR),
     "sklearn bag, three classes": skl(BAGS[1], probabilities, "three classes", estimator=SHALLOW_CLASSIFIER),
