@@ -57,8 +57,8 @@ def _read(data: bytes) -> Model:
 
 
 def _checked(ensemble: Ensemble, model: Any, numbered: bool) -> Ensemble:
-    """The ensemble, after a check against the object. Leaves are compared for symmetric trees only, because
-    the others number their leaves differently."""
+    """The ensemble, after a check against the object. Leaves are compared if they are numbered as CatBoost
+    does it: those of symmetric trees are, unless they split on combinations."""
     CatBoost = import_module("catboost").CatBoost
 
     def leaves(rows: selfcheck.Rows) -> Any:  # CatBoost numbers leaves from 0; here they follow the splits

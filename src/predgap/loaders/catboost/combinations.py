@@ -8,6 +8,7 @@ same ways together are told apart first, then those of the next. Each tree gives
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -18,22 +19,24 @@ from predgap._typing import BoolArray, FloatArray, IntArray
 from predgap.errors import UnsupportedModelError
 from predgap.loaders.catboost.categories import HashedCategories
 from predgap.loaders.catboost.ctrs import Ctr, ranks
-from predgap.loaders.catboost.hashes import MAX_CELLS, combined, found_at, too_many
+from predgap.loaders.catboost.hashes import combined, found_at
 from predgap.loaders.catboost.model import CTR, NUMBER, ONE_HOT, Model, Nodes, Questions, shown_combination
 from predgap.loaders.catboost.sets import Sets
 
 __all__ = ["rewritten"]
 
-_MAX_NODES: Final = 1 << 20  # of all trees that are rewritten, together
-_MAX_ALL_CELLS: Final = 1 << 26  # of the tables of all CTRs of combinations
+# Of all trees that are rewritten, together
+_MAX_NODES: Final = 1 << 20
+_MAX_CODES: Final = 1 << 24  # categories in new sets
+_MAX_CELLS: Final = 1 << 25  # of the tables of combinations; each takes 4 bytes
 
 Levels = tuple[int, ...]
 """Categories of a feature by their index; the last index is that of all others."""
 
 
 class _Table(NamedTuple):
-    features: tuple[int, ...]  # categorical; one axis each
-    borders: tuple[tuple[int, float], ...]  # of numbers; then one axis each
+    borders: tuple[tuple[int, float], ...]  # of numbers; one axis each
+    features: tuple[int, ...]  # categorical; then one axis each
     rank: IntArray  # how many borders of the CTR are below
 
 
@@ -87,7 +90,7 @@ def rewritten(model: Model, categories: list[HashedCategories], sets: Sets) -> t
     return (
         model._replace(
             nodes=builder.nodes(),
-            asked=Questions(*(np.concatenate(pair) for pair in zip(asked, more, strict=True))),
+            asked=_joined(asked, more),
         ),
         Sets(
             begin=np.append(sets.begin, ends).astype(np.int32),
@@ -97,6 +100,11 @@ def rewritten(model: Model, categories: list[HashedCategories], sets: Sets) -> t
     )
 
 
+def _joined(one: Questions, other: Questions) -> Questions:
+    both: list[Any] = [np.concatenate([a, b]) for a, b in zip(one, other, strict=True)]
+    return Questions(*both)
+
+
 # ---- what splits ask, and what is known ----
 
 
@@ -104,7 +112,7 @@ class _Questions:
     """Answers the questions of splits as far as what is known allows."""
 
     def __init__(self, model: Model, categories: list[HashedCategories]) -> None:
-        self._model, self._categories = model, categories
+        self._model = model
         asked = model.asked
         self._kind: list[int] = asked.kind.tolist()
         self._number: list[int] = asked.number.tolist()
@@ -120,7 +128,7 @@ class _Questions:
         self._known: dict[Any, _Answer] = {}
 
     def is_combined(self, place: int) -> bool:
-        ctr = self.ctr[place]
+        ctr = self.ctr[place] if place >= 0 else -1
         return ctr >= 0 and not self._model.ctrs[ctr].of.is_single
 
     def answer(self, place: int, path: _Path) -> _Answer:
@@ -138,7 +146,7 @@ class _Questions:
         if key not in self._known:
             ctr = self.ctr[place]
             border = place - self._begin[ctr] if ctr >= 0 else 0
-            right = table.rank[(..., *answers)][np.ix_(*levels)] > border
+            right = table.rank[tuple(answers)][np.ix_(*levels)] > border
             self._known[key] = self._split(table.features, levels, right)
         return self._known[key]
 
@@ -170,31 +178,28 @@ class _Questions:
         assert self._kind[place] == ONE_HOT
         q = self._number[place]
         own = np.append(self._hashes[q] == int(self._compared[place]), False)
-        return _Table((q,), (), own.astype(np.int32))
+        return _Table((), (q,), own.astype(np.int32))
 
     def _of_ctr(self, ctr: Ctr) -> _Table:
         of = ctr.of
         features = tuple(dict.fromkeys([*of.categories, *(q for q, _ in of.exact)]))
-        n_axes = len(features) + len(of.borders)
-        shape = [len(self._all[q]) for q in features] + [2] * len(of.borders)
-        n_cells = int(np.prod(shape, dtype=np.float64))
-        self._n_cells += n_cells
-        if n_cells > MAX_CELLS or self._n_cells > _MAX_ALL_CELLS:
-            raise too_many(of, self._n_cells, self._model.floats, self._model.categorical)
+        axis = {q: len(of.borders) + i for i, q in enumerate(features)}
+        shape = [2] * len(of.borders) + [len(self._all[q]) for q in features]
+        self._n_cells += math.prod(shape)
+        if self._n_cells > _MAX_CELLS:
+            raise _too_large(self._model, ctr, f"have more than {_MAX_CELLS:,} combinations of categories")
 
-        def along(axis: int, values: NDArray[Any]) -> NDArray[np.int64]:
-            return values.astype(np.int64).reshape(-1, *[1] * (n_axes - 1 - axis))
+        def along(k: int, values: NDArray[Any]) -> NDArray[np.int64]:
+            return values.astype(np.int64).reshape(-1, *[1] * (len(shape) - 1 - k))
 
-        own = [np.append(self._hashes[q], 0) for q in features]
-        parts = [along(features.index(q), own[features.index(q)]) for q in of.categories]
-        parts += [along(len(features) + i, np.arange(2)) for i in range(len(of.borders))]
-        for q, value in of.exact:
-            axis = features.index(q)
-            parts.append(along(axis, np.append(self._hashes[q] == value, False)))
+        # The last category of each feature, all that are not known, has no hash; anything stands for it.
+        parts = [along(axis[q], np.append(self._hashes[q], 0)) for q in of.categories]
+        parts += [along(k, np.arange(2)) for k in range(len(of.borders))]
+        parts += [along(axis[q], np.append(self._hashes[q] == value, 0)) for q, value in of.exact]
         at = found_at(np.broadcast_to(combined(parts), shape), ctr.counters.hashes)
         for q in of.categories:  # categories that are not known have no counters
-            at[(slice(None),) * features.index(q) + (-1,)] = -1
-        return _Table(features, of.borders, ranks(ctr)[at])
+            np.moveaxis(at, axis[q], -1)[..., -1] = -1
+        return _Table(of.borders, features, ranks(ctr)[at])
 
 
 def _above(number: int, border: float, path: _Path) -> bool | _Number:
@@ -232,7 +237,7 @@ class _Builder:
             )
             if kind == NUMBER
         }
-        self._n_made = 0
+        self._n_made = self._n_codes = 0  # nodes, and categories of sets
         self.new: dict[tuple[int, Levels], int] = {}  # the question of each set that was made
         self._roots: list[int] = []
         self._n_nodes = 0
@@ -254,7 +259,7 @@ class _Builder:
         begin, end = int(self._old.root[tree]), int(self._end[tree])
         place, left = self._place[begin:end], self._old.left[begin:end] - begin
         value = self._old.value[self._leaf[begin:end][place < 0]]
-        if any(map(self._questions.is_combined, set(place[place >= 0].tolist()))):
+        if any(map(self._questions.is_combined, set(place.tolist()))):
             if self._old.symmetric:
                 place, value = self._reordered(place, value)
             place, left, value = self._made(place.tolist(), left.tolist(), value)
@@ -264,7 +269,7 @@ class _Builder:
 
     def _reordered(self, place: IntArray, value: FloatArray) -> tuple[IntArray, FloatArray]:
         """A symmetric tree, a heap, that asks about numbers first and about combinations last."""
-        depth = int(len(place)).bit_length() - 1
+        depth = len(place).bit_length() - 1
         asked = [int(place[2**k - 1]) for k in range(depth)]
 
         def n_parts(k: int) -> int:
@@ -298,8 +303,10 @@ class _Builder:
             waiting += [(node, there) for there in _ways(answer, path)]
             new_place += (-1, -1)
             new_left += (-1, -1)
-            if self._n_made + len(waiting) > _MAX_NODES:
-                raise self._too_large(place)
+            if self._n_made + len(waiting) > _MAX_NODES or self._n_codes > _MAX_CODES:
+                ctr = max(self._questions.ctr[p] for p in place if self._questions.is_combined(p))
+                would = f"take more than {_MAX_NODES:,} splits on one feature each, or too many categories"
+                raise _too_large(self._model, self._model.ctrs[ctr], would)
         self._n_made += len(waiting)
         self._questions.forget()
         return np.array(new_place, dtype=np.int32), np.array(new_left, dtype=np.int32), value[leaves]
@@ -308,17 +315,19 @@ class _Builder:
         """The place of a question, which may be new."""
         if isinstance(answer, _Number):
             return self._of_number[answer]
-        return self.new.setdefault((answer.feature, answer.right), self._n_questions + len(self.new))
+        key = answer.feature, answer.right
+        if key not in self.new:
+            self.new[key] = self._n_questions + len(self.new)
+            self._n_codes += len(answer.right)
+        return self.new[key]
 
-    def _too_large(self, place: Sequence[int]) -> UnsupportedModelError:
-        combined = filter(self._questions.is_combined, {p for p in place if p >= 0})
-        of = self._model.ctrs[self._questions.ctr[min(combined)]].of
-        shown = shown_combination(of, self._model.floats, self._model.categorical)
-        return UnsupportedModelError(
-            f"the model splits on statistics (CTRs) of combinations of features, such as {shown}, that would "
-            f"take more than {_MAX_NODES:,} splits on one feature each; train with max_ctr_complexity=1, "
-            "fewer trees, or fewer categories"
-        )
+
+def _too_large(model: Model, ctr: Ctr, would: str) -> UnsupportedModelError:
+    shown = shown_combination(ctr.of, model.floats, model.categorical)
+    return UnsupportedModelError(
+        f"the model splits on statistics (CTRs) of combinations of features, such as {shown}, which would "
+        f"{would}; train with max_ctr_complexity=1, fewer trees, or fewer categories"
+    )
 
 
 def _ways(answer: _Number | _Classes, path: _Path) -> Iterator[_Path]:

@@ -7,6 +7,7 @@ category is known if the hash and all others are.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Final
 
@@ -17,12 +18,10 @@ from predgap.errors import LoaderError, UnsupportedModelError
 from predgap.loaders.catboost.ctrs import Combination, Ctr
 from predgap.loaders.catboost.model import CategoricalFeature, FloatFeature, shown_combination
 
-__all__ = ["MAX_CELLS", "combined", "found_at", "known_hashes", "too_many"]
-
-MAX_CELLS: Final = 1 << 24
-"""So many combinations of categories of one CTR are told apart."""
+__all__ = ["combined", "found_at", "known_hashes"]
 
 _MULTIPLIER: Final = 0x4906BA494954CB65
+_MAX_COMBINATIONS: Final = 1 << 22  # of categories and answers, of one CTR
 _MAX_WORK: Final = 1 << 28  # combinations x counters when categories are looked for
 _STEP: Final = 1 << 20  # of these at the same time
 _BITS: Final = np.arange(2)
@@ -52,7 +51,8 @@ def known_hashes(
 ) -> list[Hashes]:
     """The hashes, signed, of all categories that the model knows, for each categorical feature.
 
-    With them, whatever has counters is a combination of known categories.
+    With them, whatever has counters is a combination of known categories. UnsupportedModelError, which names
+    the features, if there are too many combinations, or categories that are not known.
     """
     found = [feature.hashes.astype(np.int64) for feature in categorical]
     tables = {id(ctr.counters): (ctr.of, ctr.counters.hashes) for ctr in ctrs}
@@ -60,18 +60,25 @@ def known_hashes(
         for number, value in of.exact:
             found[number] = np.union1d(found[number], [value])
     for of, hashes in sorted(tables.values(), key=lambda table: len(table[0].categories)):
-        rest = hashes
-        for i, number in enumerate((*of.categories, -1)):
-            n_cells = np.prod([2.0 ** len(of.borders + of.exact), *(len(found[k]) for k in of.categories)])
-            if n_cells > MAX_CELLS:
-                raise too_many(of, int(n_cells), floats, categorical)
-            rest = rest[~np.isin(rest, combined(_all_parts(of, found)))]
-            if not len(rest):
-                break
-            if number < 0:
-                raise _not_found(of, floats, categorical)
-            found[number] = np.union1d(found[number], _solved(of, i, rest, found))
+        _check_size(of, found, shown_combination(of, floats, categorical))
+        rest = hashes[~np.isin(hashes, combined(_all_parts(of, found)))]
+        for i, number in enumerate(of.categories):
+            if len(rest):
+                found[number] = np.union1d(found[number], _solved(of, i, rest, found))
+                _check_size(of, found, shown_combination(of, floats, categorical))
+                rest = rest[~np.isin(rest, combined(_all_parts(of, found)))]
+        if len(rest):
+            raise _not_found(of, shown_combination(of, floats, categorical))
     return found
+
+
+def _check_size(of: Combination, known: Sequence[Hashes], shown: str) -> None:
+    n = 2 ** len(of.borders + of.exact) * math.prod(max(2, len(known[k]) + 1) for k in of.categories)
+    if n > _MAX_COMBINATIONS and not of.is_single:
+        raise UnsupportedModelError(
+            f"the model splits on statistics (CTRs) of the combination {shown}, which has {n:,} combinations "
+            f"of categories, predgap takes up to {_MAX_COMBINATIONS:,}; train with max_ctr_complexity=1"
+        )
 
 
 def _all_parts(of: Combination, known: Sequence[Hashes]) -> list[Hashes]:
@@ -96,22 +103,10 @@ def _solved(of: Combination, i: int, hashes: NDArray[np.uint64], known: Sequence
     return np.unique(np.concatenate(found))
 
 
-def _not_found(
-    of: Combination, floats: Sequence[FloatFeature], categorical: Sequence[CategoricalFeature]
-) -> LoaderError:
+def _not_found(of: Combination, shown: str) -> LoaderError:
     if of.is_single:
         return LoaderError("the counters of a CTR are not those of categories; the file is damaged")
     return UnsupportedModelError(
-        f"the model splits on statistics (CTRs) of the combination {shown_combination(of, floats, categorical)}"
-        ", and does not tell of which categories they are; train with max_ctr_complexity=1"
-    )
-
-
-def too_many(
-    of: Combination, n: int, floats: Sequence[FloatFeature], categorical: Sequence[CategoricalFeature]
-) -> UnsupportedModelError:
-    return UnsupportedModelError(
-        f"the model splits on statistics (CTRs) of the combination {shown_combination(of, floats, categorical)}"
-        f", which has {n:,} combinations of categories, predgap takes up to {MAX_CELLS:,}; train with "
-        "max_ctr_complexity=1"
+        f"the model splits on statistics (CTRs) of the combination {shown}, and does not tell of which "
+        "categories they are; train with max_ctr_complexity=1"
     )
