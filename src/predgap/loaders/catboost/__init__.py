@@ -3,8 +3,8 @@
 A row goes right where x > border, in single precision. NaN goes left, unless the feature had NaN in training
 and treats it as larger than all values (`nan_mode="Max"`). A split on categories compares with one category
 ("one-hot") and sends it to the right, or sends those to the right whose CTR is above a border: a statistic of
-each category, or of a combination of features, which the model stores. A missing category goes where one goes that the model does not know;
-CatBoost itself refuses such rows.
+each category, or of a combination of features, which the model stores. A missing category goes where one goes
+that the model does not know; CatBoost itself refuses such rows.
 
 Both formats are read without CatBoost. Objects are saved in the binary format, which is much faster than
 JSON, and checked against their own predictions.
