@@ -65,6 +65,8 @@ def text_table(head: Sequence[Any], rows: Sequence[Sequence[Any]], caption: str 
     age     0.5
     bmi   12.25
     """
+    if not head:
+        return printable(caption)
     sides = _sides(len(head), rows)
     lines = [[shortened(cell_text(cell)) for cell in row] for row in (head, *rows)]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
