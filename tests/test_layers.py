@@ -33,7 +33,7 @@ LAYERS: dict[str, set[str]] = {
     "loaders": {"_inputs", "_model", "loaders._formats"},
     "_engine": {"_core", "_inputs", "_model", "noise"},
     "explainer": {"_inputs", "_model", "_engine", "loaders", "noise", "ranking"},
-    "plots": {"ranking"},
+    "plots": {"_inputs", "explainer", "noise", "ranking"},
     "": {"_inputs", "_model", "_engine", "explainer", "loaders", "noise", "plots", "ranking"},
     "_shared": {"_core", "_model", "_engine", "explainer", "noise"},
     "paper.data": PUBLIC | {"_csv"},
