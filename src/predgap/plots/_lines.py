@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,18 +15,22 @@ from predgap.noise import Noise
 from predgap.plots._drawing import (
     BAND,
     DARK,
-    MUTED,
+    inches,
     labels,
+    legend,
     mean_of,
     new_or,
     note,
     nothing,
     style,
     tidy,
+    x_label,
 )
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+_TICK_WIDTH: Final = 0.6  # inches
 
 
 def gap_curves(
@@ -97,14 +101,14 @@ def gap_curves(
     if len(limits) == 2 and all(mean is not None for mean, _ in limits.values()):
         _band(ax, limits["random"][0], limits["best"][0])
     tidy(ax)
-    ax.set_xlabel("features moved, most important first")
+    x_label(ax, "features moved, most important first")
     ax.set_ylabel("mean gap PG²")
     ax.set_xlim(left=0)
     ax.set_ylim(bottom=0)
-    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+    ax.xaxis.set_major_locator(MaxNLocator("auto", integer=True))
     same = all(len(mean) == shared for mean in drawn)
     title = "mean PGI²" if same else f"mean PGI² of {shared} places"
-    ax.legend(title=title, frameon=False, loc="lower right")
+    legend(ax, len(drawn) + 1, title=title)
     left_out = max((n for _, n in means.values()), default=0)
     note(ax, noise, f"{left_out} rows with NaN left out" if left_out else "")
     return ax
@@ -158,10 +162,10 @@ def by_strength(sweep: Sweep, *, noise: Noise | str | None = None, ax: Axes | No
     tidy(ax)
     ax.set_xscale("log")
     _strength_ticks(ax, strengths, highest)
-    ax.set_xlabel("strength of the noise; below it the highest mean PGI²")
-    ax.set_ylabel("mean PGI², % of the highest at this strength")
+    x_label(ax, "strength of the noise; below it the highest mean PGI²")
+    ax.set_ylabel("mean PGI² in % of the highest")
     ax.set_ylim(0, 105)
-    ax.legend(frameon=False, loc="lower right")
+    legend(ax, len(sweep.names))
     note(ax, noise)
     return ax
 
@@ -193,13 +197,13 @@ def _band(ax: Axes, random: FloatArray | None, best: FloatArray | None) -> None:
 
 
 def _strength_ticks(ax: Axes, strengths: FloatArray, highest: FloatArray) -> None:
-    """A tick at each strength, or at some if they would overlap, with the highest score below it."""
+    """A tick at each strength that is not too near to the one before, with the highest score below it."""
     from matplotlib.ticker import NullLocator
 
-    every = max(1, int(np.ceil(len(strengths) / 6)))
+    at = np.log(strengths / strengths[0]) * inches(ax)[0] / max(np.log(strengths[-1] / strengths[0]), 1e-9)
+    kept = [0]
+    for place in range(1, len(at)):
+        if at[place] - at[kept[-1]] > _TICK_WIDTH:
+            kept.append(place)
     ax.xaxis.set_minor_locator(NullLocator())
-    ax.set_xticks(
-        strengths[::every],
-        [f"{s:g}\n{best:.3g}" for s, best in zip(strengths[::every], highest[::every], strict=True)],
-    )
-    ax.tick_params(axis="x", labelcolor=MUTED)
+    ax.set_xticks(strengths[kept], [f"{strengths[p]:g}\n{highest[p]:.3g}" for p in kept])
