@@ -143,6 +143,18 @@ def labels(names: Sequence[Any], longest: int = _LONGEST) -> list[str]:
     return [f"{name} [{at}]" if often[name] > 1 else name for at, name in enumerate(cut)]
 
 
+def number(value: float) -> str:
+    """A number with three digits; large ones in full as long as they are short.
+
+    Examples
+    --------
+    >>> number(0.012345), number(-1.5), number(1234.5), number(1.5e9)
+    ('0.0123', '−1.5', '1,234', '1.5e+09')
+    """
+    text = f"{value:,.0f}" if 999.5 <= abs(value) < 999_999.5 else f"{value:.3g}"
+    return text.replace("-", "−")
+
+
 def noise_name(noise: Noise | str) -> str:
     """A short name of a noise.
 

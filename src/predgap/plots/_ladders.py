@@ -23,6 +23,7 @@ from predgap.plots._drawing import (
     new_or,
     note,
     nothing,
+    number,
     row_font,
     row_labels,
     style,
@@ -227,7 +228,8 @@ def _bars(ax: Axes, gains: FloatArray, size: float, *, about: bool) -> None:
         )  # fmt: skip
         if at + 1 < len(gains):
             ax.plot([ends[at]] * 2, [at - 0.34, at + 1.34], color=MUTED, linewidth=0.8, zorder=2)
-        text = ("≈ " if about else "") + ("no number" if np.isnan(gain) else f"{gain:+.3g}".replace("-", "−"))
+        signed = "no number" if np.isnan(gain) else ("" if falls else "+") + number(gain)
+        text = f"≈ {signed}" if about else signed
         ax.text(1.01, at, text, transform=ax.get_yaxis_transform(), va="center", fontsize=size, color=DARK)
     high = float(max(ends.max(), 0.0)) or 1.0
     ax.set_xlim(min(0.0, float(ends.min())), 1.03 * high)

@@ -16,12 +16,14 @@ from predgap.plots._drawing import (
     BAND,
     DARK,
     inches,
-    labels,
     legend,
     mean_of,
     new_or,
     note,
     nothing,
+    number,
+    row_font,
+    row_labels,
     style,
     tidy,
     x_label,
@@ -92,7 +94,8 @@ def gap_curves(
     if not drawn:
         return nothing(ax, "no rows" if curves else "no curves")
     shared = min(map(len, drawn))
-    for place, (name, (mean, _)) in enumerate(zip(labels([*means]), means.values(), strict=True)):
+    names = row_labels(ax, [*means], row_font(ax, 2.4 * (len(drawn) + 1)))
+    for place, (name, (mean, _)) in enumerate(zip(names, means.values(), strict=True)):
         if mean is not None:
             _curve(ax, name, mean, shared, zorder=10 - place, markersize=5, **style(place))
     for name, line in (("best", "-"), ("random", ":")):
@@ -157,7 +160,7 @@ def by_strength(sweep: Sweep, *, noise: Noise | str | None = None, ax: Axes | No
         return nothing(ax, "all gaps are 0")
     with np.errstate(invalid="ignore", divide="ignore"):
         shares = np.where(highest[:, None] > 0, 100 * means / highest[:, None], np.nan)
-    for place, name in enumerate(labels(sweep.names)):
+    for place, name in enumerate(row_labels(ax, sweep.names, row_font(ax, 2.4 * len(sweep.names)))):
         ax.plot(strengths, shares[:, place], label=name, markersize=5, zorder=10 - place, **style(place))
     tidy(ax)
     ax.set_xscale("log")
@@ -184,7 +187,7 @@ def _curve(ax: Axes, name: str, mean: FloatArray, shared: int, **drawn: Any) -> 
     ax.plot(
         range(len(mean) + 1),
         [0.0, *mean],
-        label=f"{name}: {mean[:shared].mean():.3g}",
+        label=f"{name}: {number(mean[:shared].mean())}",
         markevery=every,
         **drawn,
     )
@@ -206,4 +209,4 @@ def _strength_ticks(ax: Axes, strengths: FloatArray, highest: FloatArray) -> Non
         if at[place] - at[kept[-1]] > _TICK_WIDTH:
             kept.append(place)
     ax.xaxis.set_minor_locator(NullLocator())
-    ax.set_xticks(strengths[kept], [f"{strengths[p]:g}\n{highest[p]:.3g}" for p in kept])
+    ax.set_xticks(strengths[kept], [f"{strengths[p]:g}\n{number(highest[p])}" for p in kept])

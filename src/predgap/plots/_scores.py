@@ -21,6 +21,7 @@ from predgap.plots._drawing import (
     new_or,
     note,
     nothing,
+    number,
     row_font,
     row_labels,
     style,
@@ -194,7 +195,7 @@ def _score(mean: float, ends: dict[str, float]) -> str:
     if np.isnan(mean):
         return "no score"
     share = f"  ({(mean - ends['random']) / room:.0%})".replace("%", " %") if room > 0 else ""
-    return f"{mean:.3g}{share}"
+    return number(mean) + share
 
 
 def _scale(ax: Axes, ends: dict[str, float], size: float) -> None:

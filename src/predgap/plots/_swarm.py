@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from predgap._inputs.features import feature_values
+from predgap._inputs.tables import open_columns
 from predgap._text import count, names_or_default
 from predgap._typing import BoolArray, FloatArray, IndexArray
 from predgap.errors import ShapeError
@@ -71,7 +72,7 @@ def swarm(
     feature_names : sequence of d strings, or None, default=None
         The names of the features. Columns of a frame are matched to them.
     rows : sequence of positions of rows, or None, default=None
-        Rows to mark: each has a marker and a line of its own, and is named in the legend.
+        Rows to mark: each has a marker of its own, and is named in the legend, by the index of a frame.
     max_features : int, default=20
         How many features to show; a last line says how many more there are.
     noise : Noise, str, or None, default=None
@@ -107,16 +108,14 @@ def swarm(
     marked = _marked(rows, n)
     size = np.where(np.isfinite(size), size, np.nan)
     order = np.argsort(-mean_of(size), kind="stable")[: max(1, max_features)]
-    if feature_names is None:
-        names = names_or_default(d, getattr(values, "columns", None))
-    else:
-        names = tuple(feature_names)
     columns = feature_values(values, n, d, feature_names) if n and d else []
     ax = new_or(ax, 7.0, 1.4 + 0.34 * (len(order) + (d > len(order))))
     if not columns:
         return nothing(ax, "no features" if n else "no rows")
     drawn = _drawn(n, marked)
     highest = float(np.nanmax(size[:, order], initial=0.0)) or 1.0
+    table = open_columns(values)
+    names = names_or_default(d, table.names if feature_names is None else feature_names)
     n_lines = len(order) + (d > len(order))
     font = row_font(ax, n_lines)
     shown = row_labels(ax, names, font)
@@ -134,7 +133,7 @@ def swarm(
     _finish(ax, [shown[j] for j in order] + more, font, highest)
     if any(columns[j].dtype != object for j in order):
         _colour_bar(ax, font)
-    _legend(ax, marked)
+    _legend(ax, [label(row if table.index is None else table.index[row], 20) for row in marked])
     lost = int(np.isnan(size).sum())
     note(
         ax,
@@ -300,7 +299,7 @@ def _colour_bar(ax: Axes, size: float) -> None:
     bar.ax.tick_params(length=0)
 
 
-def _legend(ax: Axes, marked: list[int]) -> None:
+def _legend(ax: Axes, marked: list[str]) -> None:
     from matplotlib.lines import Line2D
 
     if marked:
