@@ -226,10 +226,32 @@ def test_the_number_of_features_comes_from_what_is_known(drawn):
 
 def test_the_repr_counts_places_features_and_rows():
     order = np.tile(np.arange(5), (10, 1))
-    assert repr(Ranking(order)) == "Ranking of 5 features for 10 rows"
-    assert repr(Ranking(order, n_features=30)) == "Ranking of the first 5 of 30 features for 10 rows"
-    sampled = Ranking(order, n_features=30, method="greedy", estimator="qmc", feature_space="after PCA")
-    assert repr(sampled) == "Ranking of the first 5 of 30 features for 10 rows (qmc, after PCA)"
+
+    def said(**known):
+        return repr(Ranking(order, **known)).partition("\n")[0]
+
+    assert said() == "Ranking of 5 features for 10 rows; the first 5 rows"
+    assert said(n_features=30) == "Ranking of the first 5 of 30 features for 10 rows; the first 5 rows"
+    words = {"method": "best found", "estimator": "qmc", "feature_space": "after PCA"}
+    assert said(**words) == (
+        "Ranking of 5 features for 10 rows (best found, qmc, after PCA); the first 5 rows"
+    )
+
+
+def test_a_ranking_is_shown_as_a_small_table():
+    names = ("<b>age</b>", "line\nbreak", *(f"name{j}" for j in range(198)))
+    ranking = Ranking(np.tile(np.arange(200), (3, 1)), feature_names=names, index=["p", "q", "<i>"])
+    text, page = repr(ranking), ranking._repr_html_()
+    assert text.splitlines() == [
+        "Ranking of 200 features for 3 rows",
+        "row  place 1     place 2      place 3  place 4  place 5  …",
+        *(f"{row}  <b>age</b>  line\\nbreak  name0    name1    name2    …" for row in ("p  ", "q  ", "<i>")),
+    ]
+    assert "<b>" not in page
+    assert "<i>" not in page
+    assert "&lt;b&gt;age&lt;/b&gt;</td>" in page
+    assert page.count("<tr>") == 4
+    assert "Ranking of 200 features for 3 rows</caption>" in page
 
 
 @pytest.mark.parametrize("fields", [{}, {"n_features": 0}, {"feature_names": ()}], ids=repr)
@@ -237,6 +259,8 @@ def test_a_ranking_of_no_features(fields):
     ranking = Ranking(np.empty((2, 0), dtype=int), **fields)
     assert ranking.ranks.shape == ranking.order.shape == (2, 0)
     assert len(ranking.to_frame()) == 0
+    assert repr(ranking) == "Ranking of 0 features for 2 rows"
+    assert "Ranking of 0 features for 2 rows" in ranking._repr_html_()
     assert ranking_order(ranking, 2, 0).shape == ranking_order([], 2, 0).shape == (2, 0)
 
 
@@ -353,7 +377,7 @@ def test_agreement_needs_the_same_rows_and_features():
     refused(["of 2 features; the model has 3"], Ranking([[0, 1, 2]]).agreement, Ranking([[0, 1]]), 1)
     refused(["of 2 features; the model has 3"], Ranking([[0, 1]]).agreement, Ranking([[0, 1, 2]]), 1)
     a, b = Ranking([[0, 1]], feature_names=("a", "b")), Ranking([[0, 1]], feature_names=("a", "c"))
-    refused(["'a', 'b'", "'a', 'c'"], a.agreement, b, 1)
+    refused(["has 'c', which", "'a', 'b'"], a.agreement, b, 1)
 
 
 # ---- from attributions ---------------------------------------------------------------------------
@@ -511,7 +535,7 @@ def test_one_row_of_as_many_outputs_as_columns_needs_names():
 
 def test_output_of_attributions_without_outputs():
     words = ["output=1 does not exist", "have 1 (0 to 0)"]
-    refused(words, Ranking.from_attributions, [[1.0, 2.0]], 1)
+    refused(words, Ranking.from_attributions, [[[1.0], [2.0]]], 1)
 
 
 def test_bias_cannot_be_recognised_without_names_but_is_explained_later():
@@ -667,15 +691,15 @@ LOOK = "these look like attributions; use Ranking.from_attributions"
         (Ranking([[0, 1], [1, 0]], n_features=4), ["of 4 features; the model has 3"]),
         (
             Ranking([[0], [1]], feature_names=("age", "BMI")),
-            ["'age', 'BMI'", "the model has 'age', 'sex', 'bmi'"],
+            ["has 'BMI', which", "features are 'age', 'sex', 'bmi'"],
         ),
         (
             Ranking([[0], [1]], feature_names=(*NAMES, "bias")),
-            ["'age', 'sex', 'bmi', 'bias'", "the model has 'age', 'sex', 'bmi'", "pred_contribs"],
+            ["has 'bias', which", "features are 'age', 'sex', 'bmi'"],
         ),
         (
             Ranking([[0, 1, 2]] * 2, feature_names=("age", "sex", "BMI")),
-            ["'age', 'sex', 'BMI'", "the model has 'age', 'sex', 'bmi'"],
+            ["has 'BMI', which", "features are 'age', 'sex', 'bmi'"],
         ),
         (["age", "sex", "BMI"], ["no feature 'BMI'", "'age', 'sex', 'bmi'"]),
         (["age", "sex", "bmy"], ["did you mean 'bmi' for 'bmy'?"]),
