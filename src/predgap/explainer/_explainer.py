@@ -92,6 +92,13 @@ class Explainer(GuaranteedAnswers):
         A function that is called from time to time with the number of rows done and the number of all rows.
         True shows a bar on a terminal, which needs rich (`pip install 'predgap[cli]'`).
 
+    Attributes
+    ----------
+    model : model object, path of a model file, or Ensemble
+        As it was given; `predgap.evaluate` asks it for its own SHAP values and importances.
+    ensemble : Ensemble
+        The trees that are explained.
+
     Examples
     --------
     >>> from sklearn.tree import DecisionTreeRegressor
@@ -137,7 +144,7 @@ class Explainer(GuaranteedAnswers):
         e = self.ensemble
         units = None if groups is None else read_units(groups, e.n_features, e.feature_names)
         self._inputs = Inputs(e, given.reader, outputs, units)
-        self.noise, self.output, self.groups = given.noise, output, groups
+        self.model, self.noise, self.output, self.groups = model, given.noise, output, groups
         self._accuracy = guaranteed(self.rtol)
         self._engine = build(self.ensemble)
 
@@ -330,6 +337,12 @@ class Explainer(GuaranteedAnswers):
         build = partial(engine_for, noise=noise, n_threads=engine.n_threads, strategy=engine.strategy)
         other.noise, other._engine = noise, build(self.ensemble)
         other._inputs = replace(self._inputs, outputs=self._inputs.outputs.answered_by(build))
+        return other
+
+    def _with_rtol(self, rtol: float) -> Explainer:
+        """The same explainer with another tolerance."""
+        other = copy.copy(self)
+        other.rtol, other._accuracy = rtol, guaranteed(rtol)
         return other
 
     def __call__(self, X: Any) -> Ranking:

@@ -50,6 +50,11 @@ class ExplainedOutputs:
             self._chosen = self._outputs.positions(self._given)
             self._outputs.warn_of_numbers(self._given)
 
+    @property
+    def model(self) -> Ensemble:
+        """The model with all its outputs."""
+        return self._model
+
     def explained(self) -> Ensemble:
         """The model with the outputs that are explained: one of them, or all."""
         one = isinstance(self._chosen, int)

@@ -131,8 +131,8 @@ def sweep(explainer: Explainer, X: Any, rankings: Any, strengths: Any) -> Sweep:
                 scores.append([calls.score(changed, ranking) for ranking in now])
                 orders.append(calls.orders(changed, now))
     full = top == n_features
-    pairs = np.array([[[_agreement(a, b, full) for b in now] for a in now] for now in orders])
-    kept = np.array([[_agreement(a, b, full) for a, b in zip(now, own, strict=True)] for now in orders])
+    pairs = np.array([[[agreement(a, b, full) for b in now] for a in now] for now in orders])
+    kept = np.array([[agreement(a, b, full) for a, b in zip(now, own, strict=True)] for now in orders])
     return Sweep(
         strengths=tuple(strength for strength, _ in noises),
         names=tuple(named),
@@ -234,7 +234,7 @@ def _places(given: dict[str, NDArray[np.int32]], n_features: int) -> int:
     return next(iter(places.values()), n_features)
 
 
-def _agreement(a: IntArray, b: IntArray, full: bool) -> tuple[float, float]:
+def agreement(a: IntArray, b: IntArray, full: bool) -> tuple[float, float]:
     """The share of rows with the same first feature, and the mean correlation of places, of orders (n, k)."""
     if len(a) == 0 or a.shape[1] == 0:
         return float("nan"), float("nan")
