@@ -295,8 +295,8 @@ class Explainer(GuaranteedAnswers):
         ----------
         X : (n, d) array or frame of the rows to explain
         rankings : mapping from names to rankings
-            A ranking is anything that `pgi2` takes, or one of the words "greedy" and "single", for the
-            ranking that `rank` builds at each strength. All must have as many places.
+            A ranking is anything that `pgi2` takes, or one of the words "greedy", "single", "optimal" and
+            "shapley", for the ranking that `rank` builds at each strength. All must have as many places.
         strengths : sequence of s positive numbers, default=(0.1, 0.2, 0.3, 0.5, 1.0)
             In the unit in which the noise was given its own.
 

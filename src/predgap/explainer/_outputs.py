@@ -15,7 +15,7 @@ import numpy as np
 from predgap._engine.engine import Engine
 from predgap._engine.per_row import answer_per_row
 from predgap._engine.progress import Tell
-from predgap._engine.questions import Question
+from predgap._engine.questions import Computed
 from predgap._inputs.outputs import Explained, Output, Outputs, read_output
 from predgap._inputs.row_labels import matching_rows
 from predgap._model.ensemble import Ensemble
@@ -94,7 +94,7 @@ class ExplainedOutputs:
 
     def answer(
         self,
-        question: Question[Any],
+        question: Computed[Any],
         outputs: IndexArray | None,
         ask: Callable[[Any, Tell], Found],
         tell: Tell = None,

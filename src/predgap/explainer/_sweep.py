@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Final, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from predgap._engine.engine import RankingMethod
 from predgap._engine.progress import Tell, after, reporting
+from predgap._engine.scale import RankMethod
 from predgap._inputs.frames import to_native
 from predgap._typing import FloatArray, IntArray
 from predgap.errors import CostError, NoiseError, RankingError
@@ -168,7 +168,7 @@ class _Calls:
         """PGI², (n,)."""
         return self._next(explainer).pgi2(self.X, ranking)
 
-    def _built(self, explainer: Explainer, method: RankingMethod) -> Ranking:
+    def _built(self, explainer: Explainer, method: RankMethod) -> Ranking:
         return self._next(explainer).rank(self.X, method, top=self.top)
 
     def _next(self, explainer: Explainer) -> Explainer:
@@ -193,7 +193,7 @@ def _is_built(ranking: Any) -> bool:
 
 
 def _checked_rankings(rankings: Any) -> dict[str, Any]:
-    words = get_args(RankingMethod)
+    words = get_args(RankMethod)
     if not isinstance(rankings, Mapping) or not all(isinstance(name, str) for name in rankings):
         raise RankingError(
             f"rankings is a {type(rankings).__name__}, expected a mapping from names to rankings, such as "
@@ -205,7 +205,7 @@ def _checked_rankings(rankings: Any) -> dict[str, Any]:
         if isinstance(ranking, str) and ranking not in words:
             raise RankingError(
                 f"rankings[{name!r}] is {ranking!r}, expected a ranking, or one of the words "
-                f"{' and '.join(map(repr, words))} for one that is built at each strength"
+                f"{', '.join(map(repr, words))} for one that is built at each strength"
             )
     return dict(rankings)
 
