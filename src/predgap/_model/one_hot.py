@@ -12,8 +12,8 @@ from predgap._inputs.categories import UNSEEN, Categories
 from predgap._inputs.one_hot import OneHot
 from predgap._inputs.tables import Table, read_table
 from predgap._model.ensemble import Ensemble
-from predgap._typing import FloatArray
 from predgap._model.rewriting import Levels, Line, rewritten
+from predgap._typing import FloatArray
 
 __all__ = ["DummyTables", "with_categories"]
 

@@ -1,18 +1,21 @@
-"""Asks an explainer what an evaluation needs: within a proven error, or estimated where that is too costly."""
+"""Asks an explainer what an evaluation needs: within a proven error, or estimated if that is too costly."""
 
 from __future__ import annotations
 
 import copy
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 import numpy as np
 
+from predgap._engine.estimates import GapEstimate
 from predgap._engine.progress import Tell
 from predgap._engine.questions import Curves, mean_of_curve
+from predgap._engine.scale import Expected, RandomScores, Searched
 from predgap._typing import BoolArray, FloatArray, IndexArray, IntArray
-from predgap.explainer import Explainer
+from predgap.explainer import Approximation, Explainer
 from predgap.explainer._arguments import Rows
+from predgap.explainer._guaranteed import BEST_FOUND
 from predgap.ranking import Ranking
 
 _RANDOM: Final = 16  # random rankings of a row that stand for all
@@ -57,7 +60,7 @@ class Proven:
         asked, accuracy = self.explainer, self.explainer._accuracy
         question = Curves(asked._engine, rows.values, order.astype(np.int32), asked._inputs.members)
         with asked._asking("curve(X, ranking)"):
-            found = asked._answer(question, rows, lambda part, tell: part.answer(accuracy, tell))
+            found: GapEstimate = asked._answer(question, rows, lambda part, tell: part.answer(accuracy, tell))
         self.how.setdefault(what, set()).update(np.unique(found.method).tolist())
         return found.value
 
@@ -67,11 +70,19 @@ class Proven:
         return found
 
     def best(self, rows: Rows, top: int) -> Best:
-        found = self.rank(rows, "optimal", top)
-        return Best(found, np.full(len(rows), found.method == "optimal"))
+        asked = self.explainer
+        found = asked._ranked(rows, "optimal", top, "rank(X, 'optimal')")
+        assert isinstance(found, Searched)
+        method = "optimal" if found.is_complete.all() else BEST_FOUND
+        return Best(asked._inputs.ranking(found, method, rows), found.is_complete)
 
     def random(self, rows: Rows, top: int) -> FloatArray:
-        return self.explainer.random_pgi2(rows, top=top)
+        asked = self.explainer
+        question = RandomScores(asked._engine, rows.values, top, asked._inputs.members)
+        with asked._asking("random_pgi2(X)"):
+            found: Expected = asked._answer(question, rows, asked._by_kernels)
+        self.how.setdefault("random", set()).update(np.unique(found.method).tolist())
+        return found.value
 
 
 @dataclass(eq=False)
@@ -105,7 +116,7 @@ class Estimated:
         return total / _RANDOM
 
     @property
-    def _asked(self) -> Any:
+    def _asked(self) -> Approximation:
         return self.explainer.approximate(rtol=_RTOL, seed=self.seed)
 
 
@@ -114,7 +125,9 @@ def reporting_to(explainer: Explainer, tell: Tell, begin: float, end: float, n_r
     asked = copy.copy(explainer)
     asked.progress = None
     if tell is not None:
-        asked.progress = lambda done, total: tell(int(n_rows * (begin + (end - begin) * done / max(1, total))))
+        asked.progress = lambda done, total: tell(
+            int(n_rows * (begin + (end - begin) * done / max(1, total)))
+        )
     return asked
 
 

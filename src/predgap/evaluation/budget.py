@@ -42,7 +42,9 @@ def checked_budget(budget: Any) -> float | None:
         return None
     number = isinstance(budget, int | float | np.number) and not isinstance(budget, bool)
     if not number or not budget > 0 or not np.isfinite(budget):
-        raise PredgapError(f"budget is {shown(budget)}, expected a number of seconds above 0, or None for no limit")
+        raise PredgapError(
+            f"budget is {shown(budget)}, expected a number of seconds above 0, or None for no limit"
+        )
     return float(budget)
 
 
@@ -57,8 +59,8 @@ def planned(
 ) -> Plan:
     """What fits into a budget: all rows if possible; else with a larger tolerance; else some of the rows.
 
-    Trials on a few rows tell how long a row takes. The number of rows is rounded down to 1, 2, 5, 10, 20, ...,
-    so that it is seldom different when the same call takes a little longer. Rows are drawn with `seed`.
+    Trials on a few rows tell how long a row takes. The number of rows is rounded down to 1, 2, 5, 10,
+    20, ..., so that it is seldom different when the same call takes a little longer. Rows are drawn with `seed`.
     """
     every = np.arange(n_rows, dtype=np.intp)
     if budget is None or n_rows == 0:
@@ -80,8 +82,8 @@ def planned(
     n = rounded_down(_MARGIN * budget / seconds)
     if n < n_rows:
         notes.append(
-            f"To keep within {budget:g} s, {count(n, 'row')} of {n_rows:,} were drawn at random (seed {seed}). "
-            "On a faster or slower computer it may be another number."
+            f"To keep within {budget:g} s, {n:,} of {count(n_rows, 'row')} were drawn at random (seed "
+            f"{seed}). On a faster or slower computer it may be another number."
         )
     return Plan(asked, np.sort(shuffled[:n]), estimate, tuple(notes))
 
@@ -102,7 +104,7 @@ class _Trial:
             expected = self.cost(explainer)
             if expected.refused or expected.milliseconds > 1e3 * self.budget:
                 return np.inf
-        begin, n = self.clock(), 1
+        begin, n, before = self.clock(), 1, None
         while True:
             start = self.clock()
             try:
@@ -111,10 +113,15 @@ class _Trial:
                 if estimate:
                     raise
                 return np.inf
-            now = self.clock()
-            if 2 * n > len(self.rows) or now - begin + 2 * (now - start) > _TRIAL * self.budget:
-                return (now - start) / n
-            n *= 2
+            took, spent = self.clock() - start, self.clock() - begin
+            if 2 * n > len(self.rows) or spent + 2 * took > _TRIAL * self.budget:
+                return _per_row(n, took, before)
+            n, before = 2 * n, took
+
+
+def _per_row(n: int, took: float, before: float | None) -> float:
+    """The time of one row more, from that of n rows and of half as many: what is done once is left out."""
+    return took / n if before is None else max((took - before) / (n // 2), 0.2 * took / n)
 
 
 def rounded_down(number: float) -> int:

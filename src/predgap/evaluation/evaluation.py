@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 
 from predgap._engine.points import checked_seed
 from predgap._engine.progress import checked_progress, reporting
 from predgap._text import count, names_or_default, shown
-from predgap._typing import FloatArray, IndexArray, IntArray, Progress
-from predgap.errors import PredgapError, RankingError, TableError
+from predgap._typing import FloatArray, IntArray, Progress
+from predgap.errors import PredgapError, TableError
 from predgap.evaluation.budget import Plan, checked_budget, planned
 from predgap.evaluation.examination import Examined, Task, examined
 from predgap.evaluation.requests import Request, given_order, read_requests
@@ -59,8 +61,8 @@ def evaluate(
 
         - "greedy", "single", "optimal", "shapley": as `Explainer.rank` makes them.
         - "shap": by the absolute SHAP values that the model's library gives (XGBoost, LightGBM, CatBoost), or
-          shap's TreeExplainer for scikit-learn. Those of a pipeline's columns are added up for each raw column,
-          those of a group for the group. If several outputs are explained together, the absolute values of
+          shap's TreeExplainer for scikit-learn. Those of a pipeline's columns are added up for each raw
+          column, those of a group for the group. If several outputs are explained together, the absolute values of
           all outputs are added up.
         - "gain": by the gain of the model's library, one order for all rows: XGBoost's gain, LightGBM's gain,
           scikit-learn's `feature_importances_`, CatBoost's PredictionValuesChange.
@@ -76,8 +78,8 @@ def evaluate(
         How many places count; None for all. If a ranking that is given has fewer places, fewer count.
     budget : float or None, default=None
         Seconds that the call should take; None for no limit. If all rows would take longer, the tolerance is
-        raised to 1e-3, then rows are drawn at random. If even a row is too costly, gaps are estimated; without
-        a budget, `CostError` is raised then. `Evaluation.notes` says what was done.
+        raised to 1e-3, then rows are drawn at random. If even a row is too costly, gaps are estimated;
+        without a budget, `CostError` is raised then. `Evaluation.notes` says what was done.
     seed : int, default=0
         Of rows that are drawn, random rankings, shuffles and bootstrap samples. The same seed gives the same
         numbers; a budget may change the number of rows.
@@ -223,7 +225,7 @@ def _notes(task: Task, orders: dict[str, IntArray], d: int) -> list[str]:
 
 
 def _shown(explainer: Explainer, rows: Rows) -> tuple[FloatArray, NDArray[Any]]:
-    """The rows in the ranked units: numbers, NaN for groups; and as people read them, labels of categories."""
+    """The rows in the ranked units: as numbers, NaN for groups; and as people read them, with labels."""
     table, levels = rows.table.values, explainer.ensemble.categorical()
     cells = table.astype(object)
     for j, categories in levels.items():
@@ -239,9 +241,7 @@ def _shown(explainer: Explainer, rows: Rows) -> tuple[FloatArray, NDArray[Any]]:
         if len(features) == 1:
             values[:, unit], shown_cells[:, unit] = table[:, features[0]], cells[:, features[0]]
             continue
-        shown_cells[:, unit] = [
-            ", ".join(f"{names[j]}={_cell(row[j])}" for j in features) for row in cells
-        ]
+        shown_cells[:, unit] = [", ".join(f"{names[j]}={_cell(row[j])}" for j in features) for row in cells]
     return values, shown_cells
 
 
@@ -255,16 +255,14 @@ def _predictions(explainer: Explainer, rows: Rows) -> FloatArray:
     found = margins(outputs.model, rows.values).reshape(len(rows), -1)
     chosen = outputs.in_rows(rows.outputs).chosen
     if chosen is None:
-        return found.max(axis=1)
+        largest: FloatArray = found.max(axis=1)
+        return largest
     taken: FloatArray = found[np.arange(len(rows)), np.broadcast_to(chosen, len(rows))]
     return taken
 
 
 def _description(task: Task, explainer: Explainer, n: int, budget: float | None) -> dict[str, Any]:
-    import predgap
-
-    ensemble, noise = explainer.ensemble, explainer.noise
-    describe = getattr(noise, "describe", None)
+    ensemble = explainer.ensemble
     return {
         "model": ensemble.source,
         "trees": ensemble.n_trees,
@@ -273,10 +271,20 @@ def _description(task: Task, explainer: Explainer, n: int, budget: float | None)
         "places": task.places,
         "rows": n,
         "of_rows": len(task.rows),
-        "noise": repr(noise) if describe is None else describe(),
+        "noise": repr(explainer.noise),
+        "noise_table": _noise_table(explainer),
         "output": None if explainer.output is None else shown(explainer.output),
         "rtol": explainer.rtol,
         "seed": task.seed,
         "budget": budget,
-        "version": predgap.__version__,
+        "version": sys.modules["predgap"].__version__,
     }
+
+
+def _noise_table(explainer: Explainer) -> dict[str, list[Any]] | None:
+    """The columns of what the noise says it does to each feature; None if it says nothing."""
+    describe = getattr(explainer.noise, "describe", None)
+    if describe is None:
+        return None
+    frame: dict[str, list[Any]] = nw.from_native(describe(), eager_only=True).to_dict(as_series=False)
+    return frame

@@ -1,15 +1,16 @@
-"""Computes all numbers of an evaluation for some rows: rankings, curves, scores, and the scale they are on."""
+"""Computes the numbers of an evaluation for some rows: rankings, curves, scores, and their scale."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 import numpy as np
 
 from predgap._engine.progress import Tell
 from predgap._engine.questions import mean_of_curve
+from predgap._engine.scale import RankMethod
 from predgap._typing import BoolArray, FloatArray, IndexArray, IntArray
 from predgap.errors import CostError
 from predgap.evaluation.answers import Answers, Estimated, Proven, in_words, reporting_to
@@ -18,10 +19,10 @@ from predgap.evaluation.statistics import TINY
 from predgap.evaluation.words import OwnRankings, ranking_of
 from predgap.explainer import Explainer, Sweep
 from predgap.explainer._arguments import Rows
+from predgap.explainer._guaranteed import BEST_FOUND
 from predgap.ranking import Ranking
 
-_FROM_GAPS: Final = ("greedy", "single", "optimal", "shapley")
-_REBUILT: Final = ("greedy", "single")  # by a sweep, at each strength
+_FROM_GAPS: Final = get_args(RankMethod)
 _WEIGHTS: Final = {"best": 10.0, "shapley": 4.0}  # of steps that take longer than a curve
 
 
@@ -66,7 +67,9 @@ class Examined:
     notes: tuple[str, ...]
 
 
-def examined(task: Task, explainer: Explainer, some: IndexArray, estimate: bool, tell: Tell = None) -> Examined:
+def examined(
+    task: Task, explainer: Explainer, some: IndexArray, estimate: bool, tell: Tell = None
+) -> Examined:
     """The numbers of some rows; CostError if a row is too costly and nothing may be estimated."""
     return _Examination(task, explainer, some, estimate, tell).result()
 
@@ -109,7 +112,7 @@ class _Examination:
                 rows,
                 order,
                 scores=_gains(order, curve, self._explainer._inputs.n_units),
-                method="optimal" if proven.all() else "best found",
+                method="optimal" if proven.all() else BEST_FOUND,
                 estimator=best.ranking.estimator,
             ),
             best_curve=curve,
@@ -138,8 +141,11 @@ class _Examination:
         task = self._task
         if task.strengths is None:
             return None, ()
-        named = {r.name: r.word if r.word in _REBUILT else rankings[r.name].order for r in task.requests}
-        if all(isinstance(each, str) for each in named.values()) and task.places < self._explainer._inputs.n_units:
+        named = {r.name: r.word if r.word in _FROM_GAPS else rankings[r.name].order for r in task.requests}
+        if (
+            all(isinstance(each, str) for each in named.values())
+            and task.places < self._explainer._inputs.n_units
+        ):
             named = {name: ranking.order for name, ranking in rankings.items()}
         step = 2.0 * len(named) * np.size(task.strengths)
         try:
@@ -157,7 +163,9 @@ class _Examination:
     def _asked(self, weight: float) -> Explainer:
         total = self._task.n_steps
         begin, self._done = self._done, self._done + weight
-        return reporting_to(self._explainer, self._tell, begin / total, min(1.0, self._done / total), len(self._rows))
+        return reporting_to(
+            self._explainer, self._tell, begin / total, min(1.0, self._done / total), len(self._rows)
+        )
 
     def _obtained(self, scores: dict[str, FloatArray], proven: BoolArray) -> dict[str, str]:
         how, rtol = self._answers.how, self._explainer.rtol

@@ -1,4 +1,4 @@
-"""Reads rankings from CSV and Parquet files, with the first of PyArrow, pandas and Polars that is installed."""
+"""Reads rankings from CSV and Parquet files, with whichever of PyArrow, pandas and Polars is installed."""
 
 from __future__ import annotations
 
@@ -68,14 +68,12 @@ def _long(frame: nw.DataFrame[Any]) -> Ranking:
     for label, places in lines.items():
         if {*places} != {*range(1, k + 1)}:
             raise RankingError(
-                f"row {shown(label)} has the places {format_items(sorted(places))}, expected 1 to {k}, as many "
-                "in each row"
+                f"row {shown(label)} has the places {format_items(sorted(places))}, expected 1 to {k}, as "
+                "many in each row"
             )
     names = tuple(dict.fromkeys(_without_apostrophe(str(name)) for name in feature))
     number = {name: j for j, name in enumerate(names)}
-    order = [
-        [number[_without_apostrophe(places[p])] for p in range(1, k + 1)] for places in lines.values()
-    ]
+    order = [[number[_without_apostrophe(places[p])] for p in range(1, k + 1)] for places in lines.values()]
     return Ranking(np.array(order), feature_names=names, index=_labels(list(lines)))
 
 
@@ -89,7 +87,9 @@ def _wide(frame: nw.DataFrame[Any]) -> Ranking:
         raise RankingError(
             f"the columns {format_items(texts)} are not numbers" if texts else "it has no columns"
         )
-    features = [name for name in frame.columns if name.lower() not in ("bias", "base_value", "expected_value")]
+    features = [
+        name for name in frame.columns if name.lower() not in ("bias", "base_value", "expected_value")
+    ]
     values = frame.select(features).to_numpy().astype(np.float64)
     if len(values) == 0:
         raise RankingError(f"it has no rows, {count(len(features), 'column')}")

@@ -71,7 +71,7 @@ def permutation_importances(explainer: Explainer, rows: Rows, y: Any, seed: int)
             continue
         for _ in range(_REPEATS):
             shuffled = values.copy()
-            shuffled[:, list(features)] = values[np.ix_(rng.permutation(len(values)), features)]
+            shuffled[:, list(features)] = values[rng.permutation(len(values))][:, list(features)]
             found[unit] += (whole - target.fit(margins(model, shuffled))) / _REPEATS
     return found
 
@@ -86,7 +86,9 @@ class _Target:
     def of(y: Any, n_rows: int, class_names: tuple[str, ...] | None, n_outputs: int) -> _Target:
         labels = np.asarray(y)
         if labels.ndim not in (1, 2) or len(labels) != n_rows:
-            raise RankingError(f"y has shape {labels.shape}, expected one entry for each of the {n_rows} rows of X")
+            raise RankingError(
+                f"y has shape {labels.shape}, expected one entry for each of the {n_rows} rows of X"
+            )
         if labels.ndim == 2 and labels.shape[1] == 1:
             labels = labels[:, 0]
         different = sorted({*labels.ravel().tolist()}, key=str) if labels.ndim == 1 else []
@@ -108,14 +110,16 @@ class _Target:
         names = [str(each) for each in different] if class_names is None else list(class_names)
         if class_names is None and n_outputs > 1 and len(names) != n_outputs:
             raise RankingError(
-                f"y has {len(names)} classes, the model {n_outputs} outputs without labels, so that the class "
-                "of each output is not known"
+                f"y has {len(names)} classes, the model {n_outputs} outputs without labels, so that the "
+                "class of each output is not known"
             )
         given = np.array([_label(each) for each in labels.tolist()], dtype=object)
         known = [_label(name) for name in names]
         strange = sorted({*given.tolist()} - {*known})
         if strange:
-            raise RankingError(f"y holds {strange[0]!r}, which is no class of the model; its classes are {names}")
+            raise RankingError(
+                f"y holds {strange[0]!r}, which is no class of the model; its classes are {names}"
+            )
         own = known[-n_outputs:] if n_outputs > 1 or len(known) == 2 else known
         if len(own) != n_outputs:
             raise RankingError(f"y has {len(known)} classes, the model {n_outputs} outputs")

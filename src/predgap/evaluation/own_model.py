@@ -23,7 +23,7 @@ _LIBRARIES: Final = {"xgboost": "XGBoost", "lightgbm": "LightGBM", "catboost": "
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OwnModel:
-    """A model of a library, the steps of a pipeline taken off, and how its features become those explained."""
+    """A model of a library without the steps of a pipeline, and how its features become those explained."""
 
     package: str  # "xgboost", "lightgbm", "catboost" or "sklearn"
     model: Any
@@ -33,7 +33,9 @@ class OwnModel:
     def values(self, X: Any) -> FloatArray:
         """X with one column per feature of the model itself; NaN where missing, codes for categories."""
         inputs = self.explainer._inputs
-        return inputs.table(X).values if inputs.reader is None else inputs.reader.own_values(X, inputs.ensemble)
+        return (
+            inputs.table(X).values if inputs.reader is None else inputs.reader.own_values(X, inputs.ensemble)
+        )
 
     @property
     def features(self) -> Sequence[Sequence[int]]:
@@ -50,7 +52,7 @@ class OwnModel:
         return [[own for feature in unit for own in features[feature]] for unit in of_units]
 
     def refused(self, reason: str) -> RankingError:
-        """The error that this model does not have the ranking that was asked for, and what to pass instead."""
+        """The error that this model does not have the ranking, and what to pass instead."""
         return refused(self.word, reason)
 
 
@@ -70,7 +72,9 @@ def own_model(explainer: Explainer, word: str) -> OwnModel:
     """
     given = explainer.model
     if isinstance(given, Ensemble):
-        raise refused(word, "the Explainer was given an Ensemble, which keeps the trees only; give it the model")
+        raise refused(
+            word, "the Explainer was given an Ensemble, which keeps the trees only; give it the model"
+        )
     if isinstance(given, str | os.PathLike):
         return OwnModel(*_from_file(os.fsdecode(given), word), explainer, word)
     model = unwrapped(given)

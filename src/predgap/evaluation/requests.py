@@ -23,8 +23,8 @@ WORDS: Final = ("greedy", "single", "optimal", "shapley", "shap", "gain", "permu
 BY_ROW: Final = ("greedy", "single", "optimal", "shapley", "shap", "random")
 """Those of them that differ from row to row."""
 
-_EXPECTED: Final = (
-    "a ranking, the path of a .csv or .parquet file, or one of the words " + ", ".join(map(repr, WORDS))
+_EXPECTED: Final = "a ranking, the path of a .csv or .parquet file, or one of the words " + ", ".join(
+    map(repr, WORDS)
 )
 
 

@@ -128,7 +128,11 @@ class Evaluation:
         has a higher PGI²; `first_moves_most`: the share of rows where its first feature is the one with the
         largest gap alone; `obtained`: how the scores were obtained.
         """
-        score, won, first = self.scores["pgi2"], highest(self.scores["pgi2"], self.tolerance), self.first_moves_most
+        score, won, first = (
+            self.scores["pgi2"],
+            highest(self.scores["pgi2"], self.tolerance),
+            self.first_moves_most,
+        )
         pgu2 = self.scores.get("pgu2")
         random, best = self.random, self.best
         rows = []
@@ -171,7 +175,7 @@ class Evaluation:
 
     @cached_property
     def correlation(self) -> FloatArray:
-        """Of each two rankings the mean over rows of Spearman's correlation of places, (m, m); NaN if k < d."""
+        """Of each two rankings the mean over rows of Spearman's correlation of places, (m, m); NaN if partial."""
         return self._pairs[..., 1]
 
     @cached_property

@@ -13,7 +13,9 @@ from predgap.explainer import Explainer
 from predgap.explainer._arguments import Rows
 from predgap.explainer._outputs import margins
 
-_SLACK: Final = 1e-3  # by how much contributions may miss the prediction: libraries add up in single precision
+_SLACK: Final = (
+    1e-3  # by how much contributions may miss the prediction: libraries add up in single precision
+)
 
 
 class ShapValues:
@@ -39,7 +41,8 @@ class ShapValues:
         _check_sum(own, with_bias, rows)
         sums = np.stack([with_bias[:, unit].sum(axis=1) for unit in own.units()], axis=1)  # (n, m, k)
         if outputs is None:
-            return np.abs(sums).sum(axis=2)
+            together: FloatArray = np.abs(sums).sum(axis=2)
+            return together
         taken: FloatArray = np.abs(sums[np.arange(n), :, np.broadcast_to(outputs, n)])
         return taken
 

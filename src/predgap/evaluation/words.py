@@ -47,7 +47,9 @@ class OwnRankings:
     @cached_property
     def _permutation(self) -> FloatArray:
         if self._y is None:
-            raise RankingError("the ranking 'permutation' needs y, the outcomes of the rows: evaluate(..., y=y)")
+            raise RankingError(
+                "the ranking 'permutation' needs y, the outcomes of the rows: evaluate(..., y=y)"
+            )
         return permutation_importances(self._explainer, self._rows, self._y, self._seed)
 
     @cached_property

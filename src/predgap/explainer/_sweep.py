@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from predgap._engine.progress import Tell, after, reporting
 from predgap._engine.scale import RankMethod
 from predgap._inputs.frames import to_native
-from predgap._typing import FloatArray, IntArray
+from predgap._typing import FloatArray, IndexArray, IntArray
 from predgap.errors import CostError, NoiseError, RankingError
 from predgap.explainer._arguments import Rows
 from predgap.noise import Noise
@@ -234,7 +234,7 @@ def _places(given: dict[str, NDArray[np.int32]], n_features: int) -> int:
     return next(iter(places.values()), n_features)
 
 
-def agreement(a: IntArray, b: IntArray, full: bool) -> tuple[float, float]:
+def agreement(a: IntArray | IndexArray, b: IntArray | IndexArray, full: bool) -> tuple[float, float]:
     """The share of rows with the same first feature, and the mean correlation of places, of orders (n, k)."""
     if len(a) == 0 or a.shape[1] == 0:
         return float("nan"), float("nan")
@@ -242,7 +242,7 @@ def agreement(a: IntArray, b: IntArray, full: bool) -> tuple[float, float]:
     return same, float(np.mean(_spearman(a, b))) if full else float("nan")
 
 
-def _spearman(a: IntArray, b: IntArray) -> FloatArray:
+def _spearman(a: IntArray | IndexArray, b: IntArray | IndexArray) -> FloatArray:
     """Spearman's correlation of the places of each row, (n,); 1 if there is one feature only."""
     d = a.shape[1]
     moved = np.argsort(a, axis=1) - np.argsort(b, axis=1)  # the place of each feature
