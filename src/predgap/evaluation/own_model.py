@@ -51,6 +51,11 @@ class OwnModel:
         of_units = [(j,) for j in range(len(features))] if members is None else members
         return [[own for feature in unit for own in features[feature]] for unit in of_units]
 
+    @property
+    def library(self) -> str:
+        """What computes SHAP values, for messages."""
+        return _LIBRARIES.get(self.package, "shap's TreeExplainer")
+
     def refused(self, reason: str) -> RankingError:
         """The error that this model does not have the ranking, and what to pass instead."""
         return refused(self.word, reason)

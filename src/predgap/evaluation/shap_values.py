@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any, Final
 
 import numpy as np
 
+from predgap._inputs.categories import is_missing
+from predgap._inputs.names import match_names
+from predgap._inputs.tables import open_columns
 from predgap._typing import FloatArray, IndexArray
-from predgap.errors import DependencyError
+from predgap.errors import DependencyError, PredgapError, TableError
 from predgap.evaluation.own_model import OwnModel, booster_of, own_model, without_unseen
 from predgap.explainer import Explainer
 from predgap.explainer._arguments import Rows
 from predgap.explainer._outputs import margins
+
+Labels = dict[int, list[Any]]
+"""The labels of categorical features, (n,) by feature."""
 
 _SLACK: Final = (
     1e-3  # by how much contributions may miss the prediction: libraries add up in single precision
@@ -24,6 +31,7 @@ class ShapValues:
     def __init__(self, explainer: Explainer, X: Any) -> None:
         self._own = own_model(explainer, "shap")
         self._values = self._own.values(X)
+        self._labels = labels_of_categories(self._own, X)
 
     def sizes(self, some: IndexArray, rows: Rows) -> FloatArray:
         """The absolute SHAP values of some rows, by ranked unit, (n, m); `rows` are the same rows, read.
@@ -33,7 +41,8 @@ class ShapValues:
         the absolute values of all outputs are added up.
         """
         own, values = self._own, np.ascontiguousarray(self._values[some])
-        with_bias = _CONTRIBUTIONS[own.package](own, values)
+        labels = {j: [column[r] for r in some] for j, column in self._labels.items()}
+        with_bias = _asked(own, values, labels)
         n, d = values.shape
         if with_bias.shape[:2] != (n, d + 1):
             raise own.refused(f"its contributions have the shape {with_bias.shape}, expected {n} rows of {d}")
@@ -76,7 +85,35 @@ def _check_sum(own: OwnModel, contributions: FloatArray, rows: Rows) -> None:
         )
 
 
-def _xgboost(own: OwnModel, values: FloatArray) -> FloatArray:
+def _asked(own: OwnModel, values: FloatArray, labels: Labels) -> FloatArray:
+    """The contributions with the bias, (n, d + 1, k); RankingError if the library refuses."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of other libraries, about themselves
+            return _CONTRIBUTIONS[own.package](own, values, labels)
+    except PredgapError:
+        raise
+    except Exception as error:  # each library has errors of its own
+        reason = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
+        raise own.refused(f"{own.library} refuses ({reason.strip()[:200]})") from error
+
+
+def labels_of_categories(own: OwnModel, X: Any) -> Labels:
+    """The labels of CatBoost's categories, by feature: it takes no codes. Of other libraries nothing."""
+    if own.package != "catboost" or not (categorical := own.model.get_cat_feature_indices()):
+        return {}
+    inputs = own.explainer._inputs
+    if inputs.reader is not None:
+        raise own.refused("CatBoost's categories inside a pipeline, or beside one_hot, are not supported")
+    columns, names = open_columns(X), inputs.ensemble.feature_names
+    place = {j: j for j in categorical}
+    if columns.names is not None and not columns.numbered and names is not None:
+        found = match_names(names, columns.names, TableError)
+        place = {j: found[names[j]] for j in categorical}
+    return {j: ["nan" if is_missing(x) else x for x in columns.labels(at)] for j, at in place.items()}
+
+
+def _xgboost(own: OwnModel, values: FloatArray, labels: Labels) -> FloatArray:
     import xgboost
 
     booster, rounds = booster_of(own.model)
@@ -91,54 +128,39 @@ def _xgboost(own: OwnModel, values: FloatArray) -> FloatArray:
     return found[:, :, None] if found.ndim == 2 else np.swapaxes(found, 1, 2)
 
 
-def _lightgbm(own: OwnModel, values: FloatArray) -> FloatArray:
+def _lightgbm(own: OwnModel, values: FloatArray, labels: Labels) -> FloatArray:
     booster = getattr(own.model, "booster_", own.model)
     found = np.asarray(booster.predict(values, pred_contrib=True), dtype=np.float64)
-    d = values.shape[1]
-    return np.swapaxes(found.reshape(len(values), -1, d + 1), 1, 2)
+    if "average_output" in booster.model_to_string(num_iteration=1).partition("Tree=")[0]:
+        found /= booster.current_iteration()  # a random forest: LightGBM adds up what it averages
+    return np.swapaxes(found.reshape(len(values), -1, values.shape[1] + 1), 1, 2)
 
 
-def _catboost(own: OwnModel, values: FloatArray) -> FloatArray:
+def _catboost(own: OwnModel, values: FloatArray, labels: Labels) -> FloatArray:
     import catboost
 
-    categorical = own.model.get_cat_feature_indices()
-    table = _labels(own, values) if categorical else values
-    pool = catboost.Pool(table, cat_features=categorical)
+    table: Any = values
+    if labels:
+        table = values.astype(object)
+        for j, column in labels.items():
+            table[:, j] = column
+    pool = catboost.Pool(table, cat_features=list(labels))
     found = np.asarray(own.model.get_feature_importance(pool, type="ShapValues"), dtype=np.float64)
     return found[:, :, None] if found.ndim == 2 else np.swapaxes(found, 1, 2)
 
 
-def _labels(own: OwnModel, values: FloatArray) -> Any:
-    """The table with labels of categories: CatBoost takes no codes."""
-    ensemble = own.explainer.ensemble
-    if own.explainer._inputs.reader is not None:
-        raise own.refused("CatBoost's categories inside a pipeline, or beside one_hot, are not supported")
-    table = values.astype(object)
-    for j, levels in ensemble.categorical().items():
-        labels = {float(code): label for label, code in levels.place.items()}
-        table[:, j] = [labels.get(code, "nan" if np.isnan(code) else "(unknown)") for code in values[:, j]]
-    return table
-
-
-def _sklearn(own: OwnModel, values: FloatArray) -> FloatArray:
+def _sklearn(own: OwnModel, values: FloatArray, labels: Labels) -> FloatArray:
     try:
         import shap
     except ImportError:
         raise DependencyError(
             "the ranking 'shap' of a scikit-learn model needs shap, not installed; try: pip install shap"
         ) from None
-    try:
-        explainer = shap.TreeExplainer(own.model)
-        found = explainer(values)
-    except Exception as error:  # shap raises many kinds for models that it does not support
-        reason = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
-        raise own.refused(f"shap's TreeExplainer refuses the model ({reason.strip()[:200]})") from error
-    values_of = np.asarray(found.values, dtype=np.float64)
-    if values_of.ndim == 2:
-        values_of = values_of[:, :, None]
-    n, _, k = values_of.shape
+    found = shap.TreeExplainer(own.model)(values)
+    by_output = np.asarray(found.values, dtype=np.float64).reshape(*values.shape, -1)
+    n, _, k = by_output.shape
     base = np.broadcast_to(np.asarray(found.base_values, dtype=np.float64).reshape(-1, k), (n, k))
-    return np.concatenate([values_of, base[:, None]], axis=1)
+    return np.concatenate([by_output, base[:, None]], axis=1)
 
 
 _CONTRIBUTIONS: Final = {  # (n, d + 1, k) to k outputs; the last one is what is predicted without a row
