@@ -324,7 +324,7 @@ class Explainer(GuaranteedAnswers):
         >>> explainer = Explainer(tree, Normal.relative(X, 0.3))
         >>> explainer.sweep(X, {"greedy": "greedy", "second first": [1, 0]}, [0.3, 1.0])
         Sweep of 4 rows: mean PGI² by strength of the noise
-        strength   greedy  second first    best
+        strength   greedy  second first  best
              0.3  0.01094      0.005792  greedy
                1    4.046         2.142  greedy
         """

@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 from predgap._engine.progress import Tell, after, reporting
 from predgap._engine.scale import RankMethod
 from predgap._inputs.frames import to_native
+from predgap._tables import html_table, text_table
+from predgap._text import count
 from predgap._typing import FloatArray, IndexArray, IntArray
 from predgap.errors import CostError, NoiseError, RankingError
 from predgap.explainer._arguments import Rows
@@ -98,17 +100,20 @@ class Sweep:
         return to_native(columns, self.backend)
 
     def __repr__(self) -> str:
-        head = ["strength", *self.names, "best"]
-        lines = [
-            [f"{strength:g}", *(f"{score:.4g}" for score in scores), best]
+        return text_table(*self._table())
+
+    def _repr_html_(self) -> str:
+        """The mean scores, as Jupyter shows them."""
+        return html_table(*self._table())
+
+    def _table(self) -> tuple[list[str], list[list[Any]], str]:
+        """The head, the rows and the caption of a table with the mean scores."""
+        rows: list[list[Any]] = [
+            [strength, *scores, best]
             for strength, scores, best in zip(self.strengths, self.mean, self.order[:, 0], strict=True)
         ]
-        wide = [max(map(len, column)) for column in zip(head, *lines, strict=True)]
-        rows = (
-            "  ".join(cell.rjust(w) for cell, w in zip(line, wide, strict=True)) for line in (head, *lines)
-        )
-        n = self.scores.shape[2]
-        return "\n".join([f"Sweep of {n} rows: mean PGI² by strength of the noise", *rows])
+        caption = f"Sweep of {count(self.scores.shape[2], 'row')}: mean PGI² by strength of the noise"
+        return ["strength", *self.names, "best"], rows, caption
 
 
 def sweep(explainer: Explainer, X: Any, rankings: Any, strengths: Any) -> Sweep:
