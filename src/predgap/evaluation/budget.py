@@ -60,7 +60,7 @@ def planned(
     """What fits into a budget: all rows if possible; else with a larger tolerance; else some of the rows.
 
     Trials on a few rows tell how long a row takes. The number of rows is rounded down to 1, 2, 5, 10,
-    20, ..., so that it is seldom different when the same call takes a little longer. Rows are drawn with `seed`.
+    20, ..., so that it is seldom different when the same call takes a little longer.
     """
     every = np.arange(n_rows, dtype=np.intp)
     if budget is None or n_rows == 0:

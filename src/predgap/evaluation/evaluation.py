@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, Final
 
 import narwhals.stable.v2 as nw
@@ -14,7 +15,7 @@ from predgap._engine.points import checked_seed
 from predgap._engine.progress import checked_progress, reporting
 from predgap._text import count, names_or_default, shown
 from predgap._typing import FloatArray, IntArray, Progress
-from predgap.errors import PredgapError, TableError
+from predgap.errors import CostError, PredgapError, TableError
 from predgap.evaluation.budget import Plan, checked_budget, planned
 from predgap.evaluation.examination import Examined, Task, examined
 from predgap.evaluation.requests import Request, given_order, read_requests
@@ -62,8 +63,8 @@ def evaluate(
         - "greedy", "single", "optimal", "shapley": as `Explainer.rank` makes them.
         - "shap": by the absolute SHAP values that the model's library gives (XGBoost, LightGBM, CatBoost), or
           shap's TreeExplainer for scikit-learn. Those of a pipeline's columns are added up for each raw
-          column, those of a group for the group. If several outputs are explained together, the absolute values of
-          all outputs are added up.
+          column, those of a group for the group. If several outputs are explained together, the
+          absolute values of all outputs are added up.
         - "gain": by the gain of the model's library, one order for all rows: XGBoost's gain, LightGBM's gain,
           scikit-learn's `feature_importances_`, CatBoost's PredictionValuesChange.
         - "permutation": by how much worse the trees fit y if a feature is shuffled; one order for all rows.
@@ -128,9 +129,20 @@ def evaluate(
         lambda by, some, estimate: examined(task, _quiet(by), some, estimate),
         lambda by: by.cost("rank", rows),
     )
-    with reporting(told, len(plan.rows)) as tell:
+    with reporting(told, len(plan.rows)) as tell, _naming_the_budget(seconds):
         found = examined(task, _quiet(plan.explainer), plan.rows, plan.estimate, tell)
     return _evaluation(task, plan, found, seconds)
+
+
+@contextmanager
+def _naming_the_budget(budget: float | None) -> Iterator[None]:
+    """A context in which `CostError` says that a budget makes the evaluation affordable."""
+    try:
+        yield
+    except CostError as error:
+        if budget is not None:
+            raise
+        raise CostError(f"{error}. Or pass budget=60 to evaluate: what is too costly is estimated") from None
 
 
 def _quiet(explainer: Explainer) -> Explainer:

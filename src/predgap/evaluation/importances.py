@@ -113,8 +113,10 @@ class _Target:
                 f"y has {len(names)} classes, the model {n_outputs} outputs without labels, so that the "
                 "class of each output is not known"
             )
-        given = np.array([_label(each) for each in labels.tolist()], dtype=object)
         known = [_label(name) for name in names]
+        if labels.dtype.kind == "b" and {*known} <= {"0", "1"}:
+            labels = labels.astype(int)
+        given = np.array([_label(each) for each in labels.tolist()], dtype=object)
         strange = sorted({*given.tolist()} - {*known})
         if strange:
             raise RankingError(

@@ -175,7 +175,7 @@ class Evaluation:
 
     @cached_property
     def correlation(self) -> FloatArray:
-        """Of each two rankings the mean over rows of Spearman's correlation of places, (m, m); NaN if partial."""
+        """Of each two rankings the mean of Spearman's correlation of places, (m, m); NaN if partial."""
         return self._pairs[..., 1]
 
     @cached_property
@@ -243,6 +243,7 @@ class Evaluation:
             random=float(self.random.mean()),
             best=float(self.best.mean()),
             noise=noise,
+            marks=[row["obtained"] for row in rows],
             ax=ax,
         )
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from html import escape
+import html
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from predgap._text import count, printable
+from predgap._tables import html_table, text_table
+from predgap._text import count
 from predgap.evaluation.verdict import percent
 
 if TYPE_CHECKING:  # it imports this module
@@ -17,40 +18,26 @@ _HEAD: Final = ("ranking", "PGI²", "95 % interval", "random to best", "PGU²", 
 
 
 def as_text(evaluation: Evaluation) -> str:
-    """The table, one line per ranking, then random and best, then notes."""
-    lines = [_HEAD, *_cells(evaluation)]
-    wide = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    table = [
-        "  ".join([line[0].ljust(wide[0]), *(c.rjust(w) for c, w in zip(line[1:], wide[1:], strict=True))])
-        for line in lines
-    ]
-    return "\n".join([_title(evaluation), *(line.rstrip() for line in table), *_remarks(evaluation)])
+    """The table, one line per ranking, then random and best, then how it was obtained."""
+    return "\n".join([text_table(_HEAD, _cells(evaluation), _caption(evaluation)), *_remarks(evaluation)])
 
 
 def as_html(evaluation: Evaluation) -> str:
     """The same for a notebook; names are escaped."""
-    head = "".join(f"<th>{escape(cell)}</th>" for cell in _HEAD)
-    body = "".join(
-        f"<tr><th>{escape(line[0])}</th>" + "".join(f"<td>{escape(cell)}</td>" for cell in line[1:]) + "</tr>"
-        for line in _cells(evaluation)
-    )
-    remarks = "".join(f"<p>{escape(remark)}</p>" for remark in _remarks(evaluation))
-    return (
-        f"<div><p>{escape(_title(evaluation))}</p><table><thead><tr>{head}</tr></thead>"
-        f"<tbody>{body}</tbody></table>{remarks}</div>"
-    )
+    table = html_table(_HEAD, _cells(evaluation), _caption(evaluation))
+    return "\n".join([table, *(f"<p>{html.escape(remark)}</p>" for remark in _remarks(evaluation))])
 
 
-def _title(evaluation: Evaluation) -> str:
-    n, of = len(evaluation.best), evaluation.description.get("of_rows")
-    drawn = f" of {of:,}" if of and of > n else ""
+def _caption(evaluation: Evaluation) -> str:
+    n, of = len(evaluation.best), evaluation.description["of_rows"]
+    drawn = f" of {of:,}" if of > n else ""
     return f"Evaluation of {count(len(evaluation.names), 'ranking')} in {count(n, 'row')}{drawn}"
 
 
 def _cells(evaluation: Evaluation) -> list[tuple[str, ...]]:
     rows: list[tuple[str, ...]] = [
         (
-            printable(row["ranking"]),
+            row["ranking"],
             _number(row["mean"]),
             f"{_number(row['low'])} to {_number(row['high'])}" if np.isfinite(row["low"]) else "–",
             _percent(row["normalized"]),
@@ -60,19 +47,14 @@ def _cells(evaluation: Evaluation) -> list[tuple[str, ...]]:
         )
         for row in evaluation.summary
     ]
-    proven = "best" if evaluation.best_is_proven.all() else "best found"
-    scale = (("random", evaluation.random, "0 %"), (proven, evaluation.best, "100 %"))
-    return rows + [
-        (f"({name})", _number(float(scores.mean())), "", share, "", "", "") for name, scores, share in scale
-    ]
+    best = "(best)" if evaluation.best_is_proven.all() else "(best found)"
+    for name, scores, share in (("(random)", evaluation.random, "0 %"), (best, evaluation.best, "100 %")):
+        rows.append((name, _number(float(scores.mean())), "", share, "", "", ""))
+    return rows
 
 
 def _remarks(evaluation: Evaluation) -> list[str]:
-    how = "; ".join(
-        f"{key}: {evaluation.obtained[key]}"
-        for key in ("pgi2", "random", "best")
-        if key in evaluation.obtained
-    )
+    how = "; ".join(f"{key}: {evaluation.obtained[key]}" for key in ("pgi2", "random", "best"))
     return [how, *evaluation.notes]
 
 
