@@ -131,6 +131,8 @@ def evaluate(
     )
     with reporting(told, len(plan.rows)) as tell, _naming_the_budget(seconds):
         found = examined(task, _quiet(plan.explainer), plan.rows, plan.estimate, tell)
+        if tell is not None:
+            tell(len(plan.rows))
     return _evaluation(task, plan, found, seconds)
 
 
