@@ -193,6 +193,8 @@ def test_other_arguments_are_checked(explainer, table):
         evaluate(explainer, table[:0], ["greedy"])
     with pytest.raises(PredgapError, match="metrics has 'auc', expected one or more of 'pgi2', 'pgu2'"):
         evaluate(explainer, table, ["greedy"], metrics=["auc"])
+    with pytest.raises(PredgapError, match="metrics has 7, expected"):
+        evaluate(explainer, table, ["greedy"], metrics=7)
     with pytest.raises(PredgapError, match="seed"):
         evaluate(explainer, table, ["greedy"], seed="x")
     with pytest.raises(PredgapError, match="progress"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import sys
 import warnings
 
@@ -225,6 +226,18 @@ def test_contributions_of_a_pipeline_are_added_up_for_each_raw_column(model):
     assert made(explainer, JOBS[:12], "gain")[0] == by_size([gain[3], gain[:3].sum(), gain[4]])
 
 
+def test_columns_that_a_pipeline_does_not_use_are_shown_all_the_same():
+    table = JOBS.assign(note="none", z=1.5)
+    pipeline = make_pipeline(prepared(), lgb()).fit(table, JOBS_Y)
+    explainer = Explainer(pipeline, predgap.Marginal(table))
+    found = evaluate(explainer, table[:6], ["shap"])
+    assert found.feature_names == ("x", "job", "z", "note")
+    assert found.table[:, 1].tolist() == JOBS.job[:6].tolist()
+    assert found.table[:, 2:].tolist() == [[1.5, "none"]] * 6
+    drawn = evaluate(explainer, table[:6], ["shap"], budget=1e-9)
+    assert drawn.table.tolist() == found.table[drawn.rows].tolist()
+
+
 def test_a_pipeline_that_mixes_columns_is_ranked_after_its_steps():
     pipeline = make_pipeline(PCA(3, random_state=0), lgb()).fit(TABLE.to_numpy(), Y)
     with pytest.warns(UserWarning, match="after PCA"):
@@ -282,6 +295,15 @@ def test_permutation_of_classes_finds_what_tells_them_apart(model, y):
     assert {*order[0][:2]} == {2, 3}  # the petals
 
 
+def test_outcomes_are_matched_by_their_index():
+    explainer = Explainer(lgb().fit(TABLE, Y), Relative(TABLE))
+    rows = TABLE[::-3]
+    one, other = (made(explainer, rows, "permutation", y=y) for y in (Y[::-3], Y[::-3].sort_index()))
+    assert one == other == made(explainer, rows, "permutation", y=Y[::-3].to_numpy())
+    with pytest.raises(RankingError, match="so their rows cannot be matched"):
+        made(explainer, rows, "permutation", y=Y[: len(rows)])
+
+
 def test_permutation_shuffles_groups_together():
     table = TABLE.assign(e=TABLE.a)
     model = RandomForestRegressor(10, max_depth=5, max_features=1, random_state=0).fit(table, Y)
@@ -308,7 +330,9 @@ def test_outcomes_that_do_not_fit(y, message):
 def test_classes_that_do_not_fit():
     explainer = Explainer(lgb(lightgbm.LGBMClassifier).fit(IRIS, KINDS), Relative(IRIS))
     with pytest.raises(RankingError, match="'rosa', which is no class of the model"):
-        evaluate(explainer, IRIS[:3], ["permutation"], y=["rosa"] * 3)
+        evaluate(explainer, IRIS[:3], ["permutation"], y=["rosa", "setosa", "setosa"])
+    with pytest.raises(RankingError, match="'setosa' in all rows, so that no feature tells classes apart"):
+        evaluate(explainer, IRIS[:3], ["permutation"], y=["setosa"] * 3)
 
 
 # ---- random ----
@@ -323,6 +347,16 @@ def test_random_orders_are_orders_and_differ():
 
 
 # ---- models that do not tell ----
+
+
+def test_an_explainer_of_a_treelite_model_can_be_pickled():
+    treelite = pytest.importorskip("treelite")
+    model = treelite.frontend.from_lightgbm(lgb().fit(TABLE, Y).booster_)
+    explainer = Explainer(model, Relative(TABLE))
+    copy = pickle.loads(pickle.dumps(explainer))
+    assert copy.rank(ROWS).order.tolist() == explainer.rank(ROWS).order.tolist()
+    with pytest.raises(RankingError, match="a Model does not tell it"):
+        evaluate(explainer, ROWS, ["shap"])
 
 
 @pytest.mark.parametrize("word", ["shap", "gain"])
