@@ -198,7 +198,7 @@ def test_progress_counts_the_rows_of_all_calls() -> None:
         ({}, "rankings is empty"),
         (
             {"a": "gready"},
-            r"rankings\['a'\] is 'gready', expected a ranking, or one of the words 'greedy' and",
+            r"rankings\['a'\] is 'gready', expected a ranking, or one of the words 'greedy', 'single'",
         ),
         ({"a": [0, 9]}, "9"),
     ],

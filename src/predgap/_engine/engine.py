@@ -129,6 +129,36 @@ class Engine:
 
         return self._in_parts(rows, self._every, tell, ask)
 
+    def moving_units(self, rows: FloatArray, members: Members | None = None) -> BoolArray:
+        """Which units can change the prediction of each row, (n, n_units); all others never do."""
+        units = self._units(members)
+
+        def ask(part: slice, mine: _core.Rows, tell: Tell) -> tuple[BoolArray]:
+            return (_core.moving_units(mine, self.n_threads, units).view(np.bool_),)
+
+        return self._in_parts(rows, self._every, None, ask)[0]
+
+    def subset_gaps(
+        self,
+        rows: FloatArray,
+        chosen: IntArray,
+        share: FloatArray,
+        accuracy: Accuracy,
+        tell: Tell = None,
+        members: Members | None = None,
+    ) -> Answer:
+        """The gaps (n, 2^m) of all subsets of some units (n, m) of each row; bit i of a subset's number says
+        whether it has the row's unit i.
+
+        A tolerance is relative to the sum over sizes of `share` (m + 1,) times the mean gap of that size.
+        """
+        promised, units = self._accuracy(accuracy), self._units(members)
+
+        def ask(part: slice, mine: _core.Rows, tell: Tell) -> Answer:
+            return _core.subset_gaps(mine, chosen[part], share, promised, self.n_threads, tell, units)
+
+        return self._in_parts(rows, self._every, tell, ask)
+
     def cost(
         self,
         rows: FloatArray,
@@ -224,7 +254,7 @@ class Engine:
             return self._every
         masks = np.zeros((len(order), n_units), dtype=np.bool_)
         np.put_along_axis(masks, order.astype(np.intp), True, axis=1)
-        return masks if members is None else masks[:, _unit_of_each(members)]
+        return masks if members is None else masks[:, unit_of_each(members)]
 
     def _units(self, members: Members | None) -> _core.Units | None:
         """The units for the kernels; None if each feature is one."""
@@ -276,7 +306,13 @@ def _rows_of(array: NDArray[Any], part: slice) -> NDArray[Any]:
     return array if len(array) == 1 else array[part]
 
 
-def _unit_of_each(members: Members) -> IndexArray:
+def any_member(features: BoolArray, members: Members) -> BoolArray:
+    """Which units have a feature of these (n, d), (n, n_units)."""
+    units = [features[:, list(unit)].any(axis=1) for unit in members]
+    return np.stack(units, axis=1) if units else np.zeros((len(features), 0), dtype=np.bool_)
+
+
+def unit_of_each(members: Members) -> IndexArray:
     """The unit of each feature, (d,)."""
     units = np.empty(sum(map(len, members)), dtype=np.intp)
     for number, unit in enumerate(members):

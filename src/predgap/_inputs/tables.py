@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from predgap._inputs.categories import UNSEEN, Categories, check_unseen, is_missing, warn_of_codes
 from predgap._inputs.names import match_names
+from predgap._inputs.row_labels import labels_at
 from predgap._text import count, format_items, shown
 from predgap._typing import FloatArray, IndexArray
 from predgap.errors import ShapeError, TableError
@@ -39,6 +40,10 @@ class Table:
     index: Any = None  # row labels: the pandas index, else None
     backend: str | None = None  # library of X, for frames that are returned; None for arrays
     names: tuple[str, ...] | None = None  # (d,) what X calls the features; None if the model has other names
+
+    def at(self, some: IndexArray) -> Table:
+        """Some of the rows, in this order."""
+        return replace(self, values=self.values[some], index=labels_at(self.index, some))
 
 
 class _Source(Protocol):

@@ -6,6 +6,7 @@ import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from os import PathLike
 from typing import Any, Literal, get_args
 
 from predgap._engine.accuracy import EXACT, RTOL, checked_rtol, guaranteed
@@ -27,6 +28,7 @@ from predgap.explainer._opening import opened
 from predgap.explainer._outputs import ExplainedOutputs
 from predgap.explainer._pricing import cost_of
 from predgap.explainer._sweep import STRENGTHS, Sweep, sweep
+from predgap.loaders import package_of
 from predgap.noise import Noise
 from predgap.ranking import Ranking
 
@@ -92,6 +94,13 @@ class Explainer(GuaranteedAnswers):
         A function that is called from time to time with the number of rows done and the number of all rows.
         True shows a bar on a terminal, which needs rich (`pip install 'predgap[cli]'`).
 
+    Attributes
+    ----------
+    model : model object, path of a model file, or Ensemble
+        As it was given; `predgap.evaluate` asks it for its own SHAP values and importances.
+    ensemble : Ensemble
+        The trees that are explained.
+
     Examples
     --------
     >>> from sklearn.tree import DecisionTreeRegressor
@@ -137,7 +146,7 @@ class Explainer(GuaranteedAnswers):
         e = self.ensemble
         units = None if groups is None else read_units(groups, e.n_features, e.feature_names)
         self._inputs = Inputs(e, given.reader, outputs, units)
-        self.noise, self.output, self.groups = given.noise, output, groups
+        self.model, self.noise, self.output, self.groups = model, given.noise, output, groups
         self._accuracy = guaranteed(self.rtol)
         self._engine = build(self.ensemble)
 
@@ -288,8 +297,8 @@ class Explainer(GuaranteedAnswers):
         ----------
         X : (n, d) array or frame of the rows to explain
         rankings : mapping from names to rankings
-            A ranking is anything that `pgi2` takes, or one of the words "greedy" and "single", for the
-            ranking that `rank` builds at each strength. All must have as many places.
+            A ranking is anything that `pgi2` takes, or one of the words "greedy", "single", "optimal" and
+            "shapley", for the ranking that `rank` builds at each strength. All must have as many places.
         strengths : sequence of s positive numbers, default=(0.1, 0.2, 0.3, 0.5, 1.0)
             In the unit in which the noise was given its own.
 
@@ -332,9 +341,22 @@ class Explainer(GuaranteedAnswers):
         other._inputs = replace(self._inputs, outputs=self._inputs.outputs.answered_by(build))
         return other
 
+    def _with_rtol(self, rtol: float) -> Explainer:
+        """The same explainer with another tolerance."""
+        other = copy.copy(self)
+        other.rtol, other._accuracy = rtol, guaranteed(rtol)
+        return other
+
     def __call__(self, X: Any) -> Ranking:
         """The same as `rank(X)`: a greedy ranking of all features."""
         return self.rank(X)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What is pickled: treelite's models cannot be, so that the trees take their place."""
+        state = dict(self.__dict__)
+        if not isinstance(self.model, str | PathLike) and package_of(self.model) == "treelite":
+            state["model"] = self.ensemble
+        return state
 
     def __repr__(self) -> str:
         return f"Explainer({self.ensemble.source}, {self.noise!r})"

@@ -22,6 +22,7 @@ from predgap._inputs.orders import (
     integers,
 )
 from predgap._inputs.outputs import read_output
+from predgap._inputs.row_labels import labels_at
 from predgap._tables import html_table, text_table
 from predgap._text import count, format_items, names_or_default, shown
 from predgap._typing import FloatArray, IndexArray
@@ -215,9 +216,7 @@ class Ranking:
         kept = np.atleast_1d(np.arange(len(self))[rows])
         if kept.ndim != 1:
             raise RankingError(f"a ranking is indexed by rows only, not by {shown(rows)}")
-        index = self.index
-        if index is not None:
-            index = index[kept] if hasattr(index, "dtype") else [index[r] for r in kept]
+        index = labels_at(self.index, kept)
         scores, confidence = (None if of is None else of[kept] for of in (self.scores, self.confidence))
         output = self.output[kept] if isinstance(self.output, np.ndarray) else self.output
         fields = {"scores": scores, "index": index, "confidence": confidence, "output": output}

@@ -64,7 +64,7 @@ class RawColumns:
         found = self.steps.table(X, self.old)
         seen = self.old.cast(found.values)
         columns = open_columns(X)
-        at = self._places(columns)
+        at = self.places(columns)
         values = np.full((len(seen), ensemble.n_features), np.nan)
         for feature in self.features:
             q, levels = feature.raw, feature.levels
@@ -77,7 +77,16 @@ class RawColumns:
             own = tuple(columns.names[at[q]] if q in at else name for q, name in enumerate(self.names))
         return Table(values, columns.index, columns.backend, own)
 
-    def _places(self, columns: Columns) -> dict[int, int]:
+    def own_values(self, X: Any, ensemble: Ensemble) -> FloatArray:
+        """X after the steps, (n, number of transformed columns)."""
+        return self.steps.table(X, self.old).values
+
+    def own_features(self, ensemble: Ensemble) -> Sequence[Sequence[int]]:
+        """The transformed columns that are made of each raw column, and that the model uses."""
+        made = {feature.raw: tuple(feature.columns) for feature in self.features}
+        return [made.get(q, ()) for q in range(ensemble.n_features)]
+
+    def places(self, columns: Columns) -> dict[int, int]:
         """The column of X for each raw column; by name as the steps do it, else by position."""
         names = columns.names
         if names is None or self.names is None or not by_name(names, columns.numbered, self.names):
