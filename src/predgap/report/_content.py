@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 N_LOOKS: Final = 7  # colours, markers and dashes, as in predgap.plots
 _SHOWN_FEATURES: Final = 20
 _LISTED_FEATURES: Final = 200
+_SHARES: Final = ("normalized", "normalized_low", "normalized_high")
 _SHADES: Final = 9  # of a matrix
 
 
@@ -33,15 +34,18 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A ranking on the leaderboard. Positions are in percent of the width of the chart."""
+    """A ranking on the leaderboard. `share` is the interval of `normalized`, `low` and `high` that of `mean`;
+    positions are in percent of the width of the chart."""
 
     ranking: int
     name: str
     normalized: str
+    share: str
     mean: str
     low: str
     high: str
     pgu2: str
+    first: str
     won: str
     at: float
     at_low: float
@@ -68,36 +72,36 @@ class Feature:
 
 
 def leaderboard(evaluation: Evaluation) -> Leaderboard:
-    """The rankings, the highest mean score first, on a scale that has random and best on it."""
+    """The rankings, the highest mean score first, on the scale from random (0) to best (1)."""
     rows = sorted(enumerate(evaluation.summary), key=lambda row: -row[1]["mean"])
     random, best = float(evaluation.random.mean()), float(evaluation.best.mean())
-    numbers = [random, best, *(row[key] for _, row in rows for key in ("low", "high", "mean"))]
-    texts = column(numbers)
-    finite = [number for number in numbers if math.isfinite(number)]
-    low, high = min(finite), max(finite)
+    texts = column([random, best, *(row[key] for _, row in rows for key in ("mean", "low", "high"))])
+    pgu2 = column([row["pgu2"] for _, row in rows])
+    ends = [0.0, 1.0, *(row[key] for _, row in rows for key in _SHARES if math.isfinite(row[key]))]
+    low, high = min(ends), max(ends)
 
-    def at(score: float) -> float:
-        share = (score - low) / (high - low) if high > low else 0.5
-        return round(4 + 92 * (share if math.isfinite(share) else 0.0), 2)
+    def at(share: float) -> float:
+        return round(4 + 92 * (share - low) / (high - low), 2) if math.isfinite(share) else 50.0
 
-    pgu2 = column([row.get("pgu2", math.nan) for _, row in rows])
     lines = [
         Line(
             ranking=i,
             name=name(row["ranking"]),
             normalized=percent(row["normalized"]),
-            low=texts[2 + 3 * line],
-            high=texts[3 + 3 * line],
-            mean=texts[4 + 3 * line],
+            share=_interval(row["normalized_low"], row["normalized_high"]),
+            mean=texts[2 + 3 * line],
+            low=texts[3 + 3 * line],
+            high=texts[4 + 3 * line],
             pgu2=pgu2[line],
+            first=percent(row["first_moves_most"]),
             won=percent(row["share_won"]),
-            at=at(row["mean"]),
-            at_low=at(row["low"]),
-            at_high=at(row["high"]),
+            at=at(row["normalized"]),
+            at_low=at(row["normalized_low"]),
+            at_high=at(row["normalized_high"]),
         )
         for line, (i, row) in enumerate(rows)
     ]
-    return Leaderboard(tuple(lines), texts[0], texts[1], at(random), at(best))
+    return Leaderboard(tuple(lines), texts[0], texts[1], at(0.0), at(1.0))
 
 
 def curve_table(evaluation: Evaluation) -> tuple[list[int], list[tuple[str, list[str]]]]:
@@ -116,16 +120,15 @@ def matrix(values: FloatArray) -> list[list[Cell]]:
     return [[_share(float(value)) for value in row] for row in np.asarray(values)]
 
 
-def sweep_table(evaluation: Evaluation) -> list[tuple[str, list[str], str]]:
-    """For each strength: its text, the mean score of each ranking, and the ranking with the highest."""
+def sweep_table(evaluation: Evaluation) -> tuple[list[str], list[tuple[str, list[Cell]]]]:
+    """The strengths, and for each ranking its mean score at each, in percent of the highest there."""
     sweep = evaluation.sweep
     if sweep is None:
-        return []
-    texts = [column(means) for means in sweep.mean.T]
-    return [
-        (f"{strength:g}", [of[s] for of in texts], name(sweep.order[s, 0]))
-        for s, strength in enumerate(sweep.strengths)
-    ]
+        return [], []
+    highest = sweep.mean.max(axis=1, keepdims=True)
+    shares = np.divide(sweep.mean, highest, out=np.full(sweep.mean.shape, np.nan), where=highest > 0)
+    rows = [(name(text), cells) for text, cells in zip(sweep.names, matrix(shares.T), strict=True)]
+    return [f"{strength:g}" for strength in sweep.strengths], rows
 
 
 def features(evaluation: Evaluation) -> tuple[list[Feature], list[Feature], int]:
@@ -134,7 +137,7 @@ def features(evaluation: Evaluation) -> tuple[list[Feature], list[Feature], int]
     order = np.argsort(-means, kind="stable")[:_LISTED_FEATURES]
     texts, largest = column(means[order]), float(means.max(initial=0.0))
     places = [_mean_places(evaluation.rankings[key].ranks) for key in evaluation.names]
-    names, k = evaluation.best_ranking.names, evaluation.curves.shape[2]
+    names, k = evaluation.feature_names, evaluation.curves.shape[2]
     listed = [
         Feature(
             name(names[j]),
@@ -161,11 +164,10 @@ def noise_table(noise: Any) -> tuple[list[str], list[list[str]], int]:
 
 def facts(description: Mapping[str, Any]) -> list[tuple[str, str]]:
     """What was examined, as terms and texts, without what has a place of its own on the page."""
-    return [
-        (_TERMS.get(key, key.replace("_", " ")), text)
-        for key, item in description.items()
-        if key != "noise" and (text := _fact(item))
-    ]
+    known = [(term, show(description, description.get(key))) for key, (term, show) in _FACTS.items()]
+    others = [key for key in description if key not in _FACTS and key not in _USED]
+    rest = [(_capital(key.replace("_", " ")), _fact(description[key])) for key in others]
+    return [(term, text) for term, text in known + rest if text]
 
 
 _HEADINGS: Final = {
@@ -174,9 +176,7 @@ _HEADINGS: Final = {
     "law": "How it moves",
     "relative_move": "Move in standard deviations",
 }
-_TERMS: Final = {"version": "predgap version", "rows_given": "rows given"}
-
-OBTAINED: Final = {
+_OBTAINED: Final = {
     "pgi2": "PGI² of the rankings",
     "pgu2": "PGU² of the rankings",
     "curves": "Gaps along the rankings",
@@ -184,15 +184,21 @@ OBTAINED: Final = {
     "best": "The best ranking",
     "single": "Gaps of single features",
     "sweep": "Scores by strength",
+    "intervals": "Intervals",
+    "differences": "Differences between rankings",
 }
 
 
 def obtained(evaluation: Evaluation) -> list[tuple[str, str]]:
     """Each kind of number, and how it was obtained."""
-    return [(OBTAINED.get(key, key.replace("_", " ")), how) for key, how in evaluation.obtained.items()]
+    return [(_OBTAINED.get(key, _capital(key.replace("_", " "))), how) for key, how in evaluation.obtained.items()]
 
 
-# ---- small pieces --------------------------------------------------------------------------------
+# ---- facts ---------------------------------------------------------------------------------------
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
 
 
 def _fact(item: Any) -> str:
@@ -200,11 +206,55 @@ def _fact(item: Any) -> str:
         return ""
     if isinstance(item, Mapping):
         return ", ".join(f"{key}: {_fact(part)}" for key, part in item.items() if part is not None)
-    if isinstance(item, float):
-        return number(item)
+    if isinstance(item, int | float):
+        return f"{item:,}" if isinstance(item, int) else f"{item:g}"
     if isinstance(item, Iterable) and not isinstance(item, str):
         return ", ".join(map(str, item))
     return str(item)
+
+
+def _plain(description: Mapping[str, Any], item: Any) -> str:
+    return _fact(item)
+
+
+def _of(whole: str, all_too: bool = True) -> Callable[[Mapping[str, Any], Any], str]:
+    """Shows a number, and of how many it is; if it is all of them, only if asked."""
+
+    def show(description: Mapping[str, Any], part: Any) -> str:
+        all_of_them = description.get(whole, part)
+        if part == all_of_them:
+            return _fact(part) if all_too else ""
+        return f"{_fact(part)} of {_fact(all_of_them)}"
+
+    return show
+
+
+def _seconds(description: Mapping[str, Any], item: Any) -> str:
+    return f"{item:g} s" if item else ""
+
+
+_USED: Final = ("noise", "units", "of_rows")  # shown elsewhere, or with another one
+_FACTS: Final[dict[str, tuple[str, Callable[[Mapping[str, Any], Any], str]]]] = {
+    "model": ("Model", _plain),
+    "trees": ("Trees", _plain),
+    "features": ("Features of the model", _plain),
+    "places": ("Places that count", _of("units", all_too=False)),
+    "rows": ("Rows", _of("of_rows")),
+    "output": ("Output", _plain),
+    "rtol": ("Tolerance", _plain),
+    "seed": ("Seed", _plain),
+    "budget": ("Budget", _seconds),
+    "version": ("predgap version", _plain),
+}
+
+
+# ---- small pieces --------------------------------------------------------------------------------
+
+
+def _interval(low: float, high: float) -> str:
+    if not (math.isfinite(low) and math.isfinite(high)):
+        return "no interval"
+    return f"{percent(low).removesuffix(' %')} to {percent(high)}"
 
 
 def _cell(cell: Any) -> str:

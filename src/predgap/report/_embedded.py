@@ -12,6 +12,7 @@ from predgap._typing import FloatArray, IndexArray
 from predgap.report._numbers import rounded
 
 if TYPE_CHECKING:
+    from predgap import Sweep
     from predgap.evaluation import Evaluation
 
 LADDER_PLACES: Final = 12  # of a ladder; the rest is one step
@@ -37,12 +38,10 @@ def embedded(evaluation: Evaluation) -> str:
     """The data of the page as JSON that can stand inside a script element: it has no `<`, `>` or `&`."""
     listed = most_disputed(evaluation)[: _n_listed(evaluation)]
     data = {
-        "features": [name(text) for text in evaluation.best_ranking.names],
-        "columns": [name(text) for text in evaluation.table.feature_names],
-        "same": True,
+        "features": [name(text) for text in evaluation.feature_names],
         "rankings": [name(text) for text in evaluation.names],
         "n": len(evaluation.random),
-        "words": {"unit": "feature", "units": "features"},
+        "disputing": disputing(evaluation),
         "curves": _mean_curves(evaluation),
         "rows": _rows(evaluation, listed),
         "details": _details(evaluation, listed),
@@ -54,8 +53,15 @@ def embedded(evaluation: Evaluation) -> str:
 
 def most_disputed(evaluation: Evaluation) -> IndexArray:
     """The rows, the one in which the scores of the rankings are furthest apart first."""
-    scores = evaluation.scores["pgi2"]
+    scores = evaluation.scores["pgi2"][disputing(evaluation)]
     return np.argsort(-(scores.max(axis=0) - scores.min(axis=0)), kind="stable")
+
+
+def disputing(evaluation: Evaluation) -> list[int]:
+    """The rankings whose differences count: all but random ones, unless fewer than two are left."""
+    names = evaluation.names
+    meant = [i for i, key in enumerate(names) if evaluation.rankings[key].method != "random"]
+    return meant if len(meant) > 1 else list(range(len(names)))
 
 
 def thinned(n_places: int, most: int, first: int) -> list[int]:
@@ -94,14 +100,14 @@ def _n_listed(evaluation: Evaluation) -> int:
 
 
 def _rows(evaluation: Evaluation, listed: IndexArray) -> dict[str, Any]:
-    table = evaluation.table
+    labels = evaluation.rows if evaluation.index is None else list(evaluation.index)
     return {
-        "labels": [_cut(printable(str(table.index[r])), _LONGEST_VALUE) for r in listed],
-        "predictions": rounded(np.asarray(table.predictions)[listed], 5),
+        "labels": [_cut(printable(str(labels[r])), _LONGEST_VALUE) for r in listed],
+        "predictions": rounded(evaluation.predictions[listed], 5),
         "scores": rounded(evaluation.scores["pgi2"][:, listed], 5),
         "random": rounded(evaluation.random[listed], 5),
         "best": rounded(evaluation.best[listed], 5),
-        "proven": np.asarray(evaluation.best_is_proven)[listed].astype(int).tolist(),
+        "proven": evaluation.best_is_proven[listed].astype(int).tolist(),
         "firsts": [evaluation.rankings[key].order[listed, 0].tolist() for key in evaluation.names],
     }
 
@@ -126,9 +132,9 @@ def _details(evaluation: Evaluation, listed: IndexArray) -> dict[str, Any]:
 
 
 def _values(evaluation: Evaluation, row: int, order: IndexArray) -> dict[int, str]:
-    values = evaluation.table.values[row]
+    values = evaluation.table[row]
     wanted = range(len(values)) if len(values) <= _ALL_VALUES else np.unique(order).tolist()
-    return {int(j): value(values[j]) for j in wanted if j < len(values)}
+    return {int(j): value(values[j]) for j in wanted}
 
 
 def value(cell: Any) -> str:
@@ -143,32 +149,26 @@ def value(cell: Any) -> str:
 
 
 def _swarm(evaluation: Evaluation) -> dict[str, Any]:
-    n, d = evaluation.single.shape
+    n = len(evaluation.single)
     features = np.argsort(-evaluation.single.mean(axis=0), kind="stable")[:_SWARM_FEATURES]
     rows = np.unique(np.linspace(0, n - 1, min(n, _SWARM_ROWS)).round().astype(int))
-    shades = [
-        _shades([evaluation.table.values[r][j] for r in rows] if d == len(evaluation.table.values[0]) else [])
-        for j in features
-    ]
     return {
         "features": features.tolist(),
         "gaps": rounded(evaluation.single[np.ix_(rows, features)].T),
-        "shades": shades,
+        "shades": [_shades(evaluation.table[rows, j], evaluation.values[rows, j]) for j in features],
         "n": n,
     }
 
 
-def _shades(cells: list[Any]) -> list[int] | None:
-    """Where each value lies among the others, from 0 (lowest) to 6; −1 where it is missing; None for labels."""
-    if not cells or any(isinstance(cell, str) for cell in cells):
+def _shades(cells: Any, numbers: FloatArray) -> list[int] | None:
+    """Where each value lies among the others, from 0 (lowest) to 6; −1 where it is missing; None for labels and
+    for groups."""
+    missing = np.isnan(numbers)
+    if missing.all() or any(isinstance(cell, str) for cell in cells):
         return None
-    try:
-        numbers: FloatArray = np.array([np.nan if c is None else c for c in cells], dtype=np.float64)
-    except (TypeError, ValueError):
-        return None
-    known = np.unique(numbers[~np.isnan(numbers)])
+    known = np.unique(numbers[~missing])
     place = np.searchsorted(known, numbers) / max(1, len(known) - 1)
-    return [-1 if np.isnan(v) else round(p * (_SHADES - 1)) for v, p in zip(numbers, place, strict=True)]
+    return [-1 if gone else round(p * (_SHADES - 1)) for gone, p in zip(missing, place, strict=True)]
 
 
 def _sweep(evaluation: Evaluation) -> dict[str, Any] | None:
@@ -180,8 +180,15 @@ def _sweep(evaluation: Evaluation) -> dict[str, Any] | None:
         "rankings": [name(text) for text in sweep.names],
         "means": rounded(sweep.mean, 5),
         "same": rounded(sweep.same_first_as_own, 3),
-        "correlation": rounded(sweep.correlation_with_own, 3),
+        "start": _own_strength(sweep),
     }
+
+
+def _own_strength(sweep: Sweep) -> int:
+    """The place of the strength at which rankings are most like those at the explainer's own noise; of equal
+    ones that in the middle."""
+    same, middle = sweep.same_first_as_own.mean(axis=1), (len(sweep.strengths) - 1) / 2
+    return max(range(len(same)), key=lambda s: (same[s], -abs(s - middle)))
 
 
 # ---- JSON ----------------------------------------------------------------------------------------

@@ -115,13 +115,12 @@ def _context(evaluation: Evaluation) -> dict[str, Any]:
     noise_header, noise_rows, n_noise_more = content.noise_table(noise)
     shown, more, n_unlisted = content.features(evaluation)
     curve_places, curve_rows = content.curve_table(evaluation)
+    strengths, sweep_rows = content.sweep_table(evaluation)
     return {
         "evaluation": evaluation,
         "version": evaluation.description.get("version", ""),
         "names": [name(text) for text in evaluation.names],
         "n_rows": evaluation.scores["pgi2"].shape[1],
-        "unit": "feature",
-        "units": "features",
         "verdict": evaluation.verdict().split("\n"),
         "facts": content.facts(evaluation.description),
         "noise_text": noise if isinstance(noise, str) else "",
@@ -136,8 +135,8 @@ def _context(evaluation: Evaluation) -> dict[str, Any]:
         "curve_rows": curve_rows,
         "agreement": content.matrix(evaluation.agreement),
         "correlation": content.matrix(evaluation.correlation),
-        "sweep_rows": content.sweep_table(evaluation),
-        "sweep_names": [] if evaluation.sweep is None else [name(text) for text in evaluation.sweep.names],
+        "strengths": strengths,
+        "sweep_rows": sweep_rows,
         "shown": shown,
         "more": more,
         "n_unlisted": n_unlisted,
@@ -148,9 +147,9 @@ def _context(evaluation: Evaluation) -> dict[str, Any]:
 
 def _differences(evaluation: Evaluation) -> list[tuple[str, str, str]]:
     found = list(evaluation.differences)
-    means = column([row["mean"] for row in found])
+    means = column([row.mean for row in found])
     return [
-        (f"{name(row['a'])} − {name(row['b'])}", mean, _p(row["p"]))
+        (f"{name(row.a)} − {name(row.b)}", mean, _p(row.p))
         for row, mean in zip(found, means, strict=True)
     ]
 

@@ -62,7 +62,7 @@ function look(i) {
 }
 
 function mark(i) {
-  const use = make("use", { href: `#mark${i % LOOKS}` });
+  const use = make("use", { href: `#mark${i % LOOKS}`, x: -6, y: -6, width: 12, height: 12 });
   return make("svg", { class: `mark ${look(i)}`, viewBox: "-6 -6 12 12", "aria-hidden": "true" }, use);
 }
 
@@ -77,12 +77,18 @@ function ticks(high, most) {
   const raw = high / most, power = 10 ** Math.floor(Math.log10(raw));
   const step = [1, 2, 2.5, 5, 10].map((s) => s * power).find((s) => s >= raw * 0.999);
   const found = [];
-  for (let i = 0; i * step <= high * 1.0001; i++) found.push(i * step);
+  for (let i = 0; i === 0 || (i - 1) * step < high * 0.9999; i++) found.push(i * step);
   return found;
 }
 
+// Round numbers on an axis of square roots.
+function rootTicks(high, most) {
+  const round = (v) => Number(v.toPrecision(1));
+  return [...new Set(Array.from({ length: most + 1 }, (_, i) => round(high * (i / most) ** 2)))].filter((v) => v <= high);
+}
+
 function wholeTicks(high, most) {
-  return [...new Set(ticks(high, most).map(Math.round))];
+  return [...new Set(ticks(high, most).map(Math.round))].filter((v) => v <= high);
 }
 
 // Curves of several rankings over places or strengths, with a cursor that the pointer and arrow keys move.
@@ -97,7 +103,7 @@ function lineChart(holder, { places, series, best, random, zero, xText, yText, x
   const high = Math.max(...all.filter((v) => v !== null), 0) || 1;
   const yTicks = ticks(high, tall < 260 ? 3 : 5);
   const texts = yTicks.map((v) => (format ? format(v) : v === 0 ? "0" : number(v, 3).replace(/(\.\d*?)0+$/, "$1").replace(/\.$/, "")));
-  const left = Math.max(...texts.map((t) => t.length)) * 7.2 + 12, right = 14, top = 22, bottom = 40;
+  const left = Math.max(...texts.map((t) => t.length)) * 7.2 + 12, right = 14, top = 26, bottom = 42;
   const start = xs[0], end = xs[xs.length - 1];
   const X = (v) => left + ((v - start) / (end - start || 1)) * (width - left - right);
   const Y = (v) => tall - bottom - (v / Math.max(high, yTicks[yTicks.length - 1])) * (tall - top - bottom);
@@ -105,7 +111,7 @@ function lineChart(holder, { places, series, best, random, zero, xText, yText, x
   yTicks.forEach((v, i) => svg.append(
     make("line", { class: v === 0 ? "base" : "grid", x1: left, x2: width - right, y1: Y(v), y2: Y(v) }),
     make("text", { x: left - 8, y: Y(v) + 4, "text-anchor": "end" }, texts[i])));
-  for (const v of xTicks ?? wholeTicks(end, width < 480 ? 5 : 10)) {
+  for (const v of xTicks ?? wholeTicks(end, width < 480 ? 6 : 12)) {
     svg.append(make("text", { x: X(v), y: tall - bottom + 18, "text-anchor": "middle" }, String(v)));
   }
   svg.append(make("text", { x: (left + width - right) / 2, y: tall - 4, "text-anchor": "middle" }, xText));
@@ -149,11 +155,13 @@ function lineChart(holder, { places, series, best, random, zero, xText, yText, x
     event.preventDefault();
     move(to);
   });
-  plot.addEventListener("pointermove", (event) => {
+  const follow = (event) => {
     const box = svg.getBoundingClientRect();
     const x = ((event.clientX - box.left) / box.width) * width;
     move(places.reduce((nearest, v, i) => (Math.abs(X(v) - x) < Math.abs(X(places[nearest]) - x) ? i : nearest), 0));
-  });
+  };
+  plot.addEventListener("pointermove", follow);
+  plot.addEventListener("pointerdown", follow);
   show();
   holder.replaceChildren(legend, plot);
   return { move };
@@ -165,9 +173,9 @@ function swarmChart(holder, { names, gaps, shades, label, xText }) {
   const narrow = width < 520, left = narrow ? 4 : 210, right = 16, band = narrow ? 46 : 32, top = 6, bottom = 40;
   const tall = top + band * names.length + bottom;
   const high = Math.max(...gaps.flat().filter((v) => v !== null)) || 1;
-  const X = (v) => left + 4 + (v / high) * (width - left - right - 4);
+  const X = (v) => left + 4 + Math.sqrt(Math.max(0, v) / high) * (width - left - right - 4); // gaps are squares
   const svg = make("svg", { viewBox: `0 0 ${width} ${tall}`, role: "img", "aria-label": label, class: "swarm" });
-  for (const v of ticks(high, narrow ? 3 : 6)) {
+  for (const v of rootTicks(high, narrow ? 3 : 5)) {
     svg.append(make("line", { class: "grid", x1: X(v), x2: X(v), y1: top, y2: tall - bottom }),
       make("text", { x: X(v), y: tall - bottom + 18, "text-anchor": v === 0 ? "start" : "middle" }, v === 0 ? "0" : number(v, 3).replace(/(\.\d*?)0+$/, "$1").replace(/\.$/, "")));
   }

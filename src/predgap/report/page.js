@@ -2,14 +2,20 @@
 
 const data = JSON.parse(document.getElementById("data").textContent);
 const byId = (id) => document.getElementById(id);
-const { unit, units } = data.words;
-const PAGE = 15;
+const PAGE = 15; // rows of the table that are shown at first
+const redraw = new Map(); // what to draw again when the width changes
 
 // ---- rows ----------------------------------------------------------------------------------------
 
+// Of the rankings that dispute a row: random ones do not.
+function extreme(scores, most) {
+  const wanted = most(...data.disputing.map((i) => scores[i]));
+  return data.disputing.find((i) => scores[i] === wanted);
+}
+
 const rows = data.rows.labels.map((label, r) => {
   const scores = data.rows.scores.map((of) => of[r]);
-  const highest = scores.indexOf(Math.max(...scores)), lowest = scores.indexOf(Math.min(...scores));
+  const highest = extreme(scores, Math.max), lowest = extreme(scores, Math.min);
   const difference = scores[highest] - scores[lowest];
   const firsts = data.rows.firsts.map((of) => of[r]);
   return {
@@ -62,7 +68,7 @@ function showRows() {
   body.replaceChildren();
   shown.forEach((row, i) => {
     body.append(rowLine(row, i === at));
-    if (row.r === state.open) body.append(make("tr", { class: "detail-row" }, make("td", { colspan: 7, class: "detail", id: "detail" })));
+    if (row.r === state.open) body.append(make("tr", { class: "detail-row" }, make("td", { colspan: columns(), class: "detail", id: "detail" })));
   });
   const n = data.rows.labels.length, all = data.n;
   byId("found").textContent = `${shown.length} of ${found.length === n ? "" : `${found.length} that match, of `}${n} rows${n < all ? ` listed, the most disputed of ${all}` : ""}`;
@@ -73,6 +79,10 @@ function showRows() {
     else head.parentElement.removeAttribute("aria-sort");
   }
   if (byId("detail")) showDetail(byId("detail"), rows[state.open]);
+}
+
+function columns() {
+  return [...byId("rows").tHead.rows[0].cells].filter((cell) => cell.offsetParent !== null).length;
 }
 
 function toggle(r) {
@@ -109,6 +119,7 @@ function startRows() {
     state.shown = PAGE;
     showRows();
   });
+  redraw.set("rows", showRows);
   byId("more").addEventListener("click", () => { state.shown += 4 * PAGE; showRows(); });
   showRows();
 }
@@ -128,20 +139,18 @@ function showDetail(cell, row) {
   const ladders = names.map((name, i) => ladder(name, i, scores[i], detail, top));
   const curves = make("figure", {});
   const entries = Object.entries(detail.values);
-  const values = make("dl", { class: "values" }, ...entries.map(([j, value]) => make("div", {}, make("dt", {}, data.columns[j]), make("dd", {}, value))));
+  const values = make("dl", { class: "values" }, ...entries.map(([j, value]) => make("div", {}, make("dt", {}, data.features[j]), make("dd", {}, value))));
   const folded = entries.length > 24 ? make("details", {}, make("summary", {}, `${entries.length} values`), values) : values;
   cell.replaceChildren(head, make("h4", {}, "Values"), folded,
     make("h4", {}, "Gains, place by place"),
     make("div", { class: "ladders" }, ...ladders),
     make("p", { class: "sub" }, "Each bar goes from the gap before a place to the gap after it. Outlined bars go back: the gap became smaller."),
     make("h4", {}, "Curves of this row"), curves);
-  const draw = () => lineChart(curves, {
+  lineChart(curves, {
     places: data.details.places, series: data.rankings.map((name, i) => ({ look: i, name, values: detail.curves[i] })),
-    best: detail.curves[names.length - 1], zero: true, xText: `${units} moved, most important first`, yText: "gap PG²",
-    label: `Gaps of row ${row.label} along the rankings.`, at: data.details.places[0], unit: (k) => `${k} ${k === 1 ? unit : units}`, height: 260,
+    best: detail.curves[names.length - 1], zero: true, xText: `features moved, most important first`, yText: "gap PG²",
+    label: `Gaps of row ${row.label} along the rankings.`, at: data.details.places[0], unit: (k) => `${k} ${k === 1 ? "feature" : "features"}`, height: 260,
   });
-  redraw.set("detail", draw);
-  draw();
 }
 
 function ladder(name, i, score, detail, top) {
@@ -159,11 +168,11 @@ function ladder(name, i, score, detail, top) {
     const value = detail.values[step.feature];
     const label = step.rest
       ? make("th", { scope: "row" }, make("span", {}, `${step.rest} further`))
-      : make("th", { scope: "row" }, shorten(data.features[step.feature], 60), ...(value === undefined || !data.same ? [] : [" ", make("span", {}, `= ${value}`)]));
+      : make("th", { scope: "row" }, shorten(data.features[step.feature], 60), ...(value === undefined ? [] : [" ", make("span", {}, `= ${value}`)]));
     return make("tr", {}, label, make("td", {}, bar), make("td", { class: "num" }, gain > 0 ? `+${beside(gain, top, 3)}` : beside(gain, top, 3)));
   });
   const caption = make("caption", {}, isBest ? null : mark(i), `${name} `, make("span", {}, `PGI² ${number(score)}`));
-  const header = make("thead", { class: "hear" }, make("tr", {}, ...[unit, "drawn", "gain"].map((text) => make("th", { scope: "col" }, text))));
+  const header = make("thead", { class: "hear" }, make("tr", {}, ...["feature", "drawn", "gain"].map((text) => make("th", { scope: "col" }, text))));
   return make("table", { class: isBest ? "ladder" : `ladder look${i % LOOKS}` }, caption, header, make("tbody", {}, ...lines));
 }
 
@@ -181,10 +190,10 @@ function startSweep() {
     const order = sweep.rankings.map((_, i) => i).sort((a, b) => sweep.means[s][b] - sweep.means[s][a] || a - b);
     const lines = order.map((i) => make("tr", { class: `look${looks[i] % LOOKS}` },
       make("th", { scope: "row" }, mark(looks[i]), sweep.rankings[i]),
-      make("td", { class: "bar" }, make("svg", { class: "bar", "aria-hidden": "true" }, make("rect", { height: "100%", width: `${(100 * (shares[i][s] ?? 0)).toFixed(1)}%` })),
-        make("span", { class: "num" }, beside(sweep.means[s][i], highest[s]))),
+      make("td", {}, make("div", { class: "bar" }, make("svg", { class: "bar", "aria-hidden": "true" }, make("rect", { height: "100%", width: `${(100 * (shares[i][s] ?? 0)).toFixed(1)}%` })),
+        make("span", { class: "num" }, beside(sweep.means[s][i], highest[s])))),
       make("td", { class: "num" }, percent(shares[i][s])), make("td", { class: "num optional" }, percent(sweep.same[s][i]))));
-    const heads = [["Ranking", ""], ["Mean PGI²", "num"], ["Of highest", "num"], ["Same first as now", "num optional"]];
+    const heads = [["Ranking", ""], ["Mean PGI²", "num"], ["Of highest", "num"], ["Same first feature as at own noise", "num optional"]];
     byId("sweep-bars").replaceChildren(make("table", { class: "strength-bars" },
       make("caption", {}, `Mean PGI² at strength ${sweep.strengths[s]}`),
       make("thead", {}, make("tr", {}, ...heads.map(([text, kind]) => make("th", { scope: "col", class: kind }, text)))),
@@ -200,7 +209,7 @@ function startSweep() {
       at: sweep.strengths[Number(slider.value)], unit: (s) => `strength ${s}`, format: percent, height: 280,
     });
   };
-  slider.value = String(sweep.own ?? 0);
+  slider.value = String(sweep.start);
   slider.addEventListener("input", bars);
   redraw.set("sweep", draw);
   draw();
@@ -213,8 +222,8 @@ function startCurves() {
   const curves = data.curves;
   const draw = () => lineChart(byId("curve-chart"), {
     places: curves.places, series: data.rankings.map((name, i) => ({ look: i, name, values: curves.means[i] })), best: curves.best,
-    zero: true, xText: `${units} moved, most important first`, yText: "mean gap PG²", label: "Mean gap along each ranking.",
-    at: curves.places[0], unit: (k) => `${k} ${k === 1 ? unit : units}`,
+    zero: true, xText: `features moved, most important first`, yText: "mean gap PG²", label: "Mean gap along each ranking.",
+    at: curves.places[0], unit: (k) => `${k} ${k === 1 ? "feature" : "features"}`,
   });
   redraw.set("curves", draw);
   draw();
@@ -226,22 +235,20 @@ function startSwarm() {
   const key = make("p", { class: "key" });
   if (swarm.shades.some((of) => of)) {
     const ramp = make("svg", { viewBox: "0 0 70 7", "aria-hidden": "true", class: "swarm" }, ...[0, 1, 2, 3, 4, 5, 6].map((v) => make("path", { class: `v${v}`, d: `M${v * 10 + 5} 3.5h0` })));
-    key.append(`Value of the ${unit}: low `, ramp, " high; grey: missing, or a label");
+    key.append(`Value of the feature: low `, ramp, " high; grey: missing, or a label");
   }
   const rest = data.features.length - swarm.features.length;
-  const caption = make("figcaption", {}, `One dot per row${swarm.gaps[0].length < swarm.n ? ` (${swarm.gaps[0].length} of ${swarm.n}, evenly chosen)` : ""}: the gap when this ${unit} moves alone.${rest > 0 ? ` The ${swarm.features.length} ${units} with the largest mean gaps of ${data.features.length}.` : ""}`);
+  const caption = make("figcaption", {}, `One dot per row${swarm.gaps[0].length < swarm.n ? ` (${swarm.gaps[0].length} of ${swarm.n}, evenly chosen)` : ""}: the gap when this feature moves alone.${rest > 0 ? ` The ${swarm.features.length} features with the largest mean gaps of ${data.features.length}.` : ""}`);
   byId("swarm-chart").replaceChildren(key, chart, caption);
   const draw = () => swarmChart(chart, {
-    names: swarm.features.map((j) => data.features[j]), gaps: swarm.gaps, shades: swarm.shades, xText: "gap PG² alone",
-    label: `Gaps of single ${units}, one dot per row; the table below has the means.`,
+    names: swarm.features.map((j) => data.features[j]), gaps: swarm.gaps, shades: swarm.shades, xText: "gap PG² alone (axis of square roots)",
+    label: `Gaps of single features, one dot per row; the table below has the means.`,
   });
   redraw.set("swarm", draw);
   draw();
 }
 
 // ---- start ---------------------------------------------------------------------------------------
-
-const redraw = new Map(); // what to draw again when the width changes
 
 document.querySelectorAll(".needs-script").forEach((part) => { part.hidden = false; });
 startCurves();
