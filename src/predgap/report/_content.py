@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-import narwhals as nw
 import numpy as np
 
 from predgap._typing import FloatArray
@@ -150,16 +149,14 @@ def features(evaluation: Evaluation) -> tuple[list[Feature], list[Feature], int]
     return listed[:_SHOWN_FEATURES], listed[_SHOWN_FEATURES:], len(means) - len(listed)
 
 
-def noise_table(noise: Any) -> tuple[list[str], list[list[str]], int]:
-    """The header, rows and number of rows left out of what `noise.describe()` returned; empty for a text."""
-    if isinstance(noise, str) or noise is None:
+def noise_table(columns: Mapping[str, list[Any]] | None) -> tuple[list[str], list[list[str]], int]:
+    """The header, the rows and how many are left out, of what `noise.describe()` says; empty if it says nothing."""
+    kept = [label for label in _HEADINGS if label in (columns or {})]
+    if not columns or not kept:
         return [], [], 0
-    frame = nw.from_native(noise, eager_only=True)
-    columns = {label: frame[label].to_list() for label in frame.columns}
-    kept = [label for label in ("column", "kind", "law", "relative_move") if label in columns] or list(columns)
     rows = list(zip(*(columns[label] for label in kept), strict=True))
     texts = [[_cell(cell) for cell in row] for row in rows[:_LISTED_FEATURES]]
-    return [_HEADINGS.get(label, label) for label in kept], texts, len(rows) - len(texts)
+    return [_HEADINGS[label] for label in kept], texts, len(rows) - len(texts)
 
 
 def facts(description: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -233,7 +230,7 @@ def _seconds(description: Mapping[str, Any], item: Any) -> str:
     return f"{item:g} s" if item else ""
 
 
-_USED: Final = ("noise", "units", "of_rows")  # shown elsewhere, or with another one
+_USED: Final = ("noise", "noise_table", "units", "of_rows")  # shown elsewhere, or with another one
 _FACTS: Final[dict[str, tuple[str, Callable[[Mapping[str, Any], Any], str]]]] = {
     "model": ("Model", _plain),
     "trees": ("Trees", _plain),

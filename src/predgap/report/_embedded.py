@@ -53,15 +53,16 @@ def embedded(evaluation: Evaluation) -> str:
 
 def most_disputed(evaluation: Evaluation) -> IndexArray:
     """The rows, the one in which the scores of the rankings are furthest apart first."""
-    scores = evaluation.scores["pgi2"][disputing(evaluation)]
+    scores = np.vstack([evaluation.scores["pgi2"], evaluation.best])[disputing(evaluation)]
     return np.argsort(-(scores.max(axis=0) - scores.min(axis=0)), kind="stable")
 
 
 def disputing(evaluation: Evaluation) -> list[int]:
-    """The rankings whose differences count: all but random ones, unless fewer than two are left."""
+    """The rankings whose differences count: all but random ones. If it is only one, it and the best ranking,
+    which has the number m."""
     names = evaluation.names
     meant = [i for i, key in enumerate(names) if evaluation.rankings[key].method != "random"]
-    return meant if len(meant) > 1 else list(range(len(names)))
+    return meant if len(meant) > 1 else [*(meant or [0]), len(names)]
 
 
 def thinned(n_places: int, most: int, first: int) -> list[int]:
@@ -145,7 +146,7 @@ def value(cell: Any) -> str:
         return str(int(cell))
     if isinstance(cell, float | np.floating):
         return "missing" if np.isnan(cell) else f"{float(cell):.5g}".replace("-", "−")
-    return "missing" if cell is None else _cut(printable(str(cell)), _LONGEST_VALUE)
+    return _cut(printable(str(cell)), _LONGEST_VALUE) or "missing"  # a label; "" if it is missing
 
 
 def _swarm(evaluation: Evaluation) -> dict[str, Any]:

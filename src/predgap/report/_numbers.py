@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
-_MISSING = "–"
+from predgap.evaluation.verdict import percent as whole_percent
+
+_MISSING: Final = "–"
 
 
 def number(value: float, digits: int = 4) -> str:
@@ -49,14 +51,14 @@ def column(values: Iterable[float], digits: int = 4) -> list[str]:
 
 
 def percent(share: float) -> str:
-    """A share in percent, without decimals.
+    """A share in percent, without decimals, as in the verdict: 100 only if nothing is missing.
 
     Examples
     --------
-    >>> percent(0.554), percent(-0.02), percent(float("nan"))
-    ('55 %', '−2 %', '–')
+    >>> percent(0.554), percent(-0.02), percent(0.999), percent(float("nan"))
+    ('55 %', '−2 %', '99 %', '–')
     """
-    return _MISSING if not math.isfinite(share) else _signed(f"{_whole(100.0 * share)} %")
+    return _MISSING if not math.isfinite(share) else _signed(f"{whole_percent(share)} %")
 
 
 def rounded(values: Any, digits: int = 4) -> Any:
@@ -91,10 +93,6 @@ def _in_column(value: float, decimals: int) -> str:
 
 def _decimals(value: float, digits: int) -> int:
     return max(0, digits - 1 - math.floor(math.log10(abs(value))))
-
-
-def _whole(value: float) -> int:
-    return math.floor(value + 0.5)
 
 
 def _signed(text: str) -> str:

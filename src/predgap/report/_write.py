@@ -8,13 +8,13 @@ import math
 import os
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from predgap._files import atomic_write
 from predgap._optional import require
 from predgap._text import printable
 from predgap.report import _content as content
-from predgap.report._embedded import embedded, name
+from predgap.report._embedded import disputing, embedded, name
 from predgap.report._numbers import column, number
 
 if TYPE_CHECKING:
@@ -89,7 +89,8 @@ def html(evaluation: Evaluation, command: str | None = None, title: str | None =
     )
 
 
-_PARTS = {"style": ("page.css",), "script": ("charts.js", "page.js")}
+_PAIRED_RANKINGS: Final = 20  # with more, pairs of rankings are not shown
+_PARTS: Final = {"style": ("page.css",), "script": ("charts.js", "page.js")}
 
 
 def _read(*names: str) -> str:
@@ -111,30 +112,34 @@ def _title(evaluation: Evaluation) -> str:
 
 
 def _context(evaluation: Evaluation) -> dict[str, Any]:
-    noise = evaluation.description.get("noise")
-    noise_header, noise_rows, n_noise_more = content.noise_table(noise)
+    about = evaluation.description
+    noise_header, noise_rows, n_noise_more = content.noise_table(about.get("noise_table"))
     shown, more, n_unlisted = content.features(evaluation)
     curve_places, curve_rows = content.curve_table(evaluation)
+    m = len(evaluation.names)
+    n_unpaired = m if m > _PAIRED_RANKINGS else 0
     strengths, sweep_rows = content.sweep_table(evaluation)
     return {
         "evaluation": evaluation,
-        "version": evaluation.description.get("version", ""),
+        "version": about["version"],
         "names": [name(text) for text in evaluation.names],
+        "n_disputing": sum(i < len(evaluation.names) for i in disputing(evaluation)),
         "n_rows": evaluation.scores["pgi2"].shape[1],
         "verdict": evaluation.verdict().split("\n"),
-        "facts": content.facts(evaluation.description),
-        "noise_text": noise if isinstance(noise, str) else "",
+        "facts": content.facts(about),
+        "noise_text": about["noise"],
         "noise_header": noise_header,
         "noise_rows": noise_rows,
         "n_noise_more": n_noise_more,
         "board": content.leaderboard(evaluation),
         "all_proven": bool(evaluation.best_is_proven.all()),
         "has_pgu2": "pgu2" in evaluation.scores,
-        "differences": _differences(evaluation),
+        "differences": [] if n_unpaired else _differences(evaluation),
+        "n_unpaired": n_unpaired,
         "curve_places": curve_places,
         "curve_rows": curve_rows,
-        "agreement": content.matrix(evaluation.agreement),
-        "correlation": content.matrix(evaluation.correlation),
+        "agreement": [] if n_unpaired else content.matrix(evaluation.agreement),
+        "correlation": [] if n_unpaired else content.matrix(evaluation.correlation),
         "strengths": strengths,
         "sweep_rows": sweep_rows,
         "shown": shown,

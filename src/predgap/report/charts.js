@@ -52,7 +52,9 @@ function beside(value, largest, digits = 4) {
 }
 
 function percent(share) {
-  return share === null || !Number.isFinite(share) ? "–" : `${signed(String(Math.floor(100 * share + 0.5)))}\u00a0%`;
+  if (share === null || !Number.isFinite(share)) return "–";
+  const whole = Math.round(100 * share);
+  return `${signed(String(whole === 100 && share < 1 - 1e-9 ? 99 : whole))}\u00a0%`; // 100 only if nothing is missing
 }
 
 // ---- parts of charts -----------------------------------------------------------------------------
@@ -175,7 +177,10 @@ function swarmChart(holder, { names, gaps, shades, label, xText }) {
   const high = Math.max(...gaps.flat().filter((v) => v !== null)) || 1;
   const X = (v) => left + 4 + Math.sqrt(Math.max(0, v) / high) * (width - left - right - 4); // gaps are squares
   const svg = make("svg", { viewBox: `0 0 ${width} ${tall}`, role: "img", "aria-label": label, class: "swarm" });
+  let last = -Infinity;
   for (const v of rootTicks(high, narrow ? 3 : 5)) {
+    if (X(v) - last < 44) continue;
+    last = X(v);
     svg.append(make("line", { class: "grid", x1: X(v), x2: X(v), y1: top, y2: tall - bottom }),
       make("text", { x: X(v), y: tall - bottom + 18, "text-anchor": v === 0 ? "start" : "middle" }, v === 0 ? "0" : number(v, 3).replace(/(\.\d*?)0+$/, "$1").replace(/\.$/, "")));
   }

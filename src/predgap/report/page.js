@@ -13,15 +13,17 @@ function extreme(scores, most) {
   return data.disputing.find((i) => scores[i] === wanted);
 }
 
+const names = [...data.rankings, "best"];
+
 const rows = data.rows.labels.map((label, r) => {
-  const scores = data.rows.scores.map((of) => of[r]);
+  const scores = [...data.rows.scores.map((of) => of[r]), data.rows.best[r]];
   const highest = extreme(scores, Math.max), lowest = extreme(scores, Math.min);
   const difference = scores[highest] - scores[lowest];
   const firsts = data.rows.firsts.map((of) => of[r]);
   return {
     r, label, scores, highest, lowest, difference, prediction: data.rows.predictions[r],
     share: data.rows.best[r] > 0 ? difference / data.rows.best[r] : 0, firsts: new Set(firsts).size,
-    words: [label, data.rankings[highest], data.rankings[lowest], ...firsts.map((j) => data.features[j])].join("\n").toLowerCase(),
+    words: [label, names[highest], names[lowest], ...firsts.map((j) => data.features[j])].join("\n").toLowerCase(),
   };
 });
 const largest = Math.max(...rows.map((row) => row.difference), 0);
@@ -30,7 +32,7 @@ const state = { key: "difference", down: true, words: "", shown: PAGE, open: row
 const TEXTS = new Set(["label", "highest", "lowest"]);
 
 function sortValue(row, key) {
-  if (key === "highest" || key === "lowest") return data.rankings[row[key]];
+  if (key === "highest" || key === "lowest") return names[row[key]];
   return row[key];
 }
 
@@ -44,8 +46,8 @@ function sorted() {
   return found.sort((a, b) => way * compare(a, b) || a.r - b.r);
 }
 
-function by(i, score) {
-  return make("span", { class: "by" }, mark(i), make("span", {}, data.rankings[i]), score === undefined ? null : score);
+function by(i) {
+  return make("span", { class: "by" }, i < data.rankings.length ? mark(i) : null, make("span", {}, names[i]));
 }
 
 function rowLine(row, first) {
@@ -135,8 +137,7 @@ function showDetail(cell, row) {
     return;
   }
   const top = Math.max(...detail.curves.flat(), 0);
-  const names = [...data.rankings, "best"], scores = [...row.scores, best];
-  const ladders = names.map((name, i) => ladder(name, i, scores[i], detail, top));
+  const ladders = names.map((name, i) => ladder(name, i, row.scores[i], detail, top));
   const curves = make("figure", {});
   const entries = Object.entries(detail.values);
   const values = make("dl", { class: "values" }, ...entries.map(([j, value]) => make("div", {}, make("dt", {}, data.features[j]), make("dd", {}, value))));
