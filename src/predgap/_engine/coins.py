@@ -21,9 +21,9 @@ from predgap._engine.engine import Engine, Members
 from predgap._engine.progress import Tell, share_of
 from predgap._model.ensemble import LEAF, Ensemble
 from predgap._typing import BoolArray, FloatArray
-from predgap.errors import CostError
 
 _MOST_GROUPS: Final = 6  # units of several features, of which all subsets are taken
+_LONGER: Final = 5.0  # gaps of features that mostly stay take so much longer than other gaps, without a plan
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -46,38 +46,38 @@ class Coins:
     """The means over all random subsets of the units of a model."""
 
     def __init__(self, engine: Engine, members: Members | None) -> None:
-        if not engine.features_are_independent:
-            raise CostError(
-                "where more than 14 features matter in a row, means over all rankings need features that "
-                "move independently of each other; Background moves them together: use other noise, or groups"
-            )
         self._engine = engine
         d = engine.ensemble.n_features
         self._members = members or tuple((q,) for q in range(d))
         n_used = np.array([engine.used[list(unit)].sum() for unit in self._members])
         self.alone = np.flatnonzero(n_used == 1)
         self.groups = np.flatnonzero(n_used > 1)
-        if len(self.groups) > _MOST_GROUPS:
-            raise CostError(
-                f"the model uses {len(self.groups)} groups of several features; where so many features "
-                f"matter in a row, at most {_MOST_GROUPS} such groups can be handled: use fewer groups"
-            )
         self._coins = self._features(self.alone)
-        degree = min(int((n_used > 0).sum()), 2 * depth(engine.ensemble))
+        degree = min(int((n_used > 0).sum()), 2 * _most_on_a_path(engine.ensemble))
         nodes, weights = np.polynomial.legendre.leggauss(degree // 2 + 1)
         self._nodes, self._weights = (nodes + 1.0) / 2.0, weights / 2.0
 
-    @staticmethod
-    def are_quick(engine: Engine, members: Members | None) -> bool:
-        """Whether features move independently, and no unit has several that matter."""
-        alone = members is None or all(engine.used[list(unit)].sum() <= 1 for unit in members)
-        return alone and engine.features_are_independent
+    @classmethod
+    def of(cls, engine: Engine, members: Members | None) -> Coins | str:
+        """The means, or why there are none."""
+        if not engine.features_are_independent:
+            return (
+                "means over all rankings need features that move independently of each other; Background "
+                "moves them together: use other noise, or groups of features"
+            )
+        coins = cls(engine, members)
+        if len(coins.groups) > _MOST_GROUPS:
+            return (
+                f"the model uses {len(coins.groups)} groups of several features, and at most {_MOST_GROUPS} "
+                "can be handled then: use fewer groups"
+            )
+        return coins
 
     def expected(
         self, rows: FloatArray, accuracy: Accuracy, tell: Tell
     ) -> tuple[FloatArray, NDArray[np.uint8]]:
         """The integral of M(t) for each row, (n,), and method codes."""
-        self._refuse_if_costly(rows, accuracy, 1)
+        self._refuse_if_costly(rows, accuracy, values=False)
         total, worst = np.zeros(len(rows)), np.zeros(len(rows), dtype=np.uint8)
         for toss, part in self._tosses(tell, len(rows)):
             gaps, _, method = toss.engine.gap(rows, toss.features[None], accuracy, part)
@@ -92,7 +92,7 @@ class Coins:
 
         The error of each value is at most the tolerance times the gap of all units.
         """
-        self._refuse_if_costly(rows, accuracy, 1 + len(self.alone))
+        self._refuse_if_costly(rows, accuracy, values=True)
         asked = accuracy
         if accuracy.kind == "bounded":  # each gap counts up to 1 / t times: in sum, so much more
             asked = guaranteed(accuracy.tolerance / (4.0 + 2.0 * float(np.log(len(self._members)))))
@@ -144,19 +144,34 @@ class Coins:
             mask[list(self._members[unit])] = True
         return mask & self._engine.used
 
-    def _refuse_if_costly(self, rows: FloatArray, accuracy: Accuracy, n_times: int) -> None:
+    def milliseconds(self, rows: FloatArray, accuracy: Accuracy, *, values: bool) -> FloatArray:
+        """What the means of each row would take, or the values, (n,)."""
+        longer = 1.0 if self._engine.kernels.has_plan else _LONGER
+        return longer * self._n_gaps(values) * self._prices(rows, accuracy)[0]
+
+    def _prices(self, rows: FloatArray, accuracy: Accuracy) -> tuple[FloatArray, FloatArray]:
+        return self._engine.cost(rows, "gap", self._engine.used[None], 0, accuracy)[1:]
+
+    def _n_gaps(self, values: bool) -> int:
+        return (1 + values * len(self.alone)) * len(self._nodes) << len(self.groups)
+
+    def _refuse_if_costly(self, rows: FloatArray, accuracy: Accuracy, *, values: bool) -> None:
         """`_core.TooCostly` if all gaps of a row together would take longer than a row may."""
-        n_gaps = n_times * len(self._nodes) << len(self.groups)
-        _, milliseconds, megabytes = self._engine.cost(rows, "gap", self._engine.used[None], 0, accuracy)
-        for row in np.flatnonzero(n_gaps * milliseconds > 1e3 * _core.MOST_SECONDS).tolist():
-            raise _core.TooCostly(row, float(n_gaps * milliseconds[row]), float(megabytes[row]))
+        gap, megabytes = self._prices(rows, accuracy)
+        milliseconds = self._n_gaps(values) * gap
+        for row in np.flatnonzero(milliseconds > 1e3 * _core.MOST_SECONDS).tolist():
+            raise _core.TooCostly(row, float(milliseconds[row]), float(megabytes[row]))
 
 
-def depth(ensemble: Ensemble) -> int:
-    """The largest number of splits on a path."""
-    level, found = ensemble.root, -1
+def _most_on_a_path(ensemble: Ensemble) -> int:
+    """The largest number of different features on the way to a leaf."""
+    used, column = np.unique(ensemble.feature, return_inverse=True)  # a leaf's "feature" is never added
+    level, seen, most = ensemble.root, np.zeros((len(ensemble.root), len(used)), dtype=np.bool_), 0
     while len(level):
-        found += 1
-        splits = level[ensemble.feature[level] != LEAF]
-        level = np.concatenate([ensemble.left[splits], ensemble.right[splits]])
-    return max(found, 0)
+        most = max(most, int(seen.sum(axis=1).max()))
+        is_split = ensemble.feature[level] != LEAF
+        level, seen = level[is_split], seen[is_split]
+        seen[np.arange(len(level)), column[level]] = True
+        level = np.concatenate([ensemble.left[level], ensemble.right[level]])
+        seen = np.concatenate([seen, seen])
+    return most

@@ -40,10 +40,6 @@ Found = TypeVar("Found")
 MOST_UNITS: Final = 14
 """Of so many units that matter in a row the gaps of all subsets are computed."""
 
-# Means and values are cheaper from random subsets, if so few units matter or more.
-_FEW_FOR_MEANS: Final = 4
-_FEW_FOR_VALUES: Final = 7
-
 _MOST_MILLISECONDS: Final = 20e3  # for these gaps of a row
 _MOST_SMALL_SUBSETS: Final = 30_000  # of at most k units, where more units matter
 _TABLE_ENTRIES: Final = 1 << 20  # gaps in memory at the same time
@@ -95,19 +91,39 @@ class _OfPlaces(Computed[Found]):
         """The number of all units."""
         return self.engine.ensemble.n_features if self.members is None else len(self.members)
 
-    def split(self, most: int, accuracy: Accuracy) -> tuple[list[_Same], list[_Same]]:
-        """All rows: first those with at most so many units that matter, the gaps of all of whose subsets are
-        affordable, and then the others."""
+    def split(
+        self, accuracy: Accuracy, otherwise: Callable[[FloatArray], FloatArray] | None = None
+    ) -> tuple[list[_Same], list[_Same]]:
+        """All rows: first those that are to be answered from the gaps of all subsets, and then the others.
+
+        otherwise(rows) gives the milliseconds that rows take without these gaps.
+        """
         moving = self.engine.moving_units(self.rows, self.members)
         n_moving = moving.sum(axis=1)
         few, many = [], []
         for m in np.unique(n_moving).tolist():
             same = np.flatnonzero(n_moving == m)
             units = np.nonzero(moving[same])[1].reshape(len(same), m).astype(np.int32)
-            is_few = self._is_affordable(same, units, accuracy) & (m <= most)
+            is_few = np.full(len(same), m <= MOST_UNITS)
+            if m <= MOST_UNITS:
+                features = self.engine.features_of(units, self.members)
+                rows = self.rows[same]
+                takes = self.engine.cost(rows, "subsets", features, m, accuracy, self.members)[1]
+                limit = np.full(len(same), np.inf) if otherwise is None else otherwise(rows)
+                is_few &= takes <= np.minimum(limit, _MOST_MILLISECONDS)
             few += [_Same(same[some], units[some]) for some in _chunks(is_few, _TABLE_ENTRIES >> m)]
             many += [_Same(same[some], units[some]) for some in _chunks(~is_few, len(same))]
         return few, many
+
+    def coins(self, many: list[_Same], coins: Coins | str) -> tuple[Coins, IndexArray]:
+        """The means over random subsets, and the rows that need them; CostError if there are none."""
+        if isinstance(coins, str):
+            row, (_, m) = many[0].some[0], many[0].units.shape
+            raise CostError(
+                f"in row {row}, {m} features (or groups) matter, too many for the gaps of all their subsets "
+                f"(at most {MOST_UNITS}, and {_MOST_MILLISECONDS / 1e3:g} s); {coins}"
+            )
+        return coins, np.concatenate([part.some for part in many])
 
     def tables(
         self, few: list[_Same], shares: Callable[[int], FloatArray], accuracy: Accuracy, tell: Tell
@@ -125,16 +141,6 @@ class _OfPlaces(Computed[Found]):
             yield _Table(part.some, part.units, gaps, words(method))
             n_before += len(part.some)
 
-    def _is_affordable(self, rows: IndexArray, units: IntArray, accuracy: Accuracy) -> BoolArray:
-        """For which rows all subsets of these units (k, m) do not take too long, (k,)."""
-        m = units.shape[1]
-        if m > MOST_UNITS:
-            return np.zeros(len(rows), dtype=np.bool_)
-        features = self.engine.features_of(units, self.members)
-        _, milliseconds, _ = self.engine.cost(self.rows[rows], "subsets", features, m, accuracy, self.members)
-        found: BoolArray = milliseconds <= _MOST_MILLISECONDS
-        return found
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RandomScores(_OfPlaces[Expected]):
@@ -143,15 +149,15 @@ class RandomScores(_OfPlaces[Expected]):
     def answer(self, accuracy: Accuracy, tell: Tell = None) -> Expected:
         value, method = np.zeros(len(self.rows)), _exact(len(self.rows))
         d, is_full = self.n_units, self.top == self.n_units
-        most = _FEW_FOR_MEANS if is_full and Coins.are_quick(self.engine, self.members) else MOST_UNITS
-        few, many = self.split(most, accuracy)
+        coins = Coins.of(self.engine, self.members)
+        few, many = self.split(accuracy, _time_of(coins, accuracy, values=False) if is_full else None)
         shares = partial(random_shares, n_units=d, n_places=self.top)
         for table in self.tables(few, shares, accuracy, tell):
             weighed = mean_by_size(table.gaps) * shares(table.units.shape[1])
             value[table.some], method[table.some] = weighed.sum(axis=1), table.method
         if is_full and many:
-            some = np.concatenate([part.some for part in many])
-            coins, told = Coins(self.engine, self.members), after(tell, len(self.rows) - len(some))
+            coins, some = self.coins(many, coins)
+            told = after(tell, len(self.rows) - len(some))
             mean, codes = coins.expected(self.rows[some], accuracy, told)
             value[some], method[some] = mean * ((d + 1) / d), words(codes)
         elif many:
@@ -173,13 +179,11 @@ class RandomScores(_OfPlaces[Expected]):
         shares, value = random_shares(m, self.n_units, self.top), np.zeros(k)
         worst = np.zeros(k, dtype=np.uint8)
         for size in range(1, largest + 1):
-            subsets = np.array(list(combinations(range(m), size)), dtype=np.intp)
-            for row in range(k):
-                features = self.engine.features_of(part.units[row][subsets], self.members)
-                rows = np.repeat(self.rows[part.some[row : row + 1]], len(subsets), axis=0)
-                gaps, _, method = self.engine.gap(rows, features, accuracy)
-                value[row] += shares[size] * gaps.sum() / len(subsets)
-                worst[row] = max(worst[row], method.max())
+            for subset in combinations(range(m), size):
+                features = self.engine.features_of(part.units[:, subset], self.members)
+                gaps, _, method = self.engine.gap(self.rows[part.some], features, accuracy)
+                value += shares[size] / math.comb(m, size) * gaps
+                worst = np.maximum(worst, method)
         return value, words(worst)
 
 
@@ -190,14 +194,14 @@ class ShapleyRankings(_OfPlaces[Ranked]):
     def answer(self, accuracy: Accuracy, tell: Tell = None) -> Ranked:
         n = len(self.rows)
         scores, method = np.zeros((n, self.n_units)), _exact(n)
-        most = _FEW_FOR_VALUES if Coins.are_quick(self.engine, self.members) else MOST_UNITS
-        few, many = self.split(most, accuracy)
+        coins = Coins.of(self.engine, self.members)
+        few, many = self.split(accuracy, _time_of(coins, accuracy, values=True))
         for table in self.tables(few, _half_of_all, accuracy, tell):
             scores[table.some[:, None], table.units] = shapley_values(table.gaps)
             method[table.some] = table.method
         if many:
-            some = np.concatenate([part.some for part in many])
-            coins, told = Coins(self.engine, self.members), after(tell, n - len(some))
+            coins, some = self.coins(many, coins)
+            told = after(tell, n - len(some))
             values, codes = coins.shapley(self.rows[some], accuracy, told)
             method[some] = words(codes)
             for part, own in zip(many, _parts_of(values, many), strict=True):  # others are 0, not rounding
@@ -219,7 +223,7 @@ class BestRankings(_OfPlaces[Searched]):
         order, gaps = np.zeros((n, self.top), dtype=np.int32), np.zeros((n, self.top))
         method, is_complete = _exact(n), np.ones(n, dtype=np.bool_)
         shares = partial(random_shares, n_units=d, n_places=self.top)  # the best has at least that
-        few, many = self.split(MOST_UNITS, accuracy)
+        few, many = self.split(accuracy)
         for table in self.tables(few, shares, accuracy, tell):
             places, gaps[table.some] = best_orders(table.gaps, d - table.units.shape[1], self.top)
             order[table.some], method[table.some] = _numbered(places, table.units, d), table.method
@@ -258,6 +262,13 @@ class BestRankings(_OfPlaces[Searched]):
             np.where(pick, curves[1], curves[0]),
             words(np.where(better, codes[1], codes[0])),
         )
+
+
+def _time_of(
+    coins: Coins | str, accuracy: Accuracy, *, values: bool
+) -> Callable[[FloatArray], FloatArray] | None:
+    """A function that gives the milliseconds which rows take by coins; None if there are none."""
+    return None if isinstance(coins, str) else partial(coins.milliseconds, accuracy=accuracy, values=values)
 
 
 def _half_of_all(m: int) -> FloatArray:
