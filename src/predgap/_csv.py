@@ -76,7 +76,7 @@ def read_csv(
 
 
 def csv_schema(path: Path, where: str, delimiter: str) -> pa.Schema:
-    """The names and types of the columns, as far as the first 4 MB of a file tell; `where` as in `read_csv`."""
+    """The names and types of the columns, as far as the first 4 MB of a file tell."""
     with _readable_errors(path, where, delimiter), _block_reader(path, delimiter, {}) as reader:
         _ = reader.schema.names
         return reader.schema

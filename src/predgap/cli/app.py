@@ -1,4 +1,4 @@
-"""The command group `predgap`: prints errors as one line on stderr, and says by its exit code how it ended."""
+"""The command group `predgap`: errors are one line on stderr, and the exit code says how it ended."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class _App(click.Group):
             return result
 
 
-class _NoReader(Exception):
+class _NoReaderError(Exception):
     """The reader of the output, such as `head`, has closed the pipe."""
 
 
@@ -65,12 +65,12 @@ def _kept_broken_pipes() -> Iterator[None]:
     try:
         yield
     except BrokenPipeError:
-        raise _NoReader from None
+        raise _NoReaderError from None
 
 
 def _ending(error: BaseException) -> int:
     """Says what went wrong; the exit code."""
-    if isinstance(error, _NoReader):
+    if isinstance(error, _NoReaderError):
         return NO_READER
     if isinstance(error, click.Abort | KeyboardInterrupt):
         return complain("interrupted", INTERRUPTED)

@@ -54,7 +54,9 @@ class NoisePlan:
         elif others and not self.default.moves_categories:
             own |= dict.fromkeys(others, Marginal(table()))
         if own and self.default.law == "background":
-            raise NoiseError("background moves all columns together, so single ones have no noise of their own")
+            raise NoiseError(
+                "background moves all columns together, so single ones have no noise of their own"
+            )
         return PerFeature(own, default=noise) if own else noise
 
 
@@ -126,14 +128,18 @@ def _check_column(name: str, given: Any) -> None:
         raise NoiseError(f"{where} has probabilities without values")
     if "noise" in given:
         if not isinstance(given["noise"], str):
-            raise NoiseError(f"{where}.noise is {shown(given['noise'])}, expected a text such as 'normal:2.5'")
+            raise NoiseError(
+                f"{where}.noise is {shown(given['noise'])}, expected a text such as 'normal:2.5'"
+            )
         if noise_text(given["noise"]).law == "background":
-            raise NoiseError(f"{where}: background moves all columns together; write marginal for one of them")
+            raise NoiseError(
+                f"{where}: background moves all columns together; write marginal for one of them"
+            )
 
 
 def _column_noise(name: str, given: Any, table: TableOf) -> Noise:
     """The noise of one column, as `_check_column` has let it through."""
-    options = {"noise": given} if isinstance(given, str) else given
+    options: dict[str, Any] = {"noise": given} if isinstance(given, str) else given
     try:
         if "values" in options:
             noise: Noise = Discrete(options["values"], options.get("probabilities"))

@@ -17,7 +17,7 @@ _SEED: Final = 0
 
 
 def sampled(blocks: Iterable[pa.Table], most: int = MOST_ROWS) -> tuple[pa.Table | None, int]:
-    """Up to `most` rows of a table that comes in blocks, and the number of all rows; None if it has no blocks.
+    """Up to `most` rows of a table that comes in blocks (None if there are no blocks), and how many it has.
 
     Each row gets a random number, always the same, and those with the smallest ones are kept, in the order of
     the table. The sample does not depend on how the table is cut into blocks.
@@ -46,8 +46,8 @@ def check_rows(name: str, table: pa.Table | None) -> pa.Table:
     n_rows = 0 if table is None else table.num_rows
     if n_rows < 2:
         raise TableError(
-            f"{name}: the table has {'1 row' if n_rows else 'no rows'}, so its columns have no spread to scale "
-            "the noise by; give the training table, --reference train.csv, or an absolute scale, such as "
-            "--noise normal:0.3"
+            f"{name}: the table has {'1 row' if n_rows else 'no rows'}, so its columns have no spread to "
+            "scale the noise by; give the training table, --reference train.csv, or an absolute scale, such "
+            "as --noise normal:0.3"
         )
     return table

@@ -24,7 +24,11 @@ _EXAMPLES: Final = {
     "marginal": "marginal",
     "background": "background",
 }
-_ADDED: Final = {"normal": Normal, "uniform": Uniform, "laplace": Laplace}
+_ADDED: Final[Mapping[str, Callable[[Any], Noise]]] = {
+    "normal": Normal,
+    "uniform": Uniform,
+    "laplace": Laplace,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,4 +93,3 @@ def noise_text(text: str) -> NoiseText:
     if law in ("flip", "redraw") and size > 1:
         raise NoiseError(f"{shown(text)}; expected a probability, at most 1")
     return NoiseText(law, size, of_deviation)
-

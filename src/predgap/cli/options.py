@@ -46,7 +46,9 @@ def _number_or_label(text: str) -> int | float | str:
     return text
 
 
-def _group(context: click.Context, parameter: click.Parameter, value: tuple[str, ...]) -> dict[str, list[str]]:
+def _group(
+    context: click.Context, parameter: click.Parameter, value: tuple[str, ...]
+) -> dict[str, list[str]]:
     groups: dict[str, list[str]] = {}
     for text in value:
         name, equals, members = text.partition("=")
@@ -90,7 +92,8 @@ def chosen_format(target: Path | None, form: str | None, as_json: bool) -> str:
     if ending not in FORMATS:
         known = ", ".join(f".{form}" for form in FORMATS)
         raise click.UsageError(
-            f"{str(target)!r} ends in none of {known}; rename it, or give --format", click.get_current_context()
+            f"{str(target)!r} ends in none of {known}; rename it, or give --format",
+            click.get_current_context(),
         )
     return ending
 
@@ -124,8 +127,9 @@ def explaining(command: Command) -> Command:
                 "--reference",
                 type=click.Path(allow_dash=True),
                 metavar="FILE",
-                help="Table that the noise takes scales and values from, usually the training table; default: "
-                "DATA itself, of very long tables 100,000 rows drawn at random. All rows have the same noise.",
+                help="Table that the noise takes scales and values from, usually the training table; "
+                "default: DATA, or of a longer table 100,000 rows of it, drawn at random. The noise is the "
+                "same for all rows.",
             ),
             click.option(
                 "--noise",
@@ -164,8 +168,8 @@ def explaining(command: Command) -> Command:
                 "--output",
                 callback=_output,
                 metavar="K",
-                help="Which output to explain, if the model has several: its position, from 0, the label of a "
-                "class, or predicted, for the class predicted in each row; default: all together.",
+                help="Which output to explain, if the model has several: its position, from 0, the label of "
+                "a class, or predicted, for the class predicted in each row; default: all together.",
             ),
             click.option(
                 "--rtol",

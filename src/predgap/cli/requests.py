@@ -53,7 +53,9 @@ class Request:
             raise NoiseError("special codes are given twice, by --keep and in the noise file")
         both = self.group.keys() & self.noise.groups.keys()
         if both:
-            raise NoiseError(f"groups are given twice, by --group and in the noise file: {format_items(both)}")
+            raise NoiseError(
+                f"groups are given twice, by --group and in the noise file: {format_items(both)}"
+            )
         keep, groups = self.keep or self.noise.keep, {**self.noise.groups, **self.group}
         return replace(self.noise, keep=keep, groups=groups)
 

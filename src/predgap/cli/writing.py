@@ -10,6 +10,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, Final, Protocol
 
@@ -52,9 +53,23 @@ def writing(target: Path | None, form: str, schema: pa.Schema) -> Iterator[Write
 
 
 def _open(file: BinaryIO, form: str, schema: pa.Schema, on_terminal: bool = False) -> Iterator[Write]:
-    writer = _WRITERS[form](file, schema, on_terminal)
-    yield writer.write
-    writer.close()
+    """A function that writes blocks; nothing is written before the first one, or else the end."""
+    forward = _Forward(file)
+    make = partial(_WRITERS[form], forward, schema)
+    if form == "csv" and on_terminal:
+        make = partial(make, change=lambda text: printable(no_formula(text)))
+    writer: _Writer | None = None
+
+    def write(table: pa.Table) -> None:
+        nonlocal writer
+        writer = make() if writer is None else writer
+        writer.write(table)
+
+    try:
+        yield write
+        (make() if writer is None else writer).close()
+    finally:
+        forward.close()  # PyArrow's writers would go on writing when they are deleted
 
 
 @contextmanager
@@ -83,12 +98,44 @@ def _naming(name: str) -> Iterator[None]:
 # ---- formats -------------------------------------------------------------------------------------
 
 
+class _Forward:
+    """A file that can only be written on: all that PyArrow needs, also of a pipe."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file, self._at, self.closed = file, 0, False
+
+    def write(self, data: Any) -> int:
+        if not self.closed:
+            self._file.write(data)
+            self._at += len(data)
+        return len(data)
+
+    def tell(self) -> int:
+        return self._at
+
+    def flush(self) -> None:
+        if not self.closed:
+            self._file.flush()
+
+    def writable(self) -> bool:
+        return True
+
+    def readable(self) -> bool:
+        return False
+
+    def seekable(self) -> bool:
+        return False
+
+    def close(self) -> None:
+        """What comes later is thrown away; the file itself stays open."""
+        self.closed = True
+
+
 class CsvWriter:
     """CSV in UTF-8, with all digits of numbers, and quotes only where they are needed."""
 
-    def __init__(self, file: BinaryIO, schema: pa.Schema, on_terminal: bool = False) -> None:
-        self._file = file
-        self._change = (lambda text: printable(no_formula(text))) if on_terminal else no_formula
+    def __init__(self, file: Any, schema: pa.Schema, change: Callable[[str], str] | None = None) -> None:
+        self._file, self._change = file, no_formula if change is None else change
         self._rows([schema.names])
 
     def write(self, table: pa.Table) -> None:
@@ -108,7 +155,7 @@ class CsvWriter:
 class _JsonLines:
     """One JSON object per row; numbers that are not finite are null."""
 
-    def __init__(self, file: BinaryIO, schema: pa.Schema, on_terminal: bool = False) -> None:
+    def __init__(self, file: Any, schema: pa.Schema) -> None:
         self._file = file
 
     def write(self, table: pa.Table) -> None:
@@ -119,51 +166,11 @@ class _JsonLines:
         self._file.flush()
 
 
-class _Forward:
-    """A file that can only be written on: all that PyArrow needs, also of a pipe."""
-
-    def __init__(self, file: BinaryIO) -> None:
-        self._file, self._at, self.closed = file, 0, False
-
-    def write(self, data: Any) -> int:
-        self._file.write(data)
-        self._at += len(data)
-        return len(data)
-
-    def tell(self) -> int:
-        return self._at
-
-    def flush(self) -> None:
-        self._file.flush()
-
-    def writable(self) -> bool:
-        return True
-
-    def readable(self) -> bool:
-        return False
-
-    def seekable(self) -> bool:
-        return False
-
-    def close(self) -> None:
-        self.closed = True
-
-
-def _parquet(file: BinaryIO, schema: pa.Schema, on_terminal: bool = False) -> _Writer:
-    writer: _Writer = pyarrow.parquet.ParquetWriter(_Forward(file), schema)
-    return writer
-
-
-def _arrow(file: BinaryIO, schema: pa.Schema, on_terminal: bool = False) -> _Writer:
-    writer: _Writer = pyarrow.ipc.new_stream(_Forward(file), schema)
-    return writer
-
-
-_WRITERS: Final[dict[str, Callable[..., _Writer]]] = {
+_WRITERS: Final[dict[str, Callable[..., Any]]] = {
     "csv": CsvWriter,
-    "parquet": _parquet,
+    "parquet": pyarrow.parquet.ParquetWriter,
     "jsonl": _JsonLines,
-    "arrow": _arrow,
+    "arrow": pyarrow.ipc.new_stream,
 }
 
 
