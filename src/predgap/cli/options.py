@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args
@@ -84,17 +85,17 @@ def checked_target(context: click.Context, parameter: click.Parameter, value: st
 
 def chosen_format(target: Path | None, form: str | None, as_json: bool) -> str:
     """The format to write: as asked for, else by the ending of the file, else CSV."""
+    context = click.get_current_context()
     if as_json and form not in (None, "jsonl"):
-        raise click.UsageError(f"--json writes jsonl; leave out --format {form}", click.get_current_context())
+        raise click.UsageError(f"--json writes jsonl; leave out --format {form}", context)
+    if target is None and form in ("parquet", "arrow") and sys.stdout.isatty():
+        raise click.UsageError(f"{form} is not for a terminal; write a file, with -o FILE", context)
     if as_json or form is not None:
         return form or "jsonl"
     ending = "csv" if target is None else target.suffix.lower().removeprefix(".")
     if ending not in FORMATS:
         known = ", ".join(f".{form}" for form in FORMATS)
-        raise click.UsageError(
-            f"{str(target)!r} ends in none of {known}; rename it, or give --format",
-            click.get_current_context(),
-        )
+        raise click.UsageError(f"{str(target)!r} ends in none of {known}; or give --format", context)
     return ending
 
 
