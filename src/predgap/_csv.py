@@ -20,7 +20,7 @@ HEADER_IS: Final = "the header is row 1"
 
 _DELIMITERS: Final = ",;\t"
 _HEAD_BYTES: Final = 1 << 16
-_BLOCK_BYTES: Final = 1 << 22
+_BLOCK_BYTES: Final = 1 << 20  # PyArrow reads up to 32 blocks ahead
 _COLUMN: Final = re.compile(r"In CSV column #(\d+): ")
 _ROW: Final = re.compile(r"Row #(\d+)")
 
@@ -76,7 +76,7 @@ def read_csv(
 
 
 def csv_schema(path: Path, where: str, delimiter: str) -> pa.Schema:
-    """The names and types of the columns, as far as the first 4 MB of a file tell."""
+    """The names and types of the columns, as far as the first MB of a file tells."""
     with _readable_errors(path, where, delimiter), _block_reader(path, delimiter, {}) as reader:
         _ = reader.schema.names
         return reader.schema
@@ -85,7 +85,7 @@ def csv_schema(path: Path, where: str, delimiter: str) -> pa.Schema:
 def csv_blocks(
     path: Path, where: str, delimiter: str, types: Mapping[str, pa.DataType]
 ) -> Iterator[pa.Table]:
-    """The table in a CSV file in blocks of about 4 MB, so that memory does not grow with the file.
+    """The table in a CSV file in blocks of about 1 MB, so that memory does not grow with the file.
 
     Types that are not given are those of `csv_schema`. The usual marks such as NA are missing values.
     """
