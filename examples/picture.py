@@ -33,9 +33,9 @@ curves = {name: explainer.curve(rows, ranking) for name, ranking in rankings.ite
 with rc_context({"svg.hashsalt": "predgap", "font.size": 11}):
     figure = Figure(figsize=(10, 4.2), layout="constrained")
     left, right = figure.subplots(1, 2)
-    plots.gap_curves(curves, left)
+    plots.gap_curves(curves, ax=left, noise=explainer.noise)
     left.set_title("Mean gap along three rankings, 100 rows")
     scores = {name: curve.mean(axis=1) for name, curve in curves.items()}
-    plots.pgi2_against(scores["SHAP"], scores["greedy"], "SHAP", "greedy", right)
+    plots.pgi2_against(scores["SHAP"], scores["greedy"], "SHAP", "greedy", ax=right)
     right.set_title("PGI², row by row")
     figure.savefig(sys.argv[1] if len(sys.argv) > 1 else "curves.svg", metadata={"Date": None})

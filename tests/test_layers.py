@@ -18,10 +18,11 @@ SOURCE = Path(predgap.__file__).parent
 ROOT = Path(__file__).parents[1]
 
 # What each part may import beside itself and SHARED. A part comes after all that it may import.
-SHARED = {"errors", "_text", "_typing", "_files", "_optional"}
-PUBLIC = {"", "errors", "explainer", "loaders", "noise", "plots", "ranking"}
+SHARED = {"errors", "_text", "_typing", "_files", "_optional", "_tables"}
+PUBLIC = {"", "errors", "evaluation", "explainer", "loaders", "noise", "plots", "ranking"}
 LAYERS: dict[str, set[str]] = {
     **{part: set() for part in ("errors", "_text", "_typing", "_files", "_optional", "_core")},
+    "_tables": {"_text"},
     "_csv": set(),
     "_inputs": set(),
     "_model": {"_inputs"},
@@ -32,8 +33,9 @@ LAYERS: dict[str, set[str]] = {
     "loaders": {"_inputs", "_model", "loaders._formats"},
     "_engine": {"_core", "_inputs", "_model", "noise"},
     "explainer": {"_inputs", "_model", "_engine", "loaders", "noise", "ranking"},
-    "plots": {"ranking"},
-    "": {"_inputs", "_model", "_engine", "explainer", "loaders", "noise", "plots", "ranking"},
+    "plots": {"_inputs", "explainer", "noise", "ranking"},
+    "evaluation": {"_inputs", "_model", "_engine", "explainer", "loaders", "noise", "plots", "ranking"},
+    "": {"_inputs", "_model", "_engine", "evaluation", "explainer", "loaders", "noise", "plots", "ranking"},
     "_shared": {"_core", "_model", "_engine", "explainer", "noise"},
     "paper.data": PUBLIC | {"_csv"},
     "paper.common": PUBLIC | {"_csv", "_shared", "paper.data"},

@@ -20,6 +20,7 @@ from predgap.errors import (
     TableError,
     UnsupportedModelError,
 )
+from predgap.evaluation import Evaluation, evaluate
 from predgap.explainer import Explainer, Sweep
 from predgap.loaders import load
 from predgap.noise import (
@@ -55,6 +56,7 @@ __all__ = [
     "Discrete",
     "Ensemble",
     "EnsembleError",
+    "Evaluation",
     "Explainer",
     "Flip",
     "FromScipy",
@@ -81,6 +83,7 @@ __all__ = [
     "TableError",
     "Uniform",
     "UnsupportedModelError",
+    "evaluate",
     "load",
     "plots",
 ]

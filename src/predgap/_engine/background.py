@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
 import numpy as np
 
 from predgap import _core
 from predgap._engine.accuracy import Accuracy
-from predgap._engine.engine import Answer, ByteArray, Engine, Question, RankingMethod
+from predgap._engine.engine import Answer, ByteArray, Engine, Members, Question, RankingMethod, any_member
 from predgap._engine.progress import Tell
 from predgap._model.ensemble import LEAF, Ensemble
 from predgap._typing import BoolArray, FloatArray, IntArray
@@ -17,8 +17,6 @@ from predgap.errors import CostError, PredgapError, TableError
 from predgap.noise import Background
 
 Found = TypeVar("Found")
-Members = Sequence[Sequence[int]] | None
-"""The features of each unit, which move and are ranked as one; None if each feature is one by itself."""
 
 _EXACT: Final = _core.METHODS.index("exact")
 
@@ -63,7 +61,7 @@ class BackgroundEngine(Engine):
         order: IntArray,
         accuracy: Accuracy,
         tell: Tell = None,
-        members: Members = None,
+        members: Members | None = None,
     ) -> Answer:
         self._refuse_if_costly("curve", members, order.shape[1])
         return _exact(self._ask(rows, tell, self._joint.curve, order, self._units(members)))
@@ -79,12 +77,20 @@ class BackgroundEngine(Engine):
         top: int,
         accuracy: Accuracy,
         tell: Tell = None,
-        members: Members = None,
+        members: Members | None = None,
     ) -> tuple[IntArray, FloatArray, ByteArray, FloatArray, ByteArray]:
         self._refuse_if_costly(method, members, top)
         order, scores = self._ask(rows, tell, self._joint.rank, method, top, self._units(members))
         _, bounds, methods = _exact(scores)
         return order, scores, np.ones(order.shape, dtype=np.uint8), bounds, methods
+
+    def moving_units(self, rows: FloatArray, members: Members | None = None) -> BoolArray:
+        moving = np.zeros(rows.shape, dtype=np.bool_)
+        for q in np.flatnonzero(self.used).tolist():
+            values, x = self.background[:, q], rows[:, q]
+            value_changes = (values[None] != x[:, None]) & ~(np.isnan(values)[None] & np.isnan(x)[:, None])
+            moving[:, q] = value_changes.any(axis=1)
+        return moving if members is None else any_member(moving, members)
 
     def cost(
         self,
@@ -93,7 +99,7 @@ class BackgroundEngine(Engine):
         masks: BoolArray,
         top: int,
         accuracy: Accuracy,
-        members: Members = None,
+        members: Members | None = None,
     ) -> tuple[ByteArray, FloatArray, FloatArray]:
         milliseconds, megabytes = self._cost(question, members, top)
         n = len(rows)
@@ -118,17 +124,17 @@ class BackgroundEngine(Engine):
             tell(len(rows))
         return found
 
-    def _units(self, members: Members) -> _core.Units:
+    def _units(self, members: Members | None) -> _core.Units:
         every = range(self.ensemble.n_features)
         units = [[q] for q in every] if members is None else [list(features) for features in members]
         begin = np.cumsum([0, *map(len, units)], dtype=np.int32)
         return _core.Units(begin, np.array([q for features in units for q in features], dtype=np.int32))
 
-    def _cost(self, question: Question, members: Members, top: int) -> tuple[float, float]:
+    def _cost(self, question: Question, members: Members | None, top: int) -> tuple[float, float]:
         n_units = self.ensemble.n_features if members is None else len(members)
         return self._joint.cost(question, n_units, top)
 
-    def _refuse_if_costly(self, question: Question, members: Members, top: int) -> None:
+    def _refuse_if_costly(self, question: Question, members: Members | None, top: int) -> None:
         """CostError if a row would take longer or need more memory than it may; all rows cost the same."""
         milliseconds, megabytes = self._cost(question, members, top)
         if milliseconds > 1e3 * _core.MOST_SECONDS or megabytes > _core.MOST_BYTES / 1e6:

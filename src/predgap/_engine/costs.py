@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from predgap import _core
+from predgap._tables import html_table, text_table
 from predgap._typing import FloatArray
 from predgap.errors import CostError
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Cost:
     """The expected time and memory of an answer, per row; `Explainer.cost` returns it.
 
@@ -44,6 +46,19 @@ class Cost:
     milliseconds: float
     megabytes: float
     refused: bool = False
+
+    def __repr__(self) -> str:
+        return text_table(*self._table())
+
+    def _repr_html_(self) -> str:
+        """The cost, as Jupyter shows it."""
+        return html_table(*self._table())
+
+    def _table(self) -> tuple[list[str], list[list[Any]], str]:
+        """The head, the row and the caption of a table."""
+        head = ["method", "milliseconds", "megabytes", "refused"]
+        row = [self.method, self.milliseconds, self.megabytes, "yes" if self.refused else "no"]
+        return head, [row], "Expected cost of a row, on one thread"
 
 
 @dataclass(frozen=True, slots=True, eq=False)

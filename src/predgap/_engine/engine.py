@@ -129,6 +129,35 @@ class Engine:
 
         return self._in_parts(rows, self._every, tell, ask)
 
+    def moving_units(self, rows: FloatArray, members: Members | None = None) -> BoolArray:
+        """Which units can change the prediction of each row, (n, n_units); all others never do."""
+        moving = self.used & ~np.isnan(rows)
+        return moving if members is None else any_member(moving, members)
+
+    def subset_gaps(
+        self,
+        rows: FloatArray,
+        units: IndexArray,
+        accuracy: Accuracy,
+        tell: Tell = None,
+        members: Members | None = None,
+    ) -> Answer:
+        """The gaps (n, 2^m) of all subsets of some units (n, m) of each row; bit i of a subset's number says
+        whether unit i is in it. The errors are relative to the largest of them."""
+        n, m = units.shape
+        n_subsets = 1 << m
+        has = (np.arange(n_subsets)[:, None] >> np.arange(m)) & 1 == 1
+        n_units = self.ensemble.n_features if members is None else len(members)
+        masks = np.zeros((n, n_subsets, n_units), dtype=np.bool_)
+        np.put_along_axis(masks, units[:, None, :], np.broadcast_to(has, (n, n_subsets, m)), axis=2)
+        masks = masks.reshape(-1, n_units)
+        if members is not None:
+            masks = masks[:, _unit_of_each(members)]
+        part = None if tell is None else lambda done: tell(done // n_subsets)
+        gaps, bound, method = self.gap(np.repeat(rows, n_subsets, axis=0), masks, accuracy, part)
+        shape = (n, n_subsets)
+        return gaps.reshape(shape), bound.reshape(shape).max(axis=1), method.reshape(shape).max(axis=1)
+
     def cost(
         self,
         rows: FloatArray,
@@ -276,6 +305,12 @@ class Engine:
 def _rows_of(array: NDArray[Any], part: slice) -> NDArray[Any]:
     """The part of an array that belongs to some rows; all of it if it has one row for all."""
     return array if len(array) == 1 else array[part]
+
+
+def any_member(features: BoolArray, members: Members) -> BoolArray:
+    """Which units have a feature of these (n, d), (n, n_units)."""
+    units = [features[:, list(unit)].any(axis=1) for unit in members]
+    return np.stack(units, axis=1) if units else np.zeros((len(features), 0), dtype=np.bool_)
 
 
 def _unit_of_each(members: Members) -> IndexArray:

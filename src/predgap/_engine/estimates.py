@@ -4,18 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import Any, TypeVar, cast
+from typing import Any, Final, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from predgap._tables import html_table, text_table
+from predgap._text import count
 from predgap._typing import FloatArray, IndexArray
 
 OfRows = TypeVar("OfRows")
 """A dataclass or a tuple of arrays with one entry per row."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+_SHOWN: Final = 5  # rows and places in a table
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class GapEstimate:
     """Gaps (or PGI², PGU²), how far they may be off, and how they were obtained.
 
@@ -48,6 +53,10 @@ class GapEstimate:
     >>> found = Explainer(tree, Uniform(1.0)).estimate([[0.0]], [0], "bounded", rtol=1e-3)
     >>> found.value.round(6), bool(found.error_bound[0] <= 1e-3), found.standard_error
     (array([1.]), True, array([0.]))
+    >>> found
+    GapEstimate of 1 row (exact)
+    row  value  standard error  error bound  method  samples
+      0      1               0            0  exact         0
     """
 
     value: FloatArray
@@ -55,6 +64,38 @@ class GapEstimate:
     error_bound: FloatArray
     method: NDArray[np.str_]
     n_samples: NDArray[np.int64]
+
+    def __repr__(self) -> str:
+        return text_table(*self._table())
+
+    def _repr_html_(self) -> str:
+        """The first rows, as Jupyter shows them."""
+        return html_table(*self._table())
+
+    def _table(self) -> tuple[list[str], list[list[Any]], str]:
+        """The head, the rows and the caption of a table with the first rows and places; errors of a curve are
+        the largest of its row."""
+        n, *places = self.value.shape
+        few = [f"place {place + 1}" for place in range(min(_SHOWN, places[0]))] if places else ["value"]
+        more = ["…"] if places and places[0] > _SHOWN else []
+        head = ["row", *few, *more, "standard error", "error bound", "method", "samples"]
+        values = self.value.reshape(n, -1)[:, : len(few)]
+        rows = [
+            [
+                r,
+                *values[r],
+                *more,
+                np.max(self.standard_error[r], initial=0.0),
+                np.max(self.error_bound[r], initial=0.0),
+                " and ".join(np.unique(self.method[r])),
+                np.max(self.n_samples[r], initial=0),
+            ]
+            for r in range(min(n, _SHOWN))
+        ]
+        curves = f" and {count(places[0], 'place')}" if places else ""
+        how = ", ".join(np.unique(self.method))
+        first = f"; the first {_SHOWN} rows" if n > _SHOWN else ""
+        return head, rows, f"GapEstimate of {count(n, 'row')}{curves} ({how or 'nothing'}){first}"
 
 
 def estimate_without_samples(

@@ -12,14 +12,14 @@ from predgap import _core
 from predgap._engine.engine import Engine
 from predgap._engine.estimates import assembled
 from predgap._engine.progress import Tell, after
-from predgap._engine.questions import Question
+from predgap._engine.questions import Computed
 from predgap._typing import IndexArray
 
 Found = TypeVar("Found")
 
 
 def answer_per_row(
-    question: Question[Any],
+    question: Computed[Any],
     which: IndexArray,
     engine: Callable[[int], Engine],
     ask: Callable[[Any, Tell], Found],
@@ -29,7 +29,7 @@ def answer_per_row(
 
     Parameters
     ----------
-    question : Question
+    question : Computed
         About n rows; its own engine is not used.
     which : (n,) integers
         The number of each row's engine.

@@ -61,11 +61,24 @@ class Ranked:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Question(ABC, Generic[Found]):
-    """A question about each of some rows; `Found` is the type of its answer."""
+class Computed(ABC, Generic[Found]):
+    """A question about each of some rows that kernels can answer; `Found` is the type of its answer."""
 
     engine: Engine
     rows: FloatArray  # (n, d) as the model casts them
+
+    @abstractmethod
+    def of_rows(self, some: IndexArray) -> Computed[Found]:
+        """The same question about some of the rows."""
+
+    @abstractmethod
+    def answer(self, accuracy: Accuracy, tell: Tell = None) -> Found:
+        """The answer computed by kernels; raises `_core.TooCostly` if a row exceeds the limits."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Question(Computed[Found]):
+    """A question that can also be priced, and answered from samples."""
 
     @abstractmethod
     def of_rows(self, some: IndexArray) -> Question[Found]:
@@ -74,10 +87,6 @@ class Question(ABC, Generic[Found]):
     @abstractmethod
     def prices(self, accuracy: Accuracy) -> Prices:
         """The expected cost of the answer, row by row."""
-
-    @abstractmethod
-    def answer(self, accuracy: Accuracy, tell: Tell = None) -> Found:
-        """The answer computed by kernels; raises `_core.TooCostly` if a row exceeds the limits."""
 
     @abstractmethod
     def estimate(self, draws: Draws, tell: Tell = None) -> Found:
@@ -185,7 +194,7 @@ class Rankings(Question[Ranked]):
         order, scores, proven, _, method = self.engine.rank(
             self.rows, self.method, self.top, accuracy, tell, self.members
         )
-        return Ranked(order, scores, np.where(proven, 1.0, np.nan), _words(method))
+        return Ranked(order, scores, np.where(proven, 1.0, np.nan), words(method))
 
     def estimate(self, draws: Draws, tell: Tell = None) -> Ranked:
         if draws.n_samples is not None:
@@ -213,16 +222,17 @@ def _estimate(found: Answer, scale: FloatArray, accuracy: Accuracy) -> GapEstima
     """
     value, bound, method = found
     as_column = (len(value),) + (1,) * (value.ndim - 1)
-    words = np.broadcast_to(_words(method).reshape(as_column), value.shape)
+    how = np.broadcast_to(words(method).reshape(as_column), value.shape)
     proven = bound.reshape(as_column) <= accuracy.rtol * scale
-    words = np.where((words == "pruned") & proven, "bounded", words)
-    error = np.where(words == "pruned", accuracy.standard_error * scale, 0.0)
-    return estimate_without_samples(value, bound, words, error)
+    how = np.where((how == "pruned") & proven, "bounded", how)
+    error = np.where(how == "pruned", accuracy.standard_error * scale, 0.0)
+    return estimate_without_samples(value, bound, how, error)
 
 
-def _words(method: NDArray[np.uint8]) -> NDArray[np.str_]:
-    words: NDArray[np.str_] = _METHODS[method]
-    return words
+def words(method: NDArray[np.uint8]) -> NDArray[np.str_]:
+    """The names of method codes."""
+    found: NDArray[np.str_] = _METHODS[method]
+    return found
 
 
 def _of_rows(array: NDArray[Entry], some: IndexArray) -> NDArray[Entry]:

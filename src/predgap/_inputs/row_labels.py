@@ -48,6 +48,13 @@ def matching_rows(theirs: Any, mine: Any, what: str, error: type[PredgapError]) 
     return _found(list(theirs), list(mine), what, error)
 
 
+def labels_at(index: Any, some: IndexArray) -> Any:
+    """The labels of some rows; None if there are none."""
+    if index is None:
+        return None
+    return index[some] if hasattr(index, "dtype") else [index[r] for r in some]
+
+
 def _equal(theirs: Any, mine: Any) -> bool:
     if hasattr(theirs, "equals") and hasattr(mine, "equals"):
         return bool(theirs.equals(mine))

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from predgap._inputs.categories import UNSEEN, Categories, check_unseen, is_missing, warn_of_codes
 from predgap._inputs.names import match_names
+from predgap._inputs.row_labels import labels_at
 from predgap._text import count, format_items, shown
 from predgap._typing import FloatArray, IndexArray
 from predgap.errors import ShapeError, TableError
@@ -39,6 +40,10 @@ class Table:
     index: Any = None  # row labels: the pandas index, else None
     backend: str | None = None  # library of X, for frames that are returned; None for arrays
     names: tuple[str, ...] | None = None  # (d,) what X calls the features; None if the model has other names
+
+    def at(self, some: IndexArray) -> Table:
+        """Some of the rows, in this order."""
+        return replace(self, values=self.values[some], index=labels_at(self.index, some))
 
 
 class _Source(Protocol):
@@ -146,15 +151,10 @@ def read_table(
     if type(X) is np.ndarray and X.dtype == np.float64 and X.ndim == 2 and X.shape[1] == n_features:
         return Table(X)  # the same result as below, ten times faster
     columns = open_columns(X)
-    names = columns.names
-    if names is not None and feature_names is not None and by_name(names, columns.numbered, feature_names):
-        order: Sequence[int] = _order_by_name(names, feature_names)
-        own: tuple[str, ...] | None = tuple(names[j] for j in order)
-    elif columns.n_columns == n_features:
-        order, own = range(n_features), names if feature_names is None and not columns.numbered else None
-    else:
-        raise ShapeError(_wrong_count(columns, n_features, feature_names))
-    return Table(columns.values(order, categories), columns.index, columns.backend, own)
+    order, matched = column_order(columns, n_features, feature_names)
+    own = columns.names if matched or (feature_names is None and not columns.numbered) else None
+    names = None if own is None else tuple(own[j] for j in order)
+    return Table(columns.values(order, categories), columns.index, columns.backend, names)
 
 
 def open_columns(X: Any) -> Columns:
@@ -170,6 +170,18 @@ def open_columns(X: Any) -> Columns:
         return _open_array(X)
     frame = _as_frame(X)
     return _open_array(X) if frame is None else _open_frame(frame)
+
+
+def column_order(
+    columns: Columns, n_features: int, feature_names: Sequence[str] | None
+) -> tuple[Sequence[int], bool]:
+    """The column of each feature, (d,), and whether it was found by name; TableError if they do not fit."""
+    names = columns.names
+    if names is not None and feature_names is not None and by_name(names, columns.numbered, feature_names):
+        return _order_by_name(names, feature_names), True
+    if columns.n_columns != n_features:
+        raise ShapeError(_wrong_count(columns, n_features, feature_names))
+    return range(n_features), False
 
 
 def by_name(names: Sequence[str], numbered: bool, feature_names: Sequence[str]) -> bool:

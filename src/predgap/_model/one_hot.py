@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +13,7 @@ from predgap._inputs.one_hot import OneHot
 from predgap._inputs.tables import Table, read_table
 from predgap._model.ensemble import Ensemble
 from predgap._model.rewriting import Levels, Line, rewritten
+from predgap._typing import FloatArray
 
 __all__ = ["DummyTables", "with_categories"]
 
@@ -26,8 +28,19 @@ class DummyTables:
 
     def table(self, X: Any, ensemble: Ensemble) -> Table:
         """X with one column per feature of the ensemble; TableError names a row with two dummies."""
+        return self.one_hot.table(self._with_dummies(X))
+
+    def own_values(self, X: Any, ensemble: Ensemble) -> FloatArray:
+        """X with its dummies, (n, number of columns)."""
+        return self._with_dummies(X).values
+
+    def own_features(self, ensemble: Ensemble) -> Sequence[Sequence[int]]:
+        """The dummies of each category; of any other feature, its column."""
+        return self.one_hot.places
+
+    def _with_dummies(self, X: Any) -> Table:
         old = self.old
-        return self.one_hot.table(read_table(X, old.n_features, old.feature_names, old.categories))
+        return read_table(X, old.n_features, old.feature_names, old.categories)
 
 
 def with_categories(ensemble: Ensemble, one_hot: OneHot) -> Ensemble:

@@ -276,12 +276,12 @@ def picture(comparison: Comparison) -> Figure:
         figure = Figure(figsize=(12.5, 10), layout=layout)
         figure.suptitle(_PICTURE_TITLE, fontsize=16, weight="bold")
         (top_left, top_right), (low_left, low_right) = figure.subplots(2, 2)
-        plots.gap_curves(comparison.curves, top_left)
+        plots.gap_curves(comparison.curves, ax=top_left)
         top_left.set_title("Gap of the first k features, mean over rows")
         pgi2 = comparison.pgi2
-        plots.pgi2_against(pgi2["TreeSHAP"], pgi2["greedy"], "TreeSHAP", "greedy", top_right)
+        plots.pgi2_against(pgi2["TreeSHAP"], pgi2["greedy"], "TreeSHAP", "greedy", ax=top_right)
         top_right.set_title(f"Greedy does no worse in {comparison.wins('TreeSHAP')} rows")
-        plots.mean_places(comparison.rankings, low_left)
+        plots.mean_places(comparison.rankings, ax=low_left)
         low_left.set_title("Mean place of each feature")
         _draw_row(comparison, low_right)
     return figure
@@ -293,5 +293,5 @@ def _draw_row(comparison: Comparison, ax: Any) -> None:
         (name, comparison.rankings[name][row], comparison.curves[name][row])
         for name in ("greedy", "TreeSHAP")
     )
-    plots.two_ladders(greedy, shap, ax)
+    plots.two_ladders(greedy, shap, ax=ax)
     ax.set_title(f"Row {row}, where they differ most: greedy left, TreeSHAP right")

@@ -14,7 +14,9 @@ from predgap._engine.points import checked_seed
 from predgap._engine.progress import Tell, reporting
 from predgap._engine.questions import Curves, Draws, Gaps, Question, Rankings
 from predgap._engine.sampling import Budget
+from predgap._engine.scale import RankMethod
 from predgap._typing import Progress
+from predgap.errors import PredgapError
 from predgap.explainer._arguments import Inputs, Rows, check_choice, ranking_call
 from predgap.ranking import Ranking
 
@@ -171,6 +173,11 @@ class Approximation:
             decided, and NaN where nothing is known. `estimator` says how the gaps were obtained; if rows
             differ, it is the least certain of their methods.
         """
+        if method in get_args(RankMethod) and method not in get_args(RankingMethod):
+            raise PredgapError(
+                f"method={method!r} is not estimated: it compares gaps of many subsets, whose errors would "
+                f"decide; use explainer.rank(X, {method!r}), with a larger rtol if it is too costly"
+            )
         check_choice("method", method, get_args(RankingMethod))
         places = self._inputs.places(top)
         rows = self._inputs.rows(X)

@@ -37,6 +37,11 @@ class Rows:
     def __len__(self) -> int:
         return len(self.values)
 
+    def at(self, some: IndexArray) -> Rows:
+        """Some of the rows, in this order."""
+        outputs = None if self.outputs is None else self.outputs[some]
+        return Rows(self.values[some], self.table.at(some), outputs)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Inputs:
@@ -70,7 +75,9 @@ class Inputs:
         return read_table(X, e.n_features, e.feature_names, e.categories)
 
     def rows(self, X: Any) -> Rows:
-        """X as the model sees it, and the output of each row."""
+        """X as the model sees it, and the output of each row; rows that were read before are returned."""
+        if isinstance(X, Rows):
+            return X
         table = self.table(X)
         values = self.ensemble.cast(table.values)
         return Rows(values, table, self.outputs.of_rows(values, table.index))

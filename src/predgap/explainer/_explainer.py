@@ -92,6 +92,13 @@ class Explainer(GuaranteedAnswers):
         A function that is called from time to time with the number of rows done and the number of all rows.
         True shows a bar on a terminal, which needs rich (`pip install 'predgap[cli]'`).
 
+    Attributes
+    ----------
+    model : model object, path of a model file, or Ensemble
+        As it was given; `predgap.evaluate` asks it for its own SHAP values and importances.
+    ensemble : Ensemble
+        The trees that are explained.
+
     Examples
     --------
     >>> from sklearn.tree import DecisionTreeRegressor
@@ -137,7 +144,7 @@ class Explainer(GuaranteedAnswers):
         e = self.ensemble
         units = None if groups is None else read_units(groups, e.n_features, e.feature_names)
         self._inputs = Inputs(e, given.reader, outputs, units)
-        self.noise, self.output, self.groups = given.noise, output, groups
+        self.model, self.noise, self.output, self.groups = model, given.noise, output, groups
         self._accuracy = guaranteed(self.rtol)
         self._engine = build(self.ensemble)
 
@@ -288,8 +295,8 @@ class Explainer(GuaranteedAnswers):
         ----------
         X : (n, d) array or frame of the rows to explain
         rankings : mapping from names to rankings
-            A ranking is anything that `pgi2` takes, or one of the words "greedy" and "single", for the
-            ranking that `rank` builds at each strength. All must have as many places.
+            A ranking is anything that `pgi2` takes, or one of the words "greedy", "single", "optimal" and
+            "shapley", for the ranking that `rank` builds at each strength. All must have as many places.
         strengths : sequence of s positive numbers, default=(0.1, 0.2, 0.3, 0.5, 1.0)
             In the unit in which the noise was given its own.
 
@@ -317,7 +324,7 @@ class Explainer(GuaranteedAnswers):
         >>> explainer = Explainer(tree, Normal.relative(X, 0.3))
         >>> explainer.sweep(X, {"greedy": "greedy", "second first": [1, 0]}, [0.3, 1.0])
         Sweep of 4 rows: mean PGI² by strength of the noise
-        strength   greedy  second first    best
+        strength   greedy  second first  best
              0.3  0.01094      0.005792  greedy
                1    4.046         2.142  greedy
         """
@@ -330,6 +337,12 @@ class Explainer(GuaranteedAnswers):
         build = partial(engine_for, noise=noise, n_threads=engine.n_threads, strategy=engine.strategy)
         other.noise, other._engine = noise, build(self.ensemble)
         other._inputs = replace(self._inputs, outputs=self._inputs.outputs.answered_by(build))
+        return other
+
+    def _with_rtol(self, rtol: float) -> Explainer:
+        """The same explainer with another tolerance."""
+        other = copy.copy(self)
+        other.rtol, other._accuracy = rtol, guaranteed(rtol)
         return other
 
     def __call__(self, X: Any) -> Ranking:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from typing import Any, TypeVar, get_args
+from typing import Any, Final, TypeVar, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from predgap._engine.accuracy import Accuracy
 from predgap._engine.costs import refusing
-from predgap._engine.engine import Answer, Engine, RankingMethod
+from predgap._engine.engine import Answer, Engine
 from predgap._engine.progress import Tell, reporting
-from predgap._engine.questions import Curves, Gaps, Question, Rankings, mean_of_curve
+from predgap._engine.questions import Computed, Curves, Gaps, Ranked, Rankings, mean_of_curve
+from predgap._engine.scale import BestRankings, RandomScores, RankMethod, Searched, ShapleyRankings
+from predgap._engine.subset_tables import TIE
 from predgap._model.ensemble import Ensemble
 from predgap._typing import FloatArray, Progress
 from predgap.explainer._arguments import Inputs, Rows, check_choice, ranking_call
@@ -21,6 +23,9 @@ from predgap.explainer._outputs import margins
 from predgap.ranking import Ranking
 
 Found = TypeVar("Found")
+
+BEST_FOUND: Final = "best found"
+"""The method of a ranking that was asked to be optimal, where not all rankings could be compared."""
 
 
 class GuaranteedAnswers:
@@ -206,19 +211,26 @@ class GuaranteedAnswers:
         order = self._inputs.reversed_order(rows, ranking)
         return mean_of_curve(self._curve(rows, order, "pgu2(X, ranking)"))
 
-    def rank(self, X: Any, method: RankingMethod = "greedy", *, top: int | None = None) -> Ranking:
+    def rank(self, X: Any, method: RankMethod = "greedy", *, top: int | None = None) -> Ranking:
         """Ranks the features of each row by importance, from gaps.
 
         Parameters
         ----------
         X : (n, d) array or frame of the rows to explain
-        method : {"greedy", "single"}, default="greedy"
+        method : {"greedy", "single", "optimal", "shapley"}, default="greedy"
             "greedy" fills the places one after the other: each goes to the feature that, added to those
             already placed, gives the largest gap. The score of a feature is the gain, by how much it changed
             the gap; it may be negative. Use it for rankings with a high PGI². "single" sorts the features by
             the gap of each one alone, which is its score; it is faster, but ignores what features do
             together. In both, gaps that differ by no more than rounding are ties, and the lower index comes
             first.
+            "optimal" is the ranking with the highest PGI² of all. Scores are gains, as for "greedy". Of
+            rankings whose PGI² is equal (up to 1e-12 of it) it is the first by index, place by place;
+            features that cannot change the row's prediction come last, or, where the gap falls, where it is
+            largest.
+            "shapley" sorts by the Shapley values of the game in which a set of features is worth its gap;
+            they are the scores, may be negative, and sum to the gap of all features. Ties go to the lower
+            index.
         top : int, or None, default=None
             How many places to fill; None for all d. A few places of many features take much less time.
 
@@ -244,12 +256,12 @@ class GuaranteedAnswers:
         >>> ranking.order, ranking.scores.round(6), ranking.estimator
         (array([[1, 0]]), array([[0., 1.]]), 'exact')
         """
-        check_choice("method", method, get_args(RankingMethod))
+        check_choice("method", method, get_args(RankMethod))
         places = self._inputs.places(top)
         rows = self._inputs.rows(X)
-        question = Rankings(self._engine, rows.values, method, places, self._inputs.members)
-        with self._asking(ranking_call(method, top), "Fewer places cost less: rank(X, top=k)."):
-            ranked = self._answer(question, rows, lambda part, tell: part.answer(self._accuracy, tell))
+        ranked = self._ranked(rows, method, places, ranking_call(method, top))
+        if isinstance(ranked, Searched) and not ranked.is_complete.all():
+            return self._inputs.ranking(ranked, BEST_FOUND, rows)
         return self._inputs.ranking(ranked, method, rows)
 
     def expected_prediction(self, X: Any, subset: Any) -> FloatArray:
@@ -285,6 +297,96 @@ class GuaranteedAnswers:
 
         return self._answer(Gaps(self._engine, rows.values, masks), rows, expected)[0]
 
+    def random_pgi2(self, X: Any, *, top: int | None = None) -> FloatArray:
+        """The expected PGI² of a random ranking of each row: what a ranking that knows nothing reaches.
+
+        It is the mean of PGI² over all rankings, each as likely as any other. Use it with the PGI² of
+        `rank(X, "optimal")` to judge a score; `normalized_pgi2` does so.
+
+        Parameters
+        ----------
+        X : (n, d) array or frame of the rows to explain
+        top : int, or None, default=None
+            The number of places; None for all d. For a ranking of the first k places, pass k.
+
+        Returns
+        -------
+        (n,) array of expected PGI², with a relative error of at most `rtol`
+
+        Examples
+        --------
+        >>> from sklearn.tree import DecisionTreeRegressor
+        >>> from predgap import Explainer, Uniform
+        >>> tree = DecisionTreeRegressor().fit([[0, 7], [1, 7]], [1, 3])
+        >>> Explainer(tree, Uniform(1.0)).random_pgi2([[0.0, 7.0]]).round(6)  # the mean of 1 and 0.5
+        array([0.75])
+        """
+        places = self._inputs.places(top)
+        rows = self._inputs.rows(X)
+        return self._random(rows, places, "random_pgi2(X)")
+
+    def normalized_pgi2(self, X: Any, ranking: Any) -> FloatArray:
+        """PGI² of a ranking on the scale from random to best: (PGI² - random) / (best - random).
+
+        0 is what a random ranking reaches on average (`random_pgi2`), 1 the best ranking
+        (`rank(X, "optimal")`). A negative value is worse than random. Use it to judge a score by itself, and
+        to compare models or rows. Over several rows take the ratio of the means of numerator and denominator,
+        not the mean of the ratios: rows whose rankings hardly differ would count as much as others.
+
+        Parameters
+        ----------
+        X : (n, d) array or frame of the rows to explain
+        ranking : Ranking, or another form of a ranking that `curve` takes
+            Most important first. If it has the first k < d places only, random and best are those of k
+            places.
+
+        Returns
+        -------
+        (n,) array
+            At most 1: where no best ranking is proven (see `rank`) and the given one is better than the best
+            found, it counts as the best. NaN where best and random are equal, so that no ranking is better
+            than another.
+
+        Examples
+        --------
+        >>> from sklearn.tree import DecisionTreeRegressor
+        >>> from predgap import Explainer, Uniform
+        >>> tree = DecisionTreeRegressor().fit([[0, 7], [1, 7]], [1, 3])
+        >>> explainer = Explainer(tree, Uniform(1.0))
+        >>> [explainer.normalized_pgi2([[0.0, 7.0]], order) for order in ([0, 1], [1, 0])]
+        [array([1.]), array([-1.])]
+        """
+        rows = self._inputs.rows(X)
+        order, call = self._inputs.order(rows, ranking), "normalized_pgi2(X, ranking)"
+        score = mean_of_curve(self._curve(rows, order, call))
+        random = self._random(rows, order.shape[1], call)
+        found = self._ranked(rows, "optimal", order.shape[1], call)
+        best = np.maximum(mean_of_curve(self._curve(rows, found.order, call)), score)
+        width = np.where(best - random > TIE * best, best - random, np.nan)
+        normalized: FloatArray = (score - random) / width
+        return normalized
+
+    def _random(self, rows: Rows, places: int, call: str) -> FloatArray:
+        """The expected PGI² of the first places of a random ranking, (n,)."""
+        question = RandomScores(self._engine, rows.values, places, self._inputs.members)
+        with self._asking(call):
+            return self._answer(question, rows, self._by_kernels).value
+
+    def _ranked(self, rows: Rows, method: RankMethod, places: int, call: str) -> Ranked:
+        given = (places, self._inputs.members)
+        question: Computed[Ranked]
+        if method == "optimal":
+            question = BestRankings(self._engine, rows.values, *given)
+        elif method == "shapley":
+            question = ShapleyRankings(self._engine, rows.values, *given)
+        else:
+            question = Rankings(self._engine, rows.values, method, *given)
+        with self._asking(call, "Fewer places cost less: rank(X, top=k)."):
+            return self._answer(question, rows, self._by_kernels)
+
+    def _by_kernels(self, part: Computed[Found], tell: Tell) -> Found:
+        return part.answer(self._accuracy, tell)
+
     def _curve(self, rows: Rows, order: NDArray[np.int32], call: str) -> FloatArray:
         return self._computed(Curves(self._engine, rows.values, order, self._inputs.members), rows, call)
 
@@ -297,7 +399,7 @@ class GuaranteedAnswers:
         with self._asking(call):
             return self._answer(question, rows, computed)[0]
 
-    def _answer(self, question: Question[Any], rows: Rows, ask: Callable[[Any, Tell], Found]) -> Found:
+    def _answer(self, question: Computed[Any], rows: Rows, ask: Callable[[Any, Tell], Found]) -> Found:
         """The answer to a question about all rows of a call, asked for each output that they have."""
         with reporting(self.progress, len(rows)) as tell:
             return self._inputs.outputs.answer(question, rows.outputs, ask, tell)

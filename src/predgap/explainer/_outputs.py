@@ -15,7 +15,7 @@ import numpy as np
 from predgap._engine.engine import Engine
 from predgap._engine.per_row import answer_per_row
 from predgap._engine.progress import Tell
-from predgap._engine.questions import Question
+from predgap._engine.questions import Computed
 from predgap._inputs.outputs import Explained, Output, Outputs, read_output
 from predgap._inputs.row_labels import matching_rows
 from predgap._model.ensemble import Ensemble
@@ -49,6 +49,11 @@ class ExplainedOutputs:
         elif self._given is not None:
             self._chosen = self._outputs.positions(self._given)
             self._outputs.warn_of_numbers(self._given)
+
+    @property
+    def model(self) -> Ensemble:
+        """The model with all its outputs."""
+        return self._model
 
     def explained(self) -> Ensemble:
         """The model with the outputs that are explained: one of them, or all."""
@@ -89,7 +94,7 @@ class ExplainedOutputs:
 
     def answer(
         self,
-        question: Question[Any],
+        question: Computed[Any],
         outputs: IndexArray | None,
         ask: Callable[[Any, Tell], Found],
         tell: Tell = None,

@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Any, Final, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from predgap._engine.engine import RankingMethod
 from predgap._engine.progress import Tell, after, reporting
+from predgap._engine.scale import RankMethod
 from predgap._inputs.frames import to_native
-from predgap._typing import FloatArray, IntArray
+from predgap._tables import html_table, text_table
+from predgap._text import count
+from predgap._typing import FloatArray, IndexArray, IntArray
 from predgap.errors import CostError, NoiseError, RankingError
 from predgap.explainer._arguments import Rows
 from predgap.noise import Noise
@@ -98,17 +100,20 @@ class Sweep:
         return to_native(columns, self.backend)
 
     def __repr__(self) -> str:
-        head = ["strength", *self.names, "best"]
-        lines = [
-            [f"{strength:g}", *(f"{score:.4g}" for score in scores), best]
+        return text_table(*self._table())
+
+    def _repr_html_(self) -> str:
+        """The mean scores, as Jupyter shows them."""
+        return html_table(*self._table())
+
+    def _table(self) -> tuple[list[str], list[list[Any]], str]:
+        """The head, the rows and the caption of a table with the mean scores."""
+        rows: list[list[Any]] = [
+            [strength, *scores, best]
             for strength, scores, best in zip(self.strengths, self.mean, self.order[:, 0], strict=True)
         ]
-        wide = [max(map(len, column)) for column in zip(head, *lines, strict=True)]
-        rows = (
-            "  ".join(cell.rjust(w) for cell, w in zip(line, wide, strict=True)) for line in (head, *lines)
-        )
-        n = self.scores.shape[2]
-        return "\n".join([f"Sweep of {n} rows: mean PGI² by strength of the noise", *rows])
+        caption = f"Sweep of {count(self.scores.shape[2], 'row')}: mean PGI² by strength of the noise"
+        return ["strength", *self.names, "best"], rows, caption
 
 
 def sweep(explainer: Explainer, X: Any, rankings: Any, strengths: Any) -> Sweep:
@@ -131,8 +136,8 @@ def sweep(explainer: Explainer, X: Any, rankings: Any, strengths: Any) -> Sweep:
                 scores.append([calls.score(changed, ranking) for ranking in now])
                 orders.append(calls.orders(changed, now))
     full = top == n_features
-    pairs = np.array([[[_agreement(a, b, full) for b in now] for a in now] for now in orders])
-    kept = np.array([[_agreement(a, b, full) for a, b in zip(now, own, strict=True)] for now in orders])
+    pairs = np.array([[[agreement(a, b, full) for b in now] for a in now] for now in orders])
+    kept = np.array([[agreement(a, b, full) for a, b in zip(now, own, strict=True)] for now in orders])
     return Sweep(
         strengths=tuple(strength for strength, _ in noises),
         names=tuple(named),
@@ -168,7 +173,7 @@ class _Calls:
         """PGI², (n,)."""
         return self._next(explainer).pgi2(self.X, ranking)
 
-    def _built(self, explainer: Explainer, method: RankingMethod) -> Ranking:
+    def _built(self, explainer: Explainer, method: RankMethod) -> Ranking:
         return self._next(explainer).rank(self.X, method, top=self.top)
 
     def _next(self, explainer: Explainer) -> Explainer:
@@ -193,7 +198,7 @@ def _is_built(ranking: Any) -> bool:
 
 
 def _checked_rankings(rankings: Any) -> dict[str, Any]:
-    words = get_args(RankingMethod)
+    words = get_args(RankMethod)
     if not isinstance(rankings, Mapping) or not all(isinstance(name, str) for name in rankings):
         raise RankingError(
             f"rankings is a {type(rankings).__name__}, expected a mapping from names to rankings, such as "
@@ -205,7 +210,7 @@ def _checked_rankings(rankings: Any) -> dict[str, Any]:
         if isinstance(ranking, str) and ranking not in words:
             raise RankingError(
                 f"rankings[{name!r}] is {ranking!r}, expected a ranking, or one of the words "
-                f"{' and '.join(map(repr, words))} for one that is built at each strength"
+                f"{', '.join(map(repr, words))} for one that is built at each strength"
             )
     return dict(rankings)
 
@@ -234,7 +239,7 @@ def _places(given: dict[str, NDArray[np.int32]], n_features: int) -> int:
     return next(iter(places.values()), n_features)
 
 
-def _agreement(a: IntArray, b: IntArray, full: bool) -> tuple[float, float]:
+def agreement(a: IntArray | IndexArray, b: IntArray | IndexArray, full: bool) -> tuple[float, float]:
     """The share of rows with the same first feature, and the mean correlation of places, of orders (n, k)."""
     if len(a) == 0 or a.shape[1] == 0:
         return float("nan"), float("nan")
@@ -242,7 +247,7 @@ def _agreement(a: IntArray, b: IntArray, full: bool) -> tuple[float, float]:
     return same, float(np.mean(_spearman(a, b))) if full else float("nan")
 
 
-def _spearman(a: IntArray, b: IntArray) -> FloatArray:
+def _spearman(a: IntArray | IndexArray, b: IntArray | IndexArray) -> FloatArray:
     """Spearman's correlation of the places of each row, (n,); 1 if there is one feature only."""
     d = a.shape[1]
     moved = np.argsort(a, axis=1) - np.argsort(b, axis=1)  # the place of each feature

@@ -216,6 +216,18 @@ def load(model_or_path: Any, *, allow_pickle: bool = False, levels: Any = None) 
     return completed
 
 
+def package_of(model_or_path: Any) -> str | None:
+    """The package of a model, or of the file of one, e.g. "xgboost"; None if it is none of a library.
+
+    It goes by what `load` goes by: the names of the classes, the first bytes of the file.
+    """
+    if not isinstance(model_or_path, str | os.PathLike):
+        kind = type(model_or_path)
+        return next((source.package for source in _SOURCES if _is_made_by(source, kind)), None)
+    head, _, _ = _files.read_head_and_tail(Path(os.fsdecode(model_or_path)))
+    return next((s.package for s in _SOURCES if s.opening is not None and s.opening.match(head)), None)
+
+
 def _load_object(model: Any) -> Ensemble:
     if isinstance(model, Ensemble):
         return model

@@ -6,19 +6,22 @@ on the table that the steps make of X, and its features are the columns of that 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
 from predgap._inputs.tables import Table
 from predgap._model.ensemble import Ensemble
+from predgap._typing import FloatArray
 from predgap.errors import LoaderError
 from predgap.loaders import load
 from predgap.loaders.pipelines.lineage import NotRaw
 from predgap.loaders.pipelines.raw_columns import in_raw_columns
-from predgap.loaders.pipelines.steps import Preparation, is_pipeline, opened
+from predgap.loaders.pipelines.steps import Preparation, is_pipeline
+from predgap.loaders.pipelines.steps import opened as opened_pipeline
 from predgap.loaders.wrappers import unwrapped
 
-__all__ = ["TableReader", "from_object", "load_with_reader"]
+__all__ = ["TableReader", "from_object", "is_pipeline", "load_with_reader", "opened_pipeline"]
 
 
 class TableReader(Protocol):
@@ -30,6 +33,12 @@ class TableReader(Protocol):
 
     def table(self, X: Any, ensemble: Ensemble) -> Table:
         """X with one column per feature of the ensemble."""
+
+    def own_values(self, X: Any, ensemble: Ensemble) -> FloatArray:
+        """X with one column per feature of the model itself, whose trees may have been rewritten."""
+
+    def own_features(self, ensemble: Ensemble) -> Sequence[Sequence[int]]:
+        """The features of the model itself that each feature of the ensemble stands for."""
 
 
 def from_object(pipeline: Any) -> Ensemble:
@@ -45,7 +54,7 @@ def load_with_reader(model: Any) -> tuple[Ensemble, TableReader | None, str | No
 
 
 def _loaded(pipeline: Any) -> tuple[Ensemble, TableReader, str | None]:
-    steps = opened(pipeline)
+    steps = opened_pipeline(pipeline)
     try:
         ensemble = load(steps.model)
     except LoaderError as error:

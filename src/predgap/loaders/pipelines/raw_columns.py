@@ -76,6 +76,15 @@ class RawColumns:
             own = tuple(columns.names[at[q]] if q in at else name for q, name in enumerate(self.names))
         return Table(values, columns.index, columns.backend, own)
 
+    def own_values(self, X: Any, ensemble: Ensemble) -> FloatArray:
+        """X after the steps, (n, number of transformed columns)."""
+        return self.steps.table(X, self.old).values
+
+    def own_features(self, ensemble: Ensemble) -> Sequence[Sequence[int]]:
+        """The transformed columns that are made of each raw column, and that the model uses."""
+        made = {feature.raw: tuple(feature.columns) for feature in self.features}
+        return [made.get(q, ()) for q in range(ensemble.n_features)]
+
     def _places(self, columns: Columns) -> dict[int, int]:
         """The column of X for each raw column; by name as the steps do it, else by position."""
         names = columns.names

@@ -6,7 +6,7 @@ XGBoost reads them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from predgap._inputs.tables import Table, read_table
 from predgap._model.ensemble import Ensemble
+from predgap._typing import FloatArray
 from predgap.errors import LoaderError, PredgapError, TableError, UnsupportedModelError
 from predgap.loaders.pipelines.lineage import is_skipped
 from predgap.loaders.wrappers import absent_is_missing, unwrapped
@@ -64,6 +65,14 @@ class Preparation:
         if len(frame) != len(values):
             raise TableError(f"the pipeline turns {len(frame)} rows into {len(values)}; expected as many")
         return Table(values, nw.maybe_get_index(frame), str(frame.implementation), own)
+
+    def own_values(self, X: Any, ensemble: Ensemble) -> FloatArray:
+        """X after the steps, (n, d)."""
+        return self.table(X, ensemble).values
+
+    def own_features(self, ensemble: Ensemble) -> Sequence[Sequence[int]]:
+        """Each feature is one of the model."""
+        return [(j,) for j in range(ensemble.n_features)]
 
     def takes_zero_for_missing(self, X: Any) -> bool:
         """Do the steps make X sparse, and does the model take what is absent for missing?"""

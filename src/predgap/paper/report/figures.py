@@ -13,7 +13,7 @@ from predgap.paper.experiments.equal_time import sampling_line
 from predgap.paper.experiments.precision import METHODS
 from predgap.paper.report.page import Figure
 from predgap.paper.report.words import DATASET_NAMES, METHOD_NAMES, ranking_name
-from predgap.plots import label, style, tidy
+from predgap.plots._drawing import label, style, tidy
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas

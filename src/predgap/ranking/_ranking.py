@@ -12,27 +12,22 @@ from numpy.typing import NDArray
 from predgap._attributions import (
     Attributions,
     check_finite,
-    is_explanation,
     read_attributions,
     summed_over,
 )
 from predgap._inputs.frames import repeated_labels, to_native
-from predgap._inputs.names import match_names
 from predgap._inputs.orders import (
-    GivenOrder,
-    bias_hint,
     check_features,
     check_places,
-    given_order,
     integers,
-    open_order,
 )
-from predgap._inputs.outputs import Explained, read_output
-from predgap._inputs.row_labels import matching_rows
-from predgap._inputs.units import Units
+from predgap._inputs.outputs import read_output
+from predgap._inputs.row_labels import labels_at
+from predgap._tables import html_table, text_table
 from predgap._text import count, format_items, names_or_default, shown
 from predgap._typing import FloatArray, IndexArray
 from predgap.errors import RankingError
+from predgap.ranking._views import shown_ranking, to_explanation
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -92,6 +87,8 @@ class Ranking:
     >>> ranking = Ranking([[2, 0]], feature_names=("age", "sex", "bmi"))
     >>> ranking
     Ranking of the first 2 of 3 features for 1 row
+    row  place 1  place 2
+      0  bmi      age
     >>> ranking.ranks
     array([[2, 0, 1]])
     """
@@ -188,7 +185,7 @@ class Ranking:
         """
         chosen = None if output is None else read_output(output, RankingError)
         read = read_attributions(values, feature_names).of(chosen)
-        return _by_size(read if groups is None else summed_over(read, groups), top)
+        return by_size(read if groups is None else summed_over(read, groups), top)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -208,19 +205,18 @@ class Ranking:
         return len(self.order)
 
     def __repr__(self) -> str:
-        n, k = self.order.shape
-        features = f"{k}" if k == self.n_features else f"the first {k} of {self.n_features}"
-        notes = ", ".join(note for note in (self.estimator, self.feature_space) if note)
-        return f"Ranking of {features} features for {count(n, 'row')}" + (f" ({notes})" if notes else "")
+        return text_table(*shown_ranking(self))
+
+    def _repr_html_(self) -> str:
+        """The first rows and places, as Jupyter shows them."""
+        return html_table(*shown_ranking(self))
 
     def __getitem__(self, rows: Any) -> Ranking:
         """The ranking of some rows: by a slice, indices, a boolean mask, or one index (for one row)."""
         kept = np.atleast_1d(np.arange(len(self))[rows])
         if kept.ndim != 1:
             raise RankingError(f"a ranking is indexed by rows only, not by {shown(rows)}")
-        index = self.index
-        if index is not None:
-            index = index[kept] if hasattr(index, "dtype") else [index[r] for r in kept]
+        index = labels_at(self.index, kept)
         scores, confidence = (None if of is None else of[kept] for of in (self.scores, self.confidence))
         output = self.output[kept] if isinstance(self.output, np.ndarray) else self.output
         fields = {"scores": scores, "index": index, "confidence": confidence, "output": output}
@@ -276,6 +272,47 @@ class Ranking:
             columns["confidence"] = self.confidence.ravel()
         return to_native(columns, self.backend)
 
+    def to_shap(self, X: Any = None) -> Any:
+        """The scores as a `shap.Explanation`, for the plots of shap.
+
+        What the values mean depends on how the ranking was built. Greedy and optimal: the gain of each
+        feature at its place, by how much the gap grows when it is perturbed in addition to those before it.
+        Shapley: its Shapley value of the gap. These add up to the gap of all features, so that
+        `shap.plots.waterfall` ends there. Single: the gap of each feature alone; these do not add up.
+        Attributions: the absolute values by which they were ranked, without their signs. Values of gaps are
+        in squared units of the prediction, and say how far it moves, not in which direction. They are no SHAP
+        values of the prediction, which shap's plots call f(x): read it as the sum of the values.
+
+        Parameters
+        ----------
+        X : (n, d) NumPy array, pandas or Polars DataFrame, PyArrow Table, or None, default=None
+            The rows that were ranked. Their values are `data` of the explanation, which plots show beside the
+            names and as colours. Named columns are matched to the features.
+
+        Returns
+        -------
+        shap.Explanation
+            With `values` (n, d), the scores, 0 for a feature that has none; `base_values` (n,), zeros: the
+            gap when nothing is perturbed; `data` if X is given; and `feature_names`.
+
+        Raises
+        ------
+        RankingError
+            If the ranking has no scores.
+        TableError
+            If X does not fit the ranking.
+        DependencyError
+            If shap is not installed.
+
+        Examples
+        --------
+        >>> ranking = Ranking([[1, 0]], scores=[[0.2, 0.7]], feature_names=("age", "bmi"))
+        >>> explanation = ranking.to_shap([[63.0, 31.5]])
+        >>> explanation.values, explanation.data, explanation.feature_names
+        (array([[0.2, 0.7]]), array([[63. , 31.5]]), ['age', 'bmi'])
+        """
+        return to_explanation(self, X)
+
     def agreement(self, other: Any, k: int) -> float:
         """The share of rows whose k most important features are the same in both rankings, in any order.
 
@@ -297,6 +334,8 @@ class Ranking:
         >>> Ranking([[0, 1, 2], [0, 1, 2]]).agreement(Ranking([[1, 0, 2], [0, 2, 1]]), k=2)
         0.5
         """
+        from predgap.ranking._given import ranking_order  # it imports this module
+
         if isinstance(other, Ranking) and other.n_features > self.n_features:
             return other.agreement(self, k)  # names are looked up among the features of the larger one
         theirs = ranking_order(other, len(self), self.n_features, self.feature_names, index=self.index)
@@ -308,91 +347,7 @@ class Ranking:
         return float(np.mean((mine == yours).all(axis=1)))
 
 
-def ranking_order(
-    ranking: Any,
-    n_rows: int,
-    n_features: int,
-    feature_names: Sequence[str] | None = None,
-    units: Units | None = None,
-    *,
-    index: Any = None,
-    explained: Explained | None = None,
-) -> IndexArray:
-    """Any accepted form of a ranking as indices of the model's features, (n, k), most important first.
-
-    k is from 1 to d = `n_features`; a ranking with k < d places is partial.
-
-    Parameters
-    ----------
-    ranking : one of
-        - a Ranking of n rows. Its names are looked up among the model's, in any order; features of the model
-          that it does not have get no place. If either side has no names, or the ranking has the defaults
-          f0, f1, ..., features are matched by position, and both must have d of them. A Ranking of one row
-          is not repeated: pass `ranking.order[0]` to use it for all rows
-        - a shap.Explanation, or a frame of attributions: as by `Ranking.from_attributions`
-        - a pandas Series of importances, labelled by feature: their order by size, for all rows
-        - integers, (k,) for all rows or (n, k)
-        - names, (k,) for all rows or (n, k)
-    n_rows, n_features : int
-    feature_names : d strings, or None
-        Names of the model's features. Without them, f0, f1, ... are accepted.
-    units : Units, or None
-        Of these attributions make a ranking, too; names and n_features are then those of the units.
-    index : n row labels, or None
-        The labels of the rows. A ranking with other ones is matched by them; see `matching_rows`.
-    explained : Explained, or None
-        What is explained; a ranking of another output is refused. None: not checked.
-
-    Examples
-    --------
-    >>> ranking_order(["bmi", "age"], 2, 2, ("age", "bmi"))
-    array([[1, 0],
-           [1, 0]])
-    >>> ranking_order([[2], [0]], 2, 3)
-    array([[2],
-           [0]])
-    """
-    names = names_or_default(n_features, feature_names)
-    if units is not None and feature_names is None:
-        names = units.names
-    found = ranking if isinstance(ranking, Ranking) else _opened(ranking, names, explained, units)
-    if isinstance(found, Ranking):
-        order, labels, output = _aligned(found, n_features, feature_names), found.index, found.output
-    else:
-        order, labels, output = given_order(found.values, n_features, names), found.index, None
-    if order.ndim == 1:
-        return np.ascontiguousarray(np.broadcast_to(order, (n_rows, len(order))))
-    if len(order) != n_rows:
-        once = "; to use one ranking for all rows pass it as (k,), e.g. order[0]" if len(order) == 1 else ""
-        raise RankingError(f"the ranking has {count(len(order), 'row')}, X has {n_rows}{once}")
-    rows = matching_rows(labels, index, "the ranking", RankingError)
-    if rows is not None:
-        order, output = order[rows], output[rows] if isinstance(output, np.ndarray) else output
-    if explained is not None:
-        explained.check(output)
-    return np.ascontiguousarray(order)
-
-
-# ---- rankings that are given ---------------------------------------------------------------------
-
-
-def _opened(
-    ranking: Any, names: Sequence[str], explained: Explained | None, units: Units | None
-) -> Ranking | GivenOrder:
-    """Attributions as a Ranking; indices, names and importances as what they are."""
-    if is_explanation(ranking):
-        return _ranked(ranking, explained, units)
-    given = open_order(ranking, names)
-    return _ranked(ranking, explained, units) if given is None else given
-
-
-def _ranked(values: Any, explained: Explained | None, units: Units | None) -> Ranking:
-    read = read_attributions(values, None if units is None else units.feature_names)
-    read = read.of(None if explained is None else explained.output_of(read.n_outputs))
-    return _by_size(read if units is None else summed_over(read, units), None)
-
-
-def _by_size(attributions: Attributions, top: int | None) -> Ranking:
+def by_size(attributions: Attributions, top: int | None) -> Ranking:
     """The ranking by the absolute value of the attributions of one output."""
     size = np.abs(attributions.values[:, :, 0])
     check_finite(attributions.values[:, :, 0], names_or_default(size.shape[1], attributions.names))
@@ -408,30 +363,6 @@ def _by_size(attributions: Attributions, top: int | None) -> Ranking:
         method="attributions",
         output=attributions.output,
     )
-
-
-def _aligned(ranking: Ranking, n_features: int, feature_names: Sequence[str] | None) -> IndexArray:
-    mine = ranking.feature_names
-    if mine is None or feature_names is None:
-        return _by_position(ranking, n_features)
-    place = match_names(mine, feature_names, RankingError)
-    if len(place) == len(mine):
-        return np.array([place[name] for name in mine], dtype=np.intp)[ranking.order]
-    if mine == names_or_default(len(mine), None):
-        return _by_position(ranking, n_features)
-    raise RankingError(
-        f"the ranking is of the features {format_items(mine)}; the model has {format_items(feature_names)}"
-        + bias_hint(len(mine), n_features)
-    )
-
-
-def _by_position(ranking: Ranking, n_features: int) -> IndexArray:
-    d = ranking.n_features
-    if d == n_features:
-        return ranking.order
-    few = f"; if it ranks some of {n_features}, pass Ranking(order, n_features={n_features})"
-    hint = few if d < n_features else bias_hint(d, n_features)
-    raise RankingError(f"the ranking is of {d} features; the model has {n_features}{hint}")
 
 
 # ---- small pieces --------------------------------------------------------------------------------

@@ -1,0 +1,208 @@
+"""Computes the numbers of an evaluation for some rows: rankings, curves, scores, and their scale."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final, get_args
+
+import numpy as np
+
+from predgap._engine.progress import Tell
+from predgap._engine.questions import mean_of_curve
+from predgap._engine.scale import RankMethod
+from predgap._typing import BoolArray, FloatArray, IndexArray, IntArray
+from predgap.errors import CostError
+from predgap.evaluation.answers import Answers, Estimated, Proven, in_words, reporting_to
+from predgap.evaluation.requests import Request
+from predgap.evaluation.statistics import TINY
+from predgap.evaluation.words import OwnRankings, ranking_of
+from predgap.explainer import Explainer, Sweep
+from predgap.explainer._arguments import Rows
+from predgap.explainer._guaranteed import BEST_FOUND
+from predgap.ranking import Ranking
+
+_FROM_GAPS: Final = get_args(RankMethod)
+_WEIGHTS: Final = {"best": 10.0, "shapley": 4.0}  # of steps that take longer than a curve
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Task:
+    """What is to be computed, for all rows of a table."""
+
+    requests: Sequence[Request]
+    rows: Rows
+    orders: dict[str, IntArray]  # of the given rankings, (n, k or more)
+    own: OwnRankings
+    places: int
+    metrics: Sequence[str]
+    strengths: Any
+    seed: int
+
+    @property
+    def n_steps(self) -> float:
+        """The number of steps, each weighed by its time."""
+        per_ranking = 1 + ("pgu2" in self.metrics)
+        built = sum(_WEIGHTS.get(r.word or "", 1.0) for r in self.requests if r.word in _FROM_GAPS)
+        swept = 0 if self.strengths is None else 2 * len(self.requests) * np.size(self.strengths)
+        return _WEIGHTS["best"] + 3 + built + per_ranking * len(self.requests) + swept
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Examined:
+    """The numbers of some rows."""
+
+    rows: Rows
+    rankings: dict[str, Ranking]
+    scores: dict[str, FloatArray]  # (m, n) by metric
+    curves: FloatArray  # (m, n, k)
+    random: FloatArray  # (n,)
+    best: FloatArray  # (n,)
+    best_ranking: Ranking
+    best_curve: FloatArray  # (n, k)
+    best_is_proven: BoolArray  # (n,)
+    single: FloatArray  # (n, d)
+    sweep: Sweep | None
+    obtained: dict[str, str]
+    notes: tuple[str, ...]
+
+
+def examined(
+    task: Task, explainer: Explainer, some: IndexArray, estimate: bool, tell: Tell = None
+) -> Examined:
+    """The numbers of some rows; CostError if a row is too costly and nothing may be estimated."""
+    return _Examination(task, explainer, some, estimate, tell).result()
+
+
+class _Examination:
+    def __init__(
+        self, task: Task, explainer: Explainer, some: IndexArray, estimate: bool, tell: Tell
+    ) -> None:
+        self._task, self._explainer, self._some, self._tell = task, explainer, some, tell
+        self._rows = task.rows.at(some)
+        self._answers: Answers = Estimated(explainer, task.seed) if estimate else Proven(explainer)
+        self._estimate, self._done = estimate, 0.0
+
+    def result(self) -> Examined:
+        task, rows, k = self._task, self._rows, self._task.places
+        best = self._step("best").best(rows, k)
+        random = self._step().random(rows, k)
+        single = self._step().rank(rows, "single", self._explainer._inputs.n_units)
+        rankings = {request.name: self._ranking(request, best.ranking, single) for request in task.requests}
+        curves = np.stack([self._step().curve(rows, r.order, "pgi2") for r in rankings.values()])
+        scores = {"pgi2": np.stack([mean_of_curve(curve) for curve in curves])}
+        if "pgu2" in task.metrics:
+            reverse = [r.order[:, ::-1] for r in rankings.values()]
+            scores["pgu2"] = np.stack(
+                [mean_of_curve(self._step().curve(rows, order, "pgu2")) for order in reverse]
+            )
+        best_curve = self._step().curve(rows, best.ranking.order, "best")
+        order, curve, proven = _raised(best.ranking.order, best_curve, best.is_proven, rankings, curves)
+        sweep, notes = self._swept(rankings)
+        assert single.scores is not None
+        return Examined(
+            rows=rows,
+            rankings=rankings,
+            scores=scores,
+            curves=curves,
+            random=random,
+            best=mean_of_curve(curve),
+            best_ranking=ranking_of(
+                self._explainer,
+                rows,
+                order,
+                scores=_gains(order, curve, self._explainer._inputs.n_units),
+                method="optimal" if proven.all() else BEST_FOUND,
+                estimator=best.ranking.estimator,
+            ),
+            best_curve=curve,
+            best_is_proven=proven,
+            single=np.array(single.scores),
+            sweep=sweep,
+            obtained=self._obtained(scores, proven),
+            notes=notes,
+        )
+
+    def _ranking(self, request: Request, best: Ranking, single: Ranking) -> Ranking:
+        k, word, rows = self._task.places, request.word, self._rows
+        if word is None:
+            order = self._task.orders[request.name][self._some, :k]
+            return ranking_of(self._explainer, rows, order, method="given")
+        if word == "optimal":
+            return best
+        if word == "single":
+            return replace(single, order=single.order[:, :k], confidence=_cut(single.confidence, k))
+        if word in _FROM_GAPS:
+            return self._step(word).rank(rows, word, k)
+        found = self._task.own.made(word, self._some)
+        return replace(found, order=found.order[:, :k])
+
+    def _swept(self, rankings: dict[str, Ranking]) -> tuple[Sweep | None, tuple[str, ...]]:
+        task = self._task
+        if task.strengths is None:
+            return None, ()
+        named = {r.name: r.word if r.word in _FROM_GAPS else rankings[r.name].order for r in task.requests}
+        if (
+            all(isinstance(each, str) for each in named.values())
+            and task.places < self._explainer._inputs.n_units
+        ):
+            named = {name: ranking.order for name, ranking in rankings.items()}
+        step = 2.0 * len(named) * np.size(task.strengths)
+        try:
+            return self._asked(step).sweep(self._rows, named, task.strengths), ()
+        except CostError as error:
+            if not self._estimate:
+                raise
+            return None, (f"Scores at other strengths were left out, as they are too costly: {error}.",)
+
+    def _step(self, name: str = "") -> Answers:
+        """The answers for the next step, which reports its progress after the steps before it."""
+        self._answers.explainer = self._asked(_WEIGHTS.get(name, 1.0))  # type: ignore[attr-defined]
+        return self._answers
+
+    def _asked(self, weight: float) -> Explainer:
+        total = self._task.n_steps
+        begin, self._done = self._done, self._done + weight
+        return reporting_to(
+            self._explainer, self._tell, begin / total, min(1.0, self._done / total), len(self._rows)
+        )
+
+    def _obtained(self, scores: dict[str, FloatArray], proven: BoolArray) -> dict[str, str]:
+        how, rtol = self._answers.how, self._explainer.rtol
+        words = {metric: in_words(how.get(metric, set()), rtol) for metric in scores}
+        words["curves"] = words["pgi2"]
+        words["random"] = "estimated" if self._estimate else in_words(how.get("random", how["pgi2"]), rtol)
+        n = int(proven.sum())
+        found = "proven" if n == len(proven) else f"proven in {n} of {len(proven)} rows, else the best found"
+        words["best"] = f"{in_words(how['best'], rtol)}; {found}"
+        words["single"] = in_words(how["single"], rtol)
+        words["intervals"] = "estimated (bootstrap over rows)"
+        words["differences"] = "estimated (Wilcoxon's test, Holm's correction)"
+        if self._task.strengths is not None:
+            words["sweep"] = f"exact or bounded ({rtol:g})"
+        return words
+
+
+def _raised(
+    order: IndexArray, curve: FloatArray, proven: BoolArray, rankings: dict[str, Ranking], curves: FloatArray
+) -> tuple[IndexArray, FloatArray, BoolArray]:
+    """The best rankings and their curves, where a ranking that was given scores higher replaced by it."""
+    order, curve = order.copy(), curve.copy()
+    proven = proven.copy()
+    for ranking, own in zip(rankings.values(), curves, strict=True):
+        now, other = mean_of_curve(curve), mean_of_curve(own)
+        higher = other > now
+        proven &= ~(other > now * (1 + 1e3 * TINY))
+        order[higher], curve[higher] = ranking.order[higher], own[higher]
+    return order, curve, proven
+
+
+def _gains(order: IndexArray, curve: FloatArray, d: int) -> FloatArray:
+    """By how much each feature changes the gap at its place, (n, d); NaN for features without a place."""
+    out = np.full((len(order), d), np.nan)
+    np.put_along_axis(out, order, np.diff(curve, axis=1, prepend=0.0), axis=1)
+    return out
+
+
+def _cut(confidence: FloatArray | None, k: int) -> FloatArray | None:
+    return None if confidence is None else confidence[:, :k]

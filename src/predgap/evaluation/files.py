@@ -1,0 +1,107 @@
+"""Reads rankings from CSV and Parquet files, with whichever of PyArrow, pandas and Polars is installed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Final
+
+import narwhals.stable.v2 as nw
+import numpy as np
+
+from predgap._text import count, format_items, shown
+from predgap.errors import DependencyError, RankingError
+from predgap.ranking import Ranking
+
+SUFFIXES: Final = (".csv", ".parquet")
+"""Endings of the files that can be read."""
+
+_LONG: Final = {"row", "place", "feature"}
+_UNNAMED: Final = ("", "Unnamed: 0", "__index_level_0__", "column_1")  # where pandas wrote an index
+
+
+def read_ranking_file(path: Path) -> Any:
+    """The ranking in a file, as a Ranking.
+
+    In the long form, which `Ranking.to_frame` and `predgap rank` write, each line has a `row`, a `place` and
+    a `feature`. In the wide form, each line is a row and each column a feature: attributions such as SHAP
+    values. A first column without a name, as pandas writes its index, has the labels of the rows.
+    """
+    frame = _read(path)
+    try:
+        return _long(frame) if {*frame.columns} >= _LONG else _wide(frame)
+    except RankingError as error:
+        raise RankingError(f"{str(path)!r}: {error}") from None
+
+
+def _read(path: Path) -> nw.DataFrame[Any]:
+    read = nw.read_parquet if path.suffix.lower() == ".parquet" else nw.read_csv
+    for library in ("pyarrow", "pandas", "polars"):
+        try:
+            return read(str(path), backend=library)
+        except ImportError:  # also of pandas, for Parquet without PyArrow
+            continue
+        except FileNotFoundError:
+            raise RankingError(f"there is no file {str(path)!r}; check the path of the ranking") from None
+        except Exception as error:  # each library has errors of its own
+            reason = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
+            raise RankingError(
+                f"{str(path)!r} cannot be read as {path.suffix[1:]} ({reason.strip()[:200]}); expected the "
+                "columns row, place, feature, or one column of attributions per feature"
+            ) from None
+    raise DependencyError("a ranking in a file needs pyarrow, pandas or polars; try: pip install pyarrow")
+
+
+def _long(frame: nw.DataFrame[Any]) -> Ranking:
+    row, place, feature = (frame[name].to_list() for name in ("row", "place", "feature"))
+    for name, column in (("row", row), ("place", place), ("feature", feature)):
+        if any(value is None for value in column):
+            raise RankingError(f"the column {name!r} has missing values")
+    if not all(isinstance(p, int) for p in place):
+        raise RankingError(f"the column 'place' holds {shown(place[0])}, expected 1, 2, ...")
+    lines: dict[Any, dict[int, str]] = {}
+    for label, at, name in zip(row, place, feature, strict=True):
+        if lines.setdefault(label, {}).setdefault(at, str(name)) != str(name):
+            raise RankingError(f"row {shown(label)} has two features at place {at}")
+    if not lines:
+        raise RankingError("it has no rows")
+    k = len(next(iter(lines.values())))
+    for label, places in lines.items():
+        if {*places} != {*range(1, k + 1)}:
+            raise RankingError(
+                f"row {shown(label)} has the places {format_items(sorted(places))}, expected 1 to {k}, as "
+                "many in each row"
+            )
+    names = tuple(dict.fromkeys(_without_apostrophe(str(name)) for name in feature))
+    number = {name: j for j, name in enumerate(names)}
+    order = [[number[_without_apostrophe(places[p])] for p in range(1, k + 1)] for places in lines.values()]
+    return Ranking(np.array(order), feature_names=names, index=_labels(list(lines)))
+
+
+def _wide(frame: nw.DataFrame[Any]) -> Ranking:
+    index = None
+    if frame.columns and frame.columns[0] in _UNNAMED:
+        index = _labels(frame[frame.columns[0]].to_list())
+        frame = frame.select(frame.columns[1:])
+    texts = [name for name, kind in frame.schema.items() if not kind.is_numeric()]
+    if texts or not frame.columns:
+        raise RankingError(
+            f"the columns {format_items(texts)} are not numbers" if texts else "it has no columns"
+        )
+    features = [
+        name for name in frame.columns if name.lower() not in ("bias", "base_value", "expected_value")
+    ]
+    values = frame.select(features).to_numpy().astype(np.float64)
+    if len(values) == 0:
+        raise RankingError(f"it has no rows, {count(len(features), 'column')}")
+    found = Ranking.from_attributions(values, feature_names=features)
+    return Ranking(found.order, scores=found.scores, feature_names=found.feature_names, index=index)
+
+
+def _labels(labels: list[Any]) -> Any:
+    """Row labels; None for 0, 1, ..., which are in the order of X."""
+    return None if labels == list(range(len(labels))) else labels
+
+
+def _without_apostrophe(name: str) -> str:
+    """A name as it is; `predgap rank` puts an apostrophe before names that look like formulas."""
+    return name[1:] if name[:1] == "'" and name[1:2] in ("=", "+", "-", "@", "\t", "\r") else name

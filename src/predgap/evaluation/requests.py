@@ -1,0 +1,119 @@
+"""Reads the argument `rankings` of `evaluate`: words, files, and rankings in any form."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from predgap._text import did_you_mean, shown
+from predgap._typing import IntArray
+from predgap.errors import RankingError
+from predgap.evaluation.files import SUFFIXES, read_ranking_file
+from predgap.explainer._arguments import Inputs, Rows
+from predgap.ranking import Ranking
+
+WORDS: Final = ("greedy", "single", "optimal", "shapley", "shap", "gain", "permutation", "random")
+"""The rankings that `evaluate` makes by itself."""
+
+BY_ROW: Final = ("greedy", "single", "optimal", "shapley", "shap", "random")
+"""Those of them that differ from row to row."""
+
+_EXPECTED: Final = "a ranking, the path of a .csv or .parquet file, or one of the words " + ", ".join(
+    map(repr, WORDS)
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Request:
+    """A ranking that is to be evaluated."""
+
+    name: str
+    given: Any  # a word, or a ranking in any form
+
+    @property
+    def word(self) -> str | None:
+        """The word, if it is one."""
+        return self.given if isinstance(self.given, str) else None
+
+    @property
+    def is_shap(self) -> bool:
+        """Is it by SHAP values? Known of the word and a shap.Explanation, else told by the name."""
+        if self.word is not None:
+            return self.word == "shap"
+        name = self.name.lower()
+        return hasattr(self.given, "base_values") or ("shap" in name and "shapley" not in name)
+
+
+def read_requests(rankings: Any) -> tuple[Request, ...]:
+    """The rankings by name; RankingError if one is neither a word nor a ranking. Files are read."""
+    if isinstance(rankings, str | os.PathLike):
+        rankings = [rankings]
+    if isinstance(rankings, Mapping):
+        named = list(rankings.items())
+    elif isinstance(rankings, Sequence) and all(isinstance(each, str | os.PathLike) for each in rankings):
+        named = [(_name_of(each), each) for each in rankings]
+    else:
+        raise RankingError(
+            f"rankings is {shown(rankings)}, expected words such as ['shap', 'gain', 'greedy'], or a mapping "
+            "from names to rankings such as {'shap': 'shap', 'mine': frame}"
+        )
+    if not named:
+        raise RankingError("rankings is empty, expected at least one, such as ['shap', 'greedy']")
+    names = [name for name, _ in named]
+    for name in names:
+        if not isinstance(name, str) or not name:
+            raise RankingError(f"rankings has the name {shown(name)}, expected a text that is not empty")
+        if names.count(name) > 1:
+            raise RankingError(f"two rankings are called {name!r}; pass a mapping with a name for each")
+    return tuple(Request(name, _opened(name, given)) for name, given in named)
+
+
+def _name_of(each: str | os.PathLike[str]) -> str:
+    return each if each in WORDS else Path(each).stem
+
+
+def _opened(name: str, given: Any) -> Any:
+    """A word as it is, what is in a file, or the ranking itself."""
+    if not isinstance(given, str | os.PathLike):
+        if given is None:
+            raise RankingError(f"rankings[{name!r}] is None, expected {_EXPECTED}")
+        return given
+    if given in WORDS:
+        return str(given)
+    path = Path(given)
+    if path.suffix.lower() not in SUFFIXES:
+        meant = did_you_mean(str(given), WORDS)
+        raise RankingError(f"rankings[{name!r}] is {os.fspath(given)!r}: {meant}expected {_EXPECTED}")
+    return read_ranking_file(path)
+
+
+def given_order(request: Request, inputs: Inputs, rows: Rows) -> IntArray:
+    """A given ranking as indices of the ranked units, (n, k); errors say which ranking it is."""
+    try:
+        return inputs.order(rows, _as_ranking(request.given, inputs, rows))
+    except RankingError as error:
+        raise RankingError(f"rankings[{request.name!r}]: {error}") from None
+
+
+def _as_ranking(given: Any, inputs: Inputs, rows: Rows) -> Any:
+    """Arrays of floats, which are attributions or importances, as a Ranking; all else as it is."""
+    if not isinstance(given, np.ndarray) or given.dtype.kind != "f":
+        return given
+    if given.ndim == 1:
+        given = np.broadcast_to(given, (len(rows), len(given)))
+    names = inputs.ensemble.names
+    explained = inputs.outputs.in_rows(rows.outputs)
+    k = 1
+    if given.ndim == 3:
+        k = given.shape[1] if given.shape[2] == len(names) + 1 else given.shape[2]
+    elif given.shape[1] > len(names) + 1:
+        k = given.shape[1] // (len(names) + 1)
+    ranking = Ranking.from_attributions(
+        given, explained.output_of(k), feature_names=names, groups=inputs.units
+    )
+    return Ranking(ranking.order, n_features=ranking.n_features, output=ranking.output)

@@ -1,0 +1,28 @@
+"""Plots of gaps, scores and rankings, drawn with matplotlib.
+
+Every function takes `ax`, the axes to draw on, and returns it; without it, a new figure is made, large enough
+for what it shows. No title is set. `noise` is named in a small line below the axes.
+
+Methods get colours, markers and line styles in the order in which they are given, so a method looks the same
+in all plots if it is given at the same position. Nothing is told by colour alone, and colours can be told
+apart by colour-blind readers. Names are drawn as they are: dollars start no formula, and long names are cut
+in the middle.
+"""
+
+from predgap.plots._heat_maps import agreement, mean_places
+from predgap.plots._ladders import ladder, two_ladders
+from predgap.plots._lines import by_strength, gap_curves
+from predgap.plots._scores import leaderboard, pgi2_against
+from predgap.plots._swarm import swarm
+
+__all__ = [
+    "agreement",
+    "by_strength",
+    "gap_curves",
+    "ladder",
+    "leaderboard",
+    "mean_places",
+    "pgi2_against",
+    "swarm",
+    "two_ladders",
+]

@@ -1,0 +1,296 @@
+"""The swarm: the gap of each feature alone, a point for each row."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from predgap._inputs.features import feature_values
+from predgap._text import count, names_or_default
+from predgap._typing import BoolArray, FloatArray, IndexArray
+from predgap.errors import ShapeError
+from predgap.noise import Noise
+from predgap.plots._drawing import (
+    COLOURS,
+    DARK,
+    MARKERS,
+    MUTED,
+    label,
+    labels,
+    mean_of,
+    new_or,
+    note,
+    nothing,
+    row_font,
+    tidy,
+    two_dimensional,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_COLOUR_MAP: Final = "cividis"  # its brightness rises all the way, also for the colour-blind
+_MOST_ROWS: Final = 2000  # that are drawn
+_CATEGORIES: Final = 3  # that have a marker of their own; the others share one
+_GLYPHS: Final = "●■◆▲"  # of the markers, in tick labels
+_STEPS: Final = 120  # of the axis, in which points are beside each other
+
+
+def swarm(
+    gaps: ArrayLike,
+    values: Any,
+    feature_names: Sequence[str] | None = None,
+    *,
+    rows: Sequence[int] | None = None,
+    max_features: int = 20,
+    noise: Noise | str | None = None,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draws the gap of each feature alone, one point per row, coloured by the value of the feature.
+
+    Use it to see which features move the predictions, in how many rows, and at which of their values.
+    Features are sorted by their mean gap. The axis is scaled by the square root, so that distances are those
+    of the change of the prediction, not of its square.
+
+    Parameters
+    ----------
+    gaps : (n, d) array
+        `gaps[r, j]` is the gap of feature j alone in row r: `scores` of `Explainer.rank(X, "single")`. What
+        is NaN is not drawn, and a line says how often that is.
+    values : (n, d) NumPy array, pandas or Polars DataFrame, PyArrow Table, or list of rows
+        The values of the features in these rows. Numbers are coloured from low (dark) to high (bright) within
+        their column. The three most frequent categories of a column have a colour and a marker each, which
+        its label shows, and the others share one. Missing values are grey crosses.
+    feature_names : sequence of d strings, or None, default=None
+        The names of the features. Columns of a frame are matched to them.
+    rows : sequence of positions of rows, or None, default=None
+        Rows to mark: each has a marker and a line of its own, and is named in the legend.
+    max_features : int, default=20
+        How many features to show; a last line says how many more there are.
+    noise : Noise, str, or None, default=None
+        The noise under which the gaps were computed; it is named below the axes.
+    ax : matplotlib Axes, or None, default=None
+        Where to draw; None makes a new figure.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Raises
+    ------
+    ShapeError
+        If gaps, values, names and rows do not fit each other.
+
+    Examples
+    --------
+    >>> from matplotlib.figure import Figure
+    >>> gaps, values = [[0.1, 2.0], [0.2, 3.0]], [[40, "a"], [50, "b"]]
+    >>> ax = swarm(gaps, values, ["age", "job"], rows=[1], ax=Figure().subplots())
+    >>> [text.get_text() for text in ax.get_yticklabels()]
+    ['job\\n● a  ■ b', 'age']
+    >>> [text.get_text() for text in ax.get_legend().get_texts()]
+    ['row 1']
+    """
+    size = two_dimensional(gaps, "gaps")
+    n, d = size.shape
+    if feature_names is not None and len(feature_names) != d:
+        raise ShapeError(f"there are {len(feature_names)} feature names for {count(d, 'column')} of gaps")
+    marked = _marked(rows, n)
+    size = np.where(np.isfinite(size), size, np.nan)
+    order = np.argsort(-mean_of(size), kind="stable")[: max(1, max_features)]
+    if feature_names is None:
+        names = names_or_default(d, getattr(values, "columns", None))
+    else:
+        names = tuple(feature_names)
+    columns = feature_values(values, n, d, feature_names) if n and d else []
+    ax = new_or(ax, 7.0, 1.4 + 0.34 * (len(order) + (d > len(order))))
+    if not columns:
+        return nothing(ax, "no features" if n else "no rows")
+    drawn = _drawn(n, marked)
+    highest = float(np.nanmax(size[:, order], initial=0.0)) or 1.0
+    shown = labels(names)
+    ticks = []
+    for at, j in enumerate(order):
+        x, column = size[drawn, j], columns[j][drawn]
+        y = at + _spread(np.sqrt(x / highest))
+        groups = _numbers(column) if column.dtype != object else _categories(column)
+        for group in groups:
+            group.draw(ax, x, y)
+        legend = "  ".join(group.text for group in groups if group.text)
+        ticks.append(shown[j] + (f"\n{legend}" if legend else ""))
+        for place, row in enumerate(marked):
+            at_row = int(np.flatnonzero(drawn == row)[0])
+            _mark(ax, place, float(x[at_row]), float(y[at_row]))
+    _finish(ax, ticks, d - len(order), highest)
+    if any(columns[j].dtype != object for j in order):
+        _colour_bar(ax)
+    _legend(ax, marked)
+    lost = int(np.isnan(size).sum())
+    note(
+        ax,
+        noise,
+        f"{len(drawn)} of {n} rows drawn" if len(drawn) < n else "",
+        f"{lost} gaps that are no numbers not drawn" if lost else "",
+    )
+    return ax
+
+
+# ---- groups of points that look alike ------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Points:
+    """Points of one feature that have a marker in common."""
+
+    which: BoolArray  # (n,)
+    marker: str
+    colour: Any  # one colour, or numbers from 0 to 1, (n,)
+    text: str = ""  # for the label of the feature
+
+    def draw(self, ax: Axes, x: FloatArray, y: FloatArray) -> None:
+        here = self.which & ~np.isnan(x)
+        look: dict[str, Any] = {"color": self.colour}
+        if isinstance(self.colour, np.ndarray):
+            look = {"c": self.colour[here], "cmap": _COLOUR_MAP, "vmin": 0.0, "vmax": 1.0}
+        size = 16.0 if len(x) <= 300 else 9.0
+        if self.marker != "x":
+            look["edgecolors"] = "white"
+        ax.scatter(
+            x[here],
+            y[here],
+            s=size,
+            marker=self.marker,
+            linewidths=0.9 if self.marker == "x" else 0.2,
+            zorder=3,
+            rasterized=True,  # thousands of points would make a large SVG
+            **look,
+        )
+
+
+def _numbers(column: FloatArray) -> list[_Points]:
+    """Numbers from low to high; those beyond the 5th and 95th percentile have the colours of the ends."""
+    missing = np.isnan(column)
+    finite = column[np.isfinite(column)]
+    low, high = np.percentile(finite, [5, 95]) if len(finite) else (0.0, 0.0)
+    if low == high and len(finite):  # few values differ
+        low, high = finite.min(), finite.max()
+    with np.errstate(invalid="ignore", over="ignore"):
+        share = (column - low) / (high - low) if high > low else np.full(len(column), 0.5)
+    colour = np.clip(np.nan_to_num(share, nan=0.5), 0.0, 1.0)
+    return [_Points(~missing, "o", colour), _missing(missing)]
+
+
+def _categories(column: NDArray[Any]) -> list[_Points]:
+    """The most frequent categories, the others together, and missing ones."""
+    missing = np.array([value is None for value in column], dtype=np.bool_)
+    often = Counter(str(value) for value in column[~missing])
+    first = sorted(often, key=lambda name: (-often[name], name))
+    kept = first if len(first) <= len(_GLYPHS) else first[:_CATEGORIES]
+    text = np.array([str(value) for value in column], dtype=object)
+    groups = [
+        _Points((text == name) & ~missing, MARKERS[at], COLOURS[at], f"{_GLYPHS[at]} {label(name, 12)}")
+        for at, name in enumerate(kept)
+    ]
+    if len(kept) < len(first):
+        rest = ~missing & ~np.isin(text, kept)
+        at = len(kept)
+        others = f"{_GLYPHS[at]} {count(len(first) - at, 'other')}"
+        groups.append(_Points(rest, MARKERS[at], COLOURS[at], others))
+    return [*groups, _missing(missing)]
+
+
+def _missing(which: BoolArray) -> _Points:
+    return _Points(which, "x", MUTED, "× missing" if which.any() else "")
+
+
+# ---- small pieces --------------------------------------------------------------------------------
+
+
+def _marked(rows: Sequence[int] | None, n: int) -> list[int]:
+    marked = [] if rows is None else [int(row) for row in rows]
+    outside = [row for row in marked if not -n <= row < n]
+    if outside:
+        raise ShapeError(f"row {outside[0]} cannot be marked: there are {count(n, 'row')}")
+    return [row % n for row in marked]
+
+
+def _drawn(n: int, marked: list[int]) -> IndexArray:
+    """The rows that are drawn: all of them, or some at equal distances and those that are marked."""
+    some = np.unique(np.linspace(0, n - 1, min(n, _MOST_ROWS)).round().astype(np.intp))
+    return np.union1d(some, np.array(marked, dtype=np.intp))
+
+
+def _spread(x: FloatArray) -> FloatArray:
+    """How far each point is moved up or down, (n,), so that those of similar x (0 to 1) do not overlap."""
+    step = np.where(np.isnan(x), -1.0, np.round(x * _STEPS))
+    order = np.argsort(step, kind="stable")
+    starts = np.r_[0, np.flatnonzero(np.diff(step[order])) + 1]
+    within = np.arange(len(x)) - np.repeat(starts, np.diff(np.r_[starts, len(x)]))
+    layer = np.empty(len(x))
+    layer[order] = np.where(within % 2, -1.0, 1.0) * np.ceil(within / 2)
+    most = float(np.abs(layer[~np.isnan(x)]).max(initial=0.0))
+    return layer * min(0.09, 0.4 / max(most, 1.0))
+
+
+def _mark(ax: Axes, place: int, x: float, y: float) -> None:
+    marker = MARKERS[(place + 1) % len(MARKERS)]
+    ax.plot(
+        [x], [y], marker=marker, markersize=8, markerfacecolor="none", markeredgecolor=DARK, zorder=5 + place
+    )
+
+
+def _finish(ax: Axes, ticks: list[str], more: int, highest: float) -> None:
+    """The axes: features from top to bottom, gaps from left to right, scaled by the square root."""
+    rows = len(ticks) + (more > 0)
+    size = row_font(ax, round(1.3 * rows) if any("\n" in tick for tick in ticks) else rows)
+    tidy(ax)
+    ax.grid(visible=False, axis="x")
+    ax.set_yticks(range(rows), [*ticks, *([f"and {more} more"] if more > 0 else [])], fontsize=size)
+    ax.tick_params(axis="y", length=0)
+    ax.set_ylim(rows - 0.5, -0.6)
+    ax.set_xscale("function", functions=(_root, _square))
+    ax.set_xlim(-0.0002 * highest, 1.04 * highest)
+    ax.set_xlabel("gap PG² of the feature alone (root scale)")
+
+
+def _root(x: FloatArray) -> FloatArray:
+    root: FloatArray = np.sign(x) * np.sqrt(np.abs(x))
+    return root
+
+
+def _square(x: FloatArray) -> FloatArray:
+    square: FloatArray = np.sign(x) * np.square(x)
+    return square
+
+
+def _colour_bar(ax: Axes) -> None:
+    """The colours of numbers; inset, so that the figure has no other current axes than before."""
+    from matplotlib.cm import ScalarMappable
+
+    bar = ax.inset_axes((1.02, 0.1, 0.02, 0.8))
+    figure = ax.get_figure(root=True)
+    if figure is not None:
+        made = figure.colorbar(ScalarMappable(cmap=_COLOUR_MAP), cax=bar, ticks=[0, 1])
+        made.ax.set_yticklabels(["low", "high"])
+        made.set_label("value of the feature", labelpad=-12)
+        made.outline.set_visible(False)
+        made.ax.tick_params(length=0)
+
+
+def _legend(ax: Axes, marked: list[int]) -> None:
+    from matplotlib.lines import Line2D
+
+    if marked:
+        handles = [
+            Line2D(
+                [], [], linestyle="none", marker=MARKERS[(place + 1) % len(MARKERS)], markersize=8,
+                markerfacecolor="none", markeredgecolor=DARK, label=f"row {row}",
+            )
+            for place, row in enumerate(marked)
+        ]  # fmt: skip
+        ax.legend(handles=handles, frameon=False, loc="lower right")

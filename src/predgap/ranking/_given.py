@@ -1,0 +1,124 @@
+"""Rankings that users give, in any form: as indices of the model's features."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from predgap._attributions import is_explanation, read_attributions, summed_over
+from predgap._inputs.names import match_names
+from predgap._inputs.orders import GivenOrder, bias_hint, given_order, open_order
+from predgap._inputs.outputs import Explained
+from predgap._inputs.row_labels import matching_rows
+from predgap._inputs.units import Units
+from predgap._text import count, format_items, names_or_default
+from predgap._typing import IndexArray
+from predgap.errors import RankingError
+from predgap.ranking._ranking import Ranking, by_size
+
+
+def ranking_order(
+    ranking: Any,
+    n_rows: int,
+    n_features: int,
+    feature_names: Sequence[str] | None = None,
+    units: Units | None = None,
+    *,
+    index: Any = None,
+    explained: Explained | None = None,
+) -> IndexArray:
+    """Any accepted form of a ranking as indices of the model's features, (n, k), most important first.
+
+    k is from 1 to d = `n_features`; a ranking with k < d places is partial.
+
+    Parameters
+    ----------
+    ranking : one of
+        - a Ranking of n rows. Its names are looked up among the model's, in any order; features of the model
+          that it does not have get no place. If either side has no names, or the ranking has the defaults
+          f0, f1, ..., features are matched by position, and both must have d of them. A Ranking of one row
+          is not repeated: pass `ranking.order[0]` to use it for all rows
+        - a shap.Explanation, or a frame of attributions: as by `Ranking.from_attributions`
+        - a pandas Series of importances, labelled by feature: their order by size, for all rows
+        - integers, (k,) for all rows or (n, k)
+        - names, (k,) for all rows or (n, k)
+    n_rows, n_features : int
+    feature_names : d strings, or None
+        Names of the model's features. Without them, f0, f1, ... are accepted.
+    units : Units, or None
+        Of these attributions make a ranking, too; names and n_features are then those of the units.
+    index : n row labels, or None
+        The labels of the rows. A ranking with other ones is matched by them; see `matching_rows`.
+    explained : Explained, or None
+        What is explained; a ranking of another output is refused. None: not checked.
+
+    Examples
+    --------
+    >>> ranking_order(["bmi", "age"], 2, 2, ("age", "bmi"))
+    array([[1, 0],
+           [1, 0]])
+    >>> ranking_order([[2], [0]], 2, 3)
+    array([[2],
+           [0]])
+    """
+    names = names_or_default(n_features, feature_names)
+    if units is not None and feature_names is None:
+        names = units.names
+    found = ranking if isinstance(ranking, Ranking) else _opened(ranking, names, explained, units)
+    if isinstance(found, Ranking):
+        order, labels, output = _aligned(found, n_features, feature_names), found.index, found.output
+    else:
+        order, labels, output = given_order(found.values, n_features, names), found.index, None
+    if order.ndim == 1:
+        return np.ascontiguousarray(np.broadcast_to(order, (n_rows, len(order))))
+    if len(order) != n_rows:
+        once = "; to use one ranking for all rows pass it as (k,), e.g. order[0]" if len(order) == 1 else ""
+        raise RankingError(f"the ranking has {count(len(order), 'row')}, X has {n_rows}{once}")
+    rows = matching_rows(labels, index, "the ranking", RankingError)
+    if rows is not None:
+        order, output = order[rows], output[rows] if isinstance(output, np.ndarray) else output
+    if explained is not None:
+        explained.check(output)
+    return np.ascontiguousarray(order)
+
+
+def _opened(
+    ranking: Any, names: Sequence[str], explained: Explained | None, units: Units | None
+) -> Ranking | GivenOrder:
+    """Attributions as a Ranking; indices, names and importances as what they are."""
+    if is_explanation(ranking):
+        return _ranked(ranking, explained, units)
+    given = open_order(ranking, names)
+    return _ranked(ranking, explained, units) if given is None else given
+
+
+def _ranked(values: Any, explained: Explained | None, units: Units | None) -> Ranking:
+    read = read_attributions(values, None if units is None else units.feature_names)
+    read = read.of(None if explained is None else explained.output_of(read.n_outputs))
+    return by_size(read if units is None else summed_over(read, units), None)
+
+
+def _aligned(ranking: Ranking, n_features: int, feature_names: Sequence[str] | None) -> IndexArray:
+    mine = ranking.feature_names
+    if mine is None or feature_names is None:
+        return _by_position(ranking, n_features)
+    place = match_names(mine, feature_names, RankingError)
+    if len(place) == len(mine):
+        return np.array([place[name] for name in mine], dtype=np.intp)[ranking.order]
+    if mine == names_or_default(len(mine), None):
+        return _by_position(ranking, n_features)
+    raise RankingError(
+        f"the ranking is of the features {format_items(mine)}; the model has {format_items(feature_names)}"
+        + bias_hint(len(mine), n_features)
+    )
+
+
+def _by_position(ranking: Ranking, n_features: int) -> IndexArray:
+    d = ranking.n_features
+    if d == n_features:
+        return ranking.order
+    few = f"; if it ranks some of {n_features}, pass Ranking(order, n_features={n_features})"
+    hint = few if d < n_features else bias_hint(d, n_features)
+    raise RankingError(f"the ranking is of {d} features; the model has {n_features}{hint}")
