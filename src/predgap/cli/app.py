@@ -6,7 +6,7 @@ import os
 import sys
 import traceback
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final, NoReturn
 
@@ -27,16 +27,17 @@ class _App(click.Group):
     """A command group that prints errors as one line on stderr; with --debug, after the traceback."""
 
     debug = False
+    arguments: Sequence[str] = ()  # of the command line
 
-    def main(self, *args: Any, **kwargs: Any) -> NoReturn:
+    def main(self, args: Sequence[str] | None = None, *rest: Any, **kwargs: Any) -> NoReturn:
         """Runs a command and exits."""
-        self.debug = False
+        self.debug, self.arguments = False, sys.argv[1:] if args is None else args
         for stream in (sys.stdout, sys.stderr):
             if hasattr(stream, "reconfigure"):  # escape characters that the terminal cannot show
                 stream.reconfigure(errors="backslashreplace")
         try:
             with _warnings_as_lines():
-                code = super().main(*args, **(kwargs | {"standalone_mode": False})) or 0
+                code = super().main(args, *rest, **(kwargs | {"standalone_mode": False})) or 0
         except (Exception, KeyboardInterrupt) as error:
             if self.debug:
                 traceback.print_exc()

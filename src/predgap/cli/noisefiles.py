@@ -40,6 +40,11 @@ class NoisePlan:
     groups: Mapping[str, Sequence[str]] = field(default_factory=dict)
     one_hot: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
+    @property
+    def has_strength(self) -> bool:
+        """Can it be made stronger or weaker as a whole?"""
+        return not self.columns and (self.default.law == "relative" or self.default.of_deviation)
+
     def noise(self, table: TableOf, flip: float | None, ensemble: Ensemble) -> Noise:
         """The noise of a model's features; categorical ones that the default cannot move are flipped, or
         drawn from their columns."""

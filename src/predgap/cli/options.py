@@ -18,7 +18,8 @@ Estimator = Literal["auto", "exact", "bounded", "qmc"]
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
-def _decorated(command: Command, decorators: tuple[Callable[[Command], Command], ...]) -> Command:
+def decorated(command: Command, decorators: tuple[Callable[[Command], Command], ...]) -> Command:
+    """The command with all of these decorators, the first one outermost."""
     for decorate in reversed(decorators):
         command = decorate(command)
     return command
@@ -119,7 +120,7 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, 
 
 def explaining(command: Command) -> Command:
     """Adds MODEL, DATA, and how DATA is read and perturbed."""
-    return _decorated(
+    return decorated(
         command,
         (
             click.argument("model", type=click.Path()),
@@ -187,7 +188,7 @@ def explaining(command: Command) -> Command:
 
 def writing_table(command: Command) -> Command:
     """Adds where a table goes, and in which format."""
-    return _decorated(
+    return decorated(
         command,
         (
             click.option(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from rich.console import Console
 from rich.progress import (
@@ -18,18 +19,20 @@ from rich.progress import (
 
 from predgap._text import printable
 
+Progressing = Callable[[int, Any], object] | None
+
 
 class Shown:
-    """A bar of rows done, through several calls; without a bar, nothing is shown."""
+    """Rows done, through several calls, on a bar; without a bar, nothing is shown."""
 
-    def __init__(self, update: Callable[[int], object] | None = None) -> None:
-        self._update, self._before = update, 0
+    def __init__(self, update: Progressing, n_rows: int | None) -> None:
+        self.whole, self._n_rows, self._before = update, n_rows, 0  # whole: for one call on all rows
 
     @property
-    def tell(self) -> Callable[[int, int], object] | None:
+    def tell(self) -> Progressing:
         """A function for the progress of one call, in its rows done and all its rows."""
-        update = self._update
-        return None if update is None else lambda done, _: update(self._before + done)
+        update = self.whole
+        return None if update is None else lambda done, _: update(self._before + done, self._n_rows)
 
     def advance(self, rows: int) -> None:
         """A call on so many rows has ended."""
@@ -37,16 +40,16 @@ class Shown:
 
 
 @contextmanager
-def row_progress(what: str, n_rows: int | None) -> Iterator[Shown]:
-    """Shows rows done as a bar, which is removed at the end; only on a terminal. None: their number is not
-    known."""
+def row_progress(what: str) -> Iterator[Progressing]:
+    """A function that shows rows done and all rows (None: not known) as a bar, which is removed at the end;
+    None without a terminal."""
     if not sys.stderr.isatty():
-        yield Shown()
+        yield None
         return
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(what, total=n_rows)
-        yield Shown(lambda done: bar.update(task, completed=done))
+        task = bar.add_task(what, total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
 @contextmanager

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from predgap import CostError, Explainer, Ranking
-from predgap._engine.engine import RankingMethod
+from predgap._engine.scale import RankMethod
 from predgap.cli.app import app, complain
 from predgap.cli.options import Estimator, chosen_format, estimator_option, explaining, writing_table
 from predgap.cli.requests import Request, opened
@@ -22,17 +22,17 @@ from predgap.cli.writing import writing
 @explaining
 @click.option(
     "--method",
-    type=click.Choice(get_args(RankingMethod)),
+    type=click.Choice(get_args(RankMethod)),
     default="greedy",
     show_default=True,
     help="greedy: each place goes to the feature that raises the gap most; single: by the gap of each "
-    "feature alone.",
+    "feature alone; optimal: with the highest PGI²; shapley: by Shapley values of the gap.",
 )
 @click.option("--top", type=click.IntRange(min=1), metavar="K", help="Only the first K places.")
 @estimator_option
 @writing_table
 def rank(
-    method: RankingMethod,
+    method: RankMethod,
     top: int | None,
     estimator: Estimator,
     target_file: Path | None,
@@ -72,16 +72,17 @@ def rank(
 
 
 def _ranked(
-    explainer: Explainer, X: pa.Table, method: RankingMethod, top: int | None, estimator: Estimator
+    explainer: Explainer, X: pa.Table, method: RankMethod, top: int | None, estimator: Estimator
 ) -> Ranking:
+    by_samples: Any = method  # which refuse optimal and shapley
     if estimator == "qmc":
-        return explainer.approximate(method="qmc").rank(X, method, top=top)
+        return explainer.approximate(method="qmc").rank(X, by_samples, top=top)
     try:
         return explainer.rank(X, method, top=top)
     except CostError:
         if estimator != "auto":
             raise
-    return explainer.approximate().rank(X, method, top=top)
+    return explainer.approximate().rank(X, by_samples, top=top)
 
 
 def _as_table(ranking: Ranking, labels: pa.Array, schema: pa.Schema) -> pa.Table:

@@ -45,6 +45,7 @@ class Request:
     output: int | str | None  # a position, or the label of a class
     rtol: float | None
     jobs: int
+    own_model: bool = False  # the explainer keeps the path of the model, for its SHAP values
 
     @property
     def plan(self) -> NoisePlan:
@@ -67,6 +68,7 @@ class Block:
     X: pa.Table  # the columns that are features
     labels: pa.Array  # of the rows
     target: pa.Array | None
+    has_labels: bool  # labels of their own; else they are numbers
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,12 +97,13 @@ class Job:
         X = pa.concat_tables([block.X for block in blocks])
         targets = [block.target for block in blocks if block.target is not None]
         target = pa.concat_arrays(targets) if targets else None
-        return Block(X, pa.concat_arrays([block.labels for block in blocks]), target)
+        labels = pa.concat_arrays([block.labels for block in blocks])
+        return Block(X, labels, target, blocks[0].has_labels)
 
 
 @contextmanager
 def opened(request: Request, what: str, *, exact: bool = False) -> Iterator[Job]:
-    """The job of a command; progress is shown while the context lasts."""
+    """The job of a command, about `what`; progress is shown while the context lasts."""
     ensemble = predgap.load(request.model)
     if request.reference == request.data == "-":
         raise TableError("DATA and --reference cannot both be standard input")
@@ -109,10 +112,10 @@ def opened(request: Request, what: str, *, exact: bool = False) -> Iterator[Job]
         data.check()
         plan = request.plan
         noise = plan.noise(_noise_table(request, ensemble, data), request.flip, ensemble)
-        shown = files.enter_context(row_progress(what, data.n_rows))
+        shown = Shown(files.enter_context(row_progress(what)), data.n_rows)
         try:
             explainer = Explainer(
-                ensemble,
+                request.model if request.own_model else ensemble,
                 noise,
                 output=request.output,
                 groups=dict(plan.groups) or None,
@@ -153,7 +156,12 @@ class ModelTable:
             for begin in range(0, read.num_rows, at_once):
                 block = read.slice(begin, at_once)
                 target = None if where.target is None else pa.concat_arrays(block.column(where.target).chunks)
-                yield Block(block.select(list(where.features)), where.labels(block, first), target)
+                yield Block(
+                    block.select(list(where.features)),
+                    where.labels(block, first),
+                    target,
+                    where.label is not None,
+                )
                 first += block.num_rows
 
     def check(self) -> None:
