@@ -84,6 +84,19 @@ def seconds_of_work(pid):
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
+def shell(command, folder):
+    """Runs lines of bash in which predgap is this one; the first that fails ends them."""
+    define = f'set -e; predgap() {{ {sys.executable} -m predgap "$@"; }}\n'
+    return subprocess.run(
+        ["bash", "-c", define + command],
+        cwd=folder,
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+
+
 def _read(leader):
     try:
         return os.read(leader, 4096)
