@@ -90,7 +90,7 @@ def test_the_target_is_y(model, run, monkeypatch):
     ]
     assert words == ["shap", "gain", "permutation", "greedy"]
     told = run("evaluate", "model.json", "rows.csv", "--rankings", "permutation")
-    assert (told.exit_code, "needs y" in told.stderr) == (1, True)
+    assert (told.exit_code, "--target NAME" in told.stderr) == (2, True)
 
 
 def test_files_of_the_table_and_of_everything(model, asked, tmp_path):

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from commandline import python, shell
+from commandline import HOSTILE, python, shell
 from predgap.cli.commands import app
 
 VERBS = sorted(app.commands)
@@ -126,6 +126,12 @@ def test_a_fault_is_one_line_too(run, monkeypatch):
     assert told.stderr.startswith("predgap: KeyError: ")
     assert "\x1b" not in told.stderr
     assert "Traceback" in run("rank", "model.json", "features.csv", "--debug").stderr
+
+
+def test_json_is_ascii_whatever_the_names(hostile):
+    done = python("-m", "predgap", "info", hostile / "model.json", "--json")
+    assert done.stdout.isascii()
+    assert [feature["name"] for feature in json.loads(done.stdout)["features"]] == list(HOSTILE)
 
 
 def test_info_as_json(run, folder):

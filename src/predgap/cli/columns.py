@@ -49,7 +49,10 @@ def layout(
     extra = [columns[j] for j in found.features if columns[j] not in known]
     if known and extra and len(set(known.values())) == ensemble.n_features:
         options = " ".join(f"--drop {shlex.quote(column)}" for column in extra)
-        raise TableError(f"{name}: the model does not know {format_items(extra)}; leave out with {options}")
+        target = " (or --target, if it has the true values)" if len(extra) == 1 else ""
+        raise TableError(
+            f"{name}: the model does not know {format_items(extra)}; leave out with {options}{target}"
+        )
     return replace(found, target=None if target is None else columns.index(target))
 
 

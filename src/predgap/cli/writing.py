@@ -205,14 +205,14 @@ def with_text(table: pa.Table, change: Callable[[str], str]) -> pa.Table:
 
 
 def json_text(value: Any) -> str:
-    """JSON on one line; numbers that are not finite are null.
+    """JSON on one line, in ASCII so that no name acts on a terminal; numbers that are not finite are null.
 
     Examples
     --------
     >>> json_text({"gap": float("nan")})
     '{"gap": null}'
     """
-    return json.dumps(_finite(value), ensure_ascii=False, allow_nan=False, default=str)
+    return json.dumps(_finite(value), allow_nan=False, default=str)
 
 
 def _finite(value: Any) -> Any:
