@@ -177,10 +177,8 @@ def _evaluated(
         words = ["shap", "gain", *(["permutation"] if request.target else []), "greedy"]
         rankings = {word: word for word in words}
     if "permutation" in rankings.values() and request.target is None:
-        raise click.UsageError(
-            "the ranking permutation needs the column of true values, --target NAME",
-            click.get_current_context(),
-        )
+        told = "the ranking permutation needs the column of true values, --target NAME"
+        raise click.UsageError(told, click.get_current_context())
     with opened(request, "rows") as job:
         rows = job.whole()
         X, y = _labelled(rows), None if rows.target is None else np.array(rows.target.to_pylist())
