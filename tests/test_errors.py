@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from predgap import Discrete, Explainer, FromScipy, Marginal, Normal, PerFeature, Ranking, load
+from predgap import Discrete, Explainer, FromScipy, Marginal, Normal, PerFeature, Ranking, evaluate, load
 from predgap._model.ensemble import Ensemble
 from predgap.errors import DependencyError, NoiseError, PredgapError
 from predgap.loaders import _SUPPORTED
@@ -63,6 +63,15 @@ asks = pytest.mark.parametrize(
         lambda it: explained(progress=[it]),
         lambda it: Ranking([[0]], n_features=it),
         lambda it: load(it),
+        lambda it: evaluate(it, [[0.0]], ["greedy"]),
+        lambda it: evaluate(explained(), [[0.0]], it),
+        lambda it: evaluate(explained(), [[0.0]], {"mine": it}),
+        lambda it: evaluate(explained(), [[0.0]], ["greedy"], metrics=[it]),
+        lambda it: evaluate(explained(), [[0.0]], ["greedy"], strengths=it),
+        lambda it: evaluate(explained(), [[0.0]], ["greedy"], top=it),
+        lambda it: evaluate(explained(), [[0.0]], ["greedy"], budget=it),
+        lambda it: evaluate(explained(), [[0.0]], ["greedy"], seed=it),
+        lambda it: evaluate(explained(), [[0.0]], ["permutation"], y=it),
     ],
 )  # fmt: skip
 

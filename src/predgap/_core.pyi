@@ -128,6 +128,21 @@ def curve(
 ) -> _Answer:
     """order (1 or n, k) of units -> gaps of its prefixes (n, k). Without units, each feature is one."""
 
+def subset_gaps(
+    rows: Rows,
+    chosen: _Ints,
+    share: _Floats,
+    accuracy: Accuracy,
+    n_threads: int,
+    progress: _Progress,
+    units: Units | None = None,
+) -> _Answer:
+    """chosen (n, m) units -> gaps (n, 2^m) of all their subsets. A tolerance is relative to the sum over
+    sizes of share (m + 1) times the mean gap of that size."""
+
+def moving_units(rows: Rows, n_threads: int, units: Units | None = None) -> _Bytes:
+    """Which units can change anything, (n, n_units)."""
+
 def mean_change(rows: Rows, subset: _Bytes, n_threads: int, progress: _Progress) -> _Floats:
     """subset (1 or n, d) -> E[f(x')] - f(x), (n, n_outputs); exact."""
 

@@ -87,7 +87,7 @@ RawRow raw_row(const Request& r, const Model& model, int64_t row) {
 }  // namespace
 
 template <class Task>
-bool Engine::each_row(const Request& r, Task task) const {
+bool Engine::each_row(const Request& r, bool rows_are_short, Task task) const {
     const auto make = [&] { return Borrowed(r.noise); };
     const auto piece = [&](Borrowed& solver, int64_t row, const std::atomic<bool>& stop) {
         (*solver).load(raw_row(r, model_, row), stop);
@@ -98,7 +98,7 @@ bool Engine::each_row(const Request& r, Task task) const {
             throw;
         }
     };
-    if (r.n_threads == 1 && rows_are_short()) return run_here(r.n_rows, make, piece, r.poll);
+    if (r.n_threads == 1 && rows_are_short) return run_here(r.n_rows, make, piece, r.poll);
     return run_pieces(r.n_rows, r.n_threads, make, piece, r.poll);
 }
 
@@ -114,6 +114,21 @@ bool Engine::curve(const Request& r, const Units& units, PerRow<int32_t> order, 
     return each_row(r, [&](RowSolver& solver, int64_t row) {
         answers.set(
             row, solver.curve(units, order.row(row, n_places), n_places, accuracy, value + row * n_places));
+    });
+}
+
+bool Engine::subset_gaps(const Request& r, const Units& units, const int32_t* chosen, int32_t m,
+                         const double* share, const Accuracy& accuracy, double* value,
+                         const Answers& answers) const {
+    constexpr int32_t kFewUnits = 11;  // above, a row may take so long that it must be interruptible
+    return each_row(r, rows_are_short_ && m <= kFewUnits, [&](RowSolver& solver, int64_t row) {
+        answers.set(row, solver.subset_gaps(units, chosen + row * m, m, share, accuracy, value + (row << m)));
+    });
+}
+
+bool Engine::moving_units(const Request& r, const Units& units, uint8_t* moving) const {
+    return each_row(r, [&](RowSolver& solver, int64_t row) {
+        solver.moving_units(units, moving + row * units.size());
     });
 }
 

@@ -96,6 +96,12 @@ public:
     // order, value: (n_rows, n_places).
     bool curve(const Request& r, const Units& units, PerRow<std::int32_t> order, std::int32_t n_places,
                const Accuracy& accuracy, double* value, const Answers& answers) const;
+    // chosen: (n_rows, m) units; share: (m + 1); value: (n_rows, 2^m). See RowSolver::subset_gaps.
+    bool subset_gaps(const Request& r, const Units& units, const std::int32_t* chosen, std::int32_t m,
+                     const double* share, const Accuracy& accuracy, double* value,
+                     const Answers& answers) const;
+    // moving: (n_rows, n_units).
+    bool moving_units(const Request& r, const Units& units, std::uint8_t* moving) const;
     // change: (n_rows, n_outputs).
     bool mean_change(const Request& r, PerRow<std::uint8_t> subset, double* change) const;
     // order, proven: (n_rows, n_places); score: (n_rows, n_units).
@@ -122,10 +128,13 @@ public:
 
 private:
     template <class Task>
-    bool each_row(const Request& r, Task task) const;
+    bool each_row(const Request& r, Task task) const {
+        return each_row(r, rows_are_short_, task);
+    }
+    template <class Task>
+    bool each_row(const Request& r, bool rows_are_short, Task task) const;
     template <class Task>
     bool each_sampled_row(const Request& r, const SharedPoints& points, Task task) const;
-    bool rows_are_short() const { return rows_are_short_; }
 
     Model model_;
     Units features_;

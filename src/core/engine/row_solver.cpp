@@ -1,6 +1,7 @@
 #include "engine/row_solver.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
 
@@ -345,6 +346,70 @@ Answer RowSolver::curve(const Units& units, const int32_t* order, int32_t n_plac
                       bound = prepare(cost, nullptr);
                       return std::isfinite(bound) ? curve_by_terms(units, order, n_places, gaps) : 0.0;
                   });
+}
+
+// ---- all subsets -----------------------------------------------------------------------------------------
+
+void RowSolver::subsets_by_terms(const Units& units, const int32_t* chosen, int32_t m, double* gaps) {
+    const auto n = std::int64_t{1} << m;
+    std::fill_n(gaps, n, 0.0);
+    try {
+        for (auto& state : states_) subset_gaps_.add(state, units, chosen, m, gaps);
+    } catch (const SubsetGaps::TooManyParts& found) {
+        throw TooCostly{kMostNanoseconds, std::max(found.bytes, kMostBytes)};
+    }
+    for (std::int64_t i = 0; i < n; ++i) gaps[i] = std::max(gaps[i], 0.0);
+}
+
+void RowSolver::subsets_by_pairs(const Units& units, const int32_t* chosen, int32_t m, double* gaps) {
+    for (std::int64_t subset = 0; subset < std::int64_t{1} << m && !stopped(); ++subset) {
+        std::fill(subset_.begin(), subset_.end(), 0);
+        for (int32_t i = 0; i < m; ++i)
+            if (subset >> i & 1) set_subset(units.members(chosen[i]), 1);
+        gaps[subset] = gap_by_pairs(subset_.data()).gap;
+    }
+}
+
+Answer RowSolver::subset_gaps(const Units& units, const int32_t* chosen, int32_t m, const double* share,
+                              const Accuracy& accuracy, double* gaps) {
+    std::vector<uint8_t> features(n_features(), 0);
+    for (int32_t i = 0; i < m; ++i)
+        for (const auto q : units.members(chosen[i])) features[static_cast<std::size_t>(q)] = 1;
+    tables_.open(features.data());
+    forget_compilation();
+    std::vector<double> weight(static_cast<std::size_t>(m) + 1);  // of each subset of a size
+    double n_of_size = 1.0;
+    for (int32_t size = 0; size <= m; n_of_size *= static_cast<double>(m - size) / (size + 1.0), ++size)
+        weight[static_cast<std::size_t>(size)] = share[size] / n_of_size;
+    return answer({Question::subsets, features.data(), m, &units}, accuracy,
+                  [&](const Cost& cost, double& bound) {
+                      if (cost.route == Route::pairs) {
+                          subsets_by_pairs(units, chosen, m, gaps);
+                          return 0.0;
+                      }
+                      bound = prepare(cost, nullptr);
+                      if (!std::isfinite(bound)) return 0.0;
+                      subsets_by_terms(units, chosen, m, gaps);
+                      double sum = 0.0;
+                      for (std::uint32_t s = 0; s < std::uint32_t{1} << m; ++s)
+                          sum += weight[static_cast<std::size_t>(std::popcount(s))] * gaps[s];
+                      return sum;
+                  });
+}
+
+void RowSolver::moving_units(const Units& units, uint8_t* moving) {
+    const std::vector<uint8_t> all(n_features(), 1);
+    tables_.open(all.data());
+    std::fill_n(moving, units.size(), uint8_t{0});
+    const auto& model = routes_.model;
+    const auto is_reached = [&](int32_t first, int32_t last) {
+        return std::any_of(tables_.shift.data() + first, tables_.shift.data() + last,
+                           [](double shift) { return shift != 0.0; });
+    };
+    for (const auto q : model.features)
+        if (tables_.is_open[q] && (is_reached(model.atoms.begin[q], model.atoms.begin[q + 1]) ||
+                                   is_reached(model.set_atoms.begin[q], model.set_atoms.begin[q + 1])))
+            moving[units.of(q)] = 1;
 }
 
 void RowSolver::mean_change(const uint8_t* subset, double* change) {

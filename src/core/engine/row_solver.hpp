@@ -12,6 +12,7 @@
 #include "planner/cost.hpp"
 #include "terms/plan.hpp"
 #include "terms/row_compilation.hpp"
+#include "terms/subset_gaps.hpp"
 #include "terms/term_state.hpp"
 
 namespace predgap {
@@ -53,6 +54,12 @@ public:
     Answer greedy(const Units& units, const Places& places, const Accuracy& accuracy);
     // Units of one feature are exact, whatever the model.
     Answer single(const Units& units, const Places& places, const Accuracy& accuracy);
+    // gaps: (2^m), of all subsets of m units. A tolerance is relative to the sum over sizes of share (m + 1)
+    // times the mean gap of that size.
+    Answer subset_gaps(const Units& units, const std::int32_t* chosen, std::int32_t m, const double* share,
+                       const Accuracy& accuracy, double* gaps);
+    // Which units can change anything? moving: (n_units).
+    void moving_units(const Units& units, std::uint8_t* moving);
     // E[f(x')] - f(x) of each output.
     void mean_change(const std::uint8_t* subset, double* change);
     // What an answer would take; throws TooCostly where it would.
@@ -92,6 +99,8 @@ private:
     Pairs::Result gap_by_pairs(const std::uint8_t* subset);
     double curve_by_terms(const Units& units, const std::int32_t* order, std::int32_t n_places, double* gaps);
     double curve_by_pairs(const Units& units, const std::int32_t* order, std::int32_t n_places, double* gaps);
+    void subsets_by_terms(const Units& units, const std::int32_t* chosen, std::int32_t m, double* gaps);
+    void subsets_by_pairs(const Units& units, const std::int32_t* chosen, std::int32_t m, double* gaps);
     // Rankings; see row_ranking.cpp.
     double greedy_by_terms(const Units& units, const Places& places, double bound);
     double greedy_by_pairs(const Units& units, const Places& places);
@@ -115,6 +124,7 @@ private:
     std::vector<Plan::Scratch> plan_scratch_;  // one per group of trees, if there are plans
     std::vector<TermState> states_;            // one per group of trees
     bool uses_plan_ = false;
+    SubsetGaps subset_gaps_;
     Pairs::Scratch pairs_;
     Likely likely_;
     std::vector<std::uint8_t> likely_features_;

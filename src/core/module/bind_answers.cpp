@@ -110,6 +110,35 @@ std::tuple<NewArray<double, 2>, NewArray<double, 1>, NewArray<std::uint8_t, 1>> 
     return {value, answers.bound, answers.method};
 }
 
+std::tuple<NewArray<double, 2>, NewArray<double, 1>, NewArray<std::uint8_t, 1>> subset_gaps(
+    const Rows& rows, const Array<std::int32_t, 2>& chosen, const Array<double, 1>& share,
+    const Accuracy& accuracy, int n_threads, const nb::object& progress, const Units* given) {
+    constexpr std::size_t kMostUnits = 20;
+    require_route(rows, accuracy);
+    const auto& units = units_of(rows, given);
+    const auto m = chosen.shape(1);
+    require(m <= kMostUnits && share.size() == m + 1, "at most 20 units, and a share for each size");
+    require(chosen.shape(0) == rows.size(), "units for each row");
+    orders_of(rows, chosen, units.size());
+    auto value = make_array<double, 2>({rows.size(), std::size_t{1} << m});
+    const NewAnswers answers(rows.size());
+    const auto request = rows.request(n_threads, progress);
+    run_released([&] {
+        return rows.engine.subset_gaps(request, units, chosen.data(), static_cast<std::int32_t>(m),
+                                       share.data(), accuracy, value.data(), answers.view());
+    });
+    return {value, answers.bound, answers.method};
+}
+
+NewArray<std::uint8_t, 2> moving_units(const Rows& rows, int n_threads, const Units* given) {
+    const auto& units = units_of(rows, given);
+    auto moving = make_array<std::uint8_t, 2>({rows.size(), static_cast<std::size_t>(units.size())});
+    const nb::object no_progress = nb::none();
+    const auto request = rows.request(n_threads, no_progress);
+    run_released([&] { return rows.engine.moving_units(request, units, moving.data()); });
+    return moving;
+}
+
 NewArray<double, 2> mean_change(const Rows& rows, const Array<std::uint8_t, 2>& subset, int n_threads,
                                 const nb::object& progress) {
     const auto& model = rows.engine.model();
@@ -190,6 +219,9 @@ void bind_answers(nb::module_& m) {
     m.def("gap", &gap, "rows"_a, "subset"_a, "accuracy"_a, "n_threads"_a, "progress"_a.none());
     m.def("curve", &curve, "rows"_a, "order"_a, "accuracy"_a, "n_threads"_a, "progress"_a.none(),
           "units"_a.none() = nb::none());
+    m.def("subset_gaps", &subset_gaps, "rows"_a, "chosen"_a, "share"_a, "accuracy"_a, "n_threads"_a,
+          "progress"_a.none(), "units"_a.none() = nb::none());
+    m.def("moving_units", &moving_units, "rows"_a, "n_threads"_a, "units"_a.none() = nb::none());
     m.def("mean_change", &mean_change, "rows"_a, "subset"_a, "n_threads"_a, "progress"_a.none());
     m.def("rank", &rank, "rows"_a, "method"_a, "top"_a, "accuracy"_a, "n_threads"_a, "progress"_a.none(),
           "units"_a.none() = nb::none());

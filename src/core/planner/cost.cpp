@@ -17,6 +17,10 @@ constexpr double kSetsOfTerms = 120.0;  // terms with categories gather in few c
 constexpr double kPairsRow = 4000.0, kPairsLeaf = 280.0, kPairsSplit = 24.0;
 constexpr double kEntryBytes = 52.0;  // with its terms, merged by half
 
+// The forms of a subset take this share of those of a gap, for most components do not change.
+constexpr double kOfSubsets = 0.03;
+double n_subsets(const Job& job) { return std::ldexp(1.0, job.n_places); }
+
 // A compiled entry also costs when it is evaluated, and more often in curves and rankings.
 double evaluation(const Job& job) {
     switch (job.question) {
@@ -24,6 +28,7 @@ double evaluation(const Job& job) {
         case Question::curve: return 1.6;
         case Question::greedy: return 2.2;
         case Question::single: return 1.0;
+        case Question::subsets: return 1.2 + kOfSubsets * n_subsets(job);
     }
     return 1.0;
 }
@@ -54,9 +59,10 @@ Cost plan_cost(const Plan& plan, const Model& model, const Job& job) {
     const double forms = kPair * plan.n_pairs(job.features);
     // Components are shared between the steps of curves and rankings.
     const double root = std::sqrt(std::max(job.n_places, 1));
-    const double times = job.question == Question::gap     ? 1.0
-                         : job.question == Question::curve ? std::max(1.0, 0.93 * root)
-                                                           : std::max(1.0, 1.44 * root);
+    const double times = job.question == Question::gap       ? 1.0
+                         : job.question == Question::subsets ? 1.0 + kOfSubsets * n_subsets(job)
+                         : job.question == Question::curve   ? std::max(1.0, 0.93 * root)
+                                                             : std::max(1.0, 1.44 * root);
     const double beyond_cache = 1.0 + plan.n_entries() / 3e5;
     return {Route::plan, Method::exact, (set_up + forms) * times * beyond_cache, plan.bytes() + 32.0 * sets,
             0.0};
@@ -101,8 +107,8 @@ Cost pairs_cost(const Pairs& pairs, const Job& job, int32_t n_features) {
         cost.nanoseconds += times * (kPairsRow + kPairsLeaf * work.leaves + kPairsSplit * work.splits);
         cost.bytes = std::max(cost.bytes, work.bytes);
     };
-    if (job.question == Question::gap) {
-        add(1.0);
+    if (job.question == Question::gap || job.question == Question::subsets) {
+        add(job.question == Question::gap ? 1.0 : n_subsets(job));
         return cost;
     }
     // Curves and rankings ask for every prefix: look at a few, as if units came by index.

@@ -11,8 +11,8 @@
 
 namespace predgap {
 
-enum class Question : std::uint8_t { gap, curve, greedy, single };
-constexpr std::array<const char*, 4> kQuestionNames{"gap", "curve", "greedy", "single"};
+enum class Question : std::uint8_t { gap, curve, greedy, single, subsets };
+constexpr std::array<const char*, 5> kQuestionNames{"gap", "curve", "greedy", "single", "subsets"};
 enum class Route : std::uint8_t { plan, compiled, pairs };
 
 // How an answer was obtained, and the words for it; Python reads them from here.
@@ -48,8 +48,8 @@ struct TooCostly {
 struct Job {
     Question question;
     const std::uint8_t* features;
-    std::int32_t n_places;
-    const Units* units;  // of curves and rankings
+    std::int32_t n_places;  // or, of all subsets, of how many units
+    const Units* units;     // of curves and rankings
 };
 
 // The costs of each route, by counts.

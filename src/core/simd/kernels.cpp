@@ -5,12 +5,13 @@
 #include "noise/fill_tables.hpp"
 #include "pairs/joint_expectation.hpp"
 #include "terms/nested.hpp"
+#include "terms/subset_forms.hpp"
 
 namespace predgap::PREDGAP_ISA {
 
 extern const Kernels kKernels;
 const Kernels kKernels = {
-    PREDGAP_ISA_NAME, normal_tails_of_four, fill_tables, gap, begin, add_features_and_gap, add_unit, gains,
-    joint_expectation};
+    PREDGAP_ISA_NAME,     normal_tails_of_four, fill_tables, gap, begin,
+    add_features_and_gap, add_unit, gains, subset_forms, joint_expectation};
 
 }  // namespace predgap::PREDGAP_ISA

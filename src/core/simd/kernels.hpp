@@ -12,6 +12,7 @@ struct FeatureList;
 struct TermState;
 struct ReducedNode;
 struct LeafGroup;
+struct SubsetBlock;
 
 constexpr int kLanes = 8;  // leaves that the pairs strategy takes side by side
 
@@ -38,6 +39,8 @@ struct Kernels {
     double (*add_features_and_gap)(TermState&, const FeatureList& features);
     void (*add_unit)(TermState&, std::int32_t unit);
     void (*gains)(TermState&);
+    // The forms of a component for a block of subsets.
+    void (*subset_forms)(TermState&, std::int32_t component, const SubsetBlock&);
     // Pairs: E[residual of a tree; in the leaf] of eight leaves of another.
     void (*joint_expectation)(const ReducedNode* nodes, std::int32_t root, LeafGroup&);
 };

@@ -9,7 +9,16 @@ import numpy as np
 
 from predgap import _core
 from predgap._engine.accuracy import Accuracy
-from predgap._engine.engine import Answer, ByteArray, Engine, Members, Question, RankingMethod, any_member
+from predgap._engine.engine import (
+    Answer,
+    ByteArray,
+    Engine,
+    Members,
+    Question,
+    RankingMethod,
+    any_member,
+    unit_of_each,
+)
 from predgap._engine.progress import Tell
 from predgap._model.ensemble import LEAF, Ensemble
 from predgap._typing import BoolArray, FloatArray, IntArray
@@ -91,6 +100,27 @@ class BackgroundEngine(Engine):
             value_changes = (values[None] != x[:, None]) & ~(np.isnan(values)[None] & np.isnan(x)[:, None])
             moving[:, q] = value_changes.any(axis=1)
         return moving if members is None else any_member(moving, members)
+
+    def subset_gaps(
+        self,
+        rows: FloatArray,
+        chosen: IntArray,
+        share: FloatArray,
+        accuracy: Accuracy,
+        tell: Tell = None,
+        members: Members | None = None,
+    ) -> Answer:
+        (n, m), n_subsets = chosen.shape, 1 << chosen.shape[1]
+        has = (np.arange(n_subsets)[:, None] >> np.arange(m)) & 1 == 1
+        n_units = self.ensemble.n_features if members is None else len(members)
+        masks = np.zeros((n, n_subsets, n_units), dtype=np.bool_)
+        np.put_along_axis(masks, chosen[:, None, :].astype(np.intp), has[None], axis=2)
+        masks = masks.reshape(-1, n_units)
+        part = None if tell is None else lambda done: tell(done // n_subsets)
+        if members is not None:
+            masks = masks[:, unit_of_each(members)]
+        gaps, _, _ = self.gap(np.repeat(rows, n_subsets, axis=0), masks, accuracy, part)
+        return _exact(gaps.reshape(n, n_subsets))
 
     def cost(
         self,

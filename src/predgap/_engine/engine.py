@@ -131,32 +131,33 @@ class Engine:
 
     def moving_units(self, rows: FloatArray, members: Members | None = None) -> BoolArray:
         """Which units can change the prediction of each row, (n, n_units); all others never do."""
-        moving = self.used & ~np.isnan(rows)
-        return moving if members is None else any_member(moving, members)
+        units = self._units(members)
+
+        def ask(part: slice, mine: _core.Rows, tell: Tell) -> tuple[BoolArray]:
+            return (_core.moving_units(mine, self.n_threads, units).view(np.bool_),)
+
+        return self._in_parts(rows, self._every, None, ask)[0]
 
     def subset_gaps(
         self,
         rows: FloatArray,
-        units: IndexArray,
+        chosen: IntArray,
+        share: FloatArray,
         accuracy: Accuracy,
         tell: Tell = None,
         members: Members | None = None,
     ) -> Answer:
         """The gaps (n, 2^m) of all subsets of some units (n, m) of each row; bit i of a subset's number says
-        whether unit i is in it. The errors are relative to the largest of them."""
-        n, m = units.shape
-        n_subsets = 1 << m
-        has = (np.arange(n_subsets)[:, None] >> np.arange(m)) & 1 == 1
-        n_units = self.ensemble.n_features if members is None else len(members)
-        masks = np.zeros((n, n_subsets, n_units), dtype=np.bool_)
-        np.put_along_axis(masks, units[:, None, :], np.broadcast_to(has, (n, n_subsets, m)), axis=2)
-        masks = masks.reshape(-1, n_units)
-        if members is not None:
-            masks = masks[:, _unit_of_each(members)]
-        part = None if tell is None else lambda done: tell(done // n_subsets)
-        gaps, bound, method = self.gap(np.repeat(rows, n_subsets, axis=0), masks, accuracy, part)
-        shape = (n, n_subsets)
-        return gaps.reshape(shape), bound.reshape(shape).max(axis=1), method.reshape(shape).max(axis=1)
+        whether it has the row's unit i.
+
+        A tolerance is relative to the sum over sizes of `share` (m + 1,) times the mean gap of that size.
+        """
+        promised, units = self._accuracy(accuracy), self._units(members)
+
+        def ask(part: slice, mine: _core.Rows, tell: Tell) -> Answer:
+            return _core.subset_gaps(mine, chosen[part], share, promised, self.n_threads, tell, units)
+
+        return self._in_parts(rows, self._every, tell, ask)
 
     def cost(
         self,
@@ -255,7 +256,7 @@ class Engine:
             return self._every
         masks = np.zeros((len(order), n_units), dtype=np.bool_)
         np.put_along_axis(masks, order.astype(np.intp), True, axis=1)
-        return masks if members is None else masks[:, _unit_of_each(members)]
+        return masks if members is None else masks[:, unit_of_each(members)]
 
     def _units(self, members: Members | None) -> _core.Units | None:
         """The units for the kernels; None if each feature is one."""
@@ -313,7 +314,7 @@ def any_member(features: BoolArray, members: Members) -> BoolArray:
     return np.stack(units, axis=1) if units else np.zeros((len(features), 0), dtype=np.bool_)
 
 
-def _unit_of_each(members: Members) -> IndexArray:
+def unit_of_each(members: Members) -> IndexArray:
     """The unit of each feature, (d,)."""
     units = np.empty(sum(map(len, members)), dtype=np.intp)
     for number, unit in enumerate(members):

@@ -6,9 +6,10 @@ most `MOST_UNITS`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Final, Literal
+from functools import partial
+from typing import Any, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +18,7 @@ from predgap._engine.accuracy import Accuracy
 from predgap._engine.engine import Members
 from predgap._engine.progress import Tell, after
 from predgap._engine.questions import Computed, Ranked, words
-from predgap._engine.subset_tables import best_orders, mean_by_size, random_score, shapley_values
+from predgap._engine.subset_tables import best_orders, mean_by_size, random_shares, shapley_values
 from predgap._typing import BoolArray, FloatArray, IndexArray
 from predgap.errors import CostError
 
@@ -50,7 +51,7 @@ class _Tables:
     """The gaps of all subsets of the units that matter, for some rows in which they are as many."""
 
     some: IndexArray  # (k,) the rows
-    units: IndexArray  # (k, m) units that matter, ascending
+    units: NDArray[np.int32]  # (k, m) units that matter, ascending
     table: FloatArray  # (k, 2^m)
     method: NDArray[np.str_]  # (k,)
 
@@ -68,9 +69,11 @@ class RandomScores(Computed[Expected]):
     def answer(self, accuracy: Accuracy, tell: Tell = None) -> Expected:
         value = np.zeros(len(self.rows))
         method = np.full(len(self.rows), "exact", dtype="<U7")
-        for part in _tables(self, self.members, accuracy, tell):
+        n_units = _n_units(self, self.members)
+        shares = partial(random_shares, n_units=n_units, n_places=self.top)
+        for part in _tables(self, self.members, shares, accuracy, tell):
             means = mean_by_size(part.table)
-            value[part.some] = random_score(means, _n_units(self, self.members), self.top)
+            value[part.some] = (means * shares(means.shape[1] - 1)).sum(axis=1)
             method[part.some] = part.method
         return Expected(value, method)
 
@@ -88,8 +91,10 @@ class ShapleyRankings(Computed[Ranked]):
     def answer(self, accuracy: Accuracy, tell: Tell = None) -> Ranked:
         n, d = len(self.rows), _n_units(self, self.members)
         scores, method = np.zeros((n, d)), np.full(n, "exact", dtype="<U7")
-        for part in _tables(self, self.members, accuracy, tell):
-            np.put_along_axis(row := scores[part.some], part.units, shapley_values(part.table), axis=1)
+        for part in _tables(self, self.members, _half_of_all, accuracy, tell):
+            np.put_along_axis(
+                row := scores[part.some], part.units.astype(np.intp), shapley_values(part.table), axis=1
+            )
             scores[part.some], method[part.some] = row, part.method
         order = np.argsort(-scores, axis=1, kind="stable")[:, : self.top]
         kept = np.full((n, d), np.nan)
@@ -112,7 +117,8 @@ class BestRankings(Computed[Searched]):
         n, d = len(self.rows), _n_units(self, self.members)
         order, scores = np.zeros((n, self.top), dtype=np.int32), np.full((n, d), np.nan)
         method = np.full(n, "exact", dtype="<U7")
-        for part in _tables(self, self.members, accuracy, tell):
+        shares = partial(random_shares, n_units=d, n_places=self.top)  # the best is at least that
+        for part in _tables(self, self.members, shares, accuracy, tell):
             places, gaps = best_orders(part.table, d - part.units.shape[1], self.top)
             order[part.some] = own = _numbered(places, part.units, d)
             gains = np.diff(gaps, axis=1, prepend=0.0)
@@ -122,11 +128,11 @@ class BestRankings(Computed[Searched]):
         return Searched(order, scores, confidence, method, np.ones(n, dtype=np.bool_))
 
 
-def _n_units(question: Computed[object], members: Members | None) -> int:
+def _n_units(question: Computed[Any], members: Members | None) -> int:
     return question.engine.ensemble.n_features if members is None else len(members)
 
 
-def _numbered(places: IndexArray, units: IndexArray, n_units: int) -> NDArray[np.int32]:
+def _numbered(places: IndexArray, units: NDArray[np.int32], n_units: int) -> NDArray[np.int32]:
     """Orders (k, n_places) of the units (k, m) as orders of all units; -1 becomes the next of the others."""
     found = np.empty(places.shape, dtype=np.int32)
     for row, (place, own) in enumerate(zip(places, units, strict=True)):
@@ -137,8 +143,17 @@ def _numbered(places: IndexArray, units: IndexArray, n_units: int) -> NDArray[np
     return found
 
 
+def _half_of_all(m: int) -> FloatArray:
+    """Of each size, what the tolerance of differences of gaps is relative to: half the gap of all units."""
+    return np.append(np.zeros(m), 0.5)
+
+
 def _tables(
-    question: Computed[object], members: Members | None, accuracy: Accuracy, tell: Tell
+    question: Computed[Any],
+    members: Members | None,
+    shares: Callable[[int], FloatArray],
+    accuracy: Accuracy,
+    tell: Tell,
 ) -> Iterator[_Tables]:
     """The gaps of all subsets, for rows with as many units that matter, some rows at a time."""
     engine, rows = question.engine, question.rows
@@ -152,7 +167,9 @@ def _tables(
         step = max(1, _TABLE_ENTRIES >> m)
         for first in range(0, len(same), step):
             some = same[first : first + step]
-            units = np.nonzero(moving[some])[1].reshape(len(some), m)
-            gaps, _, method = engine.subset_gaps(rows[some], units, accuracy, after(tell, n_before), members)
+            units = np.nonzero(moving[some])[1].reshape(len(some), m).astype(np.int32)
+            gaps, _, method = engine.subset_gaps(
+                rows[some], units, shares(m), accuracy, after(tell, n_before), members
+            )
             yield _Tables(some, units, gaps, words(method))
             n_before += len(some)

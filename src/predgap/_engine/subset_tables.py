@@ -47,23 +47,23 @@ def mean_by_size(table: FloatArray) -> FloatArray:
     """The mean gap of the subsets of each size, (n, m + 1)."""
     levels = _levels(_n_units(table))
     means = [np.take(table, level.subsets, axis=1).sum(axis=1) / len(level.subsets) for level in levels]
-    return np.stack(means, axis=1)
+    found: FloatArray = np.stack(means, axis=1)
+    return found
 
 
-def random_score(means: FloatArray, n_units: int, n_places: int) -> FloatArray:
-    """The expected PGI² of the first places of a random ranking, (n,).
+def random_shares(m: int, n_units: int, n_places: int) -> FloatArray:
+    """How much the mean gap of each size counts in the expected PGI² of a random ranking, (m + 1,).
 
-    `means` (n, m + 1) are the mean gaps by size of the m units that matter, of `n_units` in all.
+    m of the `n_units` units matter; the first `n_places` places count.
     """
-    m = means.shape[1] - 1
     if n_places == n_units:  # each size is as likely as any other
-        return means.sum(axis=1) * (n_units + 1) / (max(1, n_units) * (m + 1))
-    total = np.zeros(len(means))
+        return np.full(m + 1, (n_units + 1) / (max(1, n_units) * (m + 1)))
+    shares = np.zeros(m + 1)
     for place in range(1, n_places + 1):
-        for size in range(max(1, place - (n_units - m)), min(place, m) + 1):
-            share = math.comb(m, size) * math.comb(n_units - m, place - size) / math.comb(n_units, place)
-            total += share * means[:, size]
-    return total / max(1, n_places)
+        for size in range(max(0, place - (n_units - m)), min(place, m) + 1):
+            ways = math.comb(m, size) * math.comb(n_units - m, place - size)
+            shares[size] += ways / math.comb(n_units, place) / n_places
+    return shares
 
 
 def shapley_values(table: FloatArray) -> FloatArray:

@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 
 from predgap._engine.points import checked_seed
 from predgap._engine.progress import checked_progress, reporting
+from predgap._inputs.tables import open_columns
 from predgap._text import count, names_or_default, shown
-from predgap._typing import FloatArray, IntArray, Progress
+from predgap._typing import FloatArray, IndexArray, IntArray, Progress
 from predgap.errors import CostError, PredgapError, TableError
 from predgap.evaluation.budget import Plan, checked_budget, planned
 from predgap.evaluation.examination import Examined, Task, examined
@@ -24,6 +25,7 @@ from predgap.evaluation.words import OwnRankings
 from predgap.explainer import Explainer
 from predgap.explainer._arguments import Rows
 from predgap.explainer._outputs import margins
+from predgap.loaders.pipelines.raw_columns import RawColumns
 
 METRICS: Final = ("pgi2", "pgu2")
 """The scores that `evaluate` knows."""
@@ -131,7 +133,9 @@ def evaluate(
     )
     with reporting(told, len(plan.rows)) as tell, _naming_the_budget(seconds):
         found = examined(task, _quiet(plan.explainer), plan.rows, plan.estimate, tell)
-    return _evaluation(task, plan, found, seconds)
+        if tell is not None:
+            tell(len(plan.rows))
+    return _evaluation(task, plan, found, X, seconds)
 
 
 @contextmanager
@@ -174,20 +178,21 @@ def _task(
 
 
 def _checked_metrics(metrics: Any) -> tuple[str, ...]:
-    given = (metrics,) if isinstance(metrics, str) else tuple(metrics)
+    given = [metrics] if isinstance(metrics, str) or not isinstance(metrics, Sequence) else metrics
     for metric in given:
-        if metric not in METRICS:
+        if not isinstance(metric, str) or metric not in METRICS:
             raise PredgapError(
                 f"metrics has {shown(metric)}, expected one or more of {', '.join(map(repr, METRICS))}"
             )
     return ("pgi2", *(metric for metric in METRICS if metric in given and metric != "pgi2"))
 
 
-def _evaluation(task: Task, plan: Plan, found: Examined, budget: float | None) -> Evaluation:
+def _evaluation(task: Task, plan: Plan, found: Examined, X: Any, budget: float | None) -> Evaluation:
     explainer, n = plan.explainer, len(found.rows)
     inputs = explainer._inputs
     names = found.best_ranking.names
     values, table = _shown(explainer, found.rows)
+    table = _with_unused(explainer, X, plan.rows, table)
     return Evaluation(
         names=tuple(r.name for r in task.requests),
         rankings=found.rankings,
@@ -255,6 +260,20 @@ def _shown(explainer: Explainer, rows: Rows) -> tuple[FloatArray, NDArray[Any]]:
             continue
         shown_cells[:, unit] = [", ".join(f"{names[j]}={_cell(row[j])}" for j in features) for row in cells]
     return values, shown_cells
+
+
+def _with_unused(explainer: Explainer, X: Any, some: IndexArray, cells: NDArray[Any]) -> NDArray[Any]:
+    """The cells with those columns of a pipeline filled in that its model does not use, and does not see."""
+    reader = explainer._inputs.reader
+    if not isinstance(reader, RawColumns) or explainer._inputs.units is not None:
+        return cells
+    columns = open_columns(X)
+    used = {feature.raw for feature in reader.features}
+    for raw, at in reader.places(columns).items():
+        if raw not in used:
+            labels = columns.labels(at)
+            cells[:, raw] = [labels[r] for r in some]
+    return cells
 
 
 def _cell(value: Any) -> str:

@@ -43,7 +43,7 @@ class Task:
     def n_steps(self) -> float:
         """The number of steps, each weighed by its time."""
         per_ranking = 1 + ("pgu2" in self.metrics)
-        built = sum(_WEIGHTS.get(r.word or "", 1.0) for r in self.requests if r.word in _FROM_GAPS)
+        built = sum(_WEIGHTS.get(r.word or "", 1.0) for r in self.requests if r.word in ("greedy", "shapley"))
         swept = 0 if self.strengths is None else 2 * len(self.requests) * np.size(self.strengths)
         return _WEIGHTS["best"] + 3 + built + per_ranking * len(self.requests) + swept
 
@@ -85,10 +85,16 @@ class _Examination:
 
     def result(self) -> Examined:
         task, rows, k = self._task, self._rows, self._task.places
+        own = {
+            r.name: self._own_ranking(r) for r in task.requests if r.word not in _FROM_GAPS
+        }  # errors first
         best = self._step("best").best(rows, k)
         random = self._step().random(rows, k)
         single = self._step().rank(rows, "single", self._explainer._inputs.n_units)
-        rankings = {request.name: self._ranking(request, best.ranking, single) for request in task.requests}
+        rankings = {
+            r.name: own[r.name] if r.name in own else self._from_gaps(r.word or "", best.ranking, single)
+            for r in task.requests
+        }
         curves = np.stack([self._step().curve(rows, r.order, "pgi2") for r in rankings.values()])
         scores = {"pgi2": np.stack([mean_of_curve(curve) for curve in curves])}
         if "pgu2" in task.metrics:
@@ -123,19 +129,22 @@ class _Examination:
             notes=notes,
         )
 
-    def _ranking(self, request: Request, best: Ranking, single: Ranking) -> Ranking:
-        k, word, rows = self._task.places, request.word, self._rows
-        if word is None:
-            order = self._task.orders[request.name][self._some, :k]
-            return ranking_of(self._explainer, rows, order, method="given")
+    def _own_ranking(self, request: Request) -> Ranking:
+        """A ranking that is given, or by a word that has nothing to do with gaps."""
+        k = self._task.places
+        if request.word is not None:
+            found = self._task.own.made(request.word, self._some)
+            return replace(found, order=found.order[:, :k])
+        order = self._task.orders[request.name][self._some, :k]
+        return ranking_of(self._explainer, self._rows, order, method="given")
+
+    def _from_gaps(self, word: str, best: Ranking, single: Ranking) -> Ranking:
+        k = self._task.places
         if word == "optimal":
             return best
         if word == "single":
             return replace(single, order=single.order[:, :k], confidence=_cut(single.confidence, k))
-        if word in _FROM_GAPS:
-            return self._step(word).rank(rows, word, k)
-        found = self._task.own.made(word, self._some)
-        return replace(found, order=found.order[:, :k])
+        return self._step(word).rank(self._rows, word, k)
 
     def _swept(self, rankings: dict[str, Ranking]) -> tuple[Sweep | None, tuple[str, ...]]:
         task = self._task

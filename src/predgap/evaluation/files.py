@@ -8,7 +8,7 @@ from typing import Any, Final
 import narwhals.stable.v2 as nw
 import numpy as np
 
-from predgap._text import count, format_items, shown
+from predgap._text import format_items, shown
 from predgap.errors import DependencyError, RankingError
 from predgap.ranking import Ranking
 
@@ -16,7 +16,8 @@ SUFFIXES: Final = (".csv", ".parquet")
 """Endings of the files that can be read."""
 
 _LONG: Final = {"row", "place", "feature"}
-_UNNAMED: Final = ("", "Unnamed: 0", "__index_level_0__", "column_1")  # where pandas wrote an index
+_UNNAMED: Final = ("", "Unnamed: 0")  # the first column of a CSV file, where pandas wrote an index
+_INDEX: Final = "__index_level_0__"  # the same in a Parquet file
 
 
 def read_ranking_file(path: Path) -> Any:
@@ -79,20 +80,22 @@ def _long(frame: nw.DataFrame[Any]) -> Ranking:
 
 def _wide(frame: nw.DataFrame[Any]) -> Ranking:
     index = None
-    if frame.columns and frame.columns[0] in _UNNAMED:
-        index = _labels(frame[frame.columns[0]].to_list())
-        frame = frame.select(frame.columns[1:])
+    if len(frame) == 0 or not frame.columns:
+        raise RankingError("it has no rows")
+    unnamed = _INDEX if _INDEX in frame.columns else frame.columns[0]
+    if unnamed in (_INDEX, *_UNNAMED):
+        index = _labels(frame[unnamed].to_list())
+        frame = frame.drop(unnamed)
     texts = [name for name, kind in frame.schema.items() if not kind.is_numeric()]
-    if texts or not frame.columns:
+    if texts:
         raise RankingError(
-            f"the columns {format_items(texts)} are not numbers" if texts else "it has no columns"
+            f"these columns are empty, or not numbers: {format_items(texts)}; expected attributions, or the "
+            "columns row, place and feature"
         )
     features = [
         name for name in frame.columns if name.lower() not in ("bias", "base_value", "expected_value")
     ]
     values = frame.select(features).to_numpy().astype(np.float64)
-    if len(values) == 0:
-        raise RankingError(f"it has no rows, {count(len(features), 'column')}")
     found = Ranking.from_attributions(values, feature_names=features)
     return Ranking(found.order, scores=found.scores, feature_names=found.feature_names, index=index)
 

@@ -5,7 +5,10 @@ from __future__ import annotations
 from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
+from predgap._inputs.row_labels import matching_rows
+from predgap._text import shown
 from predgap._typing import FloatArray, IndexArray
 from predgap.errors import RankingError
 from predgap.evaluation.own_model import OwnModel, booster_of, own_model
@@ -58,7 +61,7 @@ def permutation_importances(explainer: Explainer, rows: Rows, y: Any, seed: int)
     """
     model = explainer._inputs.outputs.model
     rng = np.random.default_rng(seed)
-    target = _Target.of(y, len(rows), model.class_names, model.n_outputs)
+    target = _Target.of(_in_order(y, rows), len(rows), model.class_names, model.n_outputs)
     some = np.sort(rng.permutation(len(rows))[:_MOST_ROWS])
     values, target = rows.values[some], target.at(some)
     whole = target.fit(margins(model, values))
@@ -76,6 +79,13 @@ def permutation_importances(explainer: Explainer, rows: Rows, y: Any, seed: int)
     return found
 
 
+def _in_order(y: Any, rows: Rows) -> NDArray[Any]:
+    """The outcomes in the order of the rows; those of a pandas Series are matched by its index."""
+    labels = y.index if hasattr(y, "iloc") else None
+    own = matching_rows(labels, rows.table.index, "y", RankingError)
+    return np.asarray(y) if own is None else np.asarray(y)[own]
+
+
 class _Target:
     """What a model is to predict: numbers, (n, k), or for each class whether a row belongs to it, (n, k)."""
 
@@ -83,8 +93,8 @@ class _Target:
         self._values, self._is_classes = values, is_classes
 
     @staticmethod
-    def of(y: Any, n_rows: int, class_names: tuple[str, ...] | None, n_outputs: int) -> _Target:
-        labels = np.asarray(y)
+    def of(y: NDArray[Any], n_rows: int, class_names: tuple[str, ...] | None, n_outputs: int) -> _Target:
+        labels = y
         if labels.ndim not in (1, 2) or len(labels) != n_rows:
             raise RankingError(
                 f"y has shape {labels.shape}, expected one entry for each of the {n_rows} rows of X"
@@ -107,6 +117,11 @@ class _Target:
     def _of_classes(
         labels: Any, different: list[Any], class_names: tuple[str, ...] | None, n_outputs: int
     ) -> _Target:
+        if len(different) < 2:
+            raise RankingError(
+                f"y is {shown(different[0])} in all rows, so that no feature tells classes apart; pass "
+                "rows of several classes"
+            )
         names = [str(each) for each in different] if class_names is None else list(class_names)
         if class_names is None and n_outputs > 1 and len(names) != n_outputs:
             raise RankingError(

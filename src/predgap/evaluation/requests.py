@@ -23,6 +23,7 @@ WORDS: Final = ("greedy", "single", "optimal", "shapley", "shap", "gain", "permu
 BY_ROW: Final = ("greedy", "single", "optimal", "shapley", "shap", "random")
 """Those of them that differ from row to row."""
 
+_LONGEST: Final = 60  # characters of a name that is made from a path
 _EXPECTED: Final = "a ranking, the path of a .csv or .parquet file, or one of the words " + ", ".join(
     map(repr, WORDS)
 )
@@ -74,7 +75,7 @@ def read_requests(rankings: Any) -> tuple[Request, ...]:
 
 
 def _name_of(each: str | os.PathLike[str]) -> str:
-    return each if each in WORDS else Path(each).stem
+    return each if each in WORDS else Path(each).stem[:_LONGEST]
 
 
 def _opened(name: str, given: Any) -> Any:
@@ -88,7 +89,9 @@ def _opened(name: str, given: Any) -> Any:
     path = Path(given)
     if path.suffix.lower() not in SUFFIXES:
         meant = did_you_mean(str(given), WORDS)
-        raise RankingError(f"rankings[{name!r}] is {os.fspath(given)!r}: {meant}expected {_EXPECTED}")
+        raise RankingError(
+            f"rankings[{shown(name)}] is {shown(os.fspath(given))}: {meant}expected {_EXPECTED}"
+        )
     return read_ranking_file(path)
 
 

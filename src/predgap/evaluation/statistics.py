@@ -16,6 +16,8 @@ CONFIDENCE: Final = 0.95
 """Of the intervals."""
 
 _RESAMPLES: Final = 2000
+_FEWEST: Final = 200  # resamples of very many rows
+_DRAWS: Final = 1 << 26  # rows in all resamples together
 _CELLS: Final = 1 << 22  # numbers that are drawn at the same time
 
 TINY: Final = 1e-12
@@ -74,7 +76,7 @@ def _bootstrapped(data: tuple[FloatArray, ...], statistic: Any, seed: int) -> tu
         statistic,
         paired=True,
         vectorized=True,
-        n_resamples=_RESAMPLES,
+        n_resamples=int(np.clip(_DRAWS // n, _FEWEST, _RESAMPLES)),
         batch=max(1, _CELLS // n),
         confidence_level=CONFIDENCE,
         method="percentile",

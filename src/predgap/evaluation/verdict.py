@@ -182,7 +182,7 @@ def _share(some: int, n: int) -> str:
     if n < 20:
         return f"{some} of {n} rows"
     for parts, whole in ((1, 2), (1, 3), (2, 3), (1, 4), (3, 4)):
-        if abs(some / n - parts / whole) < 0.01:
+        if abs(some / n - parts / whole) < 0.005:
             return f"{parts} of {whole} rows"
     percent = round(100 * some / n)
     return f"{percent} % of the rows" if 1 <= percent <= 99 else f"{some} of {n} rows"

@@ -6,6 +6,7 @@ import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from os import PathLike
 from typing import Any, Literal, get_args
 
 from predgap._engine.accuracy import EXACT, RTOL, checked_rtol, guaranteed
@@ -27,6 +28,7 @@ from predgap.explainer._opening import opened
 from predgap.explainer._outputs import ExplainedOutputs
 from predgap.explainer._pricing import cost_of
 from predgap.explainer._sweep import STRENGTHS, Sweep, sweep
+from predgap.loaders import package_of
 from predgap.noise import Noise
 from predgap.ranking import Ranking
 
@@ -348,6 +350,13 @@ class Explainer(GuaranteedAnswers):
     def __call__(self, X: Any) -> Ranking:
         """The same as `rank(X)`: a greedy ranking of all features."""
         return self.rank(X)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What is pickled: treelite's models cannot be, so that the trees take their place."""
+        state = dict(self.__dict__)
+        if not isinstance(self.model, str | PathLike) and package_of(self.model) == "treelite":
+            state["model"] = self.ensemble
+        return state
 
     def __repr__(self) -> str:
         return f"Explainer({self.ensemble.source}, {self.noise!r})"

@@ -63,7 +63,7 @@ class RawColumns:
         found = self.steps.table(X, self.old)
         seen = self.old.cast(found.values)
         columns = open_columns(X)
-        at = self._places(columns)
+        at = self.places(columns)
         values = np.full((len(seen), ensemble.n_features), np.nan)
         for feature in self.features:
             q, levels = feature.raw, feature.levels
@@ -85,7 +85,7 @@ class RawColumns:
         made = {feature.raw: tuple(feature.columns) for feature in self.features}
         return [made.get(q, ()) for q in range(ensemble.n_features)]
 
-    def _places(self, columns: Columns) -> dict[int, int]:
+    def places(self, columns: Columns) -> dict[int, int]:
         """The column of X for each raw column; by name as the steps do it, else by position."""
         names = columns.names
         if names is None or self.names is None or not by_name(names, columns.numbered, self.names):

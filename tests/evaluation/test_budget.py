@@ -1,0 +1,102 @@
+"""A budget: larger tolerances first, then fewer rows, estimates last. Time is what the tests say it is."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import predgap
+from predgap import Cost, Explainer, Normal
+from predgap.errors import CostError
+from predgap.evaluation.budget import LOOSE, checked_budget, planned
+from strategies import Split, ensemble_of
+
+
+class Computer:
+    """Examines rows in a time that depends on how: `seconds` has that of one row by rtol, or "estimate"."""
+
+    def __init__(self, seconds, once=0.0, refused=()):
+        self.now, self.calls, self.seconds, self.once, self.refused = 0.0, [], seconds, once, refused
+
+    def examine(self, explainer, rows, estimate):
+        how = "estimate" if estimate else explainer.rtol
+        self.calls.append((how, len(rows)))
+        if how in self.refused:
+            raise CostError("too much")
+        self.now += self.once + self.seconds[how] * len(rows)
+
+    def cost(self, explainer):
+        return Cost("exact", 1e3 * self.seconds.get(explainer.rtol, np.inf), 1.0)
+
+    def plan(self, n_rows, budget, seed=0):
+        explainer = Explainer(ensemble_of([Split(0, 0.5, 0.0, 1.0)], 1), Normal(1.0))
+        return planned(explainer, n_rows, budget, seed, self.examine, self.cost, lambda: self.now)
+
+
+def test_without_a_budget_nothing_is_tried():
+    computer = Computer({1e-6: 1e9})
+    plan = computer.plan(10, None)
+    assert (plan.rows.tolist(), plan.notes, computer.calls) == (list(range(10)), (), [])
+
+
+def test_what_fits_is_done_as_asked():
+    plan = Computer({1e-6: 0.01}).plan(100, 60)
+    assert (plan.rows.tolist(), plan.notes, plan.estimate) == (list(range(100)), (), False)
+    assert plan.explainer.rtol == 1e-6
+
+
+def test_the_tolerance_comes_first():
+    plan = Computer({1e-6: 1.0, LOOSE: 0.1}).plan(100, 60)
+    assert (plan.explainer.rtol, len(plan.rows)) == (LOOSE, 100)
+    assert plan.notes == ("To keep within 60 s, gaps have a proven relative error of up to 0.001.",)
+
+
+def test_then_rows_are_drawn_with_the_seed():
+    computer = Computer({1e-6: 1.0, LOOSE: 0.5})
+    plan = computer.plan(1000, 60)
+    assert len(plan.rows) == 50  # 96 would fit, rounded down to 1, 2 or 5 times a power of ten
+    assert "50 of 1000 rows were drawn at random (seed 0)" in plan.notes[1]
+    assert (np.diff(plan.rows) > 0).all()
+    again, other = (Computer({1e-6: 1.0, LOOSE: 0.5}).plan(1000, 60, seed).rows for seed in (0, 1))
+    assert again.tolist() == plan.rows.tolist() != other.tolist()
+    assert computer.now < 20  # trials take a part of the budget only
+
+
+def test_what_is_done_once_does_not_count_as_time_of_a_row():
+    plan = Computer({1e-6: 0.01}, once=1.0).plan(1000, 60)
+    assert len(plan.rows) == 1000
+
+
+def test_a_row_that_takes_longer_than_all_is_not_tried():
+    computer = Computer({1e-6: 500.0, LOOSE: 0.1})
+    assert len(computer.plan(100, 60).rows) == 100
+    assert {how for how, _ in computer.calls} == {LOOSE}
+
+
+def test_one_row_at_least():
+    plan = Computer({1e-6: 0.95, LOOSE: 0.9}).plan(100, 1)
+    assert (len(plan.rows), plan.explainer.rtol, plan.estimate) == (1, LOOSE, False)
+
+
+def test_a_row_that_is_beyond_the_budget_is_estimated():
+    plan = Computer({1e-6: 5.0, LOOSE: 4.0, "estimate": 0.5}).plan(100, 1)
+    assert (len(plan.rows), plan.estimate) == (1, True)
+
+
+@pytest.mark.parametrize("refused", [(1e-6, LOOSE), ()])
+def test_what_cannot_be_proven_is_estimated(refused):
+    seconds = {"estimate": 0.1, **dict.fromkeys(refused, 0.1)}  # without one: the cost is refused
+    plan = Computer(seconds, refused=refused).plan(100, 60)
+    assert (plan.estimate, len(plan.rows)) == (True, 100)
+    assert plan.notes == ("A proven error is too costly for this model, so that gaps are estimated.",)
+
+
+def test_an_estimate_that_is_refused_is_an_error():
+    with pytest.raises(CostError, match="too much"):
+        Computer({"estimate": 1.0}, refused=("estimate",)).plan(10, 60)
+
+
+@pytest.mark.parametrize("budget", [0, -1, "60", True, float("nan"), float("inf"), [60]])
+def test_a_budget_is_a_number_of_seconds(budget):
+    with pytest.raises(predgap.PredgapError, match="expected a number of seconds above 0"):
+        checked_budget(budget)
