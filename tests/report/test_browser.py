@@ -90,8 +90,9 @@ def sideways(page):
     """What is wider than the screen, and how far the page scrolls sideways."""
     return page.evaluate(
         """() => [document.documentElement.scrollWidth - innerWidth,
-          && !e.closest(".hear, thead")).map((e) => e.outerHTML.slice(0, 80))]"""
-          && !e.closest(".hear, thead")).map((e) => e.outerHTML.slice(0, 80))]"""
+        [...document.querySelectorAll("main *")].filter(
+          (e) => e.getBoundingClientRect().right > innerWidth + 1 && !e.closest(".hear, thead")
+        ).map((e) => e.outerHTML.slice(0, 80))]"""
     )
 
 
