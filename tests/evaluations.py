@@ -19,11 +19,17 @@ def small() -> Evaluation:
     y = 2 * X[:, 0] + X[:, 1] * X[:, 2] + 0.3 * X[:, 3]
     model = GradientBoostingRegressor(n_estimators=10, max_depth=3, random_state=0).fit(X, y)
     explainer = predgap.Explainer(model, predgap.Normal.relative(X, 0.3), feature_names=NAMES)
-    rankings = {EVIL: rng.permuted(np.tile(np.arange(5), (40, 1)), axis=1), "gain": "gain", "greedy": "greedy"}
+    rankings = {
+        EVIL: rng.permuted(np.tile(np.arange(5), (40, 1)), axis=1),
+        "gain": "gain",
+        "greedy": "greedy",
+    }
     return predgap.evaluate(explainer, X[:40], {**rankings, "random": "random"}, strengths=[0.1, 0.3, 1.0])
 
 
-def made_up(n: int, d: int, m: int, k: int | None = None, seed: int = 0, names: list[str] | None = None) -> Evaluation:
+def made_up(
+    n: int, d: int, m: int, k: int | None = None, seed: int = 0, names: list[str] | None = None
+) -> Evaluation:
     """An Evaluation of n rows, d features, m rankings with k places, from random numbers."""
     rng = np.random.default_rng(seed)
     k = d if k is None else k
@@ -37,7 +43,10 @@ def made_up(n: int, d: int, m: int, k: int | None = None, seed: int = 0, names: 
     at = np.arange(n)
     return Evaluation(
         names=keys,
-        rankings={key: predgap.Ranking(orders[i], n_features=d, feature_names=features) for i, key in enumerate(keys)},
+        rankings={
+            key: predgap.Ranking(orders[i], n_features=d, feature_names=features)
+            for i, key in enumerate(keys)
+        },
         scores={"pgi2": scores, "pgu2": scores / 2} if k == d else {"pgi2": scores},
         curves=curves,
         random=scores.min(axis=0) / 2,
@@ -70,6 +79,12 @@ def made_up(n: int, d: int, m: int, k: int | None = None, seed: int = 0, names: 
             "version": predgap.__version__,
         },
         notes=("Rows were drawn at random.",),
-        obtained={"pgi2": "estimated", "curves": "estimated", "random": "exact", "best": "estimated", "single": "exact"},
+        obtained={
+            "pgi2": "estimated",
+            "curves": "estimated",
+            "random": "exact",
+            "best": "estimated",
+            "single": "exact",
+        },
         words=dict.fromkeys(keys),
     )

@@ -25,8 +25,7 @@ def require(what: str, extra: str) -> None:
     missing = [name for module, name in _PACKAGES[extra].items() if not _installed(module)]
     if missing:
         raise DependencyError(
-            f"{what} needs {needed}; not installed: {', '.join(missing)}. "
-            f"Try: pip install 'predgap[{extra}]'"
+            f"{what} needs {needed}; not installed: {', '.join(missing)}. Try: pip install 'predgap[{extra}]'"
         )
 
 

@@ -131,7 +131,7 @@ def sweep_table(evaluation: Evaluation) -> tuple[list[str], list[tuple[str, list
 
 
 def features(evaluation: Evaluation) -> tuple[list[Feature], list[Feature], int]:
-    """The features with the largest gaps when they move alone, those after them, and how many are not listed."""
+    """The features with the largest gaps alone, those after them, and how many are not listed."""
     means = evaluation.single.mean(axis=0)
     order = np.argsort(-means, kind="stable")[:_LISTED_FEATURES]
     texts, largest = column(means[order]), float(means.max(initial=0.0))
@@ -150,7 +150,7 @@ def features(evaluation: Evaluation) -> tuple[list[Feature], list[Feature], int]
 
 
 def noise_table(columns: Mapping[str, list[Any]] | None) -> tuple[list[str], list[list[str]], int]:
-    """The header, the rows and how many are left out, of what `noise.describe()` says; empty if it says nothing."""
+    """Header, rows and how many are left out, of what `noise.describe()` says; empty if nothing."""
     kept = [label for label in _HEADINGS if label in (columns or {})]
     if not columns or not kept:
         return [], [], 0
@@ -188,7 +188,9 @@ _OBTAINED: Final = {
 
 def obtained(evaluation: Evaluation) -> list[tuple[str, str]]:
     """Each kind of number, and how it was obtained."""
-    return [(_OBTAINED.get(key, _capital(key.replace("_", " "))), how) for key, how in evaluation.obtained.items()]
+    return [
+        (_OBTAINED.get(key, _capital(key.replace("_", " "))), how) for key, how in evaluation.obtained.items()
+    ]
 
 
 # ---- facts ---------------------------------------------------------------------------------------
@@ -255,7 +257,7 @@ def _interval(low: float, high: float) -> str:
 
 
 def _cell(cell: Any) -> str:
-    return number(cell, 3) if isinstance(cell, float | np.floating) else name(str(cell))
+    return number(float(cell), 3) if isinstance(cell, float | np.floating) else name(str(cell))
 
 
 def _share(value: float) -> Cell:
@@ -277,4 +279,3 @@ def _place(mean: float, n_places: int) -> Cell:
     share = 1.0 - (mean - 1.0) / max(1, n_places - 1)
     text = f"{mean:.1f}" if mean < 99.95 else f"{mean:.0f}"
     return Cell(text, round(share * (_SHADES - 1)))
-

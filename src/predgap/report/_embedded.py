@@ -73,7 +73,7 @@ def thinned(n_places: int, most: int, first: int) -> list[int]:
     >>> thinned(5, most=10, first=3)
     [1, 2, 3, 4, 5]
     >>> thinned(1000, most=8, first=3)
-    [1, 2, 3, 10, 32, 101, 318, 1000]
+    [1, 2, 3, 10, 31, 98, 313, 1000]
     """
     if n_places <= most:
         return list(range(1, n_places + 1))
@@ -91,13 +91,12 @@ def _mean_curves(evaluation: Evaluation) -> dict[str, Any]:
         "places": places,
         "means": rounded(evaluation.curves.mean(axis=1)[:, at], 5),
         "best": rounded(evaluation.best_curve.mean(axis=0)[at], 5),
-        "random": rounded(evaluation.random.mean(keepdims=True), 5)[0],
     }
 
 
 def _n_listed(evaluation: Evaluation) -> int:
     m, n = evaluation.scores["pgi2"].shape
-    return min(n, _LISTED_ROWS, max(1, _LISTED_SCORES // m))
+    return min(int(n), _LISTED_ROWS, max(1, _LISTED_SCORES // int(m)))
 
 
 def _rows(evaluation: Evaluation, listed: IndexArray) -> dict[str, Any]:
@@ -124,7 +123,11 @@ def _details(evaluation: Evaluation, listed: IndexArray) -> dict[str, Any]:
     kept, room = [], _DETAIL_BYTES
     for r in listed:
         order = np.array([of[r, :top] for of in orders])
-        row = {"order": order.tolist(), "curves": rounded(curves[:, r]), "values": _values(evaluation, r, order)}
+        row = {
+            "order": order.tolist(),
+            "curves": rounded(curves[:, r]),
+            "values": _values(evaluation, r, order),
+        }
         room -= len(_compact(row).encode())
         if room < 0:
             break
@@ -162,8 +165,8 @@ def _swarm(evaluation: Evaluation) -> dict[str, Any]:
 
 
 def _shades(cells: Any, numbers: FloatArray) -> list[int] | None:
-    """Where each value lies among the others, from 0 (lowest) to 6; −1 where it is missing; None for labels and
-    for groups."""
+    """Where each value lies among the others, from 0 (lowest) to 6; −1 where it is missing; None for labels
+    and for groups."""
     missing = np.isnan(numbers)
     if missing.all() or any(isinstance(cell, str) for cell in cells):
         return None

@@ -154,8 +154,7 @@ def _differences(evaluation: Evaluation) -> list[tuple[str, str, str]]:
     found = list(evaluation.differences)
     means = column([row.mean for row in found])
     return [
-        (f"{name(row.a)} − {name(row.b)}", mean, _p(row.p))
-        for row, mean in zip(found, means, strict=True)
+        (f"{name(row.a)} − {name(row.b)}", mean, _p(row.p)) for row, mean in zip(found, means, strict=True)
     ]
 
 
