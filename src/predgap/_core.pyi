@@ -15,7 +15,7 @@ _Ints = NDArray[np.int32]
 _Bytes = NDArray[np.uint8]
 _Progress = Callable[[int], object] | None  # told the rows done, now and then
 _Strategy = Literal["auto", "plan", "compiled", "pairs"]  # "auto" but in tests and benchmarks
-_Question = Literal["gap", "curve", "greedy", "single"]
+_Question = Literal["gap", "curve", "greedy", "single", "subsets"]
 
 LAWS: dict[str, int]  # codes of the kinds of laws: still, normal, uniform, table, category
 METHODS: tuple[str, ...]  # words of the method codes that calls return: exact, bounded, pruned
@@ -140,6 +140,18 @@ def subset_gaps(
     """chosen (n, m) units -> gaps (n, 2^m) of all their subsets. A tolerance is relative to the sum over
     sizes of share (m + 1) times the mean gap of that size."""
 
+def search(
+    rows: Rows,
+    chosen: _Ints,
+    n_places: int,
+    width: int,
+    accuracy: Accuracy,
+    n_threads: int,
+    progress: _Progress,
+    units: Units | None = None,
+) -> tuple[_Ints, _Floats, _Floats, _Bytes]:
+    """chosen (n, m) units -> good orders of them, gaps of the prefixes (n, n_places), bounds, methods."""
+
 def moving_units(rows: Rows, n_threads: int, units: Units | None = None) -> _Bytes:
     """Which units can change anything, (n, n_units)."""
 
@@ -227,6 +239,18 @@ class Background:
         progress: _Progress,
     ) -> tuple[_Ints, _Floats]:
         """Order (n, top), of units, and scores (n, n_units; NaN of units that were not taken)."""
+
+    def search(
+        self,
+        rows: Rows,
+        chosen: _Ints,
+        n_places: int,
+        width: int,
+        units: Units,
+        n_threads: int,
+        progress: _Progress,
+    ) -> tuple[_Ints, _Floats]:
+        """chosen (n, m) units -> good orders of them, and gaps of the prefixes (n, n_places)."""
 
     def cost(self, question: _Question, n_units: int, top: int) -> tuple[float, float]:
         """Milliseconds and megabytes of any row."""

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "engine/beam.hpp"
 #include "engine/candidates.hpp"
 #include "engine/parallel.hpp"
 
@@ -168,6 +169,25 @@ bool Background::rank(const Request& r, const Units& units, bool greedy, int32_t
             score[row * units.size() + best] = candidates.gain[static_cast<std::size_t>(best)];
             candidates.taken[static_cast<std::size_t>(best)] = 1;
         }
+    });
+}
+
+bool Background::search(const Request& r, const Units& units, const int32_t* chosen, int32_t m,
+                        int32_t n_places, int32_t width, int32_t* order, double* value) const {
+    auto expected = cost(Question::greedy, units.size(), n_places);
+    expected.nanoseconds *= width;
+    return each_row(r, units, expected, [&](Walks& walks, int64_t row) {
+        struct Nothing {};
+        Candidates candidates(units.size());
+        const auto gains = [&](const Beam<Nothing>::Entry& entry) {
+            std::fill(candidates.taken.begin(), candidates.taken.end(), 0);
+            for (const auto u : entry.order) candidates.taken[static_cast<std::size_t>(u)] = 1;
+            read_gains(walks, candidates);
+            return candidates.gain.data();
+        };
+        Beam<Nothing> beam({chosen + row * m, chosen + (row + 1) * m}, n_places, width, units.size());
+        beam.run({}, gains, [](const Nothing&, int32_t) { return Nothing{}; }, *walks.stop);
+        beam.write(order + row * n_places, value + row * n_places);
     });
 }
 

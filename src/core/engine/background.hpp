@@ -32,6 +32,10 @@ public:
     bool rank(const Request& r, const Units& units, bool greedy, std::int32_t n_places, std::int32_t* order,
               double* score) const;
 
+    // As Engine::search; exact.
+    bool search(const Request& r, const Units& units, const std::int32_t* chosen, std::int32_t m,
+                std::int32_t n_places, std::int32_t width, std::int32_t* order, double* value) const;
+
     // Of any row, from counts.
     Cost cost(Question question, std::int32_t n_units, std::int32_t n_places) const;
 

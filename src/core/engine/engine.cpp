@@ -126,10 +126,19 @@ bool Engine::subset_gaps(const Request& r, const Units& units, const int32_t* ch
     });
 }
 
-bool Engine::moving_units(const Request& r, const Units& units, uint8_t* moving) const {
-    return each_row(r, [&](RowSolver& solver, int64_t row) {
-        solver.moving_units(units, moving + row * units.size());
+bool Engine::search(const Request& r, const Units& units, const int32_t* chosen, int32_t m, int32_t n_places,
+                    int32_t width, const Accuracy& accuracy, int32_t* order, double* value,
+                    const Answers& answers) const {
+    return each_row(r, false, [&](RowSolver& solver, int64_t row) {
+        const auto at = row * n_places;
+        answers.set(row, solver.search(units, chosen + row * m, m, n_places, width, accuracy, order + at,
+                                       value + at));
     });
+}
+
+bool Engine::moving_units(const Request& r, const Units& units, uint8_t* moving) const {
+    return each_row(
+        r, [&](RowSolver& solver, int64_t row) { solver.moving_units(units, moving + row * units.size()); });
 }
 
 bool Engine::mean_change(const Request& r, PerRow<uint8_t> subset, double* change) const {

@@ -100,6 +100,10 @@ public:
     bool subset_gaps(const Request& r, const Units& units, const std::int32_t* chosen, std::int32_t m,
                      const double* share, const Accuracy& accuracy, double* value,
                      const Answers& answers) const;
+    // chosen: (n_rows, m); order, value: (n_rows, n_places). See RowSolver::search.
+    bool search(const Request& r, const Units& units, const std::int32_t* chosen, std::int32_t m,
+                std::int32_t n_places, std::int32_t width, const Accuracy& accuracy, std::int32_t* order,
+                double* value, const Answers& answers) const;
     // moving: (n_rows, n_units).
     bool moving_units(const Request& r, const Units& units, std::uint8_t* moving) const;
     // change: (n_rows, n_outputs).

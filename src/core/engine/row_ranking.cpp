@@ -2,7 +2,9 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <memory>
 
+#include "engine/beam.hpp"
 #include "engine/candidates.hpp"
 #include "engine/row_solver.hpp"
 #include "simd/kernels.hpp"
@@ -177,6 +179,70 @@ Answer RowSolver::greedy(const Units& units, const Places& places, const Accurac
             return found;
         }
     }
+}
+
+double RowSolver::search_by_terms(SearchOf& search) {
+    using States = std::shared_ptr<std::vector<TermState>>;
+    for (auto& state : states_) kernels().begin(state);
+    std::vector<double> gain;
+    const auto copied = [](const std::vector<TermState>& from) {
+        auto states = std::make_shared<std::vector<TermState>>(from.size());
+        for (std::size_t g = 0; g < from.size(); ++g) (*states)[g].copy(from[g]);
+        return states;
+    };
+    const auto gains = [&](const Beam<States>::Entry& entry) {
+        gain.assign(static_cast<std::size_t>(search.units.size()), 0.0);
+        for (auto& state : *entry.state) {
+            kernels().gains(state);
+            for (std::size_t u = 0; u < gain.size(); ++u) gain[u] += state.gain[static_cast<int64_t>(u)];
+        }
+        return gain.data();
+    };
+    const auto grown = [&](const States& parent, int32_t unit) {
+        auto states = copied(*parent);
+        for (auto& state : *states) kernels().add_unit(state, unit);
+        return states;
+    };
+    Beam<States> beam(search.chosen, search.n_places, search.width, search.units.size());
+    beam.run(copied(states_), gains, grown, *stop_);
+    return beam.write(search.order, search.gaps);
+}
+
+double RowSolver::search_by_pairs(SearchOf& search) {
+    struct Nothing {};
+    std::vector<double> gain(static_cast<std::size_t>(search.units.size()));
+    const auto gains = [&](const Beam<Nothing>::Entry& entry) {
+        std::fill(subset_.begin(), subset_.end(), 0);
+        for (const auto u : entry.order) set_subset(search.units.members(u), 1);
+        for (const auto u : search.chosen) {
+            if (entry.has(u) || stopped()) continue;
+            set_subset(search.units.members(u), 1);
+            gain[static_cast<std::size_t>(u)] = gap_by_pairs(subset_.data()).gap - entry.gap();
+            set_subset(search.units.members(u), 0);
+        }
+        return gain.data();
+    };
+    constexpr int32_t kNarrow = 1;  // each gap takes long
+    Beam<Nothing> beam(search.chosen, search.n_places, kNarrow, search.units.size());
+    beam.run({}, gains, [](const Nothing&, int32_t) { return Nothing{}; }, *stop_);
+    return beam.write(search.order, search.gaps);
+}
+
+Answer RowSolver::search(const Units& units, const int32_t* chosen, int32_t m, int32_t n_places,
+                         int32_t width, const Accuracy& accuracy, int32_t* order, double* gaps) {
+    std::vector<uint8_t> features(n_features(), 0);
+    for (int32_t i = 0; i < m; ++i)
+        for (const auto q : units.members(chosen[i])) features[static_cast<std::size_t>(q)] = 1;
+    tables_.open(features.data());
+    forget_compilation();
+    likely_ = {};
+    SearchOf search{units, {chosen, chosen + m}, n_places, width, order, gaps};
+    return answer({Question::greedy, features.data(), n_places, &units}, accuracy,
+                  [&](const Cost& cost, double& bound) {
+                      if (cost.route == Route::pairs) return search_by_pairs(search);
+                      bound = prepare(cost, &units);
+                      return std::isfinite(bound) ? search_by_terms(search) : 0.0;
+                  });
 }
 
 // The gap of some features, and the scale of its rounding error.

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "noise/row_tables.hpp"
@@ -58,6 +59,9 @@ public:
     // times the mean gap of that size.
     Answer subset_gaps(const Units& units, const std::int32_t* chosen, std::int32_t m, const double* share,
                        const Accuracy& accuracy, double* gaps);
+    // A good order of some of m units, by a beam search; order, gaps of its prefixes: (n_places).
+    Answer search(const Units& units, const std::int32_t* chosen, std::int32_t m, std::int32_t n_places,
+                  std::int32_t width, const Accuracy& accuracy, std::int32_t* order, double* gaps);
     // Which units can change anything? moving: (n_units).
     void moving_units(const Units& units, std::uint8_t* moving);
     // E[f(x')] - f(x) of each output.
@@ -102,6 +106,15 @@ private:
     void subsets_by_terms(const Units& units, const std::int32_t* chosen, std::int32_t m, double* gaps);
     void subsets_by_pairs(const Units& units, const std::int32_t* chosen, std::int32_t m, double* gaps);
     // Rankings; see row_ranking.cpp.
+    struct SearchOf {
+        const Units& units;
+        std::span<const std::int32_t> chosen;
+        std::int32_t n_places, width;
+        std::int32_t* order;
+        double* gaps;
+    };
+    double search_by_terms(SearchOf& search);
+    double search_by_pairs(SearchOf& search);
     double greedy_by_terms(const Units& units, const Places& places, double bound);
     double greedy_by_pairs(const Units& units, const Places& places);
     Answer alone(const FeatureList& features, const Accuracy& accuracy, double& value, double& error_scale);

@@ -130,6 +130,27 @@ std::tuple<NewArray<double, 2>, NewArray<double, 1>, NewArray<std::uint8_t, 1>> 
     return {value, answers.bound, answers.method};
 }
 
+std::tuple<NewArray<std::int32_t, 2>, NewArray<double, 2>, NewArray<double, 1>, NewArray<std::uint8_t, 1>>
+search(const Rows& rows, const Array<std::int32_t, 2>& chosen, std::int32_t n_places, std::int32_t width,
+       const Accuracy& accuracy, int n_threads, const nb::object& progress, const Units* given) {
+    require_route(rows, accuracy);
+    const auto& units = units_of(rows, given);
+    require(chosen.shape(0) == rows.size() && width > 0, "units for each row, and a positive width");
+    const auto m = static_cast<std::int32_t>(chosen.shape(1));
+    require(n_places >= 0 && n_places <= m, "not more places than units");
+    const auto k = static_cast<std::size_t>(n_places);
+    orders_of(rows, chosen, units.size());
+    auto order = make_array<std::int32_t, 2>({rows.size(), k});
+    auto value = make_array<double, 2>({rows.size(), k});
+    const NewAnswers answers(rows.size());
+    const auto request = rows.request(n_threads, progress);
+    run_released([&] {
+        return rows.engine.search(request, units, chosen.data(), m, n_places, width, accuracy, order.data(),
+                                  value.data(), answers.view());
+    });
+    return {order, value, answers.bound, answers.method};
+}
+
 NewArray<std::uint8_t, 2> moving_units(const Rows& rows, int n_threads, const Units* given) {
     const auto& units = units_of(rows, given);
     auto moving = make_array<std::uint8_t, 2>({rows.size(), static_cast<std::size_t>(units.size())});
@@ -220,6 +241,8 @@ void bind_answers(nb::module_& m) {
     m.def("curve", &curve, "rows"_a, "order"_a, "accuracy"_a, "n_threads"_a, "progress"_a.none(),
           "units"_a.none() = nb::none());
     m.def("subset_gaps", &subset_gaps, "rows"_a, "chosen"_a, "share"_a, "accuracy"_a, "n_threads"_a,
+          "progress"_a.none(), "units"_a.none() = nb::none());
+    m.def("search", &search, "rows"_a, "chosen"_a, "n_places"_a, "width"_a, "accuracy"_a, "n_threads"_a,
           "progress"_a.none(), "units"_a.none() = nb::none());
     m.def("moving_units", &moving_units, "rows"_a, "n_threads"_a, "units"_a.none() = nb::none());
     m.def("mean_change", &mean_change, "rows"_a, "subset"_a, "n_threads"_a, "progress"_a.none());

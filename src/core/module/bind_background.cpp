@@ -81,6 +81,28 @@ std::tuple<NewArray<std::int32_t, 2>, NewArray<double, 2>> rank(const Background
     return {order, score};
 }
 
+std::tuple<NewArray<std::int32_t, 2>, NewArray<double, 2>> search(const Background& background,
+                                                                  const Rows& rows,
+                                                                  const Array<std::int32_t, 2>& chosen,
+                                                                  std::int32_t n_places, std::int32_t width,
+                                                                  const Units& units, int n_threads,
+                                                                  const nb::object& progress) {
+    require_fit(background, rows, units);
+    require(chosen.shape(0) == rows.size() && width > 0, "units for each row, and a positive width");
+    const auto m = static_cast<std::int32_t>(chosen.shape(1));
+    require(n_places >= 0 && n_places <= m, "not more places than units");
+    const auto k = static_cast<std::size_t>(n_places);
+    orders_of(rows, chosen, units.size());
+    auto order = make_array<std::int32_t, 2>({rows.size(), k});
+    auto value = make_array<double, 2>({rows.size(), k});
+    const auto request = rows.request(n_threads, progress);
+    run_released([&] {
+        return background.search(request, units, chosen.data(), m, n_places, width, order.data(),
+                                 value.data());
+    });
+    return {order, value};
+}
+
 std::tuple<double, double> cost(const Background& background, const std::string& question,
                                 std::int32_t n_units, std::int32_t top) {
     const auto found =
@@ -97,6 +119,8 @@ void bind_background(nb::module_& m) {
         .def("mean_change", &mean_change, "rows"_a, "subset"_a, "n_threads"_a, "progress"_a.none())
         .def("curve", &curve, "rows"_a, "order"_a, "units"_a, "n_threads"_a, "progress"_a.none())
         .def("rank", &rank, "rows"_a, "method"_a, "top"_a, "units"_a, "n_threads"_a, "progress"_a.none())
+        .def("search", &search, "rows"_a, "chosen"_a, "n_places"_a, "width"_a, "units"_a, "n_threads"_a,
+             "progress"_a.none())
         .def("cost", &cost, "question"_a, "n_units"_a, "top"_a);
 }
 

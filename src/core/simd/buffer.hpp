@@ -51,6 +51,10 @@ public:
         reset(n);
         std::fill_n(data(), n, value);
     }
+    void assign(const Buffer& other) {
+        reset(other.size_);
+        std::copy_n(other.data(), size_, data());
+    }
     // n items, those that are there first.
     void grow(std::int64_t n) {
         if (n > capacity_) {

@@ -11,7 +11,7 @@ namespace predgap::PREDGAP_ISA {
 
 extern const Kernels kKernels;
 const Kernels kKernels = {
-    PREDGAP_ISA_NAME,     normal_tails_of_four, fill_tables, gap, begin,
-    add_features_and_gap, add_unit, gains, subset_forms, joint_expectation};
+    PREDGAP_ISA_NAME, normal_tails_of_four, fill_tables, gap, begin, add_features_and_gap, add_unit, gains,
+    subset_forms,     joint_expectation};
 
 }  // namespace predgap::PREDGAP_ISA

@@ -30,7 +30,7 @@ struct Form {
           n_weights(s.terms->n_weights),
           width(s.terms->width),
           scratch(s.scratch.data()),
-          sets(s.sets),
+          sets(*s.sets),
           stop(*s.stop) {}
 
     // Looked at in all long loops; results are then void.

@@ -62,7 +62,7 @@ PREDGAP_INLINE Lanes form_lanes(const double* gram, std::int64_t n, const Lanes*
     return total;
 }
 
-// One subset after the other, where there are many terms.
+// One subset after the other, where there are many terms, or a categorical feature alone.
 void forms_one_by_one(TermState& s, std::int32_t component, const SubsetBlock& b) {
     const auto& c = s.terms->component[component];
     const std::int64_t n_subsets = std::int64_t{1} << b.n_bits;
@@ -80,11 +80,12 @@ void subset_forms(TermState& s, std::int32_t component, const SubsetBlock& b) {
     const std::int64_t n_terms = component == 0 ? 1 : f.c.n_terms;
     const std::int64_t n_packs = std::int64_t{1} << (b.n_bits - SubsetBlock::kLeastBits);
     sum_parts(b, n_terms * f.width);
-    const bool is_swept = component > 0 && f.c.size == 1 && !f.c.has_sets;
-    if (!is_swept && n_terms > SubsetBlock::kMostGram) return forms_one_by_one(s, component, b);
+    const bool is_main = component > 0 && f.c.size == 1, is_swept = is_main && !f.c.has_sets;
+    if (!is_swept && (is_main || n_terms > SubsetBlock::kMostGram)) return forms_one_by_one(s, component, b);
     if (!is_swept && b.is_first)
         for (std::int32_t i = 0; i < n_terms; ++i)
-            for (auto t = i; t < n_terms; ++t) b.gram[i * n_terms + t] = component == 0 ? 1.0 : pair_factor(f, i, t);
+            for (auto t = i; t < n_terms; ++t)
+                b.gram[i * n_terms + t] = component == 0 ? 1.0 : pair_factor(f, i, t);
     for (std::int64_t i = 0; i < n_packs; ++i) {
         Lanes total = splat(0.0);
         for (std::int64_t k = 0; k < f.width; ++k) {

@@ -36,7 +36,8 @@ int32_t terms_of(const TermState& s, int32_t component) {
 void SubsetGaps::number_units(const TermState& s, const Units& units, const int32_t* chosen, int32_t m) {
     unit_bit_.assign(static_cast<std::size_t>(units.n_features()), 0);
     for (int32_t i = 0; i < m; ++i)
-        for (const auto q : units.members(chosen[i])) unit_bit_[static_cast<std::size_t>(q)] = uint32_t{1} << i;
+        for (const auto q : units.members(chosen[i]))
+            unit_bit_[static_cast<std::size_t>(q)] = uint32_t{1} << i;
     const auto n = static_cast<std::size_t>(s.terms->n_components());
     units_of_.assign(n, 0);
     if (parts_.size() < n) parts_.resize(n);
@@ -119,10 +120,9 @@ void SubsetGaps::compute_forms(TermState& s, int32_t component) {
             if ((subset >> n_bits & ~block) == 0)
                 in_block_.push_back({subset & low, pool_.data() + part.weight});
         }
-        kernels().subset_forms(
-            s, component,
-            {in_block_.data(), static_cast<int64_t>(in_block_.size()), n_bits, block == 0, weight_.data(),
-             gram_.data(), form_.data() + (int64_t{block} << n_bits)});
+        kernels().subset_forms(s, component,
+                               {in_block_.data(), static_cast<int64_t>(in_block_.size()), n_bits, block == 0,
+                                weight_.data(), gram_.data(), form_.data() + (int64_t{block} << n_bits)});
     }
 }
 
@@ -131,17 +131,13 @@ void SubsetGaps::add_forms(int32_t component, uint32_t all, double* gaps) const 
     const auto own = units_of_[static_cast<std::size_t>(component)], rest = all & ~own;
     const double* form = form_.data();
     uint32_t more = 0;
-    if (others_ == rest) {
-        for (uint32_t i = 0;; ++i, more = (more - rest) & rest) {
-            gaps[own | more] += form[i];
-            if (more == rest) return;
+    const auto unused = rest & ~others_;  // whatever of these joins, the form is the same
+    for (uint32_t i = 0;; ++i, more = (more - others_) & others_) {
+        for (uint32_t any = 0;; any = (any - unused) & unused) {
+            gaps[own | more | any] += form[i];
+            if (any == unused) break;
         }
-    }
-    uint32_t i = 0;  // the units of `more` among the others
-    for (;; more = (more - rest) & rest) {
-        i = gathered(more, others_);
-        gaps[own | more] += form[i];
-        if (more == rest) return;
+        if (more == others_) return;
     }
 }
 

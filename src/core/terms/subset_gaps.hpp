@@ -25,7 +25,7 @@ struct SubsetBlock {
         std::int64_t subset;   // the smallest in the block that has it
         const double* weight;  // (width, n_terms)
     };
-    static constexpr int kLeastBits = 3;          // subsets are taken eight at a time
+    static constexpr int kLeastBits = 3;           // subsets are taken eight at a time
     static constexpr std::int32_t kMostGram = 64;  // terms whose pairs have their factors in memory
 
     const Part* part;
@@ -54,13 +54,13 @@ private:
     void compute_forms(TermState& state, std::int32_t component);
     void add_forms(std::int32_t component, std::uint32_t all, double* gaps) const;
 
-    std::vector<std::uint32_t> unit_bit_;               // (n_features)
-    std::vector<std::uint32_t> units_of_;               // (n_components)
-    std::vector<std::vector<WeightPart>> parts_;        // (n_components)
+    std::vector<std::uint32_t> unit_bit_;         // (n_features)
+    std::vector<std::uint32_t> units_of_;         // (n_components)
+    std::vector<std::vector<WeightPart>> parts_;  // (n_components)
     std::vector<SubsetBlock::Part> in_block_;
-    Buffer<double> pool_;                               // weights of parts
+    Buffer<double> pool_;  // weights of parts
     Buffer<double> weight_, gram_, form_;
-    std::uint32_t others_ = 0;                          // units that give the component a part
+    std::uint32_t others_ = 0;  // units that give the component a part
 };
 
 }  // namespace predgap

@@ -9,7 +9,8 @@ void TermState::prepare(const RowTerms& row_terms, const RowTables& row_tables,
     tables = &row_tables;
     stop = &stopped;
     scratch.reset(terms->most_scratch);
-    sets.fill(row_terms, row_tables, stopped);
+    own_sets.fill(row_terms, row_tables, stopped);
+    sets = &own_sets;
     component.reset(terms->n_components());
     form.reset((terms->n_components() + 3) / 4 * 4, 0.0);
     if (!units) return;
@@ -24,6 +25,30 @@ void TermState::prepare(const RowTerms& row_terms, const RowTables& row_tables,
     trial.reset(weight.size());
     received.reset(terms->n_components());
     receiver.reset(terms->n_components(), 0);
+}
+
+void TermState::copy(const TermState& other) {
+    terms = other.terms;
+    tables = other.tables;
+    units = other.units;
+    stop = other.stop;
+    sets = other.sets;
+    weight.assign(other.weight);
+    product.assign(other.product);
+    shifted.assign(other.shifted);
+    scratch.reset(other.scratch.size());
+    component.assign(other.component);
+    form.assign(other.form);
+    main_mean.assign(other.main_mean);
+    gain.assign(other.gain);
+    in_subset.assign(other.in_subset);
+    frontier.assign(other.frontier);
+    n_frontier = other.n_frontier;
+    step = other.step;
+    trial.reset(other.trial.size());
+    received.reset(other.received.size());
+    receiver.assign(other.receiver);
+    n_received = 0;
 }
 
 }  // namespace predgap

@@ -30,7 +30,8 @@ struct TermState {
     Buffer<double> product;  // (width, n_weights) G W of complete components
     Buffer<double> shifted;  // (width, n_weights) W E tau of the slot outside
     Buffer<double> scratch;
-    SetFactors sets;
+    SetFactors own_sets;
+    const SetFactors* sets = nullptr;  // its own, or those of the state that it is a copy of
     Buffer<ComponentState> component;
     Buffer<double> form;             // (n_components, room) Q of complete components, else 0; or of gains
     Buffer<double> main_mean;        // (n_features, width) mean of a feature's main effect, if it is outside
@@ -54,6 +55,8 @@ struct TermState {
     // Room for all of it, with weights in place. Without units there are no gains.
     void prepare(const RowTerms& row_terms, const RowTables& row_tables, const std::atomic<bool>& stopped,
                  const Units* ranked);
+    // The same step of another state, which must stay where it is.
+    void copy(const TermState& other);
 };
 
 }  // namespace predgap

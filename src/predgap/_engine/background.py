@@ -10,6 +10,7 @@ import numpy as np
 from predgap import _core
 from predgap._engine.accuracy import Accuracy
 from predgap._engine.engine import (
+    BEAM_WIDTH,
     Answer,
     ByteArray,
     Engine,
@@ -46,6 +47,8 @@ class BackgroundEngine(Engine):
     All answers are exact, whatever accuracy is asked. No feature has a law. If `members` are given, orders,
     scores and `top` are those of units.
     """
+
+    features_are_independent = False
 
     def __init__(self, ensemble: Ensemble, background: FloatArray, n_threads: int = 1) -> None:
         super().__init__(ensemble, {}, n_threads)
@@ -122,6 +125,20 @@ class BackgroundEngine(Engine):
         gaps, _, _ = self.gap(np.repeat(rows, n_subsets, axis=0), masks, accuracy, part)
         return _exact(gaps.reshape(n, n_subsets))
 
+    def search(
+        self,
+        rows: FloatArray,
+        chosen: IntArray,
+        n_places: int,
+        accuracy: Accuracy,
+        tell: Tell = None,
+        members: Members | None = None,
+    ) -> tuple[IntArray, FloatArray, FloatArray, ByteArray]:
+        self._refuse_if_costly("greedy", members, n_places * BEAM_WIDTH)
+        units = self._units(members)
+        order, gaps = self._ask(rows, tell, self._joint.search, chosen, n_places, BEAM_WIDTH, units)
+        return order, *_exact(gaps)
+
     def cost(
         self,
         rows: FloatArray,
@@ -131,7 +148,9 @@ class BackgroundEngine(Engine):
         accuracy: Accuracy,
         members: Members | None = None,
     ) -> tuple[ByteArray, FloatArray, FloatArray]:
-        milliseconds, megabytes = self._cost(question, members, top)
+        milliseconds, megabytes = self._cost("gap" if question == "subsets" else question, members, top)
+        if question == "subsets":
+            milliseconds *= 1 << top
         n = len(rows)
         return np.full(n, _EXACT, dtype=np.uint8), np.full(n, milliseconds), np.full(n, megabytes)
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import os
 from collections.abc import Callable, Iterator
-from typing import Any, Final, Literal, TypeVar, cast
+from typing import Any, ClassVar, Final, Literal, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,12 +18,13 @@ from predgap._model.ensemble import LEAF, NUMERIC, Ensemble
 from predgap._text import shown
 from predgap._typing import BoolArray, FloatArray, IndexArray, IntArray
 from predgap.errors import CostError, PredgapError
+from predgap.noise._combined_laws import StayLaw
 from predgap.noise._laws import Law
 
 ByteArray = NDArray[np.uint8]
 
 Strategy = Literal["plan", "compiled", "pairs"]
-Question = Literal["gap", "curve", "greedy", "single"]
+Question = Literal["gap", "curve", "greedy", "single", "subsets"]
 RankingMethod = Literal["greedy", "single"]
 Members = tuple[tuple[int, ...], ...]
 """The features of each unit; units are ordered by their first feature."""
@@ -30,6 +32,9 @@ Members = tuple[tuple[int, ...], ...]
 Arrays = TypeVar("Arrays", bound=tuple[NDArray[Any], ...])
 Answer = tuple[FloatArray, FloatArray, ByteArray]
 """Gaps, (n,) or (n, k); the error bound of each row's gaps, (n,); codes of `_core.METHODS`, (n,)."""
+
+BEAM_WIDTH: Final = 8
+"""How many orders of each length a search keeps."""
 
 _SET_BYTES: Final = 1 << 30  # limit of memory for the sets of categories in splits
 
@@ -43,6 +48,8 @@ class Engine:
     the same time and are ranked as one, and each feature is in one unit. Orders and scores are then those of
     units.
     """
+
+    features_are_independent: ClassVar[bool] = True
 
     def __init__(
         self, ensemble: Ensemble, laws: dict[int, Law], n_threads: int = 1, strategy: Strategy | None = None
@@ -158,6 +165,35 @@ class Engine:
             return _core.subset_gaps(mine, chosen[part], share, promised, self.n_threads, tell, units)
 
         return self._in_parts(rows, self._every, tell, ask)
+
+    def search(
+        self,
+        rows: FloatArray,
+        chosen: IntArray,
+        n_places: int,
+        accuracy: Accuracy,
+        tell: Tell = None,
+        members: Members | None = None,
+    ) -> tuple[IntArray, FloatArray, FloatArray, ByteArray]:
+        """Orders of some of the units (n, m) with large gaps, by a beam search: orders and gaps of their
+        prefixes, (n, n_places) each; error bounds and method codes, (n,)."""
+        promised, units = self._accuracy(accuracy), self._units(members)
+
+        def ask(
+            part: slice, mine: _core.Rows, tell: Tell
+        ) -> tuple[IntArray, FloatArray, FloatArray, ByteArray]:
+            return _core.search(
+                mine, chosen[part], n_places, BEAM_WIDTH, promised, self.n_threads, tell, units
+            )
+
+        return self._in_parts(rows, self._every, tell, ask)
+
+    def tossing(self, t: float, features: BoolArray) -> Engine:
+        """The same engine, with each of some features (d,) moving with probability t and else staying."""
+        other = copy.copy(self)
+        other.laws = {q: StayLaw(law, 1.0 - t, t) if features[q] else law for q, law in self.laws.items()}
+        other._noise = KernelNoise(self.kernels, self.ensemble, other.laws, warns=False)
+        return other
 
     def cost(
         self,

@@ -85,12 +85,15 @@ class _Tabulated:
 class KernelNoise:
     """The noise of a model's features in the form of the kernels; converts rows for them, too."""
 
-    def __init__(self, kernels: _core.Engine, ensemble: Ensemble, laws: dict[int, Law]) -> None:
+    def __init__(
+        self, kernels: _core.Engine, ensemble: Ensemble, laws: dict[int, Law], *, warns: bool = True
+    ) -> None:
         self._kernels = kernels
         self._names = ensemble.names  # for messages
         self._categorical = _categorical_features(kernels, ensemble, laws)
         numeric = {q: law for q, law in laws.items() if q not in ensemble.categorical()}
-        self._continuous = np.array([q for q, law in numeric.items() if law.continuous], dtype=np.intp)
+        warned = [q for q, law in numeric.items() if law.continuous and warns]
+        self._continuous = np.array(warned, dtype=np.intp)
         self._kept = {q: kept for q, law in numeric.items() if len(kept := law.kept(None))}
         self._n_thresholds = len(kernels.thresholds)
         self._tabulated: list[_Tabulated] = []

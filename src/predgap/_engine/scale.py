@@ -1,33 +1,47 @@
 """Questions that place a score between random and best: expected scores, the best ranking, Shapley values.
 
-All are answered from the gaps of all subsets of the units that can change a row's prediction, if these are at
-most `MOST_UNITS`.
+Rows in which few units can change the prediction are answered from the gaps of all subsets of these units;
+others by means over random subsets (`coins`) and by a search.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Final, Literal
+from itertools import combinations
+from typing import Final, Literal, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from predgap._engine.accuracy import Accuracy
+from predgap._engine.coins import Coins
 from predgap._engine.engine import Members
 from predgap._engine.progress import Tell, after
 from predgap._engine.questions import Computed, Ranked, words
-from predgap._engine.subset_tables import best_orders, mean_by_size, random_shares, shapley_values
-from predgap._typing import BoolArray, FloatArray, IndexArray
+from predgap._engine.subset_tables import (
+    TIE,
+    best_orders,
+    mean_by_size,
+    random_shares,
+    shapley_values,
+    with_still_units,
+)
+from predgap._typing import BoolArray, FloatArray, IndexArray, IntArray
 from predgap.errors import CostError
 
 RankMethod = Literal["greedy", "single", "optimal", "shapley"]
 """How `Explainer.rank` can rank."""
 
+Found = TypeVar("Found")
+
 MOST_UNITS: Final = 14
 """Of so many units that matter in a row the gaps of all subsets are computed."""
 
+_MOST_MILLISECONDS: Final = 20e3  # for these gaps of a row
+_MOST_SMALL_SUBSETS: Final = 30_000  # of at most k units, where more units matter
 _TABLE_ENTRIES: Final = 1 << 20  # gaps in memory at the same time
 
 
@@ -47,92 +61,254 @@ class Expected:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Tables:
-    """The gaps of all subsets of the units that matter, for some rows in which they are as many."""
+class _Same:
+    """Some rows in which as many units matter."""
 
     some: IndexArray  # (k,) the rows
-    units: NDArray[np.int32]  # (k, m) units that matter, ascending
-    table: FloatArray  # (k, 2^m)
+    units: IntArray  # (k, m) units that matter, ascending
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Table(_Same):
+    """The gaps of all subsets of these units."""
+
+    gaps: FloatArray  # (k, 2^m)
     method: NDArray[np.str_]  # (k,)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class RandomScores(Computed[Expected]):
-    """The expected PGI² of the first `top` places of a random ranking."""
+class _OfPlaces(Computed[Found]):
+    """A question about the first `top` places of rankings."""
 
     top: int
     members: Members | None = None  # the features of each unit; None: each feature is one
 
-    def of_rows(self, some: IndexArray) -> RandomScores:
+    def of_rows(self, some: IndexArray) -> Self:
         return replace(self, rows=self.rows[some])
+
+    @property
+    def n_units(self) -> int:
+        """The number of all units."""
+        return self.engine.ensemble.n_features if self.members is None else len(self.members)
+
+    def split(
+        self, accuracy: Accuracy, otherwise: Callable[[FloatArray], FloatArray] | None = None
+    ) -> tuple[list[_Same], list[_Same]]:
+        """All rows: first those that are to be answered from the gaps of all subsets, and then the others.
+
+        otherwise(rows) gives the milliseconds that rows take without these gaps.
+        """
+        moving = self.engine.moving_units(self.rows, self.members)
+        n_moving = moving.sum(axis=1)
+        few, many = [], []
+        for m in np.unique(n_moving).tolist():
+            same = np.flatnonzero(n_moving == m)
+            units = np.nonzero(moving[same])[1].reshape(len(same), m).astype(np.int32)
+            is_few = np.full(len(same), m <= MOST_UNITS)
+            if m <= MOST_UNITS:
+                features = self.engine.features_of(units, self.members)
+                rows = self.rows[same]
+                takes = self.engine.cost(rows, "subsets", features, m, accuracy, self.members)[1]
+                limit = np.full(len(same), np.inf) if otherwise is None else otherwise(rows)
+                is_few &= takes <= np.minimum(limit, _MOST_MILLISECONDS)
+            few += [_Same(same[some], units[some]) for some in _chunks(is_few, _TABLE_ENTRIES >> m)]
+            many += [_Same(same[some], units[some]) for some in _chunks(~is_few, len(same))]
+        return few, many
+
+    def coins(self, many: list[_Same], coins: Coins | str) -> tuple[Coins, IndexArray]:
+        """The means over random subsets, and the rows that need them; CostError if there are none."""
+        if isinstance(coins, str):
+            row, (_, m) = many[0].some[0], many[0].units.shape
+            raise CostError(
+                f"in row {row}, {m} features (or groups) matter, too many for the gaps of all their subsets "
+                f"(at most {MOST_UNITS}, and {_MOST_MILLISECONDS / 1e3:g} s); {coins}"
+            )
+        return coins, np.concatenate([part.some for part in many])
+
+    def tables(
+        self, few: list[_Same], shares: Callable[[int], FloatArray], accuracy: Accuracy, tell: Tell
+    ) -> Iterator[_Table]:
+        """The gaps of all subsets of some rows.
+
+        The tolerance is relative to the sum over sizes of shares(m) (m + 1,) times the mean gap of that size.
+        """
+        n_before = 0
+        for part in few:
+            share, told = shares(part.units.shape[1]), after(tell, n_before)
+            gaps, _, method = self.engine.subset_gaps(
+                self.rows[part.some], part.units, share, accuracy, told, self.members
+            )
+            yield _Table(part.some, part.units, gaps, words(method))
+            n_before += len(part.some)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RandomScores(_OfPlaces[Expected]):
+    """The expected PGI² of the first `top` places of a random ranking."""
 
     def answer(self, accuracy: Accuracy, tell: Tell = None) -> Expected:
-        value = np.zeros(len(self.rows))
-        method = np.full(len(self.rows), "exact", dtype="<U7")
-        n_units = _n_units(self, self.members)
-        shares = partial(random_shares, n_units=n_units, n_places=self.top)
-        for part in _tables(self, self.members, shares, accuracy, tell):
-            means = mean_by_size(part.table)
-            value[part.some] = (means * shares(means.shape[1] - 1)).sum(axis=1)
-            method[part.some] = part.method
+        value, method = np.zeros(len(self.rows)), _exact(len(self.rows))
+        d, is_full = self.n_units, self.top == self.n_units
+        coins = Coins.of(self.engine, self.members)
+        few, many = self.split(accuracy, _time_of(coins, accuracy, values=False) if is_full else None)
+        shares = partial(random_shares, n_units=d, n_places=self.top)
+        for table in self.tables(few, shares, accuracy, tell):
+            weighed = mean_by_size(table.gaps) * shares(table.units.shape[1])
+            value[table.some], method[table.some] = weighed.sum(axis=1), table.method
+        if is_full and many:
+            coins, some = self.coins(many, coins)
+            told = after(tell, len(self.rows) - len(some))
+            mean, codes = coins.expected(self.rows[some], accuracy, told)
+            value[some], method[some] = mean * ((d + 1) / d), words(codes)
+        elif many:
+            for part in many:
+                value[part.some], method[part.some] = self._by_small_subsets(part, accuracy)
         return Expected(value, method)
 
+    def _by_small_subsets(self, part: _Same, accuracy: Accuracy) -> tuple[FloatArray, NDArray[np.str_]]:
+        """From the gaps of all subsets of at most `top` units."""
+        k, m = part.units.shape
+        largest = min(self.top, m)
+        n_subsets = sum(math.comb(m, size) for size in range(1, largest + 1))
+        if n_subsets > _MOST_SMALL_SUBSETS:
+            raise CostError(
+                f"the expected PGI² of {self.top} random places: in row {part.some[0]}, {m} features matter, "
+                f"which have {n_subsets:,} subsets of at most {self.top}; the limit is "
+                f"{_MOST_SMALL_SUBSETS:,}. This works: all places, such as random_pgi2(X), or fewer places"
+            )
+        shares, value = random_shares(m, self.n_units, self.top), np.zeros(k)
+        worst = np.zeros(k, dtype=np.uint8)
+        for size in range(1, largest + 1):
+            for subset in combinations(range(m), size):
+                features = self.engine.features_of(part.units[:, subset], self.members)
+                gaps, _, method = self.engine.gap(self.rows[part.some], features, accuracy)
+                value += shares[size] / math.comb(m, size) * gaps
+                worst = np.maximum(worst, method)
+        return value, words(worst)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ShapleyRankings(Computed[Ranked]):
+class ShapleyRankings(_OfPlaces[Ranked]):
     """Units by their Shapley values in the game whose worth is the gap."""
 
-    top: int
-    members: Members | None = None
-
-    def of_rows(self, some: IndexArray) -> ShapleyRankings:
-        return replace(self, rows=self.rows[some])
-
     def answer(self, accuracy: Accuracy, tell: Tell = None) -> Ranked:
-        n, d = len(self.rows), _n_units(self, self.members)
-        scores, method = np.zeros((n, d)), np.full(n, "exact", dtype="<U7")
-        for part in _tables(self, self.members, _half_of_all, accuracy, tell):
-            np.put_along_axis(
-                row := scores[part.some], part.units.astype(np.intp), shapley_values(part.table), axis=1
-            )
-            scores[part.some], method[part.some] = row, part.method
-        order = np.argsort(-scores, axis=1, kind="stable")[:, : self.top]
-        kept = np.full((n, d), np.nan)
+        n = len(self.rows)
+        scores, method = np.zeros((n, self.n_units)), _exact(n)
+        coins = Coins.of(self.engine, self.members)
+        few, many = self.split(accuracy, _time_of(coins, accuracy, values=True))
+        for table in self.tables(few, _half_of_all, accuracy, tell):
+            scores[table.some[:, None], table.units] = shapley_values(table.gaps)
+            method[table.some] = table.method
+        if many:
+            coins, some = self.coins(many, coins)
+            told = after(tell, n - len(some))
+            values, codes = coins.shapley(self.rows[some], accuracy, told)
+            method[some] = words(codes)
+            for part, own in zip(many, _parts_of(values, many), strict=True):  # others are 0, not rounding
+                scores[part.some[:, None], part.units] = np.take_along_axis(
+                    own, part.units.astype(np.intp), axis=1
+                )
+        order = _by_value(scores)[:, : self.top]
+        kept = np.full(scores.shape, np.nan)
         np.put_along_axis(kept, order, np.take_along_axis(scores, order, axis=1), axis=1)
-        confidence = np.where(method == "exact", 1.0, np.nan)[:, None] * np.ones(self.top)
-        return Ranked(order.astype(np.int32), kept, confidence, method)
+        return Ranked(order.astype(np.int32), kept, _confidence(method == "exact", self.top), method)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class BestRankings(Computed[Searched]):
+class BestRankings(_OfPlaces[Searched]):
     """The rankings whose first `top` places have the highest PGI²."""
 
-    top: int
-    members: Members | None = None
-
-    def of_rows(self, some: IndexArray) -> BestRankings:
-        return replace(self, rows=self.rows[some])
-
     def answer(self, accuracy: Accuracy, tell: Tell = None) -> Searched:
-        n, d = len(self.rows), _n_units(self, self.members)
-        order, scores = np.zeros((n, self.top), dtype=np.int32), np.full((n, d), np.nan)
-        method = np.full(n, "exact", dtype="<U7")
-        shares = partial(random_shares, n_units=d, n_places=self.top)  # the best is at least that
-        for part in _tables(self, self.members, shares, accuracy, tell):
-            places, gaps = best_orders(part.table, d - part.units.shape[1], self.top)
-            order[part.some] = own = _numbered(places, part.units, d)
-            gains = np.diff(gaps, axis=1, prepend=0.0)
-            np.put_along_axis(row := scores[part.some], own.astype(np.intp), gains, axis=1)
-            scores[part.some], method[part.some] = row, part.method
-        confidence = np.where(method == "exact", 1.0, np.nan)[:, None] * np.ones(self.top)
-        return Searched(order, scores, confidence, method, np.ones(n, dtype=np.bool_))
+        n, d = len(self.rows), self.n_units
+        order, gaps = np.zeros((n, self.top), dtype=np.int32), np.zeros((n, self.top))
+        method, is_complete = _exact(n), np.ones(n, dtype=np.bool_)
+        shares = partial(random_shares, n_units=d, n_places=self.top)  # the best has at least that
+        few, many = self.split(accuracy)
+        for table in self.tables(few, shares, accuracy, tell):
+            places, gaps[table.some] = best_orders(table.gaps, d - table.units.shape[1], self.top)
+            order[table.some], method[table.some] = _numbered(places, table.units, d), table.method
+        n_before = n - sum(len(part.some) for part in many)
+        for part in many:
+            found = self._searched(part, accuracy, after(tell, n_before))
+            order[part.some], gaps[part.some], method[part.some] = found
+            is_complete[part.some] = False
+            n_before += len(part.some)
+        scores = np.full((n, d), np.nan)
+        np.put_along_axis(scores, order.astype(np.intp), np.diff(gaps, axis=1, prepend=0.0), axis=1)
+        confidence = _confidence(is_complete & (method == "exact"), self.top)
+        return Searched(order, scores, confidence, method, is_complete)
+
+    def _searched(
+        self, part: _Same, accuracy: Accuracy, tell: Tell
+    ) -> tuple[IntArray, FloatArray, NDArray[np.str_]]:
+        """The better of the order that a search finds and the greedy one: orders, gaps, methods."""
+        rows, (_, m) = self.rows[part.some], part.units.shape
+        found, gaps, _, _ = self.engine.search(
+            rows, part.units, min(m, self.top), accuracy, tell, self.members
+        )
+        n_still = self.n_units - m
+        place = np.array([np.searchsorted(own, o) for own, o in zip(part.units, found, strict=True)])
+        searched = _numbered(with_still_units(place, gaps, n_still, self.top), part.units, self.n_units)
+        greedy, *_ = self.engine.rank(rows, "greedy", self.top, accuracy, None, self.members)
+        curves, codes = [], []
+        for order in (searched, greedy):
+            curve, _, code = self.engine.curve(rows, order, accuracy, None, self.members)
+            curves.append(curve)
+            codes.append(code)
+        better = curves[1].sum(axis=1) > curves[0].sum(axis=1)
+        pick = better[:, None]
+        return (
+            np.where(pick, greedy, searched),
+            np.where(pick, curves[1], curves[0]),
+            words(np.where(better, codes[1], codes[0])),
+        )
 
 
-def _n_units(question: Computed[Any], members: Members | None) -> int:
-    return question.engine.ensemble.n_features if members is None else len(members)
+def _time_of(
+    coins: Coins | str, accuracy: Accuracy, *, values: bool
+) -> Callable[[FloatArray], FloatArray] | None:
+    """A function that gives the milliseconds which rows take by coins; None if there are none."""
+    return None if isinstance(coins, str) else partial(coins.milliseconds, accuracy=accuracy, values=values)
 
 
-def _numbered(places: IndexArray, units: NDArray[np.int32], n_units: int) -> NDArray[np.int32]:
+def _half_of_all(m: int) -> FloatArray:
+    """Of each size, what the tolerance of differences of gaps is relative to: half the gap of all units."""
+    return np.append(np.zeros(m), 0.5)
+
+
+def _exact(n: int) -> NDArray[np.str_]:
+    return np.full(n, "exact", dtype="<U7")
+
+
+def _confidence(is_proven: BoolArray, n_places: int) -> FloatArray:
+    return np.repeat(np.where(is_proven, 1.0, np.nan)[:, None], n_places, axis=1)
+
+
+def _chunks(chosen: BoolArray, size: int) -> Iterator[IndexArray]:
+    """The places of what is chosen, at most `size` (at least 1) at a time."""
+    places = np.flatnonzero(chosen)
+    for first in range(0, len(places), max(1, size)):
+        yield places[first : first + max(1, size)]
+
+
+def _parts_of(values: FloatArray, parts: list[_Same]) -> list[FloatArray]:
+    """Values of the rows of all parts, one after the other, as those of each part."""
+    return np.split(values, np.cumsum([len(part.some) for part in parts])[:-1])
+
+
+def _by_value(values: FloatArray) -> IndexArray:
+    """The order (n, d) of each row's values, largest first; of those that tie, the lower index first."""
+    n, d = values.shape
+    left, slack = values.copy(), TIE * np.abs(values).sum(axis=1)
+    order = np.zeros((n, d), dtype=np.intp)
+    for place in range(d):
+        largest = left.max(axis=1) - slack
+        order[:, place] = (left >= largest[:, None]).argmax(axis=1)
+        left[np.arange(n), order[:, place]] = -np.inf
+    return order
+
+
+def _numbered(places: IndexArray, units: IntArray, n_units: int) -> NDArray[np.int32]:
     """Orders (k, n_places) of the units (k, m) as orders of all units; -1 becomes the next of the others."""
     found = np.empty(places.shape, dtype=np.int32)
     for row, (place, own) in enumerate(zip(places, units, strict=True)):
@@ -141,35 +317,3 @@ def _numbered(places: IndexArray, units: NDArray[np.int32], n_units: int) -> NDA
         found[row, ~still] = own[place[~still]]
         found[row, still] = others[: still.sum()]
     return found
-
-
-def _half_of_all(m: int) -> FloatArray:
-    """Of each size, what the tolerance of differences of gaps is relative to: half the gap of all units."""
-    return np.append(np.zeros(m), 0.5)
-
-
-def _tables(
-    question: Computed[Any],
-    members: Members | None,
-    shares: Callable[[int], FloatArray],
-    accuracy: Accuracy,
-    tell: Tell,
-) -> Iterator[_Tables]:
-    """The gaps of all subsets, for rows with as many units that matter, some rows at a time."""
-    engine, rows = question.engine, question.rows
-    moving = engine.moving_units(rows, members)
-    n_moving = moving.sum(axis=1)
-    n_before = 0
-    for m in np.unique(n_moving).tolist():
-        if m > MOST_UNITS:
-            raise CostError(f"{m} units matter in a row; at most {MOST_UNITS} can be compared")
-        same = np.flatnonzero(n_moving == m)
-        step = max(1, _TABLE_ENTRIES >> m)
-        for first in range(0, len(same), step):
-            some = same[first : first + step]
-            units = np.nonzero(moving[some])[1].reshape(len(some), m).astype(np.int32)
-            gaps, _, method = engine.subset_gaps(
-                rows[some], units, shares(m), accuracy, after(tell, n_before), members
-            )
-            yield _Tables(some, units, gaps, words(method))
-            n_before += len(some)

@@ -105,6 +105,25 @@ def best_orders(table: FloatArray, n_still: int, n_places: int) -> tuple[IndexAr
     return order, gaps
 
 
+def with_still_units(order: IndexArray, gaps: FloatArray, n_still: int, n_places: int) -> IndexArray:
+    """Orders (n, m) of units, with the gaps of their prefixes, and units that change nothing (-1) where they
+    make the sum of the gaps of the first places largest: (n, n_places)."""
+    n, m = order.shape
+    found = np.full((n, n_places), -1, dtype=np.intp)
+    for row in range(n):
+        curve = np.append(0.0, gaps[row])
+        most, best = -1.0, (0, 0)
+        for n_moving in range(min(m, n_places), max(0, n_places - n_still) - 1, -1):
+            peak = n_moving - int(curve[: n_moving + 1][::-1].argmax())  # the last of the highest
+            total = curve[: n_moving + 1].sum() + (n_places - n_moving) * curve[peak]
+            if total > most * (1.0 + TIE):
+                most, best = total, (n_moving, peak)
+        n_moving, peak = best
+        found[row, :peak] = order[row, :peak]
+        found[row, peak + n_places - n_moving :] = order[row, peak:n_moving]
+    return found
+
+
 def _rest(gap: FloatArray, n_moving: int) -> FloatArray:
     """For each subset (2^m, n), the highest sum of gaps of subsets that grow from it up to n_moving units."""
     rest = np.zeros_like(gap)

@@ -14,7 +14,7 @@ from predgap._engine.costs import refusing
 from predgap._engine.engine import Answer, Engine
 from predgap._engine.progress import Tell, reporting
 from predgap._engine.questions import Computed, Curves, Gaps, Ranked, Rankings, mean_of_curve
-from predgap._engine.scale import BestRankings, RandomScores, RankMethod, Searched, ShapleyRankings
+from predgap._engine.scale import BestRankings, Expected, RandomScores, RankMethod, Searched, ShapleyRankings
 from predgap._engine.subset_tables import TIE
 from predgap._model.ensemble import Ensemble
 from predgap._typing import FloatArray, Progress
@@ -370,11 +370,12 @@ class GuaranteedAnswers:
         """The expected PGI² of the first places of a random ranking, (n,)."""
         question = RandomScores(self._engine, rows.values, places, self._inputs.members)
         with self._asking(call):
-            return self._answer(question, rows, self._by_kernels).value
+            found: Expected = self._answer(question, rows, self._by_kernels)
+        return found.value
 
     def _ranked(self, rows: Rows, method: RankMethod, places: int, call: str) -> Ranked:
         given = (places, self._inputs.members)
-        question: Computed[Ranked]
+        question: BestRankings | ShapleyRankings | Rankings
         if method == "optimal":
             question = BestRankings(self._engine, rows.values, *given)
         elif method == "shapley":
@@ -382,7 +383,8 @@ class GuaranteedAnswers:
         else:
             question = Rankings(self._engine, rows.values, method, *given)
         with self._asking(call, "Fewer places cost less: rank(X, top=k)."):
-            return self._answer(question, rows, self._by_kernels)
+            found: Ranked = self._answer(question, rows, self._by_kernels)
+        return found
 
     def _by_kernels(self, part: Computed[Found], tell: Tell) -> Found:
         return part.answer(self._accuracy, tell)
