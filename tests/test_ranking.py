@@ -226,10 +226,32 @@ def test_the_number_of_features_comes_from_what_is_known(drawn):
 
 def test_the_repr_counts_places_features_and_rows():
     order = np.tile(np.arange(5), (10, 1))
-    assert repr(Ranking(order)) == "Ranking of 5 features for 10 rows"
-    assert repr(Ranking(order, n_features=30)) == "Ranking of the first 5 of 30 features for 10 rows"
-    sampled = Ranking(order, n_features=30, method="greedy", estimator="qmc", feature_space="after PCA")
-    assert repr(sampled) == "Ranking of the first 5 of 30 features for 10 rows (qmc, after PCA)"
+
+    def said(**known):
+        return repr(Ranking(order, **known)).partition("\n")[0]
+
+    assert said() == "Ranking of 5 features for 10 rows; the first 5 rows"
+    assert said(n_features=30) == "Ranking of the first 5 of 30 features for 10 rows; the first 5 rows"
+    words = {"method": "best found", "estimator": "qmc", "feature_space": "after PCA"}
+    assert said(**words) == (
+        "Ranking of 5 features for 10 rows (best found, qmc, after PCA); the first 5 rows"
+    )
+
+
+def test_a_ranking_is_shown_as_a_small_table():
+    names = ("<b>age</b>", "line\nbreak", *(f"name{j}" for j in range(198)))
+    ranking = Ranking(np.tile(np.arange(200), (3, 1)), feature_names=names, index=["p", "q", "<i>"])
+    text, page = repr(ranking), ranking._repr_html_()
+    assert text.splitlines() == [
+        "Ranking of 200 features for 3 rows",
+        "row  place 1     place 2      place 3  place 4  place 5  …",
+        *(f"{row}  <b>age</b>  line\\nbreak  name0    name1    name2    …" for row in ("p  ", "q  ", "<i>")),
+    ]
+    assert "<b>" not in page
+    assert "<i>" not in page
+    assert "&lt;b&gt;age&lt;/b&gt;</td>" in page
+    assert page.count("<tr>") == 4
+    assert "Ranking of 200 features for 3 rows</caption>" in page
 
 
 @pytest.mark.parametrize("fields", [{}, {"n_features": 0}, {"feature_names": ()}], ids=repr)
@@ -237,6 +259,8 @@ def test_a_ranking_of_no_features(fields):
     ranking = Ranking(np.empty((2, 0), dtype=int), **fields)
     assert ranking.ranks.shape == ranking.order.shape == (2, 0)
     assert len(ranking.to_frame()) == 0
+    assert repr(ranking) == "Ranking of 0 features for 2 rows"
+    assert "Ranking of 0 features for 2 rows" in ranking._repr_html_()
     assert ranking_order(ranking, 2, 0).shape == ranking_order([], 2, 0).shape == (2, 0)
 
 

@@ -11,12 +11,11 @@ import sys
 import numpy as np
 import pytest
 import xgboost
-from matplotlib.figure import Figure
 from rich.console import Console
 
-from predgap import Ranking, Relative, plots
+from predgap import Relative
 from predgap.cli import demo
-from predgap.errors import DependencyError, RankingError, ShapeError
+from predgap.errors import DependencyError
 
 
 @pytest.fixture(scope="module")
@@ -124,91 +123,3 @@ def test_importing_the_demo_prints_and_imports_nothing():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
-
-
-# ---- plots ---------------------------------------------------------------------------------------
-
-HOSTILE = ("$a_b$", "x^2 $\\frac{", "line\nbreak", "\x1b[31mred", "100%")
-
-
-@pytest.fixture
-def axes():
-    return Figure().subplots()
-
-
-@pytest.fixture
-def rankings():
-    rng = np.random.default_rng(0)
-    orders = rng.permuted(np.tile(np.arange(5), (2, 7, 1)), axis=2)
-    return {
-        "$one$": Ranking(orders[0], feature_names=HOSTILE),
-        "two": Ranking(orders[1], feature_names=HOSTILE),
-    }
-
-
-def test_hostile_names_are_drawn_as_they_are(axes, rankings):
-    plots.mean_places(rankings, axes)
-    axes.figure.savefig(io.BytesIO(), format="png")  # mathematics that does not parse would raise here
-    texts = {text.get_text() for text in axes.get_yticklabels()}
-    assert texts == {r"\$a_b\$", "x^2 \\$\\frac{", r"line\nbreak", r"\x1b[31mred", "100%"}
-
-
-def test_mean_places_go_by_name(axes):
-    rankings = {
-        "one": Ranking([[0, 1, 2]], feature_names=("mean_area", "b", "c")),
-        "the same": Ranking([[2, 0, 1]], feature_names=("b", "c", "mean area")),
-        "without names": Ranking([[0, 1, 2]]),
-    }
-    plots.mean_places(rankings, axes)
-    assert [text.get_text() for text in axes.get_yticklabels()] == ["mean_area", "b", "c"]
-    assert [text.get_text() for text in axes.texts] == ["1.0"] * 3 + ["2.0"] * 3 + ["3.0"] * 3
-
-
-@pytest.mark.parametrize(
-    ("other", "error", "words"),
-    [
-        (Ranking([[0, 1]], feature_names=("a", "z")), RankingError, "'other' cannot be shown .* 'a', 'z'"),
-        (Ranking([[0]], feature_names=("a", "b")), ShapeError, "has 1 places of 2 features in 1 rows"),
-        (Ranking([[0]], feature_names=("a",)), ShapeError, "expected .* a place for each of 2 features"),
-        (Ranking(np.empty((0, 2), dtype=int)), ShapeError, "in 0 rows; expected a row or more"),
-    ],
-)
-def test_mean_places_of_other_features_are_refused(axes, other, error, words):
-    with pytest.raises(error, match=words):
-        plots.mean_places({"one": Ranking([[0, 1]], feature_names=("a", "b")), "other": other}, axes)
-    with pytest.raises(ShapeError, match="no rankings"):
-        plots.mean_places({}, axes)
-
-
-def test_gap_curves_begin_at_zero_and_name_pgi2(axes):
-    plots.gap_curves({"a$": [[1.0, 3.0], [3.0, 5.0]]}, axes)
-    (line,) = axes.get_lines()
-    assert line.get_xydata().tolist() == [[0, 0], [1, 2], [2, 4]]
-    assert [text.get_text() for text in axes.get_legend().get_texts()] == [r"a\$: 3"]
-
-
-def test_gap_curves_of_different_length_are_compared_on_the_places_of_both(axes):
-    plots.gap_curves({"all": [[1.0, 3.0, 8.0]], "two": [[2.0, 4.0]]}, axes)
-    legend = axes.get_legend()
-    assert legend.get_title().get_text() == "mean PGI² of 2 places"
-    assert [text.get_text() for text in legend.get_texts()] == ["all: 2", "two: 3"]
-
-
-def test_gap_curves_refuse_what_is_not_a_curve(axes):
-    with pytest.raises(ShapeError, match=r"shape \(3,\); expected \(n, d\)"):
-        plots.gap_curves({"a": [1.0, 2.0, 3.0]}, axes)
-
-
-def test_rows_without_a_gap_do_not_break_the_logarithm(axes):
-    plots.pgi2_against([0.0, 1.0, 2.0], [1.0, 2.0, 2.0], "a", "b", axes)
-    assert len(axes.collections[0].get_offsets()) == 2
-    axes.figure.savefig(io.BytesIO(), format="png")
-
-
-def test_ladders_show_both_orders(axes, rankings):
-    one, two = rankings.values()
-    plots.two_ladders(("$one$", one[0], np.arange(5.0)), ("two", two[0], np.arange(5.0)[None]), axes)
-    axes.figure.savefig(io.BytesIO(), format="png")
-    left, right = axes.figure.axes
-    for side, ranking in ((left, one), (right, two)):
-        assert [t.get_text() for t in side.get_yticklabels()] == [plots.label(n) for n in ranking.top(5)[0]]

@@ -79,11 +79,10 @@ class GapEstimate:
         few = [f"place {place + 1}" for place in range(min(_SHOWN, places[0]))] if places else ["value"]
         more = ["…"] if places and places[0] > _SHOWN else []
         head = ["row", *few, *more, "standard error", "error bound", "method", "samples"]
-        values = self.value.reshape(n, -1)[:, : len(few)]
         rows = [
             [
                 r,
-                *values[r],
+                *np.atleast_1d(self.value[r])[: len(few)],
                 *more,
                 np.max(self.standard_error[r], initial=0.0),
                 np.max(self.error_bound[r], initial=0.0),
@@ -93,9 +92,9 @@ class GapEstimate:
             for r in range(min(n, _SHOWN))
         ]
         curves = f" and {count(places[0], 'place')}" if places else ""
-        how = ", ".join(np.unique(self.method))
+        how = f" ({', '.join(np.unique(self.method))})" if n else ""
         first = f"; the first {_SHOWN} rows" if n > _SHOWN else ""
-        return head, rows, f"GapEstimate of {count(n, 'row')}{curves} ({how or 'nothing'}){first}"
+        return head, rows, f"GapEstimate of {count(n, 'row')}{curves}{how}{first}"
 
 
 def estimate_without_samples(

@@ -39,11 +39,13 @@ _WIDE: Final = 0.55  # the width of a letter, in font sizes
 
 def new_or(ax: Axes | None, width: float = 6.4, height: float = 4.8) -> Axes:
     """The axes that were given, or those of a new figure of this size in inches."""
+    if ax is not None:
+        return ax
     try:
         from matplotlib import pyplot
     except ImportError:
         raise DependencyError("a picture needs matplotlib; try: pip install matplotlib") from None
-    return pyplot.subplots(figsize=(width, height), layout="constrained")[1] if ax is None else ax
+    return pyplot.subplots(figsize=(width, height), layout="constrained")[1]
 
 
 def tidy(ax: Axes) -> None:
@@ -63,7 +65,7 @@ def note(ax: Axes, noise: Noise | str | None, *more: str) -> None:
     """A small line below the axes: the noise, and what else must be said."""
     parts = [*([] if noise is None else [f"noise: {noise_name(noise)}"]), *filter(None, more)]
     if parts:
-        letters = _inches(ax)[0] * 72 / (_NOTE_SIZE * _WIDE)
+        letters = 1.3 * inches(ax)[0] * 72 / (_NOTE_SIZE * _WIDE)  # it may begin below the labels of rows
         ax.annotate(
             label(" · ".join(parts), max(30, int(letters))),
             xy=(1, 0),
@@ -77,17 +79,38 @@ def note(ax: Axes, noise: Noise | str | None, *more: str) -> None:
         )
 
 
-def row_font(ax: Axes, n_rows: int) -> float:
-    """The font size for the labels of rows below each other, so that they do not overlap."""
+def row_font(ax: Axes, n_rows: float) -> float:
+    """The font size for the labels of rows below each other, so that they fit into axes of this size."""
     from matplotlib import rcParams
 
-    return float(np.clip(0.75 * 72 * _inches(ax)[1] / max(1, n_rows), 5.0, rcParams["font.size"]))
+    width, height = inches(ax)
+    fits = min(0.75 * 72 * height / max(1, n_rows), 72 * width / 26)
+    return float(np.clip(fits, 5.0, rcParams["font.size"]))
 
 
-def _inches(ax: Axes) -> tuple[float, float]:
+def row_labels(ax: Axes, names: Sequence[Any], size: float) -> list[str]:
+    """Names of rows, cut so that they leave most of the width to the axes."""
+    return labels(names, int(np.clip(0.4 * 72 * inches(ax)[0] / (size * _WIDE), 10, _LONGEST)))
+
+
+def x_label(ax: Axes, text: str) -> None:
+    """The label of the horizontal axis, in smaller letters if it would be wider than the axes."""
+    from matplotlib import rcParams
+
+    fits = 72 * inches(ax)[0] / (_WIDE * len(text))
+    ax.set_xlabel(text, fontsize=float(np.clip(fits, 6.0, rcParams["font.size"])))
+
+
+def legend(ax: Axes, n_entries: int, **options: Any) -> None:
+    """A legend in the lower right corner, which covers at most about half of the height."""
+    size = row_font(ax, 2.4 * n_entries)
+    ax.legend(frameon=False, loc="lower right", fontsize=size, title_fontsize=size, **options)
+
+
+def inches(ax: Axes) -> tuple[float, float]:
+    """The width and the height of the axes."""
     box = ax.get_window_extent()
-    dpi = float(ax.get_figure(root=True).dpi)  # type: ignore[union-attr]
-    return float(box.width) / dpi, float(box.height) / dpi
+    return float(box.width / ax.figure.dpi), float(box.height / ax.figure.dpi)
 
 
 # ---- names ---------------------------------------------------------------------------------------
@@ -118,6 +141,18 @@ def labels(names: Sequence[Any], longest: int = _LONGEST) -> list[str]:
     cut = [label(name, longest) for name in names]
     often = Counter(cut)
     return [f"{name} [{at}]" if often[name] > 1 else name for at, name in enumerate(cut)]
+
+
+def number(value: float) -> str:
+    """A number with three digits; large ones in full as long as they are short.
+
+    Examples
+    --------
+    >>> number(0.012345), number(-1.5), number(1234.5), number(1.5e9)
+    ('0.0123', '−1.5', '1,234', '1.5e+09')
+    """
+    text = f"{value:,.0f}" if 999.5 <= abs(value) < 999_999.5 else f"{value:.3g}"
+    return text.replace("-", "−")
 
 
 def noise_name(noise: Noise | str) -> str:

@@ -11,7 +11,17 @@ from numpy.typing import ArrayLike
 from predgap._typing import FloatArray
 from predgap.errors import RankingError, ShapeError
 from predgap.noise import Noise
-from predgap.plots._drawing import DARK, MUTED, labels, new_or, note, nothing, row_font, two_dimensional
+from predgap.plots._drawing import (
+    DARK,
+    MUTED,
+    labels,
+    new_or,
+    note,
+    nothing,
+    row_font,
+    row_labels,
+    two_dimensional,
+)
 from predgap.ranking import Ranking, ranking_order
 
 if TYPE_CHECKING:
@@ -56,7 +66,7 @@ def agreement(
     lowest = -1.0 if np.nanmin(shares, initial=0.0) < 0 else 0.0
     _heat_map(ax, shares, "Blues", (lowest, 1.15), ".2f")
     size = row_font(ax, m)
-    shown = labels(names, 24)
+    shown = row_labels(ax, names, size)
     ax.set_yticks(range(m), shown, fontsize=size)
     ax.set_xticks(range(m), shown, fontsize=size, rotation=40, ha="left", rotation_mode="anchor")
     note(ax, noise)
@@ -106,9 +116,9 @@ def mean_places(
     order = np.argsort(means[:, 0], kind="stable")[:max_features]
     d = len(means)
     ax = new_or(ax, 2.4 + 0.9 * len(rankings), 1.0 + 0.3 * (len(order) + (d > len(order))))
-    _heat_map(ax, means[order], "Blues_r", (1, d + 1), ".1f")
+    _heat_map(ax, means[order], "Blues_r", (1, means[order].max(initial=1.0) + 1), ".1f")
     size = row_font(ax, len(order))
-    names = labels(first.names)
+    names = row_labels(ax, first.names, size)
     ax.set_xticks(range(len(rankings)), labels([*rankings], 24))
     ax.set_yticks(range(len(order)), [names[j] for j in order], fontsize=size)
     note(ax, noise, f"and {d - len(order)} more features" if d > len(order) else "")
@@ -126,9 +136,17 @@ def _heat_map(ax: Axes, values: FloatArray, colours: str, between: tuple[float, 
             corner = (column - 0.5, row - 0.5)
             ax.add_patch(Rectangle(corner, 1, 1, fill=False, hatch="////", edgecolor=MUTED, linewidth=0))
             continue
-        brightness = np.dot(image.to_rgba(value)[:3], (0.299, 0.587, 0.114))
+        brightness = np.dot(image.to_rgba(np.array([value]))[0, :3], (0.299, 0.587, 0.114))
         colour = "white" if brightness < 0.55 else DARK
-        ax.text(column, row, f"{value:{digits}}", ha="center", va="center", color=colour, fontsize=size)
+        ax.text(
+            column,
+            row,
+            f"{value:z{digits}}".replace("-", "−"),
+            ha="center",
+            va="center",
+            color=colour,
+            fontsize=size,
+        )
     ax.xaxis.tick_top()
     ax.tick_params(length=0)
     ax.spines[:].set_visible(False)

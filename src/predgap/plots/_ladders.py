@@ -23,9 +23,12 @@ from predgap.plots._drawing import (
     new_or,
     note,
     nothing,
+    number,
     row_font,
+    row_labels,
     style,
     tidy,
+    x_label,
 )
 from predgap.ranking import Ranking
 
@@ -98,25 +101,26 @@ def ladder(
         raise ShapeError(f"row {row} does not exist; the ranking has {count(n, 'row')}")
     row = row % n
     gains = _gains(ranking, row) if curve is None else _steps(curve, row, n, k)
-    names = [*labels(ranking.names)]
-    if values is not None:
-        names = [f"{name} = {value}" for name, value in zip(names, _texts(values, ranking, row), strict=True)]
-    ticks = [names[j] for j in ranking.order[row]]
-    if k > max_features:
-        kept = max(1, max_features)
-        ticks = [*ticks[:kept], f"and {k - kept} more"]
+    texts = None if values is None else _texts(values, ranking, row)
+    kept = max(1, max_features)
+    if k > kept:
         gains = np.r_[gains[:kept], gains[kept:].sum()]
     ax = new_or(ax, height=1.3 + 0.3 * len(gains))
     if k == 0:
         return nothing(ax, "no features")
-    _bars(ax, gains, about=ranking.estimator in ESTIMATED)
+    size = row_font(ax, len(gains))
+    names = row_labels(ax, ranking.names, size)
+    if texts is not None:
+        names = [f"{name} = {value}" for name, value in zip(names, texts, strict=True)]
+    ticks = [names[j] for j in ranking.order[row, :kept]] + ([f"and {k - kept} more"] if k > kept else [])
+    _bars(ax, gains, size, about=ranking.estimator in ESTIMATED and curve is None)
     tidy(ax)
     ax.grid(visible=False, axis="y")
-    ax.set_yticks(range(len(ticks)), ticks, fontsize=row_font(ax, len(ticks)))
+    ax.set_yticks(range(len(ticks)), ticks, fontsize=size)
     ax.tick_params(axis="y", length=0)
     ax.set_ylim(len(ticks) - 0.4, -0.6)
     name = row if ranking.index is None else ranking.index[row]
-    ax.set_xlabel(f"gap PG² of row {label(name, 20)} when this feature and those above it move")
+    x_label(ax, f"gap PG² of row {label(name, 20)}, place by place")
     note(ax, noise, _how(ranking, by_curve=curve is not None))
     return ax
 
@@ -213,7 +217,7 @@ def _texts(values: Any, ranking: Ranking, row: int) -> list[str]:
     return ["missing" if value is None or value != value else label(cell_text(value), 20) for value in found]
 
 
-def _bars(ax: Axes, gains: FloatArray, *, about: bool) -> None:
+def _bars(ax: Axes, gains: FloatArray, size: float, *, about: bool) -> None:
     ends = np.cumsum(np.nan_to_num(gains))
     starts = np.r_[0.0, ends[:-1]]
     for at, (start, gain) in enumerate(zip(starts, gains, strict=True)):
@@ -224,13 +228,11 @@ def _bars(ax: Axes, gains: FloatArray, *, about: bool) -> None:
         )  # fmt: skip
         if at + 1 < len(gains):
             ax.plot([ends[at]] * 2, [at - 0.34, at + 1.34], color=MUTED, linewidth=0.8, zorder=2)
-        text = ("≈ " if about else "") + ("no number" if np.isnan(gain) else f"{gain:+.3g}".replace("-", "−"))
-        ax.annotate(
-            text, (max(start, ends[at]), at), xytext=(4, 0), textcoords="offset points", va="center",
-            fontsize=row_font(ax, len(gains)), color=DARK,
-        )  # fmt: skip
+        signed = "no number" if np.isnan(gain) else ("" if falls else "+") + number(gain)
+        text = f"≈ {signed}" if about else signed
+        ax.text(1.01, at, text, transform=ax.get_yaxis_transform(), va="center", fontsize=size, color=DARK)
     high = float(max(ends.max(), 0.0)) or 1.0
-    ax.set_xlim(min(0.0, float(ends.min())), 1.2 * high)
+    ax.set_xlim(min(0.0, float(ends.min())), 1.03 * high)
 
 
 def _how(ranking: Ranking, *, by_curve: bool) -> str:

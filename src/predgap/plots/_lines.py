@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,18 +15,24 @@ from predgap.noise import Noise
 from predgap.plots._drawing import (
     BAND,
     DARK,
-    MUTED,
-    labels,
+    inches,
+    legend,
     mean_of,
     new_or,
     note,
     nothing,
+    number,
+    row_font,
+    row_labels,
     style,
     tidy,
+    x_label,
 )
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+_TICK_WIDTH: Final = 0.6  # inches
 
 
 def gap_curves(
@@ -88,7 +94,8 @@ def gap_curves(
     if not drawn:
         return nothing(ax, "no rows" if curves else "no curves")
     shared = min(map(len, drawn))
-    for place, (name, (mean, _)) in enumerate(zip(labels([*means]), means.values(), strict=True)):
+    names = row_labels(ax, [*means], row_font(ax, 2.4 * (len(drawn) + 1)))
+    for place, (name, (mean, _)) in enumerate(zip(names, means.values(), strict=True)):
         if mean is not None:
             _curve(ax, name, mean, shared, zorder=10 - place, markersize=5, **style(place))
     for name, line in (("best", "-"), ("random", ":")):
@@ -97,14 +104,14 @@ def gap_curves(
     if len(limits) == 2 and all(mean is not None for mean, _ in limits.values()):
         _band(ax, limits["random"][0], limits["best"][0])
     tidy(ax)
-    ax.set_xlabel("features moved, most important first")
+    x_label(ax, "features moved, most important first")
     ax.set_ylabel("mean gap PG²")
     ax.set_xlim(left=0)
     ax.set_ylim(bottom=0)
-    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+    ax.xaxis.set_major_locator(MaxNLocator("auto", integer=True))
     same = all(len(mean) == shared for mean in drawn)
     title = "mean PGI²" if same else f"mean PGI² of {shared} places"
-    ax.legend(title=title, frameon=False, loc="lower right")
+    legend(ax, len(drawn) + 1, title=title)
     left_out = max((n for _, n in means.values()), default=0)
     note(ax, noise, f"{left_out} rows with NaN left out" if left_out else "")
     return ax
@@ -153,15 +160,15 @@ def by_strength(sweep: Sweep, *, noise: Noise | str | None = None, ax: Axes | No
         return nothing(ax, "all gaps are 0")
     with np.errstate(invalid="ignore", divide="ignore"):
         shares = np.where(highest[:, None] > 0, 100 * means / highest[:, None], np.nan)
-    for place, name in enumerate(labels(sweep.names)):
+    for place, name in enumerate(row_labels(ax, sweep.names, row_font(ax, 2.4 * len(sweep.names)))):
         ax.plot(strengths, shares[:, place], label=name, markersize=5, zorder=10 - place, **style(place))
     tidy(ax)
     ax.set_xscale("log")
     _strength_ticks(ax, strengths, highest)
-    ax.set_xlabel("strength of the noise; below it the highest mean PGI²")
-    ax.set_ylabel("mean PGI², % of the highest at this strength")
+    x_label(ax, "strength of the noise; below it the highest mean PGI²")
+    ax.set_ylabel("mean PGI² in % of the highest")
     ax.set_ylim(0, 105)
-    ax.legend(frameon=False, loc="lower right")
+    legend(ax, len(sweep.names))
     note(ax, noise)
     return ax
 
@@ -180,7 +187,7 @@ def _curve(ax: Axes, name: str, mean: FloatArray, shared: int, **drawn: Any) -> 
     ax.plot(
         range(len(mean) + 1),
         [0.0, *mean],
-        label=f"{name}: {mean[:shared].mean():.3g}",
+        label=f"{name}: {number(mean[:shared].mean())}",
         markevery=every,
         **drawn,
     )
@@ -193,13 +200,13 @@ def _band(ax: Axes, random: FloatArray | None, best: FloatArray | None) -> None:
 
 
 def _strength_ticks(ax: Axes, strengths: FloatArray, highest: FloatArray) -> None:
-    """A tick at each strength, or at some if they would overlap, with the highest score below it."""
+    """A tick at each strength that is not too near to the one before, with the highest score below it."""
     from matplotlib.ticker import NullLocator
 
-    every = max(1, int(np.ceil(len(strengths) / 6)))
+    at = np.log(strengths / strengths[0]) * inches(ax)[0] / max(np.log(strengths[-1] / strengths[0]), 1e-9)
+    kept = [0]
+    for place in range(1, len(at)):
+        if at[place] - at[kept[-1]] > _TICK_WIDTH:
+            kept.append(place)
     ax.xaxis.set_minor_locator(NullLocator())
-    ax.set_xticks(
-        strengths[::every],
-        [f"{s:g}\n{best:.3g}" for s, best in zip(strengths[::every], highest[::every], strict=True)],
-    )
-    ax.tick_params(axis="x", labelcolor=MUTED)
+    ax.set_xticks(strengths[kept], [f"{strengths[p]:g}\n{number(highest[p])}" for p in kept])

@@ -21,10 +21,13 @@ from predgap.plots._drawing import (
     new_or,
     note,
     nothing,
+    number,
     row_font,
+    row_labels,
     style,
     tidy,
     vector,
+    x_label,
 )
 
 if TYPE_CHECKING:
@@ -103,14 +106,14 @@ def leaderboard(
         _interval(ax, at, int(place), (low[place], mean[place], high[place]), hollow=bool(said))
         text = _score(mean[place], ends) + (f"  {label(said, 20)}" if said else "")
         ax.text(1.01, at, text, transform=ax.get_yaxis_transform(), va="center", fontsize=size)
-    _scale(ax, ends)
+    _scale(ax, ends, size)
     tidy(ax)
     ax.grid(visible=False, axis="y")
-    shown = labels(names)
+    shown = row_labels(ax, names, size)
     ax.set_yticks(range(m), [shown[place] for place in order], fontsize=size)
     ax.tick_params(axis="y", length=0)
     ax.set_ylim(m - 0.5, -0.5)
-    ax.set_xlabel("mean PGI²" + (", and how far it is from random to best" if len(ends) == 2 else ""))
+    x_label(ax, "mean PGI²" + (" (from random to best)" if len(ends) == 2 else ""))
     note(ax, noise)
     return ax
 
@@ -192,23 +195,19 @@ def _score(mean: float, ends: dict[str, float]) -> str:
     if np.isnan(mean):
         return "no score"
     share = f"  ({(mean - ends['random']) / room:.0%})".replace("%", " %") if room > 0 else ""
-    return f"{mean:.3g}{share}"
+    return number(mean) + share
 
 
-def _scale(ax: Axes, ends: dict[str, float]) -> None:
+def _scale(ax: Axes, ends: dict[str, float], size: float) -> None:
     """Lines at random and best, named on top, and the band between them."""
     known = {name: value for name, value in ends.items() if np.isfinite(value)}
     for name, value in known.items():
         ax.axvline(value, color=DARK, linewidth=1, linestyle=":" if name == "random" else "-", zorder=2)
-        ax.annotate(
-            name,
-            (value, 1),
-            xycoords=("data", "axes fraction"),
-            xytext=(0, 2),
-            textcoords="offset points",
-            ha="center",
-            va="bottom",
-            fontsize="small",
-        )
     if len(known) == 2:
         ax.axvspan(known["random"], known["best"], color=BAND, linewidth=0, zorder=0)
+    top = ax.secondary_xaxis("top")  # a title goes above it
+    top.set_xticks([*known.values()], [*known], fontsize=size)
+    for tick, name in zip(top.get_xticklabels(), known, strict=True):
+        tick.set_horizontalalignment("right" if name == "random" else "left")
+    top.spines[:].set_visible(False)
+    top.tick_params(length=0, pad=1)

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from predgap._inputs.features import feature_values
+from predgap._inputs.tables import open_columns
 from predgap._text import count, names_or_default
 from predgap._typing import BoolArray, FloatArray, IndexArray
 from predgap.errors import ShapeError
@@ -21,14 +22,16 @@ from predgap.plots._drawing import (
     MARKERS,
     MUTED,
     label,
-    labels,
+    legend,
     mean_of,
     new_or,
     note,
     nothing,
     row_font,
+    row_labels,
     tidy,
     two_dimensional,
+    x_label,
 )
 
 if TYPE_CHECKING:
@@ -69,7 +72,7 @@ def swarm(
     feature_names : sequence of d strings, or None, default=None
         The names of the features. Columns of a frame are matched to them.
     rows : sequence of positions of rows, or None, default=None
-        Rows to mark: each has a marker and a line of its own, and is named in the legend.
+        Rows to mark: each has a marker of its own, and is named in the legend, by the index of a frame.
     max_features : int, default=20
         How many features to show; a last line says how many more there are.
     noise : Noise, str, or None, default=None
@@ -92,7 +95,9 @@ def swarm(
     >>> gaps, values = [[0.1, 2.0], [0.2, 3.0]], [[40, "a"], [50, "b"]]
     >>> ax = swarm(gaps, values, ["age", "job"], rows=[1], ax=Figure().subplots())
     >>> [text.get_text() for text in ax.get_yticklabels()]
-    ['job\\n● a  ■ b', 'age']
+    ['job', 'age']
+    >>> ax.texts[0].get_text()
+    '● a  ■ b'
     >>> [text.get_text() for text in ax.get_legend().get_texts()]
     ['row 1']
     """
@@ -103,33 +108,32 @@ def swarm(
     marked = _marked(rows, n)
     size = np.where(np.isfinite(size), size, np.nan)
     order = np.argsort(-mean_of(size), kind="stable")[: max(1, max_features)]
-    if feature_names is None:
-        names = names_or_default(d, getattr(values, "columns", None))
-    else:
-        names = tuple(feature_names)
     columns = feature_values(values, n, d, feature_names) if n and d else []
     ax = new_or(ax, 7.0, 1.4 + 0.34 * (len(order) + (d > len(order))))
     if not columns:
         return nothing(ax, "no features" if n else "no rows")
     drawn = _drawn(n, marked)
     highest = float(np.nanmax(size[:, order], initial=0.0)) or 1.0
-    shown = labels(names)
-    ticks = []
+    table = open_columns(values)
+    names = names_or_default(d, table.names if feature_names is None else feature_names)
+    n_lines = len(order) + (d > len(order))
+    font = row_font(ax, n_lines)
+    shown = row_labels(ax, names, font)
     for at, j in enumerate(order):
         x, column = size[drawn, j], columns[j][drawn]
         y = at + _spread(np.sqrt(x / highest))
         groups = _numbers(column) if column.dtype != object else _categories(column)
         for group in groups:
-            group.draw(ax, x, y)
-        legend = "  ".join(group.text for group in groups if group.text)
-        ticks.append(shown[j] + (f"\n{legend}" if legend else ""))
+            group.draw(ax, x, y, font)
+        _key(ax, at, [group.text for group in groups if group.text], 0.7 * font)
         for place, row in enumerate(marked):
             at_row = int(np.flatnonzero(drawn == row)[0])
-            _mark(ax, place, float(x[at_row]), float(y[at_row]))
-    _finish(ax, ticks, d - len(order), highest)
+            _mark(ax, place, float(x[at_row]), float(y[at_row]), 0.8 * font)
+    more = [f"and {d - len(order)} more"] if d > len(order) else []
+    _finish(ax, [shown[j] for j in order] + more, font, highest)
     if any(columns[j].dtype != object for j in order):
-        _colour_bar(ax)
-    _legend(ax, marked)
+        _colour_bar(ax, font)
+    _legend(ax, [label(row if table.index is None else table.index[row], 20) for row in marked])
     lost = int(np.isnan(size).sum())
     note(
         ax,
@@ -152,18 +156,17 @@ class _Points:
     colour: Any  # one colour, or numbers from 0 to 1, (n,)
     text: str = ""  # for the label of the feature
 
-    def draw(self, ax: Axes, x: FloatArray, y: FloatArray) -> None:
+    def draw(self, ax: Axes, x: FloatArray, y: FloatArray, font: float) -> None:
         here = self.which & ~np.isnan(x)
         look: dict[str, Any] = {"color": self.colour}
         if isinstance(self.colour, np.ndarray):
             look = {"c": self.colour[here], "cmap": _COLOUR_MAP, "vmin": 0.0, "vmax": 1.0}
-        size = 16.0 if len(x) <= 300 else 9.0
         if self.marker != "x":
             look["edgecolors"] = "white"
         ax.scatter(
             x[here],
             y[here],
-            s=size,
+            s=(0.4 * font) ** 2 * (1.0 if len(x) <= 300 else 0.5),
             marker=self.marker,
             linewidths=0.9 if self.marker == "x" else 0.2,
             zorder=3,
@@ -237,25 +240,41 @@ def _spread(x: FloatArray) -> FloatArray:
     return layer * min(0.09, 0.4 / max(most, 1.0))
 
 
-def _mark(ax: Axes, place: int, x: float, y: float) -> None:
+def _mark(ax: Axes, place: int, x: float, y: float, size: float) -> None:
+    ax.plot([x], [y], markersize=size, zorder=5 + place, **_mark_style(place))
+
+
+def _mark_style(place: int) -> dict[str, Any]:
     marker = MARKERS[(place + 1) % len(MARKERS)]
-    ax.plot(
-        [x], [y], marker=marker, markersize=8, markerfacecolor="none", markeredgecolor=DARK, zorder=5 + place
+    return {"linestyle": "none", "marker": marker, "markerfacecolor": "none", "markeredgecolor": DARK}
+
+
+def _key(ax: Axes, at: int, texts: list[str], size: float) -> None:
+    """The markers of categories and missing values, below the name of their feature."""
+    ax.annotate(
+        "  ".join(texts),
+        (0, at),
+        xycoords=ax.get_yaxis_transform(),
+        xytext=(-4, -0.75 * size),
+        textcoords="offset points",
+        ha="right",
+        va="top",
+        fontsize=size,
+        color=MUTED,
     )
 
 
-def _finish(ax: Axes, ticks: list[str], more: int, highest: float) -> None:
+def _finish(ax: Axes, ticks: list[str], size: float, highest: float) -> None:
     """The axes: features from top to bottom, gaps from left to right, scaled by the square root."""
-    rows = len(ticks) + (more > 0)
-    size = row_font(ax, round(1.3 * rows) if any("\n" in tick for tick in ticks) else rows)
+    rows = len(ticks)
     tidy(ax)
     ax.grid(visible=False, axis="x")
-    ax.set_yticks(range(rows), [*ticks, *([f"and {more} more"] if more > 0 else [])], fontsize=size)
+    ax.set_yticks(range(rows), ticks, fontsize=size)
     ax.tick_params(axis="y", length=0)
     ax.set_ylim(rows - 0.5, -0.6)
     ax.set_xscale("function", functions=(_root, _square))
     ax.set_xlim(-0.0002 * highest, 1.04 * highest)
-    ax.set_xlabel("gap PG² of the feature alone (root scale)")
+    x_label(ax, "gap PG² of the feature alone (root scale)")
 
 
 def _root(x: FloatArray) -> FloatArray:
@@ -268,29 +287,21 @@ def _square(x: FloatArray) -> FloatArray:
     return square
 
 
-def _colour_bar(ax: Axes) -> None:
+def _colour_bar(ax: Axes, size: float) -> None:
     """The colours of numbers; inset, so that the figure has no other current axes than before."""
     from matplotlib.cm import ScalarMappable
 
-    bar = ax.inset_axes((1.02, 0.1, 0.02, 0.8))
-    figure = ax.get_figure(root=True)
-    if figure is not None:
-        made = figure.colorbar(ScalarMappable(cmap=_COLOUR_MAP), cax=bar, ticks=[0, 1])
-        made.ax.set_yticklabels(["low", "high"])
-        made.set_label("value of the feature", labelpad=-12)
-        made.outline.set_visible(False)
-        made.ax.tick_params(length=0)
+    inset = ax.inset_axes((1.02, 0.1, 0.02, 0.8))
+    bar = ax.figure.colorbar(ScalarMappable(cmap=_COLOUR_MAP), cax=inset, ticks=[0, 1])
+    bar.ax.set_yticklabels(["low", "high"], fontsize=size)
+    bar.set_label("value", labelpad=-size, fontsize=size)
+    bar.outline.set_visible(False)
+    bar.ax.tick_params(length=0)
 
 
-def _legend(ax: Axes, marked: list[int]) -> None:
+def _legend(ax: Axes, marked: list[str]) -> None:
     from matplotlib.lines import Line2D
 
     if marked:
-        handles = [
-            Line2D(
-                [], [], linestyle="none", marker=MARKERS[(place + 1) % len(MARKERS)], markersize=8,
-                markerfacecolor="none", markeredgecolor=DARK, label=f"row {row}",
-            )
-            for place, row in enumerate(marked)
-        ]  # fmt: skip
-        ax.legend(handles=handles, frameon=False, loc="lower right")
+        handles = [Line2D([], [], label=f"row {row}", **_mark_style(at)) for at, row in enumerate(marked)]
+        legend(ax, len(handles), handles=handles)
