@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 
@@ -60,6 +61,9 @@ def test_json_has_the_verdict_and_the_table(model, asked):
     assert [row["mean"] for row in found["summary"]] == [row["mean"] for row in expected.summary]
     assert (found["random"], found["best"]) == (expected.random.mean(), expected.best.mean())
     assert found["description"]["budget"] == 60
+    for what, name in {"model_file": "model.json", "data": "rows.csv", "reference": "train.csv"}.items():
+        digits = hashlib.sha256((model / name).read_bytes()).hexdigest()[:16]
+        assert found["description"][what] == f"{name}, SHA-256 {digits}"
 
 
 def test_files_are_rankings_matched_by_the_labels_of_rows(model, asked, tmp_path):

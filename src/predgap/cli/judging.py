@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import shlex
 import sys
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -183,7 +185,7 @@ def _evaluated(
         rows = job.whole()
         X, y = _labelled(rows), None if rows.target is None else np.array(rows.target.to_pylist())
         with job.table.named_errors():
-            return predgap.evaluate(
+            found = predgap.evaluate(
                 job.explainer,
                 X,
                 rankings,
@@ -193,6 +195,20 @@ def _evaluated(
                 budget=budget,
                 progress=job.shown.whole,
             )
+    return replace(found, description={**found.description, **_fingerprints(request)})
+
+
+def _fingerprints(request: Request) -> dict[str, str]:
+    """The files that were read, by what they are, with the first digits of their SHA-256."""
+    files = {"model_file": request.model, "data": request.data, "reference": request.reference}
+    return {what: _fingerprint(path) for what, path in files.items() if path is not None}
+
+
+def _fingerprint(path: str) -> str:
+    if not Path(path).is_file():
+        return "standard input" if path == "-" else path
+    with open(path, "rb") as file:
+        return f"{Path(path).name}, SHA-256 {hashlib.file_digest(file, 'sha256').hexdigest()[:16]}"
 
 
 def _labelled(rows: Block) -> Any:

@@ -180,7 +180,7 @@ def explaining(command: Command) -> Command:
                 help="Largest relative error; 0: exact. Default: 1e-6.",
             ),
             click.option(
-                "--jobs", default=1, callback=checked_jobs, show_default=True, help="Threads; -1: all cores."
+                "--jobs", default=-1, callback=checked_jobs, show_default=True, help="Threads; -1: all cores."
             ),
         ),
     )
