@@ -26,6 +26,7 @@ NEITHER: Final = "#767676"
 _WIDTH: Final = 10.0  # inches, of three panels
 _NARROW: Final = 4.2
 _COLUMNS: Final = 3
+_LETTERS: Final = 12  # in an inch
 
 
 def drawn(
@@ -38,14 +39,20 @@ def drawn(
     y: str = "",
     height: float = 2.9,
     same_y: bool = False,
+    from_zero: bool = False,
 ) -> Figure:
     """A figure of panels that share names of axes and a legend; `height` is a panel's, in inches."""
-    shape = {"x": x, "y": y, "height": height, "same_y": same_y}
-    wide, narrow = (_svg(_canvas(panels, columns, **shape)) for columns in (_COLUMNS, 1))
+    canvases = [
+        _canvas(panels, columns, x=x, y=y, height=height, same_y=same_y, from_zero=from_zero)
+        for columns in (_COLUMNS, 1)
+    ]
+    wide, narrow = map(_svg, canvases)
     return Figure(name, wide, narrow, caption, alt)
 
 
-def _canvas(panels: Sequence[Panel], columns: int, *, x: str, y: str, height: float, same_y: bool) -> Canvas:
+def _canvas(
+    panels: Sequence[Panel], columns: int, *, x: str, y: str, height: float, same_y: bool, from_zero: bool
+) -> Canvas:
     try:
         from matplotlib.figure import Figure as Canvas
     except ImportError:
@@ -65,16 +72,20 @@ def _canvas(panels: Sequence[Panel], columns: int, *, x: str, y: str, height: fl
             ax.set_xlabel(x)
         if place % columns == 0:
             ax.set_ylabel(y)
+    if from_zero:  # now that all that shares an axis is drawn
+        for ax in grid.flat:
+            ax.set_ylim(bottom=0.0)
     for empty in grid.flat[len(panels) :]:
         empty.set_axis_off()
-    _legend(canvas, grid[0, 0], 2 if columns == 1 else 6)
+    _legend(canvas, grid[0, 0])
     return canvas
 
 
-def _legend(canvas: Canvas, ax: Any, columns: int) -> None:
+def _legend(canvas: Canvas, ax: Any) -> None:
     handles, names = ax.get_legend_handles_labels()
     if handles:
-        canvas.legend(handles, names, loc="outside lower center", ncols=columns, frameon=False)
+        fits = int(canvas.get_figwidth() * _LETTERS / (max(map(len, names)) + 7))
+        canvas.legend(handles, names, loc="outside lower center", ncols=max(1, fits), frameon=False)
 
 
 def _svg(canvas: Canvas) -> bytes:

@@ -107,7 +107,6 @@ def stability_figure(stability: Result) -> Figure:
             mine = [row for row in rows if row["arithmetic"] == arithmetic]
             line(ax, range(len(mine)), [100 * row["wrong"] for row in mine], place, label=arithmetic)
             ax.set_xticks(range(len(mine)), [f"{row['scale']:g}" for row in mine])
-        ax.set_ylim(bottom=0)
 
     limit = share(stability.config["tolerance"])
     most = {
@@ -119,7 +118,17 @@ def stability_figure(stability: Result) -> Figure:
     )
     caption = f"Gaps of Algorithm 1 that are off by more than {limit}, in per cent of all pairs"
     panels = _by_model(stability.records(), draw)
-    return drawn("stability", panels, caption=caption, alt=alt, x="σ", y="wrong, %", height=2.4, same_y=True)
+    return drawn(
+        "stability",
+        panels,
+        caption=caption,
+        alt=alt,
+        x="σ",
+        y="wrong, %",
+        height=2.4,
+        same_y=True,
+        from_zero=True,
+    )
 
 
 _ARITHMETIC: Final = ("float32", "float64")
@@ -190,7 +199,6 @@ def agreement_figure(agreement: Result) -> Figure:
                     label=name,
                 )
         ax.set_xticks(sorted({row["k"] for row in rows}))
-        ax.set_ylim(bottom=0)
 
     rows = agreement.records()
     said = []
@@ -203,7 +211,17 @@ def agreement_figure(agreement: Result) -> Figure:
         "range over ties that float32 cannot tell apart. Rings: the printed numbers"
     )
     panels = _by_model(rows, draw)
-    return drawn("agreement", panels, caption=caption, alt=alt, x="k", y="agreement", height=2.6, same_y=True)
+    return drawn(
+        "agreement",
+        panels,
+        caption=caption,
+        alt=alt,
+        x="k",
+        y="agreement",
+        height=2.6,
+        same_y=True,
+        from_zero=True,
+    )
 
 
 def advantage_figure(name: str, rows: Sequence[Row], *, caption: str, unit: str) -> Figure:
@@ -290,7 +308,6 @@ def entropy_figure(entropy: Result) -> Figure:
             line(ax, places, bits, _PLACES.get(scale, 6), label=ranking_of(some[0]))
         ax.axhline(mine[0]["largest"], color="black", linestyle="--", linewidth=1, label="largest possible")
         ax.set_xticks(sorted({row["k"] for row in mine}))
-        ax.set_ylim(bottom=0)
 
     first, last = _ends(rows, "k")
     said = [
@@ -301,7 +318,9 @@ def entropy_figure(entropy: Result) -> Figure:
     alt = f"A panel for each model, entropy against k, a line for each ranking: {'; '.join(said)}."
     caption = "Entropy of which features are among the first k, over test rows: lower, the more rows agree"
     panels = _by_model(rows, draw)
-    return drawn("entropy", panels, caption=caption, alt=alt, x="k", y="bits", height=2.5, same_y=True)
+    return drawn(
+        "entropy", panels, caption=caption, alt=alt, x="k", y="bits", height=2.5, same_y=True, from_zero=True
+    )
 
 
 # ---- small pieces --------------------------------------------------------------------------------

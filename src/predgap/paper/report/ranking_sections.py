@@ -82,7 +82,7 @@ def pgi(found: Reproduction) -> Iterator[Block]:
         )
     yield Heading("Over the whole test set", 3)
     yield Paragraph(f"Higher is better. {HOW_TO_READ_AHEAD}")
-    yield _described(result, "pgi2", "σ'", by_value("evaluation_scale"))
+    yield _described(result, "pgi2", "σ'", "evaluation_scale", "Mean PGI² over the whole test set")
     for kind in dict.fromkeys(result.column("kind")):
         yield _advantages(result, f"pgi-advantage-{str(kind).lower()}", "PGI² minus SHAP's", str(kind))
     yield _pgi_rows(found)
@@ -145,7 +145,7 @@ def _rmse_tables(found: Reproduction, experiment: str, column: str) -> Iterator[
         yield _as_printed(found, experiment, rows, column, "k", by=by_value("k"), across=by_ranking)
     yield Heading("As described", 3)
     yield Paragraph(HOW_TO_READ_AHEAD)
-    yield _described(result, "rmse", "k", by_value("k"))
+    yield _described(result, "rmse", "k", "k", "RMSE")
     yield _advantages(result, f"{experiment}-advantage", "RMSE minus SHAP's")
     yield _rmse_rows(found, experiment, column)
 
@@ -304,10 +304,10 @@ def _as_printed(
     return pivot(rows, corner, cell=lambda row: number(row[column]), **shape)
 
 
-def _described(result: Result, column: str, corner: str, by: Callable[[Row], str]) -> Table:
+def _described(result: Result, column: str, corner: str, by: str, caption: str) -> Table:
     """Greedy and SHAP as the text of the paper describes the experiment."""
     rows = result.where(protocol=DESCRIBED)
-    return pivot(rows, corner, by=by, across=by_ranking, cell=ahead(column), caption="As described")
+    return pivot(rows, corner, by=by_value(by), across=by_ranking, cell=ahead(column), caption=caption)
 
 
 def _advantages(result: Result, name: str, unit: str, kind: str = "Bigger") -> Figure:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from typing import Final
+from typing import Any, Final
 
 from predgap.paper.common.published import DESCRIBED
 from predgap.paper.common.results import Result
@@ -69,7 +69,7 @@ def summary_lines(found: Reproduction) -> Iterator[str]:
         yield f"Left out: {what}"
 
 
-def _counted(counts: Mapping[object, int], words: Mapping[str, str]) -> str:
+def _counted(counts: Mapping[Any, int], words: Mapping[str, str]) -> str:
     return ", ".join(f"{counts[name]} {word}" for name, word in words.items() if counts[name])
 
 
