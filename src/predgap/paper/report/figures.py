@@ -235,7 +235,7 @@ def advantage_figure(name: str, rows: Sequence[Row], *, caption: str, unit: str)
         ax.axvline(0.0, color="black", linewidth=0.8)
         ax.set_yticks(range(len(mine)), [_advantage_label(row) for row in mine])
         ax.set_ylim(len(mine) - 0.5, -0.5)
-        ax.locator_params(axis="x", nbins=5)
+        ax.locator_params(axis="x", nbins=4)
 
     panels = [
         (dataset_name(dataset), partial(draw, [row for row in rows if row["dataset"] == dataset]))

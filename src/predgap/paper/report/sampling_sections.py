@@ -53,9 +53,9 @@ def equal_time(found: Reproduction) -> Iterator[Block]:
         + (HOW_TO_READ if "cells" in found.results else "")
     )
     yield Paragraph(
-        "Iterations: of the paper's 13 numbers, the first that is slower than Algorithm 1 in float32, without "
-        "what calls cost. The text has another rule, the closest in time; the long table has both, also by "
-        "the clock of predgap's own exact gap, with a call for each pair, exact or sampled."
+        "Iterations: of the paper's 13 numbers, the first that is slower than Algorithm 1 in float32, "
+        "without what calls cost. The text has another rule, the closest in time; the long table has both, "
+        "also by the clock of predgap's own exact gap, with a call for each pair, exact or sampled."
     )
     yield _table_1(found)
     yield _iterations(found)
@@ -74,7 +74,7 @@ def _table_1(found: Reproduction) -> Table:
             by=by_value("scale"),
             across=by_sampling,
             cell=judged,
-            caption="Table 1: iterations in the time of an exact gap, and the NMAE of the printed number of them",
+            caption="Table 1: iterations in the time of an exact gap, and the NMAE of the printed ones",
         )
     columns = {"iterations": "first_slower", "nmae": "first_slower_nmae"}
     return pivot(
