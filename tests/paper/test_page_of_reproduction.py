@@ -260,7 +260,7 @@ def test_a_page_with_verdicts_begins_with_counts(with_verdicts):
     assert "Of 8 sentences of the paper 2 hold, 2 hold in part, 2 do not hold, 2 are undecided." in short
     assert "| PGI² | 4 | 1 | 1 | 1 | 1 |" in short
     assert "These do not hold:\n\n- Sentence \\<2\\>.\n- Sentence \\<6\\>.\n" in short
-    assert [section.short for section in page.sections()][:2] == ["In short", "Claims"]
+    assert [section.text for section in page.sections()][:2] == ["In short", "What the paper says"]
     assert list(summary_lines(with_verdicts))[-1] == "Left out: the rest"
 
 

@@ -173,33 +173,6 @@ def sampled_figure(sampled: Result) -> Figure:
 def agreement_figure(agreement: Result) -> Figure:
     """Agreement with SHAP by k, a line for each σ; bars are ranges over ties, rings what was printed."""
 
-    def draw(rows: Sequence[Row], ax: Any) -> None:
-        for scale in dict.fromkeys(row["scale"] for row in rows):
-            mine = [row for row in rows if row["scale"] == scale]
-            places, shares = _columns(mine, "k", "agreement")
-            line(ax, places, shares, _PLACES.get(scale, 6), label=f"greedy σ = {scale:g}")
-            colour = ax.lines[-1].get_color()
-            ax.vlines(
-                places,
-                [row["lowest_float32"] for row in mine],
-                [row["highest_float32"] for row in mine],
-                color=colour,
-                linewidth=5,
-                alpha=0.25,
-            )
-            printed = [(row["k"], float(row["published"])) for row in mine if row["published"] is not None]
-            name = "printed" if scale == mine[-1]["scale"] == rows[-1]["scale"] else None
-            if printed:
-                ax.plot(
-                    *zip(*printed, strict=True),
-                    "o",
-                    markersize=9,
-                    color="black",
-                    fillstyle="none",
-                    label=name,
-                )
-        ax.set_xticks(sorted({row["k"] for row in rows}))
-
     rows = agreement.records()
     said = []
     for kind in dict.fromkeys(row["kind"] for row in rows):
@@ -210,7 +183,7 @@ def agreement_figure(agreement: Result) -> Figure:
         "Share of test rows in which greedy and SHAP have the same k features at the top. Broad bars: the "
         "range over ties that float32 cannot tell apart. Rings: the printed numbers"
     )
-    panels = _by_model(rows, draw)
+    panels = _by_model(rows, _agreements)
     return drawn(
         "agreement",
         panels,
@@ -222,6 +195,22 @@ def agreement_figure(agreement: Result) -> Figure:
         same_y=True,
         from_zero=True,
     )
+
+
+def _agreements(rows: Sequence[Row], ax: Any) -> None:
+    for scale in dict.fromkeys(row["scale"] for row in rows):
+        places, shares, lowest, highest = _columns(
+            [row for row in rows if row["scale"] == scale],
+            *("k", "agreement", "lowest_float32", "highest_float32"),
+        )
+        line(ax, places, shares, _PLACES.get(scale, 6), label=f"greedy σ = {scale:g}")
+        ax.vlines(places, lowest, highest, color=ax.lines[-1].get_color(), linewidth=5, alpha=0.25)
+    printed = [row for row in rows if row["published"] is not None]
+    if printed:
+        texts = [float(row["published"]) for row in printed]
+        rings = {"marker": "o", "markersize": 9, "linestyle": "", "color": "black", "fillstyle": "none"}
+        ax.plot([row["k"] for row in printed], texts, label="printed", **rings)
+    ax.set_xticks(sorted({row["k"] for row in rows}))
 
 
 def advantage_figure(name: str, rows: Sequence[Row], *, caption: str, unit: str) -> Figure:

@@ -298,7 +298,7 @@ def _as_printed(
     caption: str = "",
 ) -> Table:
     """A table of the paper with our numbers beside the printed ones; on other data, ours alone."""
-    shape: dict[str, Any] = {"by": by, "across": across, "caption": caption or PRINTED_TABLES[table]}
+    shape: dict[str, Any] = {"by": by, "across": across, "caption": caption or _PRINTED_TABLES[table]}
     if "cells" in found.results:
         return pivot(found.results["cells"].where(table=table), corner, cell=judged, **shape)
     return pivot(rows, corner, cell=lambda row: number(row[column]), **shape)
@@ -315,7 +315,7 @@ def _advantages(result: Result, name: str, unit: str, kind: str = "Bigger") -> F
     return advantage_figure(name, rows, caption=f"{kind} models: {unit}, as described", unit=unit)
 
 
-PRINTED_TABLES: Final[Mapping[str, str]] = {
+_PRINTED_TABLES: Final[Mapping[str, str]] = {
     "agreement": "Table 2: rows with the same k most important features as SHAP",
     "randomising": "Feature randomising (appendix): RMSE",
     "retraining": "Remove and retrain (appendix): RMSE",

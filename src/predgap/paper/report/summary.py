@@ -78,7 +78,7 @@ def _counted(counts: Mapping[Any, int], words: Mapping[str, str]) -> str:
 
 def summary(found: Reproduction) -> Iterator[Block]:
     """A few sentences, the printed cells by table, and the sentences by verdict."""
-    yield Heading("In short", short="In short")
+    yield Heading("In short")
     yield Paragraph(_about(found))
     if "cells" in found.results:
         yield Paragraph(_cells_in_words(outcomes(found.results["cells"])))
