@@ -20,8 +20,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-import report
 from settings import QUICK, Settings
+
+import report
 
 HERE = Path(__file__).parent
 NAMES = (

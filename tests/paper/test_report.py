@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import re
 from html.parser import HTMLParser
 
@@ -13,6 +14,8 @@ from predgap.paper.report.page import (
     Bullets,
     Cell,
     Figure,
+    Folded,
+    Group,
     Heading,
     Page,
     Paragraph,
@@ -24,6 +27,7 @@ from predgap.paper.report.words import duration, number, share
 
 EVIL = '<script>alert("x")</script> | [a](b) *c* _d_ `e` ![f](g) & $h$ \n# i'
 SVG = b'<svg xmlns="http://www.w3.org/2000/svg"></svg>'
+NARROW = b'<svg xmlns="http://www.w3.org/2000/svg"><g/></svg>'
 
 
 def page(text: str) -> Page:
@@ -34,7 +38,10 @@ def page(text: str) -> Page:
             Paragraph(text),
             Bullets((text, text)),
             Table((text, "n"), ((text, "1"), (Cell(text, "bad"), "2")), caption=text),
-            Figure("figure", SVG, text),
+            Table(("a", text), (Group(text), ("b", Cell(text, "fair", "≈", text, text))), above=((text, 2),)),
+            Table((text, "n"), ((text, Cell(text, "ahead", "+")),), stacks=True),
+            Folded(Table((text,), ((text,),), caption=text), "results/x.csv"),
+            Figure("figure", SVG, NARROW, text, text),
         ),
     )
 
@@ -66,8 +73,12 @@ def test_html_shows_data_as_it_is_and_runs_nothing():
     seen = parsed(EVIL)
     assert "script" not in seen.tags
     shown = EVIL.replace("\n", r"\n")
-    # title, h1, nav, h2, p, 2 li, caption, th, 2 td, figcaption
-    assert seen.text.count(shown) == 12
+    whole = [text.strip() for text in seen.text]
+    # title, nav, h1, h2, p, 2 li; caption, th, 2 td; above, th, group, published and ours; th, 2 td; summary,
+    # th, td; figcaption
+    assert whole.count(shown) == 7 + 4 + 5 + 3 + 3 + 1
+    labels = ("aria-label", "aria-label", "data-label", "title", "alt")
+    assert sorted(name for name, value in seen.attributes if value == shown) == sorted(labels)
     assert all(not name.startswith("on") for name, _ in seen.attributes)
 
 
@@ -78,8 +89,11 @@ def test_html_has_the_same_tags_whatever_the_text(text):
 
 def test_html_needs_nothing_but_itself():
     html = to_html(page("plain"))
-    links = [value for name, value in parsed("plain").attributes if name in ("src", "href")]
-    assert links == ["#section-0", "data:image/svg+xml;base64," + html.split("base64,")[1].split('"')[0]]
+    links = [value for name, value in parsed("plain").attributes if name in ("src", "href", "srcset")]
+    pictures = (f"data:image/svg+xml;base64,{base64.b64encode(svg).decode()}" for svg in (NARROW, SVG))
+    assert links == ["#section-0", *pictures]
+    assert "url(" not in html
+    assert "@import" not in html
     assert "default-src 'none'" in html
     assert "http" not in html.replace("http-equiv", "")
 
@@ -106,7 +120,33 @@ def test_markdown_names_figures_and_aligns_numbers():
     markdown = to_markdown(page("plain"))
     assert "![plain](figures/figure.svg)" in markdown
     assert "| --- | ---: |" in markdown
-    assert page("plain").figures() == (Figure("figure", SVG, "plain"),)
+    assert page("plain").figures() == (Figure("figure", SVG, NARROW, "plain", "plain"),)
+
+
+def test_markdown_has_groups_signs_and_links_to_long_tables():
+    markdown = to_markdown(page("plain"))
+    assert "| plain a | plain plain |\n| --- | ---: |\n| **plain** |  |\n| b | plain ≈ plain |" in markdown
+    assert "| plain | plain + |" in markdown
+    assert "[plain](results/x.csv)" in markdown
+
+
+def test_a_cell_says_in_words_or_signs_what_its_colour_says():
+    html = to_html(page("plain"))
+    assert '<span class="bad">plain</span>' in html
+    assert (
+        '<span class="published">plain</span> <b class="fair">≈</b> <span class="ours">plain</span>' in html
+    )
+    assert 'plain <b class="ahead">+</b>' in html
+    for tone in ("good", "fair", "bad", "ahead", "behind"):
+        assert f".{tone} {{ color: var(--{tone});" in html
+
+
+def test_the_list_of_sections_has_short_names():
+    made = Page("t", (Heading("A long name", short="Short"), Heading("B"), Heading("within", 3)))
+    assert re.findall(r'href="(#[^"]*)">([^<]*)<', to_html(made)) == [
+        ("#section-0", "Short"),
+        ("#section-1", "B"),
+    ]
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ from predgap.paper.common.subjects import authors_subjects
 from predgap.paper.experiments import agreement
 from predgap.paper.experiments.studies import GROUPS, studies
 from predgap.paper.report.reproduction import summary_lines, write_pages
-from predgap.paper.report.sections import where_sampling_wins
+from predgap.paper.report.sampling_sections import where_sampling_wins
 from predgap.paper.reproduce import Plan, Reproduction, reproduce
 from predgap.paper.verdicts import cells, claims
 
@@ -279,9 +279,11 @@ def test_the_page_says_what_came_out(recomputed, tmp_path):
     markdown, html = write_pages(found)
     text = markdown.read_text()
     assert "| Table 2: rows with the same k most important features as SHAP | 54 | 33 | 21 | 0 | 0 |" in text
-    assert "| Bigger, Red Wine Quality | 0.1 | 1 | 0.131 | 0.131 |" in text
+    wine = text.split("| **Bigger, Red Wine Quality** |")[1]
+    assert wine.splitlines()[1] == "| 0.1 | 0.131 = 0.131 | 0.041 = 0.041 | 0.022 = 0.022 |"
+    assert "](results/agreement.csv)" in text
     assert "explained: inside the range over gaps that float32 cannot tell apart" in html.read_text()
-    for figure in ("pgi-advantage",):
+    for figure in ("agreement", "pgi-advantage-bigger", "pgi-advantage-single"):
         assert f"(figures/{figure}.svg)" in text
         assert (tmp_path / "figures" / f"{figure}.svg").read_bytes().startswith(b"<?xml")
     shown = unescape(html.read_text())

@@ -15,13 +15,16 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from predgap._text import printable
 
-Tone = Literal["good", "bad", "none"]
+Tone = Literal["good", "fair", "bad", "ahead", "behind", "none"]
 
 
 @dataclass(frozen=True, slots=True)
 class Heading:
+    """A heading; `short` is what the list of sections calls it, if not the same."""
+
     text: str
     level: int = 2
+    short: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,32 +39,75 @@ class Bullets:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A verdict in a table: in HTML a good one is green, a bad one red; all say in words what they are."""
+    """A cell with a colour in HTML, and a word or a sign that says the same.
+
+    With a published number it reads "published sign text", else "text sign". `note` is a remark, shown in
+    HTML when one points at the cell.
+    """
 
     text: str
     tone: Tone = "none"
+    sign: str = ""
+    published: str = ""
+    note: str = ""
+
+    def __str__(self) -> str:
+        parts = (self.published, self.sign, self.text) if self.published else (self.text, self.sign)
+        return " ".join(filter(None, parts))
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A row of a table that names the rows below it."""
+
+    text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """The first columns are of text, the others of numbers."""
+    """The first columns are of text, the others of numbers.
+
+    `above` has a second line of header above the first: texts, and over how many columns each goes. A table
+    that `stacks` becomes a list of cards on a narrow screen; others scroll in their box.
+    """
 
     header: tuple[str, ...]
-    rows: tuple[tuple[str | Cell, ...], ...] = field(repr=False)
+    rows: tuple[tuple[str | Cell, ...] | Group, ...] = field(repr=False)
     n_text: int = 1
     caption: str = ""
+    above: tuple[tuple[str, int], ...] = ()
+    stacks: bool = False
+
+    def is_text(self, column: int) -> bool:
+        """Whether a column is of text: one of the first, or one of verdicts."""
+        first = next((row for row in self.rows if not isinstance(row, Group)), self.header)
+        entry = first[column]
+        return column < self.n_text or (isinstance(entry, Cell) and not entry.sign)
+
+
+@dataclass(frozen=True, slots=True)
+class Folded:
+    """A long table that is shown when asked for: in HTML it unfolds, in Markdown it is a link to its file."""
+
+    table: Table
+    file: str
 
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A picture, in SVG, with the name of its file and what it shows."""
+    """A picture, in SVG, with the name of its file, what it is about, and what is seen in it.
+
+    `narrow` is the same picture for narrow screens.
+    """
 
     name: str
     svg: bytes = field(repr=False)
+    narrow: bytes = field(repr=False)
     caption: str
+    alt: str
 
 
-Block = Heading | Paragraph | Bullets | Table | Figure
+Block = Heading | Paragraph | Bullets | Table | Folded | Figure
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,8 +149,11 @@ def to_markdown(page: Page) -> str:
                 parts.append("\n".join(f"- {_plain(item)}" for item in items))
             case Table():
                 parts.append(_markdown_table(block))
-            case Figure(name, _, caption):
-                parts.append(f"![{_plain(caption)}](figures/{name}.svg)")
+            case Folded(table, file):
+                parts.append(f"[{_plain(table.caption)}]({file})")
+            case Figure():
+                parts.append(f"![{_plain(block.alt)}](figures/{block.name}.svg)")
+                parts.append(_plain(block.caption))
     return "\n\n".join(parts) + "\n"
 
 
@@ -115,15 +164,25 @@ def _plain(text: str) -> str:
 
 
 def _markdown_table(table: Table) -> str:
-    rule = ["---"] * table.n_text + ["---:"] * (len(table.header) - table.n_text)
-    rows = [[_plain(_text(cell)) for cell in row] for row in table.rows]
-    lines = ["| " + " | ".join(row) + " |" for row in ([_plain(name) for name in table.header], rule, *rows)]
+    rule = ["---" if table.is_text(column) else "---:" for column in range(len(table.header))]
+    rows = [_markdown_row(row, len(table.header)) for row in table.rows]
+    lines = [
+        "| " + " | ".join(row) + " |" for row in ([_plain(name) for name in _one_line(table)], rule, *rows)
+    ]
     caption = [_plain(table.caption), ""] if table.caption else []
     return "\n".join([*caption, *lines])
 
 
-def _text(cell: str | Cell) -> str:
-    return cell.text if isinstance(cell, Cell) else cell
+def _markdown_row(row: tuple[str | Cell, ...] | Group, width: int) -> list[str]:
+    if isinstance(row, Group):
+        return [f"**{_plain(row.text)}**", *[""] * (width - 1)]
+    return [_plain(str(cell)) for cell in row]
+
+
+def _one_line(table: Table) -> tuple[str, ...]:
+    """The header, with the line above it in the same line, as Markdown has no second one."""
+    above = [text for text, width in table.above for _ in range(width)] or [""] * len(table.header)
+    return tuple(f"{first} {second}".strip() for first, second in zip(above, table.header, strict=True))
 
 
 # ---- HTML ----------------------------------------------------------------------------------------

@@ -32,6 +32,17 @@ def ranking_name(method: Value, scale: Value) -> str:
     return "SHAP" if scale is None else f"{METHOD_NAMES[str(method)]} σ = {scale:g}"
 
 
+def dataset_name(name: Value) -> str:
+    """What a data set is called.
+
+    Examples
+    --------
+    >>> dataset_name("wine"), dataset_name("tiny")
+    ('Red Wine Quality', 'tiny')
+    """
+    return DATASET_NAMES.get(str(name), str(name))
+
+
 def model_name(row: Mapping[str, Any]) -> str:
     """What the model of a row is called.
 
@@ -40,7 +51,7 @@ def model_name(row: Mapping[str, Any]) -> str:
     >>> model_name({"kind": "Bigger", "dataset": "wine"})
     'Bigger, Red Wine Quality'
     """
-    return f"{row['kind']}, {DATASET_NAMES.get(row['dataset'], row['dataset'])}"
+    return f"{row['kind']}, {dataset_name(row['dataset'])}"
 
 
 def number(value: Value) -> str:
