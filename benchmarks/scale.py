@@ -4,8 +4,8 @@ python benchmarks/scale.py [--rows N] [--models NAME,NAME]
 
 One thread, normal noise of 0.3, the contenders in turn; the least of five processor times counts. On the
 paper's wine model (11 features) an optimal ranking is to take at most 60 greedy ones. Where more features
-matter than "optimal" compares all subsets of, it is a search. The exit status is 1 if the aim is missed, or if
-a score is above that of the optimal ranking.
+matter than "optimal" compares all subsets of, it is a search. The exit status is 1 if the aim is missed, or
+if a score is above that of the optimal ranking.
 """
 
 from __future__ import annotations

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from typing import Any, Final, TypeVar, get_args
+from typing import Any, Final, Self, TypeVar, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 from predgap._engine.accuracy import Accuracy
 from predgap._engine.costs import refusing
 from predgap._engine.engine import Answer, Engine
-from predgap._engine.progress import Tell, reporting
+from predgap._engine.progress import Tell, reporting, share_of
 from predgap._engine.questions import Computed, Curves, Gaps, Ranked, Rankings, mean_of_curve
 from predgap._engine.scale import BestRankings, Expected, RandomScores, RankMethod, Searched, ShapleyRankings
 from predgap._engine.subset_tables import TIE
@@ -369,10 +370,13 @@ class GuaranteedAnswers:
         """
         rows = self._inputs.rows(X)
         order, call = self._inputs.order(rows, ranking), "normalized_pgi2(X, ranking)"
-        score = mean_of_curve(self._curve(rows, order, call))
-        random = self._random(rows, order.shape[1], call)
-        found = self._ranked(rows, "optimal", order.shape[1], call)
-        best = np.maximum(mean_of_curve(self._curve(rows, found.order, call)), score)
+        n, k = len(rows), order.shape[1]
+        with reporting(self.progress, n) as tell:
+            parts = [self._telling(share_of(tell, i / 4, (i + 1) / 4, n, n)) for i in range(4)]
+            score = mean_of_curve(parts[0]._curve(rows, order, call))
+            random = parts[1]._random(rows, k, call)
+            found = parts[2]._ranked(rows, "optimal", k, call)
+            best = np.maximum(mean_of_curve(parts[3]._curve(rows, found.order, call)), score)
         width = np.where(best - random > TIE * best, best - random, np.nan)
         normalized: FloatArray = (score - random) / width
         return normalized
@@ -396,6 +400,12 @@ class GuaranteedAnswers:
         with self._asking(call, "Fewer places cost less: rank(X, top=k)."):
             found: Ranked = self._answer(question, rows, self._by_kernels)
         return found
+
+    def _telling(self, tell: Tell) -> Self:
+        """The same explainer, which reports to another function."""
+        other = copy.copy(self)
+        other.progress = None if tell is None else lambda done, total: tell(done)
+        return other
 
     def _by_kernels(self, part: Computed[Found], tell: Tell) -> Found:
         return part.answer(self._accuracy, tell)
