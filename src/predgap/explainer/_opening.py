@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,10 +9,11 @@ from typing import Any
 from predgap._inputs.one_hot import OneHot
 from predgap._model.ensemble import Ensemble
 from predgap._model.one_hot import DummyTables, with_categories
-from predgap._text import shown
+from predgap._text import shown, warn
 from predgap.errors import NoiseError, PredgapError
 from predgap.loaders.pipelines import TableReader, load_with_reader
 from predgap.noise import Noise, Relative
+from predgap.noise._noise import ModelFeatures
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -39,24 +39,25 @@ def opened(
         ensemble = ensemble.named(feature_names)
     if not isinstance(noise, Noise):
         noise = _default_noise(noise, ensemble, reader)
-    if one_hot is None:
-        return Opened(ensemble, reader, noise)
-    if reader is not None:
-        raise PredgapError(
-            "one_hot is for a model without a Pipeline: the encoders of a Pipeline are read anyway"
-        )
-    dummies = OneHot.of(one_hot, ensemble.n_features, ensemble.feature_names, ensemble.missing)
-    return Opened(
-        with_categories(ensemble, dummies), DummyTables(dummies, ensemble), noise.with_one_hot(dummies)
-    )
+    if one_hot is not None:
+        if reader is not None:
+            raise PredgapError(
+                "one_hot is for a model without a Pipeline: the encoders of a Pipeline are read anyway"
+            )
+        dummies = OneHot.of(one_hot, ensemble.n_features, ensemble.feature_names, ensemble.missing)
+        reader, noise = DummyTables(dummies, ensemble), noise.with_one_hot(dummies)
+        ensemble = with_categories(ensemble, dummies)
+    return Opened(ensemble, reader, noise.for_model(_features(ensemble)))
+
+
+def _features(e: Ensemble) -> ModelFeatures:
+    return ModelFeatures(e.n_features, e.feature_names, frozenset(e.categorical()), e.missing, e.row_dtype)
 
 
 def _warn_of_features(feature_space: str | None, reason: str) -> None:
-    warnings.warn(
+    warn(
         f"the Pipeline is explained {feature_space}, not in the columns of X, because {reason}. Noise, "
         "subsets and rankings are those of the features that explainer.transform(X) returns",
-        UserWarning,
-        stacklevel=4,  # where the user called Explainer()
     )
 
 

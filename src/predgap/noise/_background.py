@@ -9,20 +9,18 @@ from typing import Any, Final
 import numpy as np
 
 from predgap._inputs.categories import Categories
-from predgap._inputs.one_hot import OneHot
-from predgap._inputs.tables import Columns
 from predgap._text import count
 from predgap._typing import FloatArray
 from predgap.errors import NoiseError, TableError
 from predgap.noise._laws import Law
-from predgap.noise._noise import Noise
-from predgap.noise._scales import ColumnLabels, Names, open_table
+from predgap.noise._noise import TableNoise
+from predgap.noise._scales import Names, open_table
 
 _MAX_ROWS: Final = 200
 
 
 @dataclass(frozen=True, init=False, repr=False, eq=False)
-class Background(Noise):
+class Background(TableNoise):
     """Gives the perturbed features the values that they have in a random row of X, all from the same row.
 
     PG²(x, S) is then the mean, over the rows b of X, of (f(x with x_S := b_S) - f(x))². Use it if independent
@@ -68,13 +66,10 @@ class Background(Noise):
             table = columns.copied()
         object.__setattr__(self, "seed", seed)
         object.__setattr__(self, "_n_given", columns.n_rows)
-        object.__setattr__(self, "_table", table)
-        object.__setattr__(self, "_labels", ColumnLabels.of(columns, "Background()"))
+        self._use(table)
 
     seed: int
-    _n_given: int  # rows of X
-    _table: Columns  # the rows that are used
-    _labels: ColumnLabels
+    _n_given: int  # rows of X; the table has those that are used
 
     @property
     def n_rows(self) -> int:
@@ -87,17 +82,6 @@ class Background(Noise):
             "in Explainer(model, Background(X)). Inside PerFeature use Marginal(X), which draws each feature "
             "by itself"
         )
-
-    def with_one_hot(self, one_hot: OneHot) -> Background:
-        try:
-            table = one_hot.columns(self._table)
-        except TableError as error:
-            raise self.unusable(error) from None
-        made = object.__new__(Background)
-        changes = {"_table": table, "_labels": ColumnLabels.of(table, "Background()")}
-        for name, value in (vars(self) | changes).items():
-            object.__setattr__(made, name, value)
-        return made
 
     def rows_for(
         self,

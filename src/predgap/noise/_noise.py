@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,9 +14,27 @@ from predgap._inputs.categories import is_missing
 from predgap._inputs.one_hot import OneHot
 from predgap._inputs.replacing import replaced
 from predgap._inputs.tables import Columns, open_columns
+from predgap._typing import BoolArray, FloatArray
 from predgap.errors import NoiseError, TableError
 from predgap.noise._laws import Law
-from predgap.noise._scales import Names
+from predgap.noise._scales import ColumnLabels, Names
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFeatures:
+    """What a noise with a table needs to know of a model, to read the table as the model does."""
+
+    n_features: int
+    names: Names
+    categorical: frozenset[int]  # the features that the model splits on by categories
+    missing: float  # the number that means missing to the model, beside NaN
+    dtype: np.dtype[Any]  # to which the model rounds its rows
+
+    def is_missing(self, values: FloatArray) -> BoolArray:
+        """Which numbers the model takes for missing."""
+        with np.errstate(over="ignore"):
+            coded: BoolArray = values.astype(self.dtype) == self.dtype.type(self.missing)
+        return coded | np.isnan(values)
 
 
 class Noise(ABC):
@@ -78,7 +97,8 @@ class Noise(ABC):
         Returns
         -------
         array (n, d) or frame
-            A frame of the same library if X is one, else an array. Numbers are float64.
+            A frame of the same library if X is one, else an array. All numbers are float64, those of columns
+            of integers and booleans, too.
 
         Examples
         --------
@@ -100,6 +120,42 @@ class Noise(ABC):
     def with_one_hot(self, one_hot: OneHot) -> Noise:
         """The noise for a model in which dummies became categories; a noise with a table reads it so."""
         return self
+
+    def for_model(self, features: ModelFeatures) -> Noise:
+        """The noise for a model with these features; a noise with a table reads it as the model does."""
+        return self
+
+    def _with(self, **changes: Any) -> Self:
+        """The same noise with other values of some attributes."""
+        made = object.__new__(type(self))
+        for name, value in (vars(self) | changes).items():
+            object.__setattr__(made, name, value)
+        return made
+
+
+class TableNoise(Noise):
+    """A noise that is read off a table."""
+
+    _table: Columns
+    _labels: ColumnLabels
+
+    def _use(self, table: Columns) -> None:
+        """Remembers the table."""
+        object.__setattr__(self, "_table", table)
+        object.__setattr__(self, "_labels", ColumnLabels.of(table, f"{type(self).__name__}()"))
+
+    def with_one_hot(self, one_hot: OneHot) -> Self:
+        try:
+            table = one_hot.columns(self._table)
+        except TableError as error:
+            raise self.unusable(error) from None
+        made = self._with()
+        made._use(table)
+        return made
+
+    def unusable(self, error: TableError) -> NoiseError:
+        """The error to raise if the table does not fit the model."""
+        return NoiseError(f"{type(self).__name__} cannot use X: {error}")
 
 
 def _drawn(law: Law, columns: Columns, j: int, rng: np.random.Generator) -> NDArray[Any]:
