@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from predgap._engine.engine import RankingMethod
 from predgap._engine.progress import Tell, after, reporting
 from predgap._inputs.frames import to_native
+from predgap._text import shown
 from predgap._typing import FloatArray, IntArray
 from predgap.errors import CostError, NoiseError, RankingError
 from predgap.explainer._arguments import Rows
@@ -218,7 +219,9 @@ def _noises(noise: Noise, strengths: Any) -> list[tuple[float, Noise]]:
         or len(strengths) == 0
         or not all(isinstance(s, int | float | np.number) for s in strengths)
     ):
-        raise NoiseError(f"strengths is {strengths!r}, expected a list of numbers such as [0.1, 0.3, 1.0]")
+        raise NoiseError(
+            f"strengths is {shown(strengths)}, expected a list of numbers such as [0.1, 0.3, 1.0]"
+        )
     return [(float(s), noise.with_strength(s)) for s in strengths]  # which refuses what is not positive
 
 

@@ -9,12 +9,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from predgap._inputs.one_hot import OneHot
-from predgap._text import count
+from predgap._text import count, shown
 from predgap.errors import NoiseError
 from predgap.noise._combined_laws import ClippedLaw, RoundedLaw, StayLaw
 from predgap.noise._lattice import Lattice, checked_lattice
 from predgap.noise._laws import Law, positive
-from predgap.noise._noise import ModelFeatures, Noise, TableNoise
+from predgap.noise._noise import ModelFeatures, Noise, TableNoise, check_single
 from predgap.noise._scales import Names, open_table
 from predgap.noise._table_laws import ColumnLaw
 
@@ -48,7 +48,7 @@ class Redraw(TableNoise):
     def __init__(self, X: Any, p: float) -> None:
         number = positive(p, "p")
         if number > 1:
-            raise NoiseError(f"p is {p!r}, expected a probability, above 0 and at most 1")
+            raise NoiseError(f"p is {shown(p)}, expected a probability, above 0 and at most 1")
         object.__setattr__(self, "p", number)
         self._use(open_table(X, "Redraw cannot use X").copied())
 
@@ -68,7 +68,10 @@ class _Around(Noise):
     noise: Noise
 
     def __post_init__(self) -> None:
-        check_noise(self.noise, type(self).__name__)
+        name = type(self).__name__
+        if not isinstance(self.noise, Noise):
+            raise NoiseError(f"{name} got {shown(self.noise)}, expected a Noise such as Normal(0.3)")
+        check_single(self.noise, name)
 
     def with_strength(self, strength: float) -> Noise:
         return replace(self, noise=self.noise.with_strength(strength))
@@ -106,7 +109,7 @@ class Stay(_Around):
         super().__post_init__()
         p = finite(self.p, "p")
         if not 0 <= p <= 1:
-            raise NoiseError(f"p is {self.p!r}, expected a probability from 0 to 1")
+            raise NoiseError(f"p is {shown(self.p)}, expected a probability from 0 to 1")
         object.__setattr__(self, "p", p)
 
     def laws_of(self, features: Sequence[int], n_features: int, feature_names: Names) -> tuple[Law, ...]:
@@ -207,13 +210,8 @@ class Rounded(_Around):
         return f"Rounded({self.noise!r}, {self.step!r}{origin})"
 
 
-def check_noise(noise: Any, given_to: str) -> None:
-    if not isinstance(noise, Noise):
-        raise NoiseError(f"{given_to} got {noise!r}, expected a Noise such as Normal(0.3)")
-
-
 def finite(value: Any, what: str) -> float:
     """`value` as a float; NoiseError, which calls it `what`, unless it is a finite number."""
     if isinstance(value, bool) or not isinstance(value, numbers.Real) or not math.isfinite(value):
-        raise NoiseError(f"{what} is {value!r} ({type(value).__name__}), expected a finite number")
+        raise NoiseError(f"{what} is {shown(value)} ({type(value).__name__}), expected a finite number")
     return float(value)

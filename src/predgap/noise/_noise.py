@@ -5,12 +5,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from predgap._inputs.categories import is_missing
+from predgap._inputs.frames import to_native
 from predgap._inputs.one_hot import OneHot
 from predgap._inputs.replacing import replaced
 from predgap._inputs.tables import Columns, open_columns
@@ -45,6 +46,9 @@ class Noise(ABC):
     To write a noise of your own, subclass it and define `laws_of`, which returns one `Law` per feature. An
     `Explainer` asks only for the features that the model splits on; perturbing the others changes nothing.
     """
+
+    joint: ClassVar[bool] = False
+    """Do features move together, so that there is no noise of a single one? Only of `Background`."""
 
     def laws(self, n_features: int, feature_names: Sequence[str] | None = None) -> tuple[Law, ...]:
         """The law of each feature of a model.
@@ -136,6 +140,8 @@ class Noise(ABC):
 class TableNoise(Noise):
     """A noise that is read off a table."""
 
+    DESCRIBED: ClassVar = ("column", "kind", "law", "move", "relative_move", "outside")
+
     _table: Columns
     _labels: ColumnLabels
 
@@ -152,6 +158,12 @@ class TableNoise(Noise):
         made = self._with()
         made._use(table)
         return made
+
+    def _as_frame(self, rows: Sequence[tuple[Any, ...]]) -> Any:
+        """What is told of each column, as a frame of the library of the table."""
+        named = [(self._labels.names[j] if self._labels.names else j, *row) for j, row in enumerate(rows)]
+        columns = dict(zip(self.DESCRIBED, map(list, zip(*named, strict=True)), strict=True))
+        return to_native(columns, self._table.backend)
 
     def unusable(self, error: TableError) -> NoiseError:
         """The error to raise if the table does not fit the model."""
@@ -171,3 +183,12 @@ def _drawn(law: Law, columns: Columns, j: int, rng: np.random.Generator) -> NDAr
     if moves.any():
         new[moves] = law.sample(old[moves], rng)
     return new
+
+
+def check_single(noise: Noise, given_to: str) -> None:
+    """NoiseError if it is no noise of single features."""
+    if noise.joint:
+        raise NoiseError(
+            f"{given_to} got {noise!r}, which moves features together and has no noise of a single one; use "
+            "Marginal(X), which draws each feature by itself, or Background alone"
+        )

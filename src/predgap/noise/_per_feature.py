@@ -13,7 +13,7 @@ from predgap._inputs.one_hot import OneHot
 from predgap._text import count, format_items, names_or_default, shown
 from predgap.errors import NoiseError
 from predgap.noise._laws import Law
-from predgap.noise._noise import ModelFeatures, Noise
+from predgap.noise._noise import ModelFeatures, Noise, check_single
 from predgap.noise._scales import Names
 
 
@@ -46,7 +46,7 @@ class PerFeature(Noise):
             raise NoiseError(
                 f"PerFeature got a {type(noises).__name__}, expected a mapping such as {{'age': Normal(0.3)}}"
             )
-        pairs = tuple((_feature_key(key), _noise(noise, f"of {key!r}")) for key, noise in noises.items())
+        pairs = tuple((_feature_key(key), _noise(noise, f"of {shown(key)}")) for key, noise in noises.items())
         object.__setattr__(self, "noises", pairs)
         object.__setattr__(self, "default", None if default is None else _noise(default, "default"))
 
@@ -115,6 +115,7 @@ class PerFeature(Noise):
 def _noise(noise: Any, which: str) -> Noise:
     if not isinstance(noise, Noise):
         raise NoiseError(f"the noise {which} is {shown(noise)}, expected a Noise such as Normal(0.3)")
+    check_single(noise, "PerFeature")
     return noise
 
 

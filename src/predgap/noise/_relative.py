@@ -10,7 +10,6 @@ from typing import Any, Final
 import numpy as np
 
 from predgap._inputs.categories import is_missing
-from predgap._inputs.frames import to_native
 from predgap._inputs.one_hot import OneHot, places_before
 from predgap._text import count, format_items, shown, warn
 from predgap.errors import NoiseError
@@ -150,12 +149,15 @@ class Relative(TableNoise):
                 "a value missing or present; train with missing=nan if this is a value like others"
             )
         missing = () if math.isnan(features.missing) else (float(features.dtype.type(features.missing)),)
+        if columns == list(self._columns) and missing == self._missing:
+            return self
         return self._with(_columns=tuple(columns), _missing=missing, _found={})
 
     def _read_again(self, j: int, features: ModelFeatures, categorical: bool) -> Column:
         column = self._columns[j]
         if categorical:
-            return column if column.refused else replace(column, kind="categorical", lattice=None)
+            as_it_is = column.refused or column.kind == "categorical"
+            return column if as_it_is else replace(column, kind="categorical", lattice=None)
         if not features.is_missing(column.values).any():
             return column
         label = self._labels.label(j)
@@ -173,10 +175,7 @@ class Relative(TableNoise):
             perturbed values that are outside the range of the column). It is a frame of the library of X; for
             arrays of pandas, Polars or PyArrow, whichever is installed.
         """
-        rows = [self._described(j) for j in range(len(self._columns))]
-        names = ("column", "kind", "law", "move", "relative_move", "outside")
-        columns = dict(zip(names, zip(*rows, strict=True), strict=True))
-        return to_native({name: list(values) for name, values in columns.items()}, self._table.backend)
+        return self._as_frame([self._noise_of(j).described() for j in range(len(self._columns))])
 
     def __repr__(self) -> str:
         keep = f", keep={{{format_items(self.keep)}}}" if self.keep else ""
@@ -194,11 +193,6 @@ class Relative(TableNoise):
 
     def _redrawn(self, j: int) -> Law:
         return ColumnLaw(self._table, j, self.keep, "Relative", *self._missing)
-
-    def _described(self, j: int) -> tuple[Any, ...]:
-        """A row of `describe`."""
-        name = j if self._labels.names is None else self._labels.names[j]
-        return name, *self._noise_of(j).described()
 
 
 def _checked_strength(strength: Any) -> float:
