@@ -84,8 +84,8 @@ class Background(TableNoise):
 
     def laws_of(self, features: Sequence[int], n_features: int, feature_names: Names) -> tuple[Law, ...]:
         raise NoiseError(
-            "Background moves features together, so there is no law of a single feature; use Marginal(X), which "
-            "draws each feature by itself"
+            "Background moves features together, so there is no law of a single feature; use Marginal(X), "
+            "which draws each feature by itself"
         )
 
     def sample(self, X: Any, seed: int | np.random.Generator = 0) -> Any:

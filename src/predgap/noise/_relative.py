@@ -43,9 +43,13 @@ class Relative(TableNoise):
       gives it, or a kept value is among those that could be reached, the value is redrawn as above.
 
     Missing values stay missing. Standard deviations, ranges and values are those of X without missing values
-    and kept ones. A column that is constant or has no values does not move, and a warning says so. A feature
-    that the model splits on by categories is redrawn, whatever the column looks like. If X has column names,
-    they are matched to the model's feature names, and other columns (such as the target) are ignored;
+    and kept ones. A column that is constant or has no values does not move, and a warning says so. Where
+    numbers are kept in the range of the column, a row beyond it may move towards the range, not further away.
+
+    An `Explainer` reads X as its model does; its attribute `noise` describes and samples the result. A
+    feature that the model splits on by categories is redrawn, whatever the column looks like; and a number
+    that means missing to the model (such as XGBoost's `missing=-999`) is missing here, too. If X has column
+    names, they are matched to the model's feature names, and other columns (such as the target) are ignored;
     otherwise columns are matched by position. X is copied.
 
     Parameters
@@ -60,7 +64,8 @@ class Relative(TableNoise):
         "discrete", "binary" or "categorical".
     keep : collection of values, default=()
         Special codes, such as {-9, -8, -7} for "no answer", in any column: they do not move, and no other
-        value is moved to one of them. The noise of other numbers is kept in their own range.
+        value is moved to one of them. In columns that hold such a code, the noise of other numbers is kept in
+        their own range.
 
     Examples
     --------
