@@ -8,7 +8,22 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from predgap import Discrete, Explainer, FromScipy, Marginal, Normal, PerFeature, Ranking, evaluate, load
+from predgap import (
+    Background,
+    Clipped,
+    Discrete,
+    Explainer,
+    FromScipy,
+    Marginal,
+    Normal,
+    PerFeature,
+    Ranking,
+    Redraw,
+    Relative,
+    Stay,
+    evaluate,
+    load,
+)
 from predgap._model.ensemble import Ensemble
 from predgap.errors import DependencyError, NoiseError, PredgapError
 from predgap.loaders import _SUPPORTED
@@ -72,6 +87,15 @@ asks = pytest.mark.parametrize(
         lambda it: evaluate(explained(), [[0.0]], ["greedy"], budget=it),
         lambda it: evaluate(explained(), [[0.0]], ["greedy"], seed=it),
         lambda it: evaluate(explained(), [[0.0]], ["permutation"], y=it),
+        lambda it: Stay(it, 0.5),
+        lambda it: Stay(Normal(1.0), it),
+        lambda it: Clipped(Normal(1.0), it, 2.0),
+        lambda it: Background([[0.0]], max_rows=it),
+        lambda it: Redraw([[0.0]], it),
+        lambda it: Relative([[0.0], [1.0]], it),
+        lambda it: Relative([[0.0], [1.0]], kinds=it),
+        lambda it: Relative([[0.0], [1.0]], kinds={0: it}),
+        lambda it: Explainer(STUMP, Relative([[0.0], [1.0]])).sweep([[0.0]], {"g": "greedy"}, it),
     ],
 )  # fmt: skip
 

@@ -69,7 +69,8 @@ class Noise:
         self,
         engine: Engine,
         kinds: _Bytes,  # (d) codes of LAWS
-        parameters: _Floats,  # (3, d) scale or half-width; P(x' = x) without, and P of, what the law does
+        parameters: _Floats,  # (5, d) scale or half-width; P(x' = x) without, and P of, what the law does;
+        # the range that x' does not leave, but for what x itself is outside
         at: _Floats,  # (n_thresholds) x' >= threshold where x plus the law's number is at least this
         fixed: _Floats,  # (n_thresholds, 2) tails of the law "fixed"
         mass: _Floats,  # (n_cells) P(x' in the cell) where x is in another

@@ -1,11 +1,15 @@
-"""Helpers for messages: escaping names from data, lists of items, plurals, did-you-mean hints."""
+"""Helpers for messages: escaping names from data, lists of items, plurals, did-you-mean hints, warnings."""
 
 from __future__ import annotations
 
 import difflib
+import os
+import sys
+import warnings
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
+_PACKAGE: Final = os.path.join(os.path.dirname(__file__), "")
 _LONGEST: Final = 60  # characters of a value in a message
 _LONGEST_TEXT: Final = 300  # of a text, which may be a path or a name
 
@@ -83,3 +87,11 @@ def did_you_mean(name: str, names: Sequence[str]) -> str:
 def count(number: int, noun: str) -> str:
     """A number with its noun: '1 column', '2 columns'."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def warn(message: str) -> None:
+    """Warns, at the line of the user's code that called the library."""
+    frame, level = sys._getframe(1), 2
+    while frame.f_code.co_filename.startswith(_PACKAGE) and frame.f_back is not None:
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, UserWarning, stacklevel=level)

@@ -261,3 +261,18 @@ def test_missing_values_do_not_hide_whole_numbers():
     with pytest.warns(UserWarning, match="'f0'"):
         Explainer(STUMPS, Normal(0.3)).rank(rows)
     Explainer(STUMPS, Normal(0.3)).rank(np.where(np.arange(21)[:, None] < 2, np.nan, rows))
+
+
+def test_warnings_name_the_line_of_the_user():
+    X = np.column_stack([WHOLE, np.zeros(20)])
+    three = ensemble_of([Split(0, 0.5, 1.0, 3.0), Split(2, 0.25, 1.0, 2.0)], 3)
+    asks = [
+        lambda: Explainer(three, X),  # a constant column
+        lambda: Explainer(STUMPS, Normal(0.3)).gap(WHOLE, [0]),
+        lambda: Explainer(STUMPS, Normal(0.3)).approximate().rank(WHOLE),
+        lambda: Normal.relative(WHOLE, 0.3),
+    ]
+    for ask in asks:
+        with pytest.warns(UserWarning, match="constant|whole numbers") as caught:
+            ask()
+        assert [warning.filename for warning in caught] == [__file__]

@@ -11,7 +11,19 @@ import pyarrow as pa
 import pytest
 from sklearn.ensemble import RandomForestRegressor
 
-from predgap import Background, Categories, Explainer, Marginal, Noise, Normal, PerFeature
+from predgap import (
+    Background,
+    Categories,
+    Clipped,
+    Explainer,
+    Marginal,
+    Noise,
+    Normal,
+    PerFeature,
+    Relative,
+    Rounded,
+    Stay,
+)
 from predgap.errors import NoiseError
 from strategies import Split, ensemble_of
 
@@ -203,15 +215,65 @@ def test_infinity_only_where_the_model_takes_it():
 
 
 def test_it_cannot_be_a_part_of_another_noise():
-    X = np.zeros((2, 3))
-    for noise in (
-        PerFeature({"b": Background(X)}, default=Normal(1.0)),
-        PerFeature({}, default=Background(X)),
+    noise = Background(np.zeros((2, 3)))
+    for make in (
+        lambda: PerFeature({"b": noise}, default=Normal(1.0)),
+        lambda: PerFeature({}, default=noise),
+        lambda: Stay(noise, 0.5),
+        lambda: Clipped(noise, 0, 1),
+        lambda: Rounded(noise),
     ):
-        with pytest.raises(NoiseError, match=r"pass it alone.* Inside PerFeature use Marginal\(X\)"):
-            Explainer(STUMP, noise)
+        with pytest.raises(NoiseError, match=r"got Background\(<2 rows>\), which moves .* use Marginal\(X\)"):
+            make()
     with pytest.raises(NoiseError, match="there is no law of a single feature"):
-        Background(X).laws(3)
+        noise.laws(3)
+
+
+# ---- samples and descriptions --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame, pa.table])
+def test_samples_are_whole_rows_of_the_background(make):
+    X = make({"job": ["cook", "nurse", None], "pay": [1.5, None, 4.0], "age": [20, 30, 40]})
+    drawn = Background(X).sample(make({"age": [1] * 60, "job": ["cook"] * 60, "pay": [0.0] * 60}), seed=2)
+    assert type(drawn) is type(X)
+    rows = (
+        drawn.to_pylist()
+        if make is pa.table
+        else (drawn.to_dict("records") if make is pd.DataFrame else drawn.to_dicts())
+    )
+    assert {(row["job"] if isinstance(row["job"], str) else None, row["age"]) for row in rows} == {
+        ("cook", 20.0),
+        ("nurse", 30.0),
+        (None, 40.0),
+    }
+    for row in rows:
+        pay = row["pay"]
+        assert pay is None or pay != pay if row["age"] == 30 else pay == {20: 1.5, 40: 4.0}[row["age"]]
+
+
+def test_a_gap_is_the_mean_over_samples():
+    X = np.random.default_rng(3).normal(size=(50, 3))
+    row, n = X[:1], 20_000
+    drawn = Background(X).sample(np.repeat(row, n, axis=0), seed=1)
+    squares = (STUMP.predict(drawn) - STUMP.predict(row)[0]) ** 2
+    gap = Explainer(STUMP, Background(X)).gap(row, [0, 1, 2])[0]
+    assert abs(squares.mean() - gap) < 5 * squares.std() / np.sqrt(n)
+    np.testing.assert_array_equal(drawn, Background(X).sample(np.repeat(row, n, axis=0), seed=1))
+    with pytest.raises(NoiseError, match="has 3 columns"):
+        Background(X).sample(row[:, :2])
+
+
+def test_it_is_described_as_other_noises_are():
+    X = pd.DataFrame({"job": ["cook", "nurse"] * 200, "pay": np.arange(400.0), "all": 1.0})
+    told = Background(X).describe()
+    assert told.columns.tolist() == Relative(X[["job", "pay"]]).describe().columns.tolist()
+    assert told["law"].unique().tolist() == ["that of one of 200 rows, together with all other columns"]
+    assert told["column"].tolist() == ["job", "pay", "all"]
+    assert told["relative_move"].tolist() == pytest.approx([2**0.5, 2**0.5, 0.0])
+    used = Background(X)._table.column(1)
+    pairs = (used[:, None] - used) ** 2
+    assert told["move"][1] == pytest.approx(np.sqrt(pairs.mean()))
 
 
 # ---- beside other noises -------------------------------------------------------------------------

@@ -113,7 +113,7 @@ void make_noise(NoiseOfModel* self, const Engine& e, const Array<std::uint8_t, 1
                 const Array<double, 1>& mass, const Array<double, 1>& stay) {
     const auto& cells = e.model().cells;
     require(kinds.size() == static_cast<std::size_t>(cells.n_features()), "one law per feature");
-    require(parameters.shape(0) == 3 && parameters.shape(1) == kinds.size(), "three parameters per feature");
+    require(parameters.shape(0) == 5 && parameters.shape(1) == kinds.size(), "five parameters per feature");
     const auto n_thresholds = static_cast<std::size_t>(e.model().n_thresholds());
     require(at.size() == n_thresholds && fixed.shape(0) == n_thresholds && fixed.shape(1) == 2,
             "one place and two tails per threshold");
@@ -132,6 +132,8 @@ void make_noise(NoiseOfModel* self, const Engine& e, const Array<std::uint8_t, 1
         laws.parameter.push_back(parameters(0, q));
         laws.stays.push_back(parameters(1, q));
         laws.moves.push_back(parameters(2, q));
+        laws.low.push_back(parameters(3, q));
+        laws.high.push_back(parameters(4, q));
     }
     run_stoppable([&](const auto& check) {
         new (self) NoiseOfModel(e, std::move(laws), copy<double>(mass), copy<double>(stay), check);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "noise/tails.hpp"
 #include "simd/kernels.hpp"
@@ -14,18 +15,24 @@ void normal_tails_of_four(const double* z, double* below, double* above) {
     normal_tails(*fours(z), *fours(below), *fours(above));
 }
 
+// Where x' >= threshold i begins, for x plus the law's number; infinite if never or always.
+PREDGAP_INLINE double place(const TableRequest& r, std::int32_t i) {
+    if (r.threshold[i] > r.high) return std::numeric_limits<double>::infinity();
+    return r.threshold[i] <= r.low ? -std::numeric_limits<double>::infinity() : r.at[i];
+}
+
 // Tails of all thresholds, four at a time; tails_of(thresholds, below, above) computes four.
 template <class TailsOf>
 PREDGAP_INLINE void fill_tails(const TableRequest& r, const TailsOf& tails_of) {
     for (std::int32_t first = 0; first < r.n; first += 4) {
         Four c, below, above;
         for (int i = 0; i < 4; ++i) {
-            const double at = r.at[first + i < r.n ? first + i : r.n - 1];
+            const double at = place(r, std::min(first + i, r.n - 1));
             c[i] = std::isinf(at) ? r.x : at;
         }
         tails_of(c, below, above);
         for (int i = 0; i < 4 && first + i < r.n; ++i) {
-            const double at = r.at[first + i];
+            const double at = place(r, first + i);
             r.tail[2 * (first + i)] = std::isinf(at) ? at > 0 : below[i];
             r.tail[2 * (first + i) + 1] = std::isinf(at) ? at < 0 : above[i];
         }

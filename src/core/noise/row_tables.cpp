@@ -56,6 +56,8 @@ void RowTables::open(const std::uint8_t* subset) {
                                    .x = x[q],
                                    .stays = laws_.of->stays[q],
                                    .moves = laws_.of->moves[q],
+                                   .low = std::min(laws_.of->low[q], x[q]),
+                                   .high = std::max(laws_.of->high[q], x[q]),
                                    .threshold = atoms.threshold.data() + first,
                                    .at = laws_.of->at.data() + first,
                                    .fixed = laws_.of->fixed.data() + 2 * first,

@@ -21,6 +21,7 @@ constexpr int kLanes = 8;  // leaves that the pairs strategy takes side by side
 struct TableRequest {
     Law law;
     double parameter, x, stays, moves;
+    double low, high;  // x' is from here to there
     const double *threshold, *at, *fixed;
     std::int32_t n;
     double *tail, *crossing, *shift;

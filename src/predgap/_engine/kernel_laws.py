@@ -1,16 +1,17 @@
 """Converts the law of a numeric feature to the form of the kernels, if they can evaluate it.
 
-The kernels know x' = x + δ with a normal or uniform δ, and laws that are the same for all x. Three additions
+The kernels know x' = x + δ with a normal or uniform δ, and laws that are the same for all x. Four additions
 cover what is made from these: x may stay with some probability; x' >= t may mean x + δ >= another number,
-which is how rounding and clipping look; and some values may not move.
+which is how rounding and clipping look; x' may be kept in a range; and some values may not move.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 from predgap._typing import FloatArray
-from predgap.noise._combined_laws import KeptLaw, MappedLaw, StayLaw
+from predgap.noise._combined_laws import KeptLaw, MappedLaw, StayLaw, WithinLaw
 from predgap.noise._laws import Law, NormalLaw, StillLaw, UniformLaw
 
 
@@ -23,11 +24,13 @@ class KernelLaw:
     parameter: float = 0.0
     stays: float = 0.0  # P(x' = x) by staying
     moves: float = 1.0  # the rest
+    low: float = -math.inf  # x' is not below this, or x if that is less
+    high: float = math.inf  # x' is not above this, or x if that is more
     fixed: Law | None = None  # if it is "fixed": the law whose tails are the same for all x
 
 
 def kernel_law(law: Law, thresholds: FloatArray) -> KernelLaw:
-    """The form of a law for the kernels. Values of `law.kept(None)` do not count: they do not move."""
+    """The form of a law for the kernels. Values that are `law.still` do not count: they do not move."""
     match law:
         case StillLaw():
             return KernelLaw("still", thresholds)
@@ -42,6 +45,8 @@ def kernel_law(law: Law, thresholds: FloatArray) -> KernelLaw:
             return replace(found, stays=stays + moves * found.stays, moves=moves * found.moves)
         case KeptLaw(inner):
             return kernel_law(inner, thresholds)
+        case WithinLaw(inner, low, high):
+            return replace(kernel_law(inner, thresholds), low=low, high=high)
         case MappedLaw(inner) if isinstance(inner, NormalLaw | UniformLaw | MappedLaw):
             found = kernel_law(inner, law.before(thresholds))
             if found.kind in ("normal", "uniform") and found.stays == 0:

@@ -6,7 +6,8 @@ cells instead of codes.
 
 from __future__ import annotations
 
-import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -17,7 +18,7 @@ from predgap import _core
 from predgap._engine.kernel_laws import kernel_law
 from predgap._inputs.categories import UNSEEN, Categories
 from predgap._model.ensemble import LEAF, Ensemble
-from predgap._text import count, format_items
+from predgap._text import count, format_items, warn
 from predgap._typing import BoolArray, FloatArray
 from predgap.errors import NoiseError
 from predgap.noise import Noise
@@ -94,7 +95,7 @@ class KernelNoise:
         numeric = {q: law for q, law in laws.items() if q not in ensemble.categorical()}
         warned = [q for q, law in numeric.items() if law.continuous and warns]
         self._continuous = np.array(warned, dtype=np.intp)
-        self._kept = {q: kept for q, law in numeric.items() if len(kept := law.kept(None))}
+        self._keeping = {q: law for q, law in numeric.items() if law.keeps}
         self._n_thresholds = len(kernels.thresholds)
         self._tabulated: list[_Tabulated] = []
         arrays = self._law_arrays(ensemble, numeric)
@@ -168,13 +169,13 @@ class KernelNoise:
         thresholds, begin = self._kernels.thresholds, self._kernels.threshold_begin
         kinds = np.full(ensemble.n_features, _core.LAWS["still"], dtype=np.uint8)
         kinds[list(ensemble.categorical())] = _core.LAWS["category"]
-        parameters = np.zeros((3, ensemble.n_features))
+        parameters = np.zeros((5, ensemble.n_features))
         places, tails = thresholds.copy(), np.zeros((len(thresholds), 2))
         for q, law in sorted(numeric.items()):
             at = slice(int(begin[q]), int(begin[q + 1]))
             found = kernel_law(law, thresholds[at])
             kinds[q] = _core.LAWS[found.kind]
-            parameters[:, q] = found.parameter, found.stays, found.moves
+            parameters[:, q] = found.parameter, found.stays, found.moves, found.low, found.high
             places[at] = found.at
             if found.kind == "table":
                 self._tabulated.append(_Tabulated(q, law, at, thresholds[at]))
@@ -185,12 +186,14 @@ class KernelNoise:
 
     def _still(self, rows: FloatArray) -> ByteArray | None:
         """Which values do not move because the noise keeps them, (n, d); None if there are none."""
-        kept = self._kept | {f.q: f.kept for f in self._categorical if len(f.kept)}
-        if not kept:
+        categorical = [feature for feature in self._categorical if len(feature.kept)]
+        if not (self._keeping or categorical):
             return None
         still = np.zeros(rows.shape, dtype=np.uint8)
-        for q, values in kept.items():
-            still[:, q] = (rows[:, q, None] == values).any(axis=1)
+        for q, law in self._keeping.items():
+            still[:, q] = law.still(rows[:, q])
+        for feature in categorical:
+            still[:, feature.q] = np.isin(rows[:, feature.q], feature.kept)
         return still
 
     def _warn_of_whole_numbers(self, rows: FloatArray, masks: BoolArray) -> None:
@@ -201,12 +204,10 @@ class KernelNoise:
         found = [q for q in asked.tolist() if all_whole(rows[:, q])]
         if found:
             self._continuous = self._continuous[:0]
-            warnings.warn(
+            warn(
                 f"continuous noise moves {count(len(found), 'column')} of whole numbers: "
                 f"{format_items(self._names[q] for q in found)}. How often it changes a prediction depends "
                 "on where between two values the library splits; use Relative(X), or Rounded noise",
-                UserWarning,
-                stacklevel=2,
             )
 
     def _masses(self, ensemble: Ensemble, laws: dict[int, Law]) -> tuple[FloatArray, FloatArray]:
@@ -253,9 +254,19 @@ def _categorical_features(
     for q, levels in ensemble.categorical().items():
         cell = np.append(of_level[first : first + len(levels)], 0).astype(np.float64)
         law = laws.get(q, StillLaw())
-        found.append(_Categorical(q, levels, cell, law.known_only, law.kept(levels)))
+        with _about(ensemble.names[q]):
+            found.append(_Categorical(q, levels, cell, law.known_only, law.kept(levels)))
         first += len(levels)
     return tuple(found)
+
+
+@contextmanager
+def _about(feature: str) -> Iterator[None]:
+    """A context in which a NoiseError says which categorical feature it is about."""
+    try:
+        yield
+    except NoiseError as error:
+        raise NoiseError(f"feature {feature!r} is categorical: {error}") from None
 
 
 def _of_cells(
@@ -311,11 +322,9 @@ def _category_probabilities(
 
     NoiseError if these are not probabilities with the right sum.
     """
-    try:
+    with _about(feature):
         given: list[Any] = [law.category_probabilities(levels), law.staying_probabilities(levels)]
         unseen = float(law.unseen_probability(levels))
-    except NoiseError as error:
-        raise NoiseError(f"feature {feature!r} is categorical: {error}") from None
     reached, stays = (np.asarray(array, dtype=np.float64) for array in given)
     sound = reached.shape == stays.shape == (len(levels),) and (reached >= 0).all() and (stays >= 0).all()
     sums = stays + (reached.sum() - reached) + unseen if sound and unseen >= 0 else np.zeros(1)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import numbers
-import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -13,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from predgap._text import format_items, shown
+from predgap._text import format_items, shown, warn
 from predgap.errors import EnsembleError, TableError
 
 UNSEEN: Final = -1.0
@@ -105,6 +104,11 @@ class Categories:
         except (KeyError, TypeError):  # not found; NaN is not found either, since it is not equal to itself
             return math.nan if is_missing(label) else UNSEEN
 
+    def own_code(self, label: Any) -> float:
+        """The code of a label that is a category by itself to the model; -1 if it is not."""
+        code = self.code_of(label)
+        return UNSEEN if math.isnan(code) else code
+
 
 def is_missing(value: Any) -> bool:
     """Is it None, NaN, or one of pandas' NA and NaT (recognised by name, without importing pandas)?"""
@@ -140,12 +144,10 @@ def warn_of_codes(unseen: Sequence[Any], levels: Categories, what: str) -> None:
     """Warns if a column has only unknown labels, and all are codes: perhaps codes were passed as labels."""
     codes = set(levels.codes.tolist())
     if levels.labelled and all(_kind(label) == "numbers" and label in codes for label in unseen):
-        warnings.warn(
+        warn(
             f"{what} holds {format_items(sorted(set(unseen)))}, none of the model's categories "
             f"{format_items(levels.labels or ())}; they count as unseen. A frame must hold labels: if these "
             "are codes, pass them as an array",
-            UserWarning,
-            stacklevel=2,
         )
 
 

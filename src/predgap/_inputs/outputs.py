@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from predgap._text import did_you_mean, format_items, shown
+from predgap._text import did_you_mean, format_items, shown, warn
 from predgap._typing import IndexArray
 from predgap.errors import OutputError, PredgapError, RankingError
 
@@ -78,11 +77,9 @@ class Outputs:
         for each in numbers if len(names) == self.n else ():
             label = str(each)
             if label in names and names[each] != label:
-                warnings.warn(
+                warn(
                     f"output={each} is the class labelled {names[each]!r}: a number is a position. Write "
                     f"output={label!r} for the class labelled {label}",
-                    UserWarning,
-                    stacklevel=4,  # where the user made an Explainer
                 )
                 return
 

@@ -159,6 +159,8 @@ def read_table(
 
 def open_columns(X: Any) -> Columns:
     """The columns of a table; TableError if X is not a table."""
+    if isinstance(X, Columns):
+        return X
     if isinstance(X, np.ma.MaskedArray):
         X = _unmasked(X)
     if hasattr(X, "toarray") and hasattr(X, "nnz"):
@@ -170,6 +172,12 @@ def open_columns(X: Any) -> Columns:
         return _open_array(X)
     frame = _as_frame(X)
     return _open_array(X) if frame is None else _open_frame(frame)
+
+
+def columns_of(table: Table, names: tuple[str, ...] | None) -> Columns:
+    """The columns of a table that was read, with these names."""
+    n, d = table.values.shape
+    return Columns(n, d, names, False, _Numbers(table.values), table.index, table.backend)
 
 
 def column_order(

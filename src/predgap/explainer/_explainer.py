@@ -24,7 +24,7 @@ from predgap._typing import Progress
 from predgap.explainer._approximation import Approximation, Method
 from predgap.explainer._arguments import Inputs, check_choice
 from predgap.explainer._guaranteed import GuaranteedAnswers
-from predgap.explainer._opening import opened
+from predgap.explainer._opening import explaining_features, opened
 from predgap.explainer._outputs import ExplainedOutputs
 from predgap.explainer._pricing import cost_of
 from predgap.explainer._sweep import STRENGTHS, Sweep, sweep
@@ -148,7 +148,8 @@ class Explainer(GuaranteedAnswers):
         self._inputs = Inputs(e, given.reader, outputs, units)
         self.model, self.noise, self.output, self.groups = model, given.noise, output, groups
         self._accuracy = guaranteed(self.rtol)
-        self._engine = build(self.ensemble)
+        with explaining_features(given.reader):
+            self._engine = build(self.ensemble)
 
     def estimate(
         self,

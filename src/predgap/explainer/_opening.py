@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from predgap._inputs.one_hot import OneHot
+from predgap._inputs.tables import columns_of
 from predgap._model.ensemble import Ensemble
 from predgap._model.one_hot import DummyTables, with_categories
-from predgap._text import shown
+from predgap._text import count, format_items, shown, warn
+from predgap._typing import FloatArray
 from predgap.errors import NoiseError, PredgapError
 from predgap.loaders.pipelines import TableReader, load_with_reader
+from predgap.loaders.pipelines.steps import Preparation
 from predgap.noise import Noise, Relative
+from predgap.noise._noise import ModelFeatures
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -39,24 +45,25 @@ def opened(
         ensemble = ensemble.named(feature_names)
     if not isinstance(noise, Noise):
         noise = _default_noise(noise, ensemble, reader)
-    if one_hot is None:
-        return Opened(ensemble, reader, noise)
-    if reader is not None:
-        raise PredgapError(
-            "one_hot is for a model without a Pipeline: the encoders of a Pipeline are read anyway"
-        )
-    dummies = OneHot.of(one_hot, ensemble.n_features, ensemble.feature_names, ensemble.missing)
-    return Opened(
-        with_categories(ensemble, dummies), DummyTables(dummies, ensemble), noise.with_one_hot(dummies)
-    )
+    if one_hot is not None:
+        if reader is not None:
+            raise PredgapError(
+                "one_hot is for a model without a Pipeline: the encoders of a Pipeline are read anyway"
+            )
+        dummies = OneHot.of(one_hot, ensemble.n_features, ensemble.feature_names, ensemble.missing)
+        reader, noise = DummyTables(dummies, ensemble), noise.with_one_hot(dummies)
+        ensemble = with_categories(ensemble, dummies)
+    return Opened(ensemble, reader, noise.for_model(_features(ensemble)))
+
+
+def _features(e: Ensemble) -> ModelFeatures:
+    return ModelFeatures(e.n_features, e.feature_names, frozenset(e.categorical()), e.missing, e.row_dtype)
 
 
 def _warn_of_features(feature_space: str | None, reason: str) -> None:
-    warnings.warn(
+    warn(
         f"the Pipeline is explained {feature_space}, not in the columns of X, because {reason}. Noise, "
         "subsets and rankings are those of the features that explainer.transform(X) returns",
-        UserWarning,
-        stacklevel=4,  # where the user called Explainer()
     )
 
 
@@ -66,4 +73,35 @@ def _default_noise(X: Any, ensemble: Ensemble, reader: TableReader | None) -> No
         raise NoiseError(f"noise is {shown(X)}, expected a Noise such as Relative(X, 0.3), or a table X")
     if reader is None or reader.feature_space is None:
         return Relative(X)
-    return Relative(reader.table(X, ensemble).values)  # of the features after the steps
+    after = reader.table(X, ensemble)  # the features after the steps
+    if isinstance(reader, Preparation) and reader.takes_zero_for_missing(X):
+        _warn_of_absent_values(after.values, ensemble.names)
+    return Relative(columns_of(after, ensemble.feature_names))
+
+
+def _warn_of_absent_values(values: FloatArray, names: Sequence[str]) -> None:
+    """Warns of columns that are one value or missing, because a sparse table has no entry there."""
+    gone = np.isnan(values)
+    lowest, highest = np.where(gone, np.inf, values).min(axis=0), np.where(gone, -np.inf, values).max(axis=0)
+    dummies = [names[q] for q in np.flatnonzero(gone.any(axis=0) & (lowest == highest)).tolist()]
+    if dummies:
+        warn(
+            f"the steps make a sparse table, and XGBoost takes what is absent in it for missing: "
+            f"{count(len(dummies), 'column')} have one value or none, so that noise cannot move them, and "
+            f"their gaps are 0: {format_items(dummies)}. To explain them, train with a dense table, e.g. "
+            "OneHotEncoder(sparse_output=False)"
+        )
+
+
+@contextmanager
+def explaining_features(reader: TableReader | None) -> Iterator[None]:
+    """A context in which a NoiseError says that the features are not the columns of X, if so."""
+    try:
+        yield
+    except NoiseError as error:
+        if reader is None or reader.feature_space is None:
+            raise
+        raise NoiseError(
+            f"{error}. The noise must be that of the features {reader.feature_space}, not of the columns of "
+            "X: pass X itself, Explainer(model, X), or noise made from explainer.transform(X)"
+        ) from None

@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from predgap._model.ensemble import Ensemble
+from predgap._text import shown
 from predgap._typing import FloatArray
 from predgap.errors import LoaderError, UnsupportedModelError
 from predgap.loaders import load, selfcheck
@@ -314,7 +315,7 @@ def _weights(model: Any) -> FloatArray:
     with np.errstate(divide="ignore", invalid="ignore"):
         shares: FloatArray = weights / weights.sum()
     if len(shares) != len(model.estimators_) or not np.isfinite(shares).all():
-        raise LoaderError(f"the weights of the {type(model).__name__} are {given}, which have no mean")
+        raise LoaderError(f"the weights of the {type(model).__name__} are {shown(given)}, which have no mean")
     return shares
 
 

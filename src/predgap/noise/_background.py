@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from predgap._inputs.categories import Categories
-from predgap._inputs.one_hot import OneHot
-from predgap._inputs.tables import Columns
-from predgap._text import count
+from predgap._inputs.replacing import replaced
+from predgap._inputs.tables import open_columns
+from predgap._text import count, shown
 from predgap._typing import FloatArray
 from predgap.errors import NoiseError, TableError
-from predgap.noise._laws import Law
-from predgap.noise._noise import Noise
-from predgap.noise._scales import ColumnLabels, Names, open_table
+from predgap.noise._kinds import read_column
+from predgap.noise._laws import Law, objects_of
+from predgap.noise._noise import TableNoise
+from predgap.noise._scales import Names, open_table
 
 _MAX_ROWS: Final = 200
 
 
 @dataclass(frozen=True, init=False, repr=False, eq=False)
-class Background(Noise):
+class Background(TableNoise):
     """Gives the perturbed features the values that they have in a random row of X, all from the same row.
 
     PG²(x, S) is then the mean, over the rows b of X, of (f(x with x_S := b_S) - f(x))². Use it if independent
@@ -34,7 +37,7 @@ class Background(Noise):
     value of x is replaced like any other. Numbers are rounded as the model rounds its rows. Categories are
     labels if X is a frame, codes if it is an array; those that the model does not know go the way that the
     model sends unknown ones. Columns are matched as in `Normal.relative`. Background cannot be part of
-    `PerFeature`, because it has no noise of single features.
+    another noise, such as `PerFeature` or `Stay`, because it has no noise of single features.
 
     Parameters
     ----------
@@ -68,13 +71,11 @@ class Background(Noise):
             table = columns.copied()
         object.__setattr__(self, "seed", seed)
         object.__setattr__(self, "_n_given", columns.n_rows)
-        object.__setattr__(self, "_table", table)
-        object.__setattr__(self, "_labels", ColumnLabels.of(columns, "Background()"))
+        self._use(table)
 
+    joint: ClassVar[bool] = True
     seed: int
-    _n_given: int  # rows of X
-    _table: Columns  # the rows that are used
-    _labels: ColumnLabels
+    _n_given: int  # rows of X; the table has those that are used
 
     @property
     def n_rows(self) -> int:
@@ -83,21 +84,70 @@ class Background(Noise):
 
     def laws_of(self, features: Sequence[int], n_features: int, feature_names: Names) -> tuple[Law, ...]:
         raise NoiseError(
-            "Background moves features together, so there is no law of a single feature; pass it alone, as "
-            "in Explainer(model, Background(X)). Inside PerFeature use Marginal(X), which draws each feature "
-            "by itself"
+            "Background moves features together, so there is no law of a single feature; use Marginal(X), "
+            "which draws each feature by itself"
         )
 
-    def with_one_hot(self, one_hot: OneHot) -> Background:
+    def sample(self, X: Any, seed: int | np.random.Generator = 0) -> Any:
+        """Draws x' for every row x of X: all columns have the values of a random row of the background.
+
+        Parameters
+        ----------
+        X : (n, d) NumPy array, pandas or Polars DataFrame, PyArrow Table, or list of rows
+            The rows to perturb. Its columns are those of the background, by name or else by position.
+        seed : int or numpy.random.Generator, default=0
+            The same seed gives the same rows.
+
+        Returns
+        -------
+        array (n, d) or frame
+            A frame of the same library if X is one, else an array. All numbers are float64.
+
+        Examples
+        --------
+        >>> Background([[0, 0], [1, 1]]).sample([[5, 7], [5, 7], [5, 7]], seed=1)
+        array([[0., 0.],
+               [1., 1.],
+               [1., 1.]])
+        """
+        columns = open_columns(X)
+        d, names = columns.n_columns, None if columns.numbered else columns.names
+        drawn = np.random.default_rng(seed).integers(self.n_rows, size=columns.n_rows)
+        return replaced(X, columns, [self._values(p)[drawn] for p in self._labels.places(range(d), d, names)])
+
+    def describe(self) -> Any:
+        """What happens to each column.
+
+        Returns
+        -------
+        frame
+            With the columns of `Relative.describe`. The size of the move is that over the rows of the
+            background, which is √2 standard deviations for all columns.
+        """
+        rows = f"that of one of {count(self.n_rows, 'row')}, together with all other columns"
+        found = [
+            read_column(self._table, j, (), None, self._labels.label(j)) for j in range(self._table.n_columns)
+        ]
+        size = math.sqrt(2.0)
+        return self._as_frame(
+            [
+                (
+                    c.kind,
+                    rows,
+                    math.nan if c.kind == "categorical" else size * c.deviation,
+                    size * c.moves,
+                    0.0,
+                )
+                for c in found
+            ]
+        )
+
+    def _values(self, j: int) -> NDArray[Any]:
+        """Column j of the background: floats, or objects that are labels."""
         try:
-            table = one_hot.columns(self._table)
-        except TableError as error:
-            raise self.unusable(error) from None
-        made = object.__new__(Background)
-        changes = {"_table": table, "_labels": ColumnLabels.of(table, "Background()")}
-        for name, value in (vars(self) | changes).items():
-            object.__setattr__(made, name, value)
-        return made
+            return self._table.column(j)
+        except TableError:
+            return objects_of(self._table.labels(j))
 
     def rows_for(
         self,
@@ -145,5 +195,5 @@ class Background(Noise):
 def _whole(value: Any, what: str, least: int) -> int:
     """`value` as an int; NoiseError, which calls it `what`, unless it is a whole number from `least`."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
-        raise NoiseError(f"{what} is {value!r}, expected a whole number from {least}")
+        raise NoiseError(f"{what} is {shown(value)}, expected a whole number from {least}")
     return int(value)

@@ -9,18 +9,18 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from predgap._inputs.one_hot import OneHot
-from predgap._inputs.tables import Columns
-from predgap._text import count
-from predgap.errors import NoiseError, TableError
+from predgap._text import count, shown
+from predgap.errors import NoiseError
 from predgap.noise._combined_laws import ClippedLaw, RoundedLaw, StayLaw
 from predgap.noise._lattice import Lattice, checked_lattice
-from predgap.noise._laws import ColumnLaw, Law, positive
-from predgap.noise._noise import Noise
-from predgap.noise._scales import ColumnLabels, Names, open_table
+from predgap.noise._laws import Law, positive
+from predgap.noise._noise import ModelFeatures, Noise, TableNoise, check_single
+from predgap.noise._scales import Names, open_table
+from predgap.noise._table_laws import ColumnLaw
 
 
 @dataclass(frozen=True, init=False, repr=False, eq=False)
-class Redraw(Noise):
+class Redraw(TableNoise):
     """Redraws each feature with probability p: it takes a value drawn from its own column of X.
 
     Use it for features with few values, and for categories: the perturbed value is always one that the column
@@ -44,33 +44,18 @@ class Redraw(Noise):
     """
 
     p: float
-    _table: Columns
-    _labels: ColumnLabels
 
     def __init__(self, X: Any, p: float) -> None:
         number = positive(p, "p")
         if number > 1:
-            raise NoiseError(f"p is {p!r}, expected a probability, above 0 and at most 1")
-        self._set(open_table(X, "Redraw cannot use X").copied(), number)
-
-    def _set(self, columns: Columns, p: float) -> None:
-        object.__setattr__(self, "p", p)
-        object.__setattr__(self, "_table", columns)
-        object.__setattr__(self, "_labels", ColumnLabels.of(columns, "Redraw()"))
+            raise NoiseError(f"p is {shown(p)}, expected a probability, above 0 and at most 1")
+        object.__setattr__(self, "p", number)
+        self._use(open_table(X, "Redraw cannot use X").copied())
 
     def laws_of(self, features: Sequence[int], n_features: int, feature_names: Names) -> tuple[Law, ...]:
         places = self._labels.places(features, n_features, feature_names)
         columns = (ColumnLaw(self._table, j, given_to="Redraw") for j in places)
         return tuple(StayLaw(column, 1.0 - self.p, self.p) for column in columns)
-
-    def with_one_hot(self, one_hot: OneHot) -> Redraw:
-        try:
-            columns = one_hot.columns(self._table)
-        except TableError as error:
-            raise NoiseError(f"Redraw cannot use X: {error}") from None
-        made = object.__new__(Redraw)
-        made._set(columns, self.p)
-        return made
 
     def __repr__(self) -> str:
         return f"Redraw(<{count(self._table.n_rows, 'row')}>, {self.p!r})"
@@ -83,13 +68,19 @@ class _Around(Noise):
     noise: Noise
 
     def __post_init__(self) -> None:
-        check_noise(self.noise, type(self).__name__)
+        name = type(self).__name__
+        if not isinstance(self.noise, Noise):
+            raise NoiseError(f"{name} got {shown(self.noise)}, expected a Noise such as Normal(0.3)")
+        check_single(self.noise, name)
 
     def with_strength(self, strength: float) -> Noise:
         return replace(self, noise=self.noise.with_strength(strength))
 
     def with_one_hot(self, one_hot: OneHot) -> Noise:
         return replace(self, noise=self.noise.with_one_hot(one_hot))
+
+    def for_model(self, features: ModelFeatures) -> Noise:
+        return replace(self, noise=self.noise.for_model(features))
 
 
 @dataclass(frozen=True, repr=False)
@@ -118,7 +109,7 @@ class Stay(_Around):
         super().__post_init__()
         p = finite(self.p, "p")
         if not 0 <= p <= 1:
-            raise NoiseError(f"p is {self.p!r}, expected a probability from 0 to 1")
+            raise NoiseError(f"p is {shown(self.p)}, expected a probability from 0 to 1")
         object.__setattr__(self, "p", p)
 
     def laws_of(self, features: Sequence[int], n_features: int, feature_names: Names) -> tuple[Law, ...]:
@@ -219,13 +210,8 @@ class Rounded(_Around):
         return f"Rounded({self.noise!r}, {self.step!r}{origin})"
 
 
-def check_noise(noise: Any, given_to: str) -> None:
-    if not isinstance(noise, Noise):
-        raise NoiseError(f"{given_to} got {noise!r}, expected a Noise such as Normal(0.3)")
-
-
 def finite(value: Any, what: str) -> float:
     """`value` as a float; NoiseError, which calls it `what`, unless it is a finite number."""
     if isinstance(value, bool) or not isinstance(value, numbers.Real) or not math.isfinite(value):
-        raise NoiseError(f"{what} is {value!r} ({type(value).__name__}), expected a finite number")
+        raise NoiseError(f"{what} is {shown(value)} ({type(value).__name__}), expected a finite number")
     return float(value)

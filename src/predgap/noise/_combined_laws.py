@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from dataclasses import dataclass, replace
 from typing import Any
@@ -10,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from predgap._inputs.categories import Categories
-from predgap._typing import FloatArray
+from predgap._typing import BoolArray, FloatArray
 from predgap.errors import NoiseError
 from predgap.noise._lattice import Lattice
 from predgap.noise._laws import Law, kept_numbers, may_be_missing, unmoved_tails
@@ -47,7 +48,14 @@ class _AroundLaw(Law):
     def unseen_stays_probability(self, levels: Categories) -> float:
         return self.law.unseen_stays_probability(levels)
 
-    def kept(self, levels: Categories | None) -> FloatArray:
+    @property
+    def keeps(self) -> bool:
+        return self.law.keeps
+
+    def still(self, x: FloatArray) -> BoolArray:
+        return self.law.still(x)
+
+    def kept(self, levels: Categories) -> FloatArray:
         return self.law.kept(levels)
 
     def rounded(self, dtype: np.dtype[Any]) -> Law:
@@ -159,9 +167,7 @@ class ClippedLaw(MappedLaw):
         return np.where(above, np.inf, np.where(at_low, -np.inf, thresholds))
 
     def rounded(self, dtype: np.dtype[Any]) -> Law:
-        with np.errstate(over="ignore"):
-            low, high = (float(dtype.type(end)) for end in (self.low, self.high))
-        return ClippedLaw(self.law.rounded(dtype), low, high)
+        return ClippedLaw(self.law.rounded(dtype), *_rounded_ends(self.low, self.high, dtype))
 
     def avoiding(self, missing: float) -> Law:
         if self.low < missing < self.high:
@@ -189,74 +195,76 @@ class RoundedLaw(MappedLaw):
 
 
 @dataclass(frozen=True, slots=True)
-class KeptLaw(_AroundLaw):
-    """Special values stay where they are; others follow another law, which must not reach them."""
+class WithinLaw(_AroundLaw):
+    """x' is y, or the nearest end of the range from low to high if y is outside. An x that is outside itself
+    is not moved there: the range then begins, or ends, at x."""
 
-    values: tuple[Any, ...]  # numbers, or labels of categories
+    low: float
+    high: float
 
     def tails(self, x: FloatArray, thresholds: FloatArray) -> Tails:
-        stays = np.isin(x, self.kept(None))[:, None]
+        low, high = self._ends(x[:, None])
+        never, always = thresholds > high, thresholds <= low  # is x' at least t?
+        below, above = self.law.tails(x, thresholds)
+        return (
+            np.where(never, 1.0, np.where(always, 0.0, below)),
+            np.where(never, 0.0, np.where(always, 1.0, above)),
+        )
+
+    def rounded(self, dtype: np.dtype[Any]) -> Law:
+        return WithinLaw(self.law.rounded(dtype), *_rounded_ends(self.low, self.high, dtype))
+
+    def avoiding(self, missing: float) -> Law:
+        return replace(self, law=self.law.avoiding(missing)) if self.low <= missing <= self.high else self
+
+    def sample(self, x: NDArray[Any], rng: np.random.Generator) -> NDArray[Any]:
+        clipped: FloatArray = np.clip(self.law.sample(x, rng), *self._ends(x))
+        return clipped
+
+    def _ends(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
+        return np.minimum(self.low, x), np.maximum(self.high, x)
+
+
+@dataclass(frozen=True, slots=True)
+class KeptLaw(_AroundLaw):
+    """Special values stay where they are; others follow another law, which must not reach them.
+
+    Numbers that are not between `low` and `high` stay, too: the way back would lead over a special value.
+    """
+
+    values: tuple[Any, ...]  # numbers, or labels of categories
+    low: float = -math.inf
+    high: float = math.inf
+
+    @property
+    def keeps(self) -> bool:
+        return True
+
+    def still(self, x: FloatArray) -> BoolArray:
+        beyond = ~((self.low < x) & (x < self.high)) & np.isfinite(x)
+        return np.isin(x, kept_numbers(self.values)) | beyond | self.law.still(x)
+
+    def tails(self, x: FloatArray, thresholds: FloatArray) -> Tails:
+        stays = self.still(x)[:, None]
         here, there = unmoved_tails(x, thresholds), self.law.tails(x, thresholds)
         below, above = (np.where(stays, h, t) for h, t in zip(here, there, strict=True))
         return below, above
 
-    def kept(self, levels: Categories | None) -> FloatArray:
-        return kept_numbers(self.values, levels)
-
     def rounded(self, dtype: np.dtype[Any]) -> Law:
         with np.errstate(over="ignore"):
-            values = self.kept(None).astype(dtype).astype(np.float64)
-        return KeptLaw(self.law.rounded(dtype), tuple(values.tolist()))
+            values = kept_numbers(self.values).astype(dtype).astype(np.float64)
+        return KeptLaw(
+            self.law.rounded(dtype), tuple(values.tolist()), *_rounded_ends(self.low, self.high, dtype)
+        )
 
     def sample(self, x: NDArray[Any], rng: np.random.Generator) -> NDArray[Any]:
         if x.dtype == object:
             stays = np.array([value in self.values for value in x.tolist()], dtype=np.bool_)
         else:
-            stays = np.isin(x, self.kept(None))
+            stays = self.still(x)
         return np.where(stays, x, self.law.sample(x, rng))
 
 
-@dataclass(frozen=True, slots=True)
-class ByKindLaw(Law):
-    """One law if the feature is numeric in the model, another one if it is categorical."""
-
-    number: Law
-    category: Law
-
-    @property
-    def replaces(self) -> bool:
-        return self.number.replaces
-
-    @property
-    def continuous(self) -> bool:
-        return self.number.continuous
-
-    def tails(self, x: FloatArray, thresholds: FloatArray) -> Tails:
-        return self.number.tails(x, thresholds)
-
-    def category_probabilities(self, levels: Categories) -> FloatArray:
-        return self.category.category_probabilities(levels)
-
-    def staying_probabilities(self, levels: Categories) -> FloatArray:
-        return self.category.staying_probabilities(levels)
-
-    def unseen_probability(self, levels: Categories) -> float:
-        return self.category.unseen_probability(levels)
-
-    def unseen_stays_probability(self, levels: Categories) -> float:
-        return self.category.unseen_stays_probability(levels)
-
-    def kept(self, levels: Categories | None) -> FloatArray:
-        return (self.number if levels is None else self.category).kept(levels)
-
-    def rounded(self, dtype: np.dtype[Any]) -> Law:
-        return self.number.rounded(dtype)
-
-    def avoiding(self, missing: float) -> Law:
-        return self.number.avoiding(missing)
-
-    def movable(self, x: FloatArray) -> FloatArray:
-        return self.number.movable(x)
-
-    def sample(self, x: NDArray[Any], rng: np.random.Generator) -> NDArray[Any]:
-        return (self.category if x.dtype == object else self.number).sample(x, rng)
+def _rounded_ends(low: float, high: float, dtype: np.dtype[Any]) -> tuple[float, float]:
+    with np.errstate(over="ignore"):
+        return float(dtype.type(low)), float(dtype.type(high))

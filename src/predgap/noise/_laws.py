@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import numbers
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from predgap._inputs.categories import Categories, is_missing
-from predgap._inputs.tables import Columns
+from predgap._inputs.categories import Categories
 from predgap._text import format_items, shown
-from predgap._typing import FloatArray
-from predgap.errors import NoiseError, TableError
+from predgap._typing import BoolArray, FloatArray
+from predgap.errors import NoiseError
 from predgap.noise._tails import (
     Tails,
     laplace_tails,
@@ -96,8 +95,17 @@ class Law(ABC):
         reached = self.category_probabilities(levels)
         return max(0.0, 1.0 - float(reached.sum()) - self.unseen_probability(levels))
 
-    def kept(self, levels: Categories | None) -> FloatArray:
-        """Values that do not move and are not reached; of a categorical feature, codes of its levels."""
+    @property
+    def keeps(self) -> bool:
+        """Are there values that do not move?"""
+        return False
+
+    def still(self, x: FloatArray) -> BoolArray:
+        """Which of the values x (n,) of a numeric feature do not move."""
+        return np.zeros(len(x), dtype=np.bool_)
+
+    def kept(self, levels: Categories) -> FloatArray:
+        """The codes of a categorical feature that do not move and are not reached."""
         return np.empty(0)
 
     def sample(self, x: NDArray[Any], rng: np.random.Generator) -> NDArray[Any]:
@@ -252,7 +260,7 @@ class DiscreteLaw(ReplacingLaw):
         at = levels.levels_of(levels.codes_of(self.values))
         if (at < 0).any():
             strange = self.values[int(np.flatnonzero(at < 0)[0])]
-            raise NoiseError(f"{strange!r} is not {_known_categories(levels)}")
+            raise NoiseError(f"{strange!r} is not {known_categories(levels)}")
         return np.bincount(at, weights=self.probabilities, minlength=len(levels)).astype(np.float64)
 
     def rounded(self, dtype: np.dtype[Any]) -> Law:
@@ -267,7 +275,7 @@ class DiscreteLaw(ReplacingLaw):
         return self
 
     def sample(self, x: NDArray[Any], rng: np.random.Generator) -> NDArray[Any]:
-        values = _objects(self.values) if x.dtype == object else self._numbers()
+        values = objects_of(self.values) if x.dtype == object else self._numbers()
         drawn: NDArray[Any] = values[rng.choice(len(values), len(x), p=self.probabilities)]
         return drawn
 
@@ -329,7 +337,7 @@ class FlipLaw(Law):
         place = {label: k for k, label in enumerate(labels)}
         own = np.array([place[label] for label in x.tolist()], dtype=np.intp)
         step = rng.integers(1, max(2, len(labels)), len(x)) * changes
-        drawn: NDArray[Any] = _objects(labels)[(own + step) % max(1, len(labels))]
+        drawn: NDArray[Any] = objects_of(labels)[(own + step) % max(1, len(labels))]
         return drawn
 
 
@@ -361,86 +369,14 @@ class MarginalLaw(ReplacingLaw):
         return rng.choice(self.values, len(x))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ColumnLaw(ReplacingLaw):
-    """x' is drawn from the values of a column of a table that are not missing, independently of x."""
-
-    table: Columns
-    j: int
-    without: tuple[Any, ...] = ()  # values or labels that are not drawn
-    given_to: str = "Marginal"  # the noise, for messages
-
-    def tails(self, x: FloatArray, thresholds: FloatArray) -> Tails:
-        return self._marginal().tails(x, thresholds)
-
-    def rounded(self, dtype: np.dtype[Any]) -> Law:
-        return self._marginal().rounded(dtype)
-
-    def avoiding(self, missing: float) -> Law:
-        return self._marginal().avoiding(missing)
-
-    def category_probabilities(self, levels: Categories) -> FloatArray:
-        counts, n = self._counts(levels)
-        return counts / n
-
-    def unseen_probability(self, levels: Categories) -> float:
-        counts, n = self._counts(levels)
-        return (n - int(counts.sum())) / n
-
-    def _counts(self, levels: Categories) -> tuple[NDArray[np.int64], int]:
-        """How often each known category occurs in the column, (m,), and the number of all its values."""
-        codes = self._present(lambda: self.table.codes(self.j, levels), levels)
-        at = levels.levels_of(codes)
-        unknown, n = int((at < 0).sum()), len(codes)
-        if unknown == n or (unknown and levels.closed):
-            raise NoiseError(
-                f"{unknown} of {n} values of column {self._label()} are not {_known_categories(levels)}"
-            )
-        if (codes != np.trunc(codes)).any():
-            raise NoiseError(
-                f"column {self._label()} holds {codes[codes != np.trunc(codes)][0]:g}; expected whole "
-                "numbers, the codes of categories"
-            )
-        return np.bincount(at[at >= 0], minlength=len(levels)), n
-
-    def _marginal(self) -> MarginalLaw:
-        return MarginalLaw(np.sort(self._present(lambda: self.table.column(self.j))))
-
-    def sample(self, x: NDArray[Any], rng: np.random.Generator) -> NDArray[Any]:
-        if x.dtype != object:
-            return self._marginal().sample(x, rng)
-        labels = [v for v in self.table.labels(self.j) if not is_missing(v) and v not in self.without]
-        if not labels:
-            raise self._cannot(f"column {self._label()} has no values")
-        return _objects(labels)[rng.integers(len(labels), size=len(x))]
-
-    def _present(self, read: Callable[[], FloatArray], levels: Categories | None = None) -> FloatArray:
-        """The values that may be drawn; of a categorical feature, their codes."""
-        try:
-            values = read()
-        except TableError as error:
-            raise self._cannot(str(error)) from None
-        values = values[~(np.isnan(values) | np.isin(values, kept_numbers(self.without, levels)))]
-        if len(values) == 0:
-            raise self._cannot(f"column {self._label()} has no values")
-        return values
-
-    def _cannot(self, reason: str) -> NoiseError:
-        return NoiseError(f"{self.given_to} cannot use X: {reason}")
-
-    def _label(self) -> str:
-        return repr(self.table.names[self.j]) if self.table.names else str(self.j)
+def kept_numbers(values: Sequence[Any]) -> FloatArray:
+    """Those of the values that are numbers, ascending; and what they are in tables of single precision."""
+    found = np.array([float(v) for v in values if isinstance(v, numbers.Real)], dtype=np.float64)
+    with np.errstate(over="ignore"):
+        return np.unique(np.concatenate([found, found.astype(np.float32)]))
 
 
-def kept_numbers(values: Sequence[Any], levels: Categories | None) -> FloatArray:
-    """Those of the values that are numbers; of a categorical feature, those that are levels, as codes."""
-    if levels is None:
-        return np.array([float(v) for v in values if isinstance(v, numbers.Real)], dtype=np.float64)
-    codes = levels.codes_of(values)
-    return codes[codes >= 0]
-
-
-def _objects(values: Sequence[Any]) -> NDArray[Any]:
+def objects_of(values: Sequence[Any]) -> NDArray[Any]:
     out = np.empty(len(values), dtype=object)
     out[:] = values
     return out
@@ -465,7 +401,7 @@ def may_be_missing(law: str, missing: float) -> NoiseError:
     )
 
 
-def _known_categories(levels: Categories) -> str:
+def known_categories(levels: Categories) -> str:
     shown = format_items(levels.labels or ())
     return f"among the {len(levels)} categories that the model knows: {shown}"
 

@@ -4,18 +4,38 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from predgap._inputs.categories import is_missing
+from predgap._inputs.frames import to_native
 from predgap._inputs.one_hot import OneHot
 from predgap._inputs.replacing import replaced
 from predgap._inputs.tables import Columns, open_columns
+from predgap._typing import BoolArray, FloatArray
 from predgap.errors import NoiseError, TableError
 from predgap.noise._laws import Law
-from predgap.noise._scales import Names
+from predgap.noise._scales import ColumnLabels, Names
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFeatures:
+    """What a noise with a table needs to know of a model, to read the table as the model does."""
+
+    n_features: int
+    names: Names
+    categorical: frozenset[int]  # the features that the model splits on by categories
+    missing: float  # the number that means missing to the model, beside NaN
+    dtype: np.dtype[Any]  # to which the model rounds its rows
+
+    def is_missing(self, values: FloatArray) -> BoolArray:
+        """Which numbers the model takes for missing."""
+        with np.errstate(over="ignore"):
+            coded: BoolArray = values.astype(self.dtype) == self.dtype.type(self.missing)
+        return coded | np.isnan(values)
 
 
 class Noise(ABC):
@@ -26,6 +46,9 @@ class Noise(ABC):
     To write a noise of your own, subclass it and define `laws_of`, which returns one `Law` per feature. An
     `Explainer` asks only for the features that the model splits on; perturbing the others changes nothing.
     """
+
+    joint: ClassVar[bool] = False
+    """Do features move together, so that there is no noise of a single one? Only of `Background`."""
 
     def laws(self, n_features: int, feature_names: Sequence[str] | None = None) -> tuple[Law, ...]:
         """The law of each feature of a model.
@@ -78,7 +101,8 @@ class Noise(ABC):
         Returns
         -------
         array (n, d) or frame
-            A frame of the same library if X is one, else an array. Numbers are float64.
+            A frame of the same library if X is one, else an array. All numbers are float64, those of columns
+            of integers and booleans, too.
 
         Examples
         --------
@@ -101,6 +125,50 @@ class Noise(ABC):
         """The noise for a model in which dummies became categories; a noise with a table reads it so."""
         return self
 
+    def for_model(self, features: ModelFeatures) -> Noise:
+        """The noise for a model with these features; a noise with a table reads it as the model does."""
+        return self
+
+    def _with(self, **changes: Any) -> Self:
+        """The same noise with other values of some attributes."""
+        made = object.__new__(type(self))
+        for name, value in (vars(self) | changes).items():
+            object.__setattr__(made, name, value)
+        return made
+
+
+class TableNoise(Noise):
+    """A noise that is read off a table."""
+
+    DESCRIBED: ClassVar = ("column", "kind", "law", "move", "relative_move", "outside")
+
+    _table: Columns
+    _labels: ColumnLabels
+
+    def _use(self, table: Columns) -> None:
+        """Remembers the table."""
+        object.__setattr__(self, "_table", table)
+        object.__setattr__(self, "_labels", ColumnLabels.of(table, f"{type(self).__name__}()"))
+
+    def with_one_hot(self, one_hot: OneHot) -> Self:
+        try:
+            table = one_hot.columns(self._table)
+        except TableError as error:
+            raise self.unusable(error) from None
+        made = self._with()
+        made._use(table)
+        return made
+
+    def _as_frame(self, rows: Sequence[tuple[Any, ...]]) -> Any:
+        """What is told of each column, as a frame of the library of the table."""
+        named = [(self._labels.names[j] if self._labels.names else j, *row) for j, row in enumerate(rows)]
+        columns = dict(zip(self.DESCRIBED, map(list, zip(*named, strict=True)), strict=True))
+        return to_native(columns, self._table.backend)
+
+    def unusable(self, error: TableError) -> NoiseError:
+        """The error to raise if the table does not fit the model."""
+        return NoiseError(f"{type(self).__name__} cannot use X: {error}")
+
 
 def _drawn(law: Law, columns: Columns, j: int, rng: np.random.Generator) -> NDArray[Any]:
     """Column j after the noise, (n,): floats, or objects if it holds labels."""
@@ -115,3 +183,12 @@ def _drawn(law: Law, columns: Columns, j: int, rng: np.random.Generator) -> NDAr
     if moves.any():
         new[moves] = law.sample(old[moves], rng)
     return new
+
+
+def check_single(noise: Noise, given_to: str) -> None:
+    """NoiseError if it is no noise of single features."""
+    if noise.joint:
+        raise NoiseError(
+            f"{given_to} got {noise!r}, which moves features together and has no noise of a single one; use "
+            "Marginal(X), which draws each feature by itself, or Background alone"
+        )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +13,7 @@ from predgap._inputs.one_hot import OneHot
 from predgap._text import count, format_items, names_or_default, shown
 from predgap.errors import NoiseError
 from predgap.noise._laws import Law
-from predgap.noise._noise import Noise
+from predgap.noise._noise import ModelFeatures, Noise, check_single
 from predgap.noise._scales import Names
 
 
@@ -46,7 +46,7 @@ class PerFeature(Noise):
             raise NoiseError(
                 f"PerFeature got a {type(noises).__name__}, expected a mapping such as {{'age': Normal(0.3)}}"
             )
-        pairs = tuple((_feature_key(key), _noise(noise, f"of {key!r}")) for key, noise in noises.items())
+        pairs = tuple((_feature_key(key), _noise(noise, f"of {shown(key)}")) for key, noise in noises.items())
         object.__setattr__(self, "noises", pairs)
         object.__setattr__(self, "default", None if default is None else _noise(default, "default"))
 
@@ -66,9 +66,18 @@ class PerFeature(Noise):
                 (laws[j],) = own[j].laws_of([j], n_features, feature_names)
         return tuple(laws[j] for j in features)
 
+    def with_strength(self, strength: float) -> PerFeature:
+        return self._each(lambda noise: noise.with_strength(strength))
+
     def with_one_hot(self, one_hot: OneHot) -> PerFeature:
-        default = None if self.default is None else self.default.with_one_hot(one_hot)
-        return PerFeature({key: noise.with_one_hot(one_hot) for key, noise in self.noises}, default)
+        return self._each(lambda noise: noise.with_one_hot(one_hot))
+
+    def for_model(self, features: ModelFeatures) -> PerFeature:
+        return self._each(lambda noise: noise.for_model(features))
+
+    def _each(self, change: Callable[[Noise], Noise]) -> PerFeature:
+        default = None if self.default is None else change(self.default)
+        return PerFeature({key: change(noise) for key, noise in self.noises}, default)
 
     def _placed(self, n_features: int, feature_names: Names) -> dict[int, Noise]:
         """The noises that were given, by feature index."""
@@ -106,6 +115,7 @@ class PerFeature(Noise):
 def _noise(noise: Any, which: str) -> Noise:
     if not isinstance(noise, Noise):
         raise NoiseError(f"the noise {which} is {shown(noise)}, expected a Noise such as Normal(0.3)")
+    check_single(noise, "PerFeature")
     return noise
 
 

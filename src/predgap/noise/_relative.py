@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
 
 from predgap._inputs.categories import is_missing
-from predgap._inputs.frames import to_native
 from predgap._inputs.one_hot import OneHot, places_before
-from predgap._inputs.tables import Columns
-from predgap._text import count, format_items
-from predgap.errors import NoiseError, TableError
-from predgap.noise._combined_laws import ByKindLaw, ClippedLaw, KeptLaw, RoundedLaw, StayLaw
+from predgap._text import count, format_items, shown, warn
+from predgap.errors import NoiseError
+from predgap.noise._column_noise import ColumnNoise
 from predgap.noise._kinds import Column, read_column
-from predgap.noise._laws import ColumnLaw, Law, NormalLaw, StillLaw, kept_numbers, positive
-from predgap.noise._noise import Noise
+from predgap.noise._laws import Law, positive
+from predgap.noise._noise import ModelFeatures, TableNoise
 from predgap.noise._scales import ColumnLabels, Names, open_table, warn_of_still
-from predgap.noise._sizes import mass_outside, mean_squared_move, solved_scale
+from predgap.noise._table_laws import ColumnLaw
 
 STRENGTH: Final = 0.3
 """The strength if none is given."""
@@ -29,7 +27,7 @@ _STRONGEST: Final = math.sqrt(2.0)  # then all values are redrawn
 
 
 @dataclass(frozen=True, init=False, repr=False, eq=False)
-class Relative(Noise):
+class Relative(TableNoise):
     """Moves every column by the same share of its spread, to values that it can take.
 
     This is the noise to begin with: `Explainer(model, X)` uses `Relative(X, 0.3)`. Over the rows of X the
@@ -45,9 +43,13 @@ class Relative(Noise):
       gives it, or a kept value is among those that could be reached, the value is redrawn as above.
 
     Missing values stay missing. Standard deviations, ranges and values are those of X without missing values
-    and kept ones. A column that is constant or has no values does not move, and a warning says so. A feature
-    that the model splits on by categories is redrawn, whatever the column looks like. If X has column names,
-    they are matched to the model's feature names, and other columns (such as the target) are ignored;
+    and kept ones. A column that is constant or has no values does not move, and a warning says so. Where
+    numbers are kept in the range of the column, a row beyond it may move towards the range, not further away.
+
+    An `Explainer` reads X as its model does; its attribute `noise` describes and samples the result. A
+    feature that the model splits on by categories is redrawn, whatever the column looks like; and a number
+    that means missing to the model (such as XGBoost's `missing=-999`) is missing here, too. If X has column
+    names, they are matched to the model's feature names, and other columns (such as the target) are ignored;
     otherwise columns are matched by position. X is copied.
 
     Parameters
@@ -62,7 +64,8 @@ class Relative(Noise):
         "discrete", "binary" or "categorical".
     keep : collection of values, default=()
         Special codes, such as {-9, -8, -7} for "no answer", in any column: they do not move, and no other
-        value is moved to one of them. The noise of other numbers is kept in their own range.
+        value is moved to one of them. In columns that hold such a code, the noise of other numbers is kept in
+        their own range.
 
     Examples
     --------
@@ -78,9 +81,9 @@ class Relative(Noise):
 
     strength: float
     keep: tuple[Any, ...]
-    _table: Columns
-    _labels: ColumnLabels
     _columns: tuple[Column, ...]
+    _missing: tuple[float, ...]  # the number that means missing to the model, if there is one
+    _found: dict[int, ColumnNoise]  # how columns move, once it was asked
 
     def __init__(
         self,
@@ -90,27 +93,25 @@ class Relative(Noise):
         kinds: Mapping[Any, str] | None = None,
         keep: Iterable[Any] = (),
     ) -> None:
-        columns = open_table(X, "Relative cannot use X").copied()
-        labels = ColumnLabels.of(columns, "Relative()")
-        kept = _kept(keep)
-        stated = _stated(kinds, labels)
-        found = tuple(
-            read_column(columns, j, kept, stated.get(j), labels.label(j)) for j in range(columns.n_columns)
+        self._use(open_table(X, "Relative cannot use X").copied())
+        stated = _stated(kinds, self._labels)
+        kept, label = _kept(keep), self._labels.label
+        columns = tuple(
+            read_column(self._table, j, kept, stated.get(j), label(j)) for j in range(self._table.n_columns)
         )
-        still = [labels.label(j) for j, column in enumerate(found) if not (column.refused or column.moves)]
-        warn_of_still(still, stacklevel=3)
+        warn_of_still([label(j) for j, column in enumerate(columns) if column.is_still])
         object.__setattr__(self, "strength", _checked_strength(strength))
         object.__setattr__(self, "keep", kept)
-        object.__setattr__(self, "_table", columns)
-        object.__setattr__(self, "_labels", labels)
-        object.__setattr__(self, "_columns", found)
+        object.__setattr__(self, "_columns", columns)
+        object.__setattr__(self, "_missing", ())
+        object.__setattr__(self, "_found", {})
 
     def laws_of(self, features: Sequence[int], n_features: int, feature_names: Names) -> tuple[Law, ...]:
         places = self._labels.places(features, n_features, feature_names)
         for j in places:
             if self._columns[j].refused:
                 raise NoiseError(f"Relative cannot use X: {self._columns[j].refused}")
-        return tuple(self._law(j) for j in places)
+        return tuple(self._noise_of(j).law(self._redrawn(j)) for j in places)
 
     def with_strength(self, strength: float) -> Relative:
         """The same noise with another strength; X is not read again.
@@ -123,27 +124,49 @@ class Relative(Noise):
         -------
         Relative
         """
-        return self._with(strength=_checked_strength(strength))
+        return self._with(strength=_checked_strength(strength), _found={})
 
     def with_one_hot(self, one_hot: OneHot) -> Relative:
-        try:
-            table = one_hot.columns(self._table)
-        except TableError as error:
-            raise NoiseError(f"Relative cannot use X: {error}") from None
-        labels = ColumnLabels.of(table, "Relative()")
+        made = super().with_one_hot(one_hot)
         columns = tuple(
             self._columns[old[0]]
             if len(old) == 1
-            else read_column(table, j, self.keep, "categorical", labels.label(j))
-            for j, old in enumerate(places_before(table))
+            else read_column(made._table, j, self.keep, "categorical", made._labels.label(j))
+            for j, old in enumerate(places_before(made._table))
         )
-        return self._with(_table=table, _labels=labels, _columns=columns)
+        return made._with(_columns=columns, _found={})
 
-    def _with(self, **changes: Any) -> Relative:
-        made = Relative.__new__(Relative)
-        for name, value in (vars(self) | changes).items():
-            object.__setattr__(made, name, value)
-        return made
+    def for_model(self, features: ModelFeatures) -> Relative:
+        """Columns that are categories to the model are redrawn, and the number that means missing to it is
+        no value of a column."""
+        columns = list(self._columns)
+        for j, q in self._labels.features(features.n_features, features.names).items():
+            columns[j] = self._read_again(j, features, q in features.categorical)
+        lost = [
+            self._labels.label(j)
+            for j, (before, now) in enumerate(zip(self._columns, columns, strict=True))
+            if now.is_still and not before.is_still
+        ]
+        if lost:
+            warn(
+                f"{count(len(lost), 'column')} of X with one value only beside {features.missing:g}, which "
+                f"means missing to the model, will not be perturbed: {format_items(lost)}. Noise cannot make "
+                "a value missing or present; train with missing=nan if this is a value like others"
+            )
+        missing = () if math.isnan(features.missing) else (float(features.dtype.type(features.missing)),)
+        if columns == list(self._columns) and missing == self._missing:
+            return self
+        return self._with(_columns=tuple(columns), _missing=missing, _found={})
+
+    def _read_again(self, j: int, features: ModelFeatures, categorical: bool) -> Column:
+        column = self._columns[j]
+        if categorical:
+            as_it_is = column.refused or column.kind == "categorical"
+            return column if as_it_is else replace(column, kind="categorical", lattice=None)
+        if not features.is_missing(column.values).any():
+            return column
+        label = self._labels.label(j)
+        return read_column(self._table, j, self.keep, column.stated, label, features.is_missing)
 
     def describe(self) -> Any:
         """What happens to each column.
@@ -153,102 +176,28 @@ class Relative(Noise):
         frame
             With one row for each column of X and the columns `column` (its name or number), `kind`, `law`
             (in words), `move` (the root of the mean squared move over X, in units of the column; NaN for
-            labels), `relative_move` (the same in standard deviations) and `outside` (the share of perturbed
-            values that are outside the range of the column). It is a frame of the library of X; for arrays of
-            pandas, Polars or PyArrow, whichever is installed.
+            categories), `relative_move` (the same in standard deviations) and `outside` (the share of
+            perturbed values that are outside the range of the column). It is a frame of the library of X; for
+            arrays of pandas, Polars or PyArrow, whichever is installed.
         """
-        rows = [self._described(j) for j in range(len(self._columns))]
-        names = ("column", "kind", "law", "move", "relative_move", "outside")
-        columns = dict(zip(names, zip(*rows, strict=True), strict=True))
-        return to_native({name: list(values) for name, values in columns.items()}, self._table.backend)
+        return self._as_frame([self._noise_of(j).described() for j in range(len(self._columns))])
 
     def __repr__(self) -> str:
         keep = f", keep={{{format_items(self.keep)}}}" if self.keep else ""
         return f"Relative(<{count(len(self._columns), 'column')}>, {self.strength!r}{keep})"
 
-    # ---- one column ------------------------------------------------------------------------------
+    def _noise_of(self, j: int) -> ColumnNoise:
+        """How column j moves; scales take a while to solve for, so it is kept."""
+        if j not in self._found:
+            self._found[j] = ColumnNoise.of(self._columns[j], self.strength, self._kept_in(j))
+        return self._found[j]
 
-    def _law(self, j: int) -> Law:
-        column = self._columns[j]
-        if not column.moves:
-            return StillLaw()
-        p = self._redraw_probability
-        redrawn = StayLaw(ColumnLaw(self._table, j, self.keep, "Relative"), 1.0 - p, p)
-        scale = self._scale(column)
-        if scale is None:
-            return self._keeping(redrawn)
-        return ByKindLaw(self._keeping(self._moved(column, scale)), self._keeping(redrawn))
+    def _kept_in(self, j: int) -> tuple[Any, ...]:
+        """The values that do not move; in a column of categories the missing one is a code, not a value."""
+        return self.keep if self._columns[j].kind == "categorical" else (*self.keep, *self._missing)
 
-    def _keeping(self, law: Law) -> Law:
-        return KeptLaw(law, self.keep) if self.keep else law
-
-    def _moved(self, column: Column, scale: float) -> Law:
-        """Normal noise with this scale that lands where the column can be."""
-        law: Law = NormalLaw(scale)
-        if column.lattice is not None:
-            law = RoundedLaw(law, column.lattice)
-        return ClippedLaw(law, *self._range(column)) if self._is_clipped(column) else law
-
-    def _scale(self, column: Column) -> float | None:
-        """The scale of the normal number that is added; None if the value is redrawn instead."""
-        if column.kind in ("binary", "categorical", "discrete"):
-            return None
-        if column.kind == "integer" and column.lattice is None:
-            return None
-        if not self._is_clipped(column):
-            return self.strength * column.deviation
-        if column.lattice is not None and self._reaches_kept(column):
-            return None
-        return solved_scale(column, (self.strength * column.deviation) ** 2)
-
-    def _is_clipped(self, column: Column) -> bool:
-        return column.lattice is not None or bool(self.keep)
-
-    def _reaches_kept(self, column: Column) -> bool:
-        """Are there kept values among the points that the noise of other values may reach?"""
-        low, high = self._range(column)
-        lattice = column.lattice
-        kept = kept_numbers(self.keep, None)
-        return lattice is not None and any(low <= v <= high and lattice.holds(v) for v in kept.tolist())
-
-    def _range(self, column: Column) -> tuple[float, float]:
-        return float(column.values[0]), float(column.values[-1])
-
-    @property
-    def _redraw_probability(self) -> float:
-        return min(1.0, 0.5 * self.strength**2)
-
-    # ---- words -----------------------------------------------------------------------------------
-
-    def _described(self, j: int) -> tuple[Any, ...]:
-        """A row of `describe`."""
-        column = self._columns[j]
-        name = j if self._labels.names is None else self._labels.names[j]
-        if column.refused:
-            return name, "refused", column.refused, math.nan, math.nan, math.nan
-        if not column.moves:
-            return name, column.kind, "does not move", 0.0, 0.0, 0.0
-        scale = self._scale(column)
-        if scale is None:
-            words = f"redrawn with probability {self._redraw_probability:.4g}"
-            share = math.sqrt(2.0 * self._redraw_probability)
-            unit = column.deviation if len(column.values) else math.nan
-            return name, column.kind, words, share * unit, share, 0.0
-        move, outside = scale, 0.0
-        if self._is_clipped(column):
-            move = math.sqrt(mean_squared_move(column, scale))
-        else:
-            outside = mass_outside(column, scale)
-        return name, column.kind, self._in_words(column, scale), move, move / column.deviation, outside
-
-    def _in_words(self, column: Column, scale: float) -> str:
-        words = f"normal with sd {scale:.4g}"
-        if column.lattice is not None:
-            words += f", rounded to {column.lattice.step:.4g}"
-        if self._is_clipped(column):
-            low, high = self._range(column)
-            words += f", kept between {low:.4g} and {high:.4g}"
-        return words
+    def _redrawn(self, j: int) -> Law:
+        return ColumnLaw(self._table, j, self.keep, "Relative", *self._missing)
 
 
 def _checked_strength(strength: Any) -> float:
@@ -263,11 +212,13 @@ def _checked_strength(strength: Any) -> float:
 
 def _kept(keep: Any) -> tuple[Any, ...]:
     if isinstance(keep, str | bytes | Mapping) or not isinstance(keep, Iterable):
-        raise NoiseError(f"keep is {keep!r}, expected a collection of values such as {{-9, -8}}")
+        raise NoiseError(f"keep is {shown(keep)}, expected a collection of values such as {{-9, -8}}")
     values = [value.item() if isinstance(value, np.generic) else value for value in keep]
     for value in values:
         if not isinstance(value, Hashable) or is_missing(value):
-            raise NoiseError(f"keep holds {value!r}; expected numbers or labels (missing values always stay)")
+            raise NoiseError(
+                f"keep holds {shown(value)}; expected numbers or labels (missing values always stay)"
+            )
     return tuple(dict.fromkeys(values))
 
 
@@ -276,7 +227,7 @@ def _stated(kinds: Mapping[Any, str] | None, labels: ColumnLabels) -> dict[int, 
     if kinds is None:
         return {}
     if not isinstance(kinds, Mapping):
-        raise NoiseError(f"kinds is {kinds!r}, expected a mapping such as {{'age': 'integer'}}")
+        raise NoiseError(f"kinds is {shown(kinds)}, expected a mapping such as {{'age': 'integer'}}")
     place: dict[Any, int] = {name: j for j, name in enumerate(labels.names or ())}
     place |= {j: j for j in range(labels.n_columns)}
     unknown = [key for key in kinds if key not in place]
@@ -285,4 +236,8 @@ def _stated(kinds: Mapping[Any, str] | None, labels: ColumnLabels) -> dict[int, 
             f"kinds names {format_items(unknown)}, which X does not have; its {labels.n_columns} columns are "
             f"{format_items(labels.names or range(labels.n_columns))}"
         )
-    return {place[key]: kind for key, kind in kinds.items()}
+    stated = {place[key]: kind for key, kind in kinds.items()}
+    if len(stated) < len(kinds):
+        twice = next(j for j in stated if sum(place[key] == j for key in kinds) > 1)
+        raise NoiseError(f"kinds has column {labels.label(twice)} twice, by name and by index")
+    return stated

@@ -10,18 +10,17 @@ from typing import Any
 import numpy as np
 
 from predgap._inputs.categories import is_missing
-from predgap._inputs.one_hot import OneHot
-from predgap._inputs.tables import Columns
 from predgap._text import count, format_items
 from predgap._typing import FloatArray
-from predgap.errors import NoiseError, TableError
-from predgap.noise._laws import ColumnLaw, DiscreteLaw, FlipLaw, Law, positive
-from predgap.noise._noise import Noise
-from predgap.noise._scales import ColumnLabels, Names, open_table, shortened
+from predgap.errors import NoiseError
+from predgap.noise._laws import DiscreteLaw, FlipLaw, Law, positive
+from predgap.noise._noise import Noise, TableNoise
+from predgap.noise._scales import Names, open_table, shortened
+from predgap.noise._table_laws import ColumnLaw
 
 
 @dataclass(frozen=True, init=False, repr=False, eq=False)
-class Marginal(Noise):
+class Marginal(TableNoise):
     """Replaces each feature by a value drawn from its own column of X, independently of its old value.
 
     Use it to ask what happens if a feature is unknown. Each column is drawn from independently, so the
@@ -45,27 +44,11 @@ class Marginal(Noise):
     """
 
     def __init__(self, X: Any) -> None:
-        self._set(open_table(X, "Marginal cannot use X").copied())
-
-    def _set(self, columns: Columns) -> None:
-        object.__setattr__(self, "_table", columns)
-        object.__setattr__(self, "_labels", ColumnLabels.of(columns, "Marginal()"))
-
-    _table: Columns
-    _labels: ColumnLabels
+        self._use(open_table(X, "Marginal cannot use X").copied())
 
     def laws_of(self, features: Sequence[int], n_features: int, feature_names: Names) -> tuple[Law, ...]:
         places = self._labels.places(features, n_features, feature_names)
         return tuple(ColumnLaw(self._table, j) for j in places)
-
-    def with_one_hot(self, one_hot: OneHot) -> Marginal:
-        try:
-            columns = one_hot.columns(self._table)
-        except TableError as error:
-            raise NoiseError(f"Marginal cannot use X: {error}") from None
-        noise = object.__new__(Marginal)
-        noise._set(columns)
-        return noise
 
     def __repr__(self) -> str:
         return f"Marginal(<{count(self._table.n_rows, 'row')}>)"

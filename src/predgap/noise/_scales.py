@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import reprlib
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
@@ -14,7 +13,7 @@ import numpy as np
 from predgap._inputs.names import match_names
 from predgap._inputs.one_hot import OneHot
 from predgap._inputs.tables import Columns, by_name, open_columns
-from predgap._text import count, format_items, names_or_default
+from predgap._text import count, format_items, names_or_default, warn
 from predgap._typing import FloatArray
 from predgap.errors import NoiseError, TableError
 from predgap.noise._laws import positive
@@ -117,6 +116,14 @@ class ColumnLabels:
     def label(self, j: int) -> str:
         """What to call column j in a message."""
         return repr(self.names[j]) if self.names else str(j)
+
+    def features(self, n_features: int, feature_names: Names) -> dict[int, int]:
+        """The feature of each column that is one of the model's; none if columns cannot be matched."""
+        own = self.names
+        if own is not None and feature_names is not None and by_name(own, self.numbered, feature_names):
+            feature = match_names(own, feature_names, NoiseError)
+            return {j: feature[name] for j, name in enumerate(own) if name in feature}
+        return {j: j for j in range(n_features)} if self.n_columns == n_features else {}
 
     def places(self, features: Sequence[int], n_features: int, feature_names: Names) -> list[int]:
         """The column of each feature: by name if table and model both have names, else by position."""
@@ -234,27 +241,23 @@ def measure(X: Any, factor: float) -> Measured:
     names = ColumnLabels.of(columns, "relative()")
     labels = [names.label(j) for j in range(columns.n_columns)]
     found = [_measured(columns, j, f"column {labels[j]}") for j in range(columns.n_columns)]
-    warn_of_still([labels[j] for j, (size, _) in enumerate(found) if size == 0], stacklevel=4)
+    warn_of_still([labels[j] for j, (size, _) in enumerate(found) if size == 0])
     in_steps = [labels[j] for j, (size, _) in enumerate(found) if size > 0 and _has_steps(columns.column(j))]
     if in_steps:
-        warnings.warn(
+        warn(
             f"{count(len(in_steps), 'column')} of X with only two values or only whole numbers: "
             f"{_first(in_steps)}. Normal noise takes them to values between, where it depends on the library "
             "which way a row goes; use Relative(X, factor), which moves every column to values that it has",
-            UserWarning,
-            stacklevel=3,  # where the user called relative()
         )
     return Measured(names, tuple(size for size, _ in found), tuple(reason for _, reason in found), factor)
 
 
-def warn_of_still(labels: list[str], stacklevel: int) -> None:
+def warn_of_still(labels: list[str]) -> None:
     """Warns of columns, if any, that a noise will not move."""
     if labels:
-        warnings.warn(
+        warn(
             f"{count(len(labels), 'column')} of X, constant or without values, will not be perturbed: "
             f"{_first(labels)}",
-            UserWarning,
-            stacklevel=stacklevel,
         )
 
 

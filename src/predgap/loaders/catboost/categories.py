@@ -84,6 +84,13 @@ class HashedCategories(Categories):
             return self.place[label]
         return self.code_of_hash.get(hash_of(text), other)
 
+    def own_code(self, label: Any) -> float:
+        try:
+            code = self.code_of(label)
+        except TableError:  # no label that CatBoost takes
+            return UNSEEN
+        return UNSEEN if not self.complete and code == self.codes[-1] else code
+
     def completed(self, labels: Iterable[Any], what: str) -> tuple[HashedCategories, IntArray]:
         """The categories with these labels and no others; and the old code of each, (m,), -1 if it had none.
 
