@@ -270,7 +270,7 @@ BAD_REQUESTS = {
     "an unknown method": (
         lambda e, t: e.rank(t, method="shap"),
         predgap.PredgapError,
-        "method='shap' is unknown; expected 'greedy' or 'single'",
+        "method='shap' is unknown; expected 'greedy', 'single', 'optimal' or 'shapley'",
     ),
     "no noise": (lambda e, t: Explainer(e.ensemble, 0.3), predgap.NoiseError, r"Relative\(X, 0.3\)"),
     "a scale of 0": (lambda e, t: Explainer(e.ensemble, Normal(0)), predgap.NoiseError, "0"),
@@ -295,7 +295,7 @@ BAD_REQUESTS = {
         predgap.OutputError,
         "output=True, expected the position of an output, the label of a class",
     ),
-    "a column as method": (lambda e, t: e.rank(t, t["age"]), predgap.PredgapError, "'greedy' or 'single'"),
+    "a column as method": (lambda e, t: e.rank(t, t["age"]), predgap.PredgapError, "'optimal' or 'shapley'"),
     "names as one text": (
         lambda e, t: Explainer(e.ensemble, Normal(1), feature_names="abc"),
         predgap.EnsembleError,

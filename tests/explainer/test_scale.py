@@ -16,7 +16,6 @@ from predgap.errors import CostError, PredgapError, RankingError
 from strategies import Split, ensemble_of, full_trees, mixed_problems, problems, random_ensemble
 
 TOLERANCE = 1e-12  # of the largest gap: what a gap may be off
-EVERY_FEATURE = st.integers(1, 5)
 
 
 class ByEnumeration:
@@ -101,6 +100,19 @@ def test_background(problem, data):
     groups = data.draw(groupings(problem.ensemble.n_features))
     rows = np.array([*problem.X, *np.random.default_rng(0).normal(size=(3, problem.ensemble.n_features))])
     assert_scale(Explainer(problem.ensemble, Background(rows), groups=groups), problem.X, data)
+
+
+@pytest.mark.parametrize("noise", ["normal", "background"])
+def test_all_rankings_of_seven_features(noise):
+    rng = np.random.default_rng(14)
+    ensemble = random_ensemble(rng, n_trees=12, depth=4, n_features=7)
+    law = Normal(0.6) if noise == "normal" else Background(rng.normal(size=(15, 7)))
+    explainer, X = Explainer(ensemble, law, rtol=0), rng.normal(size=(2, 7))
+    best, random = explainer.pgi2(X, explainer.rank(X, "optimal")), explainer.random_pgi2(X)
+    for r, x in enumerate(X):
+        scores = list(ByEnumeration(explainer, x).scores(7).values())
+        np.testing.assert_allclose(best[r], max(scores), rtol=TOLERANCE)
+        np.testing.assert_allclose(random[r], np.mean(scores), rtol=TOLERANCE)
 
 
 @pytest.fixture
@@ -329,14 +341,12 @@ def test_progress_ends_with_all_rows(most, monkeypatch):
     )
     X = rng.normal(size=(30, 6))
     X[::2, 3] = np.nan
-    for ask in (
-        explainer.random_pgi2,
-        *(lambda X, m=m: explainer.rank(X, m) for m in ("optimal", "shapley")),
-    ):
+    asks = [lambda X, m=m: explainer.rank(X, m) for m in ("optimal", "shapley")]
+    for ask in (*asks, explainer.random_pgi2, lambda X: explainer.normalized_pgi2(X, list(range(6)))):
         told.clear()
         ask(X)
+        assert told == sorted(told)
         assert told[-1] == (30, 30)
-        assert all(0 <= done <= 30 for done, _ in told)
 
 
 def test_ctrl_c_stops_a_search():
