@@ -73,8 +73,15 @@ $(VENV)/.demo: $(VENV)/.pip $(SOURCES)
 	$(PIP) install --quiet $(STRICT) '.[demo]'
 	touch $@
 
+# The tests of the report drive Chromium. Where it cannot be installed they are skipped, and say so.
 $(VENV)/.test: $(VENV)/.demo
 	$(PIP) install --quiet --group test
+	@for name in chromium chromium-browser google-chrome; do command -v $$name > /dev/null && exit 0; done; \
+	  if [ "$$(id -u)" = 0 ] && command -v apt-get > /dev/null; then \
+	    echo 'Installing Chromium for the tests of the report'; \
+	    { apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends chromium; } \
+	      > /dev/null 2>&1 || echo 'Chromium cannot be installed; the tests that drive it are skipped'; \
+	  fi
 	touch $@
 
 $(VENV)/.lint: $(VENV)/.test

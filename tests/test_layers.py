@@ -36,6 +36,7 @@ LAYERS: dict[str, set[str]] = {
     "plots": {"_inputs", "explainer", "noise", "ranking"},
     "evaluation": {"_inputs", "_model", "_engine", "explainer", "loaders", "noise", "plots", "ranking"},
     "": {"_inputs", "_model", "_engine", "evaluation", "explainer", "loaders", "noise", "plots", "ranking"},
+    "report": PUBLIC,
     "_shared": {"_core", "_model", "_engine", "explainer", "noise"},
     "paper.data": PUBLIC | {"_csv"},
     "paper.common": PUBLIC | {"_csv", "_shared", "paper.data"},
@@ -43,7 +44,7 @@ LAYERS: dict[str, set[str]] = {
     "paper.verdicts": PUBLIC | {"paper.common", "paper.experiments"},
     "paper.reproduce": PUBLIC | {"paper.common", "paper.data", "paper.experiments", "paper.verdicts"},
     "paper.report": PUBLIC | {"paper.common", "paper.experiments", "paper.reproduce"},
-    "cli": PUBLIC | {"_csv", "_inputs", "_model", "_engine", "paper.reproduce", "paper.report"},
+    "cli": PUBLIC | {"_csv", "_inputs", "_model", "_engine", "report", "paper.reproduce", "paper.report"},
     "__main__": {"cli"},
 }
 

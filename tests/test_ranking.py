@@ -377,7 +377,7 @@ def test_agreement_needs_the_same_rows_and_features():
     refused(["of 2 features; the model has 3"], Ranking([[0, 1, 2]]).agreement, Ranking([[0, 1]]), 1)
     refused(["of 2 features; the model has 3"], Ranking([[0, 1]]).agreement, Ranking([[0, 1, 2]]), 1)
     a, b = Ranking([[0, 1]], feature_names=("a", "b")), Ranking([[0, 1]], feature_names=("a", "c"))
-    refused(["'a', 'b'", "'a', 'c'"], a.agreement, b, 1)
+    refused(["has 'c', which", "'a', 'b'"], a.agreement, b, 1)
 
 
 # ---- from attributions ---------------------------------------------------------------------------
@@ -535,7 +535,7 @@ def test_one_row_of_as_many_outputs_as_columns_needs_names():
 
 def test_output_of_attributions_without_outputs():
     words = ["output=1 does not exist", "have 1 (0 to 0)"]
-    refused(words, Ranking.from_attributions, [[1.0, 2.0]], 1)
+    refused(words, Ranking.from_attributions, [[[1.0], [2.0]]], 1)
 
 
 def test_bias_cannot_be_recognised_without_names_but_is_explained_later():
@@ -691,15 +691,15 @@ LOOK = "these look like attributions; use Ranking.from_attributions"
         (Ranking([[0, 1], [1, 0]], n_features=4), ["of 4 features; the model has 3"]),
         (
             Ranking([[0], [1]], feature_names=("age", "BMI")),
-            ["'age', 'BMI'", "the model has 'age', 'sex', 'bmi'"],
+            ["has 'BMI', which", "features are 'age', 'sex', 'bmi'"],
         ),
         (
             Ranking([[0], [1]], feature_names=(*NAMES, "bias")),
-            ["'age', 'sex', 'bmi', 'bias'", "the model has 'age', 'sex', 'bmi'", "pred_contribs"],
+            ["has 'bias', which", "features are 'age', 'sex', 'bmi'"],
         ),
         (
             Ranking([[0, 1, 2]] * 2, feature_names=("age", "sex", "BMI")),
-            ["'age', 'sex', 'BMI'", "the model has 'age', 'sex', 'bmi'"],
+            ["has 'BMI', which", "features are 'age', 'sex', 'bmi'"],
         ),
         (["age", "sex", "BMI"], ["no feature 'BMI'", "'age', 'sex', 'bmi'"]),
         (["age", "sex", "bmy"], ["did you mean 'bmi' for 'bmy'?"]),

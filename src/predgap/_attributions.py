@@ -28,6 +28,7 @@ class Attributions:
     backend: str | None = None
     output_names: tuple[str, ...] | None = None  # (k,)
     output: Output | None = None  # the output that was taken, if it is known
+    has_outputs: bool = True  # were outputs told apart in what was given? Else all is of one
 
     @property
     def n_outputs(self) -> int:
@@ -39,13 +40,24 @@ class Attributions:
         n, _, k = self.values.shape
         if output is None and k != 1:
             raise RankingError(f"attributions for {k} outputs; choose one with output=0 ... output={k - 1}")
-        if output is None or (k == 1 and isinstance(output, int) and output == 0):
+        if output is None:
             return self
         if isinstance(output, np.ndarray) and output.shape != (n,):
             raise RankingError(f"output has {len(output)} entries, the attributions have {n} rows")
+        if not self.has_outputs:
+            return self._said_to_be_of(output)
         place = np.array([self._place(each) for each in np.atleast_1d(output).tolist()], dtype=np.intp)
         values = self.values[np.arange(n), :, np.broadcast_to(place, n)][:, :, None]
         return replace(self, values=values, output_names=None, output=output if k > 1 else self.output)
+
+    def _said_to_be_of(self, output: Output) -> Attributions:
+        """The same attributions, of one output, which the user says to be this one."""
+        if self.output is not None and not np.array_equal(self.output, output):
+            raise RankingError(
+                f"output={shown(output)}, but the attributions are of output {shown(self.output)}; leave "
+                "output out, or pass those of the other output"
+            )
+        return replace(self, output=output)
 
     def _place(self, output: int | str) -> int:
         k, names = self.n_outputs, self.output_names
@@ -54,7 +66,8 @@ class Attributions:
                 have = f"have the outputs {format_items(names)}" if names else "have no names of outputs"
                 raise RankingError(
                     f"output={shown(output)} does not exist; the attributions {have}; pass a position "
-                    f"(0 to {k - 1})"
+                    f"(0 to {k - 1}), or give the attributions of all outputs to explainer.pgi2, which "
+                    "takes those of its own output"
                 )
             return names.index(output)
         if not 0 <= output < k:
@@ -75,6 +88,7 @@ def read_attributions(values: Any, names: Sequence[str] | None) -> Attributions:
             _check_outputs_are_last(array)
     else:
         array, known, index, backend = _from_frame(values, known)
+    folded = array.ndim == 2
     array = _by_output(array, None if known is None else len(known))
     if known is not None and array.shape[1] == len(known) + 1:
         array = array[:, :-1]  # pred_contribs: the bias is last
@@ -84,7 +98,10 @@ def read_attributions(values: Any, names: Sequence[str] | None) -> Attributions:
         )
     if output_names is not None and len(output_names) != array.shape[2]:
         output_names = None
-    return Attributions(array, known, index, backend, output_names, output if array.shape[2] == 1 else None)
+    one = array.shape[2] == 1
+    return Attributions(
+        array, known, index, backend, output_names, output if one else None, has_outputs=not (one and folded)
+    )
 
 
 def is_explanation(values: Any) -> bool:

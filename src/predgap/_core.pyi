@@ -199,6 +199,7 @@ def sample_curve(
     n_replicates: int,
     n_threads: int,
     progress: _Progress,
+    units: Units | None = None,
 ) -> _Floats:
     """Sums of the squared changes of the prefixes, over the outputs too, (n, n_replicates, k)."""
 
@@ -213,8 +214,9 @@ def race(
     clear: float,
     n_threads: int,
     progress: _Progress,
+    units: Units | None = None,
 ) -> tuple[_Ints, _Floats, _Floats]:
-    """Order (n, top), scores (n, d; NaN of features that were not taken) and leads of the places (n, top)."""
+    """Order (n, top), scores (n, n_units; NaN of those not taken) and leads of the places (n, top)."""
 
 class Background:
     """Joint redraws: the features that move take the values of one of the rows, together. All is exact."""

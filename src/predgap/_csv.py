@@ -5,9 +5,10 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.csv
@@ -19,6 +20,7 @@ HEADER_IS: Final = "the header is row 1"
 
 _DELIMITERS: Final = ",;\t"
 _HEAD_BYTES: Final = 1 << 16
+_BLOCK_BYTES: Final = 1 << 20  # PyArrow reads up to 32 blocks ahead
 _COLUMN: Final = re.compile(r"In CSV column #(\d+): ")
 _ROW: Final = re.compile(r"Row #(\d+)")
 
@@ -63,14 +65,55 @@ def read_csv(
     predgap.errors.TableError: here: column 'a', row 2 (the header is row 1): CSV conversion error ...
     """
     options = {} if types is None else {"column_types": dict(types), "null_values": [""]}
-    try:
+    with _readable_errors(source, where, delimiter):
         table = pyarrow.csv.read_csv(
             source if isinstance(source, Path) else pa.BufferReader(source),
             read_options=pyarrow.csv.ReadOptions(use_threads=False),  # errors then name the row
-            parse_options=pyarrow.csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
-            convert_options=pyarrow.csv.ConvertOptions(strings_can_be_null=True, **options),
+            **_options(delimiter, options),
         )
         _ = table.column_names  # PyArrow decodes the names here: raises if they are not UTF-8
+    return table
+
+
+def csv_schema(path: Path, where: str, delimiter: str) -> pa.Schema:
+    """The names and types of the columns, as far as the first MB of a file tells."""
+    with _readable_errors(path, where, delimiter), _block_reader(path, delimiter, {}) as reader:
+        _ = reader.schema.names
+        return reader.schema
+
+
+def csv_blocks(
+    path: Path, where: str, delimiter: str, types: Mapping[str, pa.DataType]
+) -> Iterator[pa.Table]:
+    """The table in a CSV file in blocks of about 1 MB, so that memory does not grow with the file.
+
+    Types that are not given are those of `csv_schema`. The usual marks such as NA are missing values.
+    """
+    with _readable_errors(path, where, delimiter), _block_reader(path, delimiter, types) as reader:
+        for batch in reader:
+            yield pa.Table.from_batches([batch])
+
+
+def _block_reader(path: Path, delimiter: str, types: Mapping[str, pa.DataType]) -> Any:
+    return pyarrow.csv.open_csv(
+        path,
+        read_options=pyarrow.csv.ReadOptions(use_threads=False, block_size=_BLOCK_BYTES),
+        **_options(delimiter, {"column_types": dict(types)}),
+    )
+
+
+def _options(delimiter: str, convert: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "parse_options": pyarrow.csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
+        "convert_options": pyarrow.csv.ConvertOptions(strings_can_be_null=True, **convert),
+    }
+
+
+@contextmanager
+def _readable_errors(source: Path | bytes, where: str, delimiter: str) -> Iterator[None]:
+    """Turns PyArrow's errors into a TableError that names the column and the row."""
+    try:
+        yield
     except UnicodeDecodeError as error:
         raise TableError(
             f"{where} has a column whose name is not text in UTF-8: {error.object!r}; save it in UTF-8"
@@ -80,7 +123,6 @@ def read_csv(
         text = _COLUMN.sub(lambda found: f"column {names.get(int(found[1]))!r}, ", str(error))
         text = _ROW.sub(lambda found: f"row {found[1]} ({HEADER_IS})", text)
         raise TableError(f"{where}: {text}") from None
-    return table
 
 
 def header(text: bytes, delimiter: str = ",") -> tuple[str, ...]:

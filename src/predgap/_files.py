@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import secrets
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import BinaryIO, Final, NamedTuple
 
 from predgap.errors import LoaderError
 
-__all__ = ["MAX_FILE_BYTES", "FileEnds", "atomic_write", "read", "read_head_and_tail", "show"]
+__all__ = ["MAX_FILE_BYTES", "FileEnds", "atomic_file", "atomic_write", "read", "read_head_and_tail", "show"]
 
 MAX_FILE_BYTES: Final = 1 << 28
 """The largest model file that is read: 256 MiB is about 13,000 trees of depth 8 as JSON, 20,000 as UBJSON.
@@ -63,14 +65,24 @@ def read(path: Path, most: int | None = MAX_FILE_BYTES) -> bytes:
 
 
 def atomic_write(path: Path, content: bytes) -> None:
-    """Writes a file so that it appears complete or not at all: to a temporary file, which is then renamed."""
+    """Writes a file so that it appears complete or not at all."""
+    with atomic_file(path) as file:
+        file.write(content)
+
+
+@contextmanager
+def atomic_file(path: Path) -> Iterator[BinaryIO]:
+    """A new file that appears at `path` when the context ends without an error, complete or not at all.
+
+    It is written to a temporary file in the same folder, which is then renamed.
+    """
     if not path.absolute().parent.is_dir():
         raise FileNotFoundError(f"there is no folder {show(path.parent)}; make it first")
     beside = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
     new = beside.open("xb")  # "x": fails if it exists, and so never follows a link
     try:
         with new as file:
-            file.write(content)
+            yield file
             file.flush()
             os.fsync(file.fileno())
         beside.replace(path)

@@ -10,6 +10,7 @@ from predgap.errors import DependencyError
 _DEMO: Final = {"xgboost": "xgboost", "sklearn": "scikit-learn", "matplotlib": "matplotlib"}
 _PACKAGES: Final = {  # by extra: modules, and the packages that have them
     "demo": _DEMO,
+    "report": {"jinja2": "jinja2"},  # the extra has matplotlib, too, which the page does not need
     "reproduce": {**_DEMO, "jinja2": "jinja2", "pooch": "pooch"},
 }
 
@@ -20,11 +21,11 @@ def require(what: str, extra: str) -> None:
     Call it before long work begins, so that it does not fail at its end.
     """
     *first, last = _PACKAGES[extra].values()
+    needed = f"{', '.join(first)} and {last}" if first else last
     missing = [name for module, name in _PACKAGES[extra].items() if not _installed(module)]
     if missing:
         raise DependencyError(
-            f"{what} needs {', '.join(first)} and {last}; "
-            f"not installed: {', '.join(missing)}. Try: pip install 'predgap[{extra}]'"
+            f"{what} needs {needed}; not installed: {', '.join(missing)}. Try: pip install 'predgap[{extra}]'"
         )
 
 

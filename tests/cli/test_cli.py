@@ -5,14 +5,6 @@ from __future__ import annotations
 import csv
 import dataclasses
 import io
-import json
-import os
-import pty
-import resource
-import signal
-import subprocess
-import sys
-from pathlib import Path
 
 import lightgbm
 import numpy as np
@@ -25,73 +17,11 @@ import xgboost
 from click.testing import CliRunner
 
 import predgap
+from commandline import HOSTILE, NAMES, controls, make_model, records, rename, write_table
 from predgap import Explainer, Flip, Marginal, Normal, PerFeature, Relative, Uniform
 from predgap._csv import delimiter_of
 from predgap.cli.commands import app
-from predgap.cli.tablefiles import write_csv, write_table
-
-NAMES = ("age", "body mass", "s_1")
-HOSTILE = ("[red]x", "line\nbreak", "\x1b[31mred\x1b[0m", "=cmd()", "a,b", 'say "hi"', "\u202eodd", "plain")
-
-
-def make_model(path, names, n_outputs=1, n_trees=6):
-    """A small XGBoost model on random data."""
-    rng = np.random.default_rng(len(names))
-    X = rng.normal(size=(200, len(names)))
-    y = X @ rng.normal(size=(len(names), n_outputs)) + 0.1 * rng.normal(size=(200, n_outputs))
-    parameters = {"max_depth": 3, "nthread": 1, "seed": 0}
-    booster = xgboost.train(parameters, xgboost.DMatrix(X, y), n_trees)
-    booster.feature_names = None
-    booster.save_model(path)
-    return X[:20]
-
-
-def rename(path, names):
-    """Write names into the file: XGBoost itself refuses some that other tools accept."""
-    model = json.loads(path.read_text())
-    model["learner"]["feature_names"] = list(names)
-    path.write_text(json.dumps(model))
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    """A model, its rows as CSV and Parquet in another column order, and a target column."""
-    folder = tmp_path_factory.mktemp("cli")
-    X = make_model(folder / "model.json", NAMES)
-    rename(folder / "model.json", NAMES)
-    X[3, 1] = np.nan
-    table = pa.table({"s_1": X[:, 2], "target": np.arange(20), "body mass": X[:, 1], "age": X[:, 0]})
-    table = table.set_column(2, "body mass", pa.array([None if np.isnan(v) else v for v in X[:, 1]]))
-    pyarrow.parquet.write_table(table, folder / "rows.parquet")
-    write_table(table, folder / "rows.csv")
-    write_table(table.drop_columns(["target"]), folder / "features.csv")
-    make_model(folder / "two.json", NAMES, n_outputs=2)
-    rename(folder / "two.json", NAMES)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def frame(folder):
-    return pyarrow.parquet.read_table(folder / "rows.parquet").drop_columns(["target"])
-
-
-@pytest.fixture
-def run(folder, monkeypatch):
-    """Run a command line inside the folder."""
-    monkeypatch.chdir(folder)
-    return lambda *args: CliRunner().invoke(app, [str(a) for a in args], prog_name="predgap")
-
-
-def python(*args, cwd=None, **options):
-    """A real process."""
-    return subprocess.run(
-        [sys.executable, *map(str, args)], capture_output=True, text=True, timeout=120, cwd=cwd, **options
-    )
-
-
-def records(text):
-    return list(csv.DictReader(io.StringIO(text, newline="")))
-
+from predgap.cli.writing import CsvWriter
 
 # ---- answers -------------------------------------------------------------------------------------
 
@@ -198,7 +128,7 @@ def test_a_ranking_that_costs_too_much_is_approximate_unless_a_guarantee_is_aske
 def test_gaps_that_are_not_exact_say_so(run, frame, folder):
     asked = ("gap", "model.json", "features.csv", "--features", "age,body mass")
     exact, done = run(*asked), run(*asked, "--estimator", "qmc")
-    assert exact.stdout.splitlines()[0] == "row,gap"
+    assert {row["method"] for row in records(exact.stdout)} == {"exact"}
     assert exact.stdout == run(*asked, "--estimator", "bounded").stdout  # exact, as that is cheap
     assert done.stdout.splitlines()[0] == "row,gap,standard_error,error_bound,method"
     explainer = Explainer(folder / "model.json", Relative(frame, 0.3))
@@ -286,7 +216,7 @@ def test_version_and_help(run):
 WRONG = [
     (("rank", "none.json", "rows.csv"), 1, "there is no file 'none.json'"),
     (("rank", "model.json", "none.csv"), 1, "there is no file 'none.csv'; check the path of the table"),
-    (("rank", "model.json", "."), 1, "'.' cannot be read as CSV or Parquet (Is a directory)"),
+    (("rank", "model.json", "."), 1, "'.' cannot be read as CSV, Parquet or Arrow (Is a directory)"),
     (("rank", "rows.csv", "rows.csv"), 1, "rows.csv"),
     (("rank", "model.json", "rows.csv"), 1, "does not know 'target'; leave out with --drop target"),
     (("rank", "model.json", "rows.csv", "--drop", "tarjet"), 1, "did you mean 'target'?"),
@@ -308,9 +238,13 @@ WRONG = [
     (("rank", "model.json", "features.csv", "--jobs", "x"), 2, "--jobs"),
     (("rank", "model.json", "features.csv", "--method", "best"), 2, "--method"),
     (("rank", "model.json", "features.csv", "--estimator", "best"), 2, "--estimator"),
-    (("rank", "model.json", "features.csv", "-o", "out.txt"), 2, "ends in neither .csv nor .parquet"),
+    (
+        ("rank", "model.json", "features.csv", "-o", "out.txt"),
+        2,
+        "ends in none of .csv, .parquet, .jsonl, .arrow",
+    ),
     (("rank", "model.json", "features.csv", "-o", "no/out.csv"), 2, "there is no folder 'no'"),
-    (("rank", "model.json"), 2, "Missing argument 'TABLE'"),
+    (("rank", "model.json"), 2, "Missing argument 'DATA'"),
     (("frobnicate",), 2, "No such command 'frobnicate'"),
     (("rank", "--frob"), 2, "--frob"),
     (("info", "none.json"), 1, "there is no file 'none.json'"),
@@ -339,8 +273,8 @@ TABLES = [
     (b"age,body mass,s_1\n1,2,3\n", "the table has 1 row"),
     (b"age,body mass,s_1\n", "the table has no rows"),
     (b"age,body m\xe4ss,s_1\n1,2,3\n2,3,4\n", r"whose name is not text in UTF-8: b'body m\xe4ss'; save"),
-    (b"\x89PNG\0\0", "is not text; expected a CSV file in UTF-8, or a Parquet file"),
-    (b"PAR1 and no more", "cannot be read as CSV or Parquet"),
+    (b"\x89PNG\0\0", "is not text; expected CSV in UTF-8, Parquet or Arrow"),
+    (b"PAR1 and no more", "cannot be read as CSV, Parquet or Arrow"),
     (b"age,body mass,s_1\n1,2,inf\n2,3,4\n", "column 's_1' holds an infinite value"),
 ]
 
@@ -376,10 +310,10 @@ def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch):
     target = tmp_path / "out.csv"
     target.write_text("old")
 
-    def fail(rows):
+    def fail(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("predgap.cli.tablefiles._csv", fail)
+    monkeypatch.setattr("predgap.cli.writing.CsvWriter.write", fail)
     with pytest.raises(OSError, match="No space"):
         write_table(pa.table({"a": [1]}), target)
     assert target.read_text() == "old"
@@ -396,26 +330,12 @@ def test_a_link_to_a_file_stays_a_link(tmp_path):
 def test_csv_keeps_every_digit():
     values = [0.1, 1 / 3, 5e-324, 1.7976931348623157e308, -0.0, 2.0**53 + 2]
     file = io.BytesIO()
-    write_csv(pa.table({"v": values}), file)
+    table = pa.table({"v": values})
+    CsvWriter(file, table.schema).write(table)
     assert list(map(float, file.getvalue().decode().split()[1:])) == values
 
 
 # ---- names are data ------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def hostile(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("hostile")
-    X = make_model(folder / "model.json", HOSTILE)
-    rename(folder / "model.json", HOSTILE)
-    table = pa.table({name: X[:, j] for j, name in enumerate(HOSTILE)})
-    write_table(table, folder / "rows.csv")
-    write_table(table.append_column("\x1b]0;title\x07", pa.array(X[:, 0])), folder / "more.csv")
-    return folder
-
-
-def controls(text):
-    return {c for c in text if not c.isprintable()} - {"\n"}
 
 
 def test_hostile_names_survive_csv_and_parquet(hostile, tmp_path):
@@ -465,156 +385,6 @@ def test_hostile_names_are_escaped_in_errors(hostile):
         assert done.exit_code == 1
         assert controls(done.stderr) == set()
         assert done.stderr.count("\n") == 1
-
-
-# ---- real processes ------------------------------------------------------------------------------
-
-
-def on_terminal(args, stream, until=None, act=None):
-    """Run with one stream on a pseudo-terminal; what it showed, and the finished process."""
-    leader, follower = pty.openpty()
-    other = {"stdout": "stderr", "stderr": "stdout"}[stream]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "predgap", *map(str, args)],
-        **{stream: follower, other: subprocess.DEVNULL},
-        env=os.environ | {"TERM": "xterm", "COLUMNS": "80"},
-    )
-    os.close(follower)
-    seen = b""
-    try:
-        while chunk := _read(leader):
-            seen += chunk
-            if act is not None and until in seen:
-                act(process)
-                act = None
-        process.wait(timeout=30)
-    finally:
-        process.kill()
-        os.close(leader)
-    return seen.decode(), process
-
-
-def seconds_of_work(pid):
-    """Processor time of a running process, from /proc/PID/stat."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
-def _read(leader):
-    try:
-        return os.read(leader, 4096)
-    except OSError:  # the other end is closed
-        return b""
-
-
-@pytest.fixture(scope="module")
-def long_job(tmp_path_factory):
-    """A ranking that takes far longer than any test may wait."""
-    folder = tmp_path_factory.mktemp("long")
-    names = [f"x{j}" for j in range(20)]
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(2000, 20))
-    y = np.sin(X[:, ::2]).sum(axis=1) * X[:, 1]
-    model = xgboost.train({"max_depth": 5, "nthread": 1}, xgboost.DMatrix(X, y, feature_names=names), 150)
-    model.save_model(folder / "model.json")
-    big = np.tile(X, (30, 1))
-    pyarrow.parquet.write_table(
-        pa.table({name: big[:, j] for j, name in enumerate(names)}), folder / "rows.parquet"
-    )
-    return folder
-
-
-@pytest.mark.parametrize("jobs", [1, 2])
-def test_an_interrupt_is_answered_within_a_second(long_job, tmp_path, jobs):
-    args = [
-        "rank",
-        long_job / "model.json",
-        long_job / "rows.parquet",
-        "--jobs",
-        jobs,
-        "-o",
-        tmp_path / "o.csv",
-    ]
-    at_interrupt = []
-
-    def interrupt(process):
-        at_interrupt.append(seconds_of_work(process.pid))
-        process.send_signal(signal.SIGINT)
-
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    seen, process = on_terminal(args, "stderr", until=b"/60000", act=interrupt)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    worked = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    assert process.returncode == 130
-    assert worked - at_interrupt[0] < jobs + 0.5  # a second of each thread, and the time to end
-    assert "predgap: interrupted" in seen
-    assert "Traceback" not in seen
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_progress_is_for_terminals_only(folder):
-    args = ["rank", folder / "model.json", folder / "features.csv"]
-    assert python("-m", "predgap", *args).stderr == ""
-    seen, process = on_terminal(args, "stderr")
-    assert process.returncode == 0
-    assert "rankings" in seen
-
-
-def test_a_terminal_never_sees_control_characters_of_names(hostile):
-    seen, process = on_terminal(["rank", hostile / "model.json", hostile / "rows.csv"], "stdout")
-    assert process.returncode == 0
-    assert controls(seen.replace("\r\n", "\n")) == set()
-    assert len(seen.splitlines()) == 1 + 20 * len(HOSTILE)
-
-
-def test_a_closed_pipe_is_quiet(long_job, tmp_path):
-    rows = pyarrow.parquet.read_table(long_job / "rows.parquet").slice(0, 300)
-    pyarrow.parquet.write_table(rows, tmp_path / "rows.parquet")
-    command = [sys.executable, "-m", "predgap", "rank", long_job / "model.json", tmp_path / "rows.parquet"]
-    command += ["--method", "single"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    process.stdout.close()
-    assert process.stderr.read() == b""
-    process.stderr.close()
-    assert process.wait(timeout=60) == 0
-
-
-@pytest.mark.parametrize("args", [("info", "model.json"), ("--help",), ("info", "--help"), ()])
-def test_a_reader_that_stops_early_is_no_error(folder, args):
-    reading, writing = os.pipe()
-    os.close(reading)
-    command = [sys.executable, "-m", "predgap", *args]
-    with os.fdopen(writing, "wb") as pipe:
-        done = subprocess.run(command, cwd=folder, stdout=pipe, stderr=subprocess.PIPE, timeout=60)
-    assert (done.returncode, done.stderr) == (0, b"")
-
-
-def test_python_m_predgap_is_predgap(folder):
-    done = python("-m", "predgap", "gap", "model.json", "features.csv", "--features", "age", cwd=folder)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert len(records(done.stdout)) == 20
-    failed = python("-m", "predgap", "info", "none.json", cwd=folder)
-    assert (failed.returncode, failed.stdout) == (1, "")
-
-
-def test_an_ascii_terminal_is_no_error(folder):
-    done = python(
-        "-m", "predgap", "info", folder / "model.json", env=os.environ | {"PYTHONIOENCODING": "ascii"}
-    )
-    assert (done.returncode, done.stderr) == (0, "")
-
-
-@pytest.mark.parametrize("package", ["click", "rich", "pyarrow"])
-def test_without_the_extra_it_says_how_to_get_it(package):
-    code = f"import sys; sys.modules[{package!r}] = None; from predgap.cli import main; main()"
-    done = python("-c", code)
-    assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr == f"predgap: the command line needs {package}: pip install 'predgap[cli]'\n"
-
-
-def test_the_library_imports_nothing_of_the_command_line():
-    done = python("-c", "import predgap, sys; print({'click', 'rich', 'matplotlib'} & set(sys.modules))")
-    assert done.stdout == "set()\n"
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])

@@ -76,6 +76,17 @@ def test_a_sampled_ranking_takes_the_largest_gain(by, method, problem):
     check_places(Explainer(problem.ensemble, problem.noise), x, method, by)
 
 
+@each_sampler
+@pytest.mark.parametrize("method", ["greedy", "single"])
+@given(problem=st.one_of(problems(max_rows=1), mixed_problems(max_rows=1)), data=st.data())
+def test_a_sampled_ranking_of_groups_takes_the_largest_gain(by, method, problem, data):
+    (x,) = problem.ensemble.cast(problem.X)
+    group_of = data.draw(st.lists(st.integers(0, 2), min_size=len(x), max_size=len(x)))
+    firsts = dict.fromkeys(group_of)  # groups by their first features
+    members = tuple(tuple(q for q in range(len(x)) if group_of[q] == group) for group in firsts)
+    check_places(Explainer(problem.ensemble, problem.noise), x, method, by, members)
+
+
 @pytest.mark.parametrize("method", ["greedy", "single"])
 def test_several_outputs_are_ranked_by_their_sum(method):
     rng = np.random.default_rng(1)
@@ -88,15 +99,26 @@ def test_several_outputs_are_ranked_by_their_sum(method):
     assert (np.abs(found.value - exact) <= 6 * found.standard_error + 1e-3).all()
 
 
-def check_places(explainer: Explainer, x: np.ndarray, method: str, by: str) -> None:
-    """Whatever came first, each place holds the feature whose gap is the largest at the common points."""
+def check_places(
+    explainer: Explainer,
+    x: np.ndarray,
+    method: str,
+    by: str,
+    members: tuple[tuple[int, ...], ...] | None = None,
+) -> None:
+    """Whatever came first, each place holds the unit whose gap is the largest at the common points."""
     column, drawn = common(explainer, ONE_LOOK, by)
-    d = len(x)
-    (order,), (scores,), (confidence,) = race(explainer._engine, x[None], method, d, ONE_LOOK, 0, by)
+    units = tuple((q,) for q in range(len(x))) if members is None else members
+    asked = (explainer._engine, x[None], method, len(units), ONE_LOOK, 0, by)
+    (order,), (scores,), (confidence,) = race(*asked, members=members)
+
+    def sums(chosen: list[int]) -> np.ndarray:
+        return squares(explainer, x, [q for u in chosen for q in units[u]], column, drawn)
+
     for place, chosen in enumerate(order.tolist()):
         base = order[:place].tolist() if method == "greedy" else []
-        before = squares(explainer, x, base, column, drawn)
-        gain = {q: squares(explainer, x, [*base, q], column, drawn) - before for q in order[place:].tolist()}
+        before = sums(base)
+        gain = {u: sums([*base, u]) - before for u in order[place:].tolist()}
         scale = 1e-9 * max(1.0, before.sum(), *(of.sum() for of in gain.values()))
         own = gain.pop(chosen)
         assert scores[chosen] == pytest.approx(own.sum() / ONE_LOOK, abs=scale)

@@ -14,7 +14,7 @@ from assertions import STRATEGIES, rows_of
 from effort import cases
 from predgap import Explainer, Flip, Normal, PerFeature, Ranking
 from predgap._inputs.units import read_units
-from predgap.errors import PredgapError, RankingError, SubsetError
+from predgap.errors import RankingError, SubsetError
 from reference import Row, SummedRow, tails_of
 from strategies import WIDE, Split, ensemble_of, full_trees, mixed_problems, problems, random_ensemble
 
@@ -372,7 +372,7 @@ def explanation(values):
     """What is read of a shap.Explanation."""
 
     class Explanation:
-        feature_names, base_values, data = NAMES, np.zeros(len(values)), values
+        feature_names, base_values, data = NAMES, np.zeros(len(values)), None
 
     Explanation.values = values
     return Explanation()
@@ -444,12 +444,21 @@ def test_curves_of_groups_from_samples(place):
         assert (np.abs(score.value - scores) <= 5 * score.standard_error + 1e-12).all()
 
 
-def test_groups_are_not_ranked_from_samples(place):
+@pytest.mark.parametrize("method", ["greedy", "single"])
+@pytest.mark.parametrize("by", ["mc", "qmc"])
+def test_groups_are_ranked_from_samples(place, method, by):
+    """Places that the samples are sure of are those of the exact ranking, and scores are sampled gains."""
     explainer, X = place
-    with pytest.raises(PredgapError, match="groups are not ranked from samples"):
-        explainer.approximate(method="qmc").rank(X)
-    lone = Explainer(explainer.ensemble, Normal(0.4), groups={"place": ["lat"]})
-    assert lone.approximate(method="qmc").rank(X).names == ("place", "age", "lon", "sex")
+    exact, found = (
+        explainer.rank(X, method),
+        explainer.approximate(method=by, n_samples=1 << 14).rank(X, method),
+    )
+    assert found.names == exact.names == ("place", "age", "sex")
+    assert found.order.shape == exact.order.shape
+    sure = found.confidence > 0.999
+    assert sure.mean() > 0.5
+    np.testing.assert_array_equal(found.order[sure], exact.order[sure])
+    np.testing.assert_allclose(found.scores, exact.scores, rtol=0.2, atol=0.05 * np.abs(exact.scores).max())
 
 
 def test_each_member_keeps_its_own_noise():

@@ -480,7 +480,7 @@ def test_names_of_columns_where_the_model_has_none(table):
         explainer,
         table,
         values.set_axis(["a", "b", "c"], axis=1),
-        "features 'a', 'b', 'c'; the model has 'age'",
+        "has 'a', 'b', 'c', which the model does not have",
     )
 
 

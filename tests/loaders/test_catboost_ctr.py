@@ -22,7 +22,6 @@ from catboost_ctr_models import (
     KINDS,
     TARGETS,
     X_,
-    N,
     document_of,
     rows_with_all_levels,
     trained,
@@ -41,7 +40,7 @@ from catboost_models import (
 )
 from loading import memory_below, refused
 from predgap._model.ensemble import LEAF, NUMERIC
-from predgap.errors import LoaderError, UnsupportedModelError
+from predgap.errors import LoaderError
 from predgap.loaders import load
 from predgap.loaders.catboost import categories, sets
 from predgap.loaders.catboost.categories import HashedCategories, hash_of
@@ -212,29 +211,6 @@ def test_hashes_of_many_numbers_at_once() -> None:
 
 
 # ---- models that are refused by name ----
-
-
-@pytest.mark.parametrize(
-    ("columns", "says"),
-    [
-        (["x", "job"], r"a combination of features, '(job' with 'x|x' with 'job)', .*max_ctr_complexity=1"),
-        (
-            ["job", "code"],
-            r"a combination of features, 'job' with 'code', .*; train with max_ctr_complexity=1",
-        ),
-    ],
-)
-def test_combinations_are_refused_by_name(columns: list[str], says: str, tmp_path: Path) -> None:
-    which = [name for name in columns if name in CATEGORICAL]
-    noise = np.random.default_rng(1).normal(size=N)
-    joint = np.nan_to_num(X_["x"]) > 0 if "x" in columns else X_["code"] % 2 == 0
-    y = np.where(joint, 1, -1) * X_["job"].str[-1].astype(int) + 0.1 * noise
-    model = cb.CatBoost(
-        {"iterations": 40, "verbose": 0, "allow_writing_files": False, "max_ctr_complexity": 4, "depth": 4}
-    ).fit(cb.Pool(X_[columns], y, cat_features=which))
-    refused(model, says, UnsupportedModelError)
-    refused(save(model, tmp_path / "model.cbm"), says, UnsupportedModelError)
-    refused(save(model, tmp_path / "model.json"), says, UnsupportedModelError)
 
 
 def test_models_without_counters_are_refused(tmp_path: Path) -> None:

@@ -136,6 +136,12 @@ TRANSFORMERS: dict[str, Callable[[], Any]] = {
         ],
         sparse_threshold=0.0,
     ),
+    "imputed, with indicators": lambda: ColumnTransformer(
+        [
+            ("c", OneHotEncoder(handle_unknown="ignore", sparse_output=False), ["colour"]),
+            ("n", make_pipeline(SimpleImputer(add_indicator=True), StandardScaler()), ["age", "bmi"]),
+        ]
+    ),
 }  # fmt: skip
 
 
@@ -161,6 +167,7 @@ def rows_around_thresholds(explainer: Explainer, frame: pd.DataFrame, unknown: b
     columns: dict[str, Any] = {}
     for q, name in enumerate(e.names):
         cuts = np.unique(e.threshold[(e.feature == q) & (e.category_set == NUMERIC)])
+        cuts = cuts[np.abs(cuts) < 1e30]  # beyond, no number goes another way
         values: list[Any] = [
             *cuts,
             *np.nextafter(cuts, -np.inf),
@@ -270,6 +277,18 @@ def test_normal_noise_is_in_raw_units() -> None:
     explainer = Explainer(pipeline, Normal(250.0))
     assert explainer.ensemble.names == ("f0",)
     np.testing.assert_allclose(explainer.gap([[250.0]], [0]), 0.15865525393145707, rtol=1e-6)  # P(Z > 1)
+
+
+@pytest.mark.parametrize("model", REGRESSORS)
+def test_a_model_may_split_on_what_was_missing(model: str) -> None:
+    frame = FRAME[["age", "bmi"]]
+    steps = make_pipeline(SimpleImputer(add_indicator=True), StandardScaler())
+    pipeline = make_pipeline(steps, REGRESSORS[model]()).fit(frame, Y + 10 * frame["bmi"].isna())
+    explainer = Explainer(pipeline, Normal(1.0), rtol=0)
+    assert explainer.ensemble.names == ("age", "bmi")
+    assert_agrees(explainer, pipeline, frame)
+    found, expected = explainer.ensemble.predict([[50.0, np.nan], [50.0, 25.0]]), [10.0, 0.0]
+    assert abs(np.diff(found)[0]) > 0.3 * abs(np.diff(expected)[0])
 
 
 def test_margins_and_probabilities_of_classifiers() -> None:

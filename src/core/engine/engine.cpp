@@ -196,10 +196,10 @@ bool Engine::sample(const Request& r, int32_t output, const uint8_t* subset, con
 
 // task(walks, row, stop), with the row in place; walks: its copies, and a walker for each output.
 template <class Task>
-bool Engine::each_sampled_row(const Request& r, const SharedPoints& points, Task task) const {
+bool Engine::each_sampled_row(const Request& r, const Units& units, const SharedPoints& points,
+                              Task task) const {
     std::vector<Forest> forests;
     for (const auto& output : model_.output) forests.emplace_back(output, model_.atoms);
-    const Units units(model_.n_features());
     struct Walks {
         Borrowed solver;
         SampledCopies copies;
@@ -222,11 +222,11 @@ bool Engine::each_sampled_row(const Request& r, const SharedPoints& points, Task
     return run_pieces(r.n_rows, r.n_threads, make, piece, r.poll);
 }
 
-bool Engine::sample_curve(const Request& r, PerRow<int32_t> order, int32_t n_places,
+bool Engine::sample_curve(const Request& r, const Units& units, PerRow<int32_t> order, int32_t n_places,
                           const SharedPoints& points, double* out) const {
     const auto n_points = points.look_end.back();
     const auto batch = Walker::batch(n_places);
-    return each_sampled_row(r, points, [&](auto& walks, int64_t row, const std::atomic<bool>& stop) {
+    return each_sampled_row(r, units, points, [&](auto& walks, int64_t row, const std::atomic<bool>& stop) {
         std::vector<double> more(static_cast<std::size_t>(batch * n_places));
         for (auto& walker : walks.walkers)
             for (int64_t first = 0; first < n_points && !stop; first += batch) {
@@ -244,13 +244,13 @@ bool Engine::sample_curve(const Request& r, PerRow<int32_t> order, int32_t n_pla
     });
 }
 
-bool Engine::race(const Request& r, bool greedy, int32_t n_places, const SharedPoints& points, double clear,
-                  int32_t* order, double* score, double* lead) const {
-    return each_sampled_row(r, points, [&](auto& walks, int64_t row, const std::atomic<bool>& stop) {
-        Race race(walks.walkers, walks.copies, points, clear, stop);
+bool Engine::race(const Request& r, const Units& units, bool greedy, int32_t n_places,
+                  const SharedPoints& points, double clear, int32_t* order, double* score,
+                  double* lead) const {
+    return each_sampled_row(r, units, points, [&](auto& walks, int64_t row, const std::atomic<bool>& stop) {
+        Race race(walks.walkers, units, walks.copies, points, clear, stop);
         const auto run = greedy ? &Race::greedy : &Race::single;
-        (race.*run)(n_places, order + row * n_places, score + row * model_.n_features(),
-                    lead + row * n_places);
+        (race.*run)(n_places, order + row * n_places, score + row * units.size(), lead + row * n_places);
     });
 }
 

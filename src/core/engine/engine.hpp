@@ -121,11 +121,12 @@ public:
                 Moments* out) const;
     // Sums of the squared changes of the prefixes of each row's order, over all outputs. out: (n_rows,
     // n_replicates, n_places).
-    bool sample_curve(const Request& r, PerRow<std::int32_t> order, std::int32_t n_places,
+    bool sample_curve(const Request& r, const Units& units, PerRow<std::int32_t> order, std::int32_t n_places,
                       const SharedPoints& points, double* out) const;
     // Rankings from samples; lead: (n_rows, n_places), see Race.
-    bool race(const Request& r, bool greedy, std::int32_t n_places, const SharedPoints& points, double clear,
-              std::int32_t* order, double* score, double* lead) const;
+    bool race(const Request& r, const Units& units, bool greedy, std::int32_t n_places,
+              const SharedPoints& points, double clear, std::int32_t* order, double* score,
+              double* lead) const;
 
     // A few rows made of thresholds and cells, (n, n_features).
     std::vector<double> typical_rows(std::int32_t n) const;
@@ -138,7 +139,7 @@ private:
     template <class Task>
     bool each_row(const Request& r, bool rows_are_short, Task task) const;
     template <class Task>
-    bool each_sampled_row(const Request& r, const SharedPoints& points, Task task) const;
+    bool each_sampled_row(const Request& r, const Units& units, const SharedPoints& points, Task task) const;
 
     Model model_;
     Units features_;

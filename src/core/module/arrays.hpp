@@ -116,6 +116,8 @@ void bind_engine(nb::module_& m);
 void bind_answers(nb::module_& m);
 void bind_sampling(nb::module_& m);
 void bind_background(nb::module_& m);
+// The units that are given, or the features of the model.
+const Units& units_of(const Rows& rows, const Units* given);
 // Orders of d units.
 PerRow<std::int32_t> orders_of(const Rows& rows, const Array<std::int32_t, 2>& order, std::int32_t d);
 

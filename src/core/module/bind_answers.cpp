@@ -14,6 +14,11 @@ using namespace nanobind::literals;
 
 namespace predgap {
 
+const Units& units_of(const Rows& rows, const Units* given) {
+    require(!given || given->n_features() == rows.engine.model().n_features(), "units of another model");
+    return given ? *given : rows.engine.features();
+}
+
 PerRow<std::int32_t> orders_of(const Rows& rows, const Array<std::int32_t, 2>& order, std::int32_t d) {
     const auto n_places = order.shape(1);
     const auto orders = per_row(order, rows.size(), n_places);
@@ -65,11 +70,6 @@ void make_units(Units* self, const Array<std::int32_t, 1>& begin, const Array<st
     std::copy_n(begin.data(), begin.size(), begins.data());
     std::copy_n(member.data(), member.size(), members.data());
     new (self) Units(std::move(begins), std::move(members));
-}
-
-const Units& units_of(const Rows& rows, const Units* given) {
-    require(!given || given->n_features() == rows.engine.model().n_features(), "units of another model");
-    return given ? *given : rows.engine.features();
 }
 
 // Bounds and methods of an answer, as Python gets them.

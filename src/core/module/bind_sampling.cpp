@@ -73,15 +73,17 @@ SharedPoints shared_points(const Rows& rows, const Array<double, 2>& points,
 
 NewArray<double, 3> sample_curve(const Rows& rows, const Array<std::int32_t, 2>& order,
                                  const Array<double, 2>& points, const Array<std::int32_t, 1>& column,
-                                 int n_replicates, int n_threads, const nb::object& progress) {
-    const auto orders = orders_of(rows, order, rows.engine.model().n_features());
+                                 int n_replicates, int n_threads, const nb::object& progress,
+                                 const Units* given) {
+    const auto& units = units_of(rows, given);
+    const auto orders = orders_of(rows, order, units.size());
     const std::int64_t end[] = {static_cast<std::int64_t>(points.shape(0))};
     const auto shared = shared_points(rows, points, column, Array<std::int64_t, 1>(end, {1}), n_replicates);
     auto out = make_array<double, 3>({rows.size(), static_cast<std::size_t>(n_replicates), order.shape(1)});
     const auto request = rows.request(n_threads, progress);
     run_released([&] {
-        return rows.engine.sample_curve(request, orders, static_cast<std::int32_t>(order.shape(1)), shared,
-                                        out.data());
+        return rows.engine.sample_curve(request, units, orders, static_cast<std::int32_t>(order.shape(1)),
+                                        shared, out.data());
     });
     return out;
 }
@@ -89,20 +91,20 @@ NewArray<double, 3> sample_curve(const Rows& rows, const Array<std::int32_t, 2>&
 std::tuple<NewArray<std::int32_t, 2>, NewArray<double, 2>, NewArray<double, 2>> race(
     const Rows& rows, const std::string& method, std::int32_t top, const Array<double, 2>& points,
     const Array<std::int32_t, 1>& column, const Array<std::int64_t, 1>& look_end, int n_replicates,
-    double clear, int n_threads, const nb::object& progress) {
-    const auto d = rows.engine.model().n_features();
+    double clear, int n_threads, const nb::object& progress, const Units* given) {
+    const auto& units = units_of(rows, given);
     require(method == "greedy" || method == "single", "method must be 'greedy' or 'single'");
-    require(top >= 0 && top <= d, "top must be at most the number of features");
+    require(top >= 0 && top <= units.size(), "top must be at most the number of units");
     const auto shared = shared_points(rows, points, column, look_end, n_replicates);
     const auto k = static_cast<std::size_t>(top);
     auto order = make_array<std::int32_t, 2>({rows.size(), k});
-    auto score = make_array<double, 2>({rows.size(), static_cast<std::size_t>(d)});
+    auto score = make_array<double, 2>({rows.size(), static_cast<std::size_t>(units.size())});
     auto lead = make_array<double, 2>({rows.size(), k});
     std::fill_n(score.data(), score.size(), std::numeric_limits<double>::quiet_NaN());
     const auto request = rows.request(n_threads, progress);
     run_released([&] {
-        return rows.engine.race(request, method == "greedy", top, shared, clear, order.data(), score.data(),
-                                lead.data());
+        return rows.engine.race(request, units, method == "greedy", top, shared, clear, order.data(),
+                                score.data(), lead.data());
     });
     return {order, score, lead};
 }
@@ -113,9 +115,9 @@ void bind_sampling(nb::module_& m) {
     m.def("sample", &sample, "rows"_a, "output"_a, "subset"_a, "points"_a, "stretch_end"_a, "n_threads"_a,
           "progress"_a.none());
     m.def("sample_curve", &sample_curve, "rows"_a, "order"_a, "points"_a, "column"_a, "n_replicates"_a,
-          "n_threads"_a, "progress"_a.none());
+          "n_threads"_a, "progress"_a.none(), "units"_a.none() = nb::none());
     m.def("race", &race, "rows"_a, "method"_a, "top"_a, "points"_a, "column"_a, "look_end"_a,
-          "n_replicates"_a, "clear"_a, "n_threads"_a, "progress"_a.none());
+          "n_replicates"_a, "clear"_a, "n_threads"_a, "progress"_a.none(), "units"_a.none() = nb::none());
 }
 
 }  // namespace predgap

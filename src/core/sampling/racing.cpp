@@ -16,25 +16,34 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 }  // namespace
 
-Race::Race(std::span<Walker> outputs, const SampledCopies& copies, const SharedPoints& points, double clear,
-           const std::atomic<bool>& stop)
+Race::Race(std::span<Walker> outputs, const Units& units, const SampledCopies& copies,
+           const SharedPoints& points, double clear, const std::atomic<bool>& stop)
     : outputs_(outputs),
+      units_(units),
       copies_(copies),
       points_(points),
       clear_(clear),
-      d_(copies.model().n_features()),
+      n_units_(units.size()),
       stop_(stop),
-      taken_(static_cast<std::size_t>(d_), 0),
-      open_(static_cast<std::size_t>(d_), 1),
-      sum_(static_cast<std::size_t>(d_) * static_cast<std::size_t>(points.n_replicates)),
-      batch_(Walker::batch(d_)),
+      taken_(static_cast<std::size_t>(n_units_), 0),
+      open_(static_cast<std::size_t>(n_units_), 1),
+      sum_(static_cast<std::size_t>(n_units_) * static_cast<std::size_t>(points.n_replicates)),
+      batch_(Walker::batch(units.n_features())),
       change_(static_cast<std::size_t>(batch_)),
-      more_(static_cast<std::size_t>(batch_ * d_)) {}
+      more_(static_cast<std::size_t>(batch_ * n_units_)) {}
+
+bool Race::crosses(int32_t u) const {
+    return std::ranges::any_of(units_.members(u), [&](int32_t q) { return copies_.crosses(q); });
+}
+
+bool Race::can_cross(int32_t u) const {
+    return std::ranges::any_of(units_.members(u), [&](int32_t q) { return copies_.can_cross(q); });
+}
 
 void Race::begin() {
     n_points_ = 0;
     std::fill(sum_.begin(), sum_.end(), 0.0);
-    for (int32_t q = 0; q < d_; ++q) open_[q] = !taken_[q];
+    for (int32_t u = 0; u < n_units_; ++u) open_[u] = !taken_[u];
 }
 
 // False if there is no such look, or no time for it.
@@ -42,9 +51,9 @@ bool Race::add_look(std::size_t look) {
     if (look >= points_.look_end.size()) return false;
     const auto begin = look ? points_.look_end[look - 1] : 0, end = points_.look_end[look];
     const auto per_replicate = (end - begin) / points_.n_replicates;
-    bool crosses = false;
-    for (int32_t q = 0; q < d_; ++q) crosses = crosses || (open_[q] && copies_.crosses(q));
-    for (auto first = begin; crosses && first < end && !stop_; first += batch_)
+    bool changes = false;
+    for (int32_t u = 0; u < n_units_; ++u) changes = changes || (open_[u] && crosses(u));
+    for (auto first = begin; changes && first < end && !stop_; first += batch_)
         add(first, std::min(batch_, end - first), begin, per_replicate);
     n_points_ += per_replicate;
     return !stop_;
@@ -54,50 +63,49 @@ void Race::add(int64_t first, int64_t n, int64_t look_begin, int64_t per_replica
     for (auto& walker : outputs_) {
         walker.candidates(first, n, taken_.data(), open_.data(), change_.data(), more_.data());
         for (int64_t p = 0; p < n; ++p) {
-            double* sum = sum_.data() + (first + p - look_begin) / per_replicate * d_;
-            for (int32_t q = 0; q < d_; ++q) {
-                const double more = more_[p * d_ + q];
-                sum[q] += more * (2.0 * change_[p] + more);
+            double* sum = sum_.data() + (first + p - look_begin) / per_replicate * n_units_;
+            for (int32_t u = 0; u < n_units_; ++u) {
+                const double more = more_[p * n_units_ + u];
+                sum[u] += more * (2.0 * change_[p] + more);
             }
         }
     }
 }
 
-double Race::mean(int32_t q) const {
+double Race::mean(int32_t u) const {
     double sum = 0.0;
-    for (int r = 0; r < points_.n_replicates; ++r) sum += sum_[r * d_ + q];
+    for (int r = 0; r < points_.n_replicates; ++r) sum += sum_[r * n_units_ + u];
     return n_points_ ? sum / static_cast<double>(n_points_ * points_.n_replicates) : 0.0;
 }
 
-// The t statistic of how far q is ahead of a rival whose mean is not larger. A tie is certain only where
-// neither feature can do anything.
-double Race::ahead(int32_t q, int32_t rival) const {
-    const auto difference = [&](int r) { return sum_[r * d_ + q] - sum_[r * d_ + rival]; };
+// The t statistic of how far u is ahead of a rival whose mean is not larger. A tie is certain only where
+// neither of the two can do anything.
+double Race::ahead(int32_t u, int32_t rival) const {
+    const auto difference = [&](int r) { return sum_[r * n_units_ + u] - sum_[r * n_units_ + rival]; };
     const double n = points_.n_replicates;
     double mean = 0.0, square = 0.0, size = 0.0;
     for (int r = 0; r < points_.n_replicates; ++r) {
         mean += difference(r) / n;
-        size += (std::abs(sum_[r * d_ + q]) + std::abs(sum_[r * d_ + rival])) / n;
+        size += (std::abs(sum_[r * n_units_ + u]) + std::abs(sum_[r * n_units_ + rival])) / n;
     }
     for (int r = 0; r < points_.n_replicates; ++r) {
         const double off = difference(r) - mean;
         square += off * off;
     }
-    if (mean == 0.0 && square == 0.0)
-        return copies_.can_cross(q) || copies_.can_cross(rival) ? 0.0 : kInfinity;
+    if (mean == 0.0 && square == 0.0) return can_cross(u) || can_cross(rival) ? 0.0 : kInfinity;
     // Points are so even that all replicates may agree, and be off by a share of one point.
     const double least = size / (static_cast<double>(n_points_) * (n + 1.0));
     return std::max(mean / std::max(std::sqrt(square / (n * (n - 1.0))), least), 0.0);
 }
 
-bool Race::is_settled(int32_t q, int32_t rival, double lead) const {
-    return lead > clear_ || !(copies_.crosses(q) || copies_.crosses(rival));
+bool Race::is_settled(int32_t u, int32_t rival, double lead) const {
+    return lead > clear_ || !(crosses(u) || crosses(rival));
 }
 
 int32_t Race::leader() const {
     int32_t best = -1;
-    for (int32_t q = 0; q < d_; ++q)
-        if (open_[q] && (best < 0 || mean(q) > mean(best))) best = q;
+    for (int32_t u = 0; u < n_units_; ++u)
+        if (open_[u] && (best < 0 || mean(u) > mean(best))) best = u;
     return best;
 }
 
@@ -110,12 +118,12 @@ double Race::step(int32_t& winner) {
         winner = leader();
         closest = kInfinity;
         bool settled = true;
-        for (int32_t q = 0; q < d_; ++q) {
-            if (!open_[q] || q == winner) continue;
-            const double t = ahead(winner, q);
-            settled = settled && is_settled(winner, q, t);
-            open_[q] = t <= clear_;
-            (open_[q] ? closest : dropped) = std::min(open_[q] ? closest : dropped, t);
+        for (int32_t u = 0; u < n_units_; ++u) {
+            if (!open_[u] || u == winner) continue;
+            const double t = ahead(winner, u);
+            settled = settled && is_settled(winner, u, t);
+            open_[u] = t <= clear_;
+            (open_[u] ? closest : dropped) = std::min(open_[u] ? closest : dropped, t);
         }
         if (settled) break;
     }
@@ -132,7 +140,7 @@ void Race::greedy(int32_t n_places, int32_t* order, double* score, double* lead)
 
 void Race::single(int32_t n_places, int32_t* order, double* score, double* lead) {
     begin();
-    std::vector<int32_t> all(static_cast<std::size_t>(d_));
+    std::vector<int32_t> all(static_cast<std::size_t>(n_units_));
     std::iota(all.begin(), all.end(), 0);
     for (std::size_t look = 0; add_look(look); ++look) {
         std::sort(all.begin(), all.end(),
@@ -140,7 +148,7 @@ void Race::single(int32_t n_places, int32_t* order, double* score, double* lead)
         bool settled = true;
         for (int32_t place = 0; place < n_places; ++place) {
             lead[place] = kInfinity;
-            for (auto after = place + 1; after < d_; ++after) {
+            for (auto after = place + 1; after < n_units_; ++after) {
                 const double t = ahead(all[place], all[after]);
                 lead[place] = std::min(lead[place], t);
                 settled = settled && is_settled(all[place], all[after], t);

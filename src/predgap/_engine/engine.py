@@ -251,17 +251,13 @@ class Engine:
     ) -> FloatArray:
         """Sums (n, n_replicates, k) over samples of (f(x') - f(x))² when the first 1, ..., k features of an
         order are perturbed. `points` (m, c) are in the unit cube; feature j has coordinate `column[j]`."""
-        if members is None:
-            features, last = order, None
-        else:
-            features, last = _features_in_turn(order, members)
+        units = self._units(members)
 
         def ask(part: slice, mine: _core.Rows, tell: Tell) -> tuple[FloatArray]:
-            own = _rows_of(features, part)
-            return (_core.sample_curve(mine, own, points, column, n_replicates, self.n_threads, tell),)
+            own = _rows_of(order, part)
+            return (_core.sample_curve(mine, own, points, column, n_replicates, self.n_threads, tell, units),)
 
-        sums = self._in_parts(rows, self.features_of(features), tell, ask)[0]
-        return sums if last is None else np.take_along_axis(sums, last[:, None, :], axis=2)
+        return self._in_parts(rows, self.features_of(order, members), tell, ask)[0]
 
     def race(
         self,
@@ -274,13 +270,15 @@ class Engine:
         n_replicates: int,
         clear: float,
         tell: Tell = None,
+        members: Members | None = None,
     ) -> tuple[IntArray, FloatArray, FloatArray]:
         """Rankings from samples: order (n, top), scores (n, d), and by how many standard errors each place
         leads over the closest other candidate, (n, top). See `racing`."""
+        units = self._units(members)
 
         def ask(part: slice, mine: _core.Rows, tell: Tell) -> tuple[IntArray, FloatArray, FloatArray]:
             return _core.race(
-                mine, method, top, points, column, look_end, n_replicates, clear, self.n_threads, tell
+                mine, method, top, points, column, look_end, n_replicates, clear, self.n_threads, tell, units
             )
 
         return self._in_parts(rows, self._every, tell, ask)
@@ -356,21 +354,6 @@ def unit_of_each(members: Members) -> IndexArray:
     for number, unit in enumerate(members):
         units[list(unit)] = number
     return units
-
-
-def _features_in_turn(order: IntArray, members: Members) -> tuple[IntArray, IndexArray]:
-    """The features of an order of units (n, k), unit by unit, and where each unit has its last one (n, k).
-
-    Rows that have fewer features than others are filled up with features that they do not have.
-    """
-    sizes = np.array([len(unit) for unit in members], dtype=np.intp)
-    ends: IndexArray = np.cumsum(sizes[order], axis=1)
-    width = int(ends.max(initial=0))
-    features = np.empty((len(order), width), dtype=np.int32)
-    for row, units in enumerate(order.tolist()):
-        others = np.setdiff1d(np.arange(len(members)), units).tolist()
-        features[row] = [q for u in (*units, *others) for q in members[u]][:width]
-    return features, ends - 1
 
 
 def _as_bytes(masks: BoolArray) -> ByteArray:

@@ -23,7 +23,6 @@ from predgap._engine.progress import Tell, after
 from predgap._engine.racing import race
 from predgap._engine.sampling import Budget, estimate_curve, estimate_mc, estimate_qmc
 from predgap._typing import BoolArray, FloatArray, IndexArray, IntArray
-from predgap.errors import PredgapError
 
 Found = TypeVar("Found")
 Entry = TypeVar("Entry", bound=np.generic)
@@ -199,13 +198,16 @@ class Rankings(Question[Ranked]):
     def estimate(self, draws: Draws, tell: Tell = None) -> Ranked:
         if draws.n_samples is not None:
             Budget(draws.n_samples)  # raises if it is not a valid number of samples
-        if self.members is not None and any(len(features) > 1 for features in self.members):
-            raise PredgapError(
-                "groups are not ranked from samples; use explainer.rank(X), or "
-                "explainer.approximate(method='pruned').rank(X), with fewer places (top=) if it is too costly"
-            )
         order, scores, confidence = race(
-            self.engine, self.rows, self.method, self.top, draws.n_samples, draws.seed, draws.method, tell
+            self.engine,
+            self.rows,
+            self.method,
+            self.top,
+            draws.n_samples,
+            draws.seed,
+            draws.method,
+            tell,
+            self.members,
         )
         return Ranked(order, scores, confidence, np.full(len(self.rows), draws.method))
 

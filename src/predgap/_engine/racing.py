@@ -12,7 +12,7 @@ from typing import Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from predgap._engine.engine import Engine, RankingMethod
+from predgap._engine.engine import Engine, Members, RankingMethod
 from predgap._engine.points import REPLICATES, balanced, checked_seed, common_points
 from predgap._engine.progress import Tell
 from predgap._typing import FloatArray
@@ -33,19 +33,22 @@ def race(
     seed: int,
     by: Literal["mc", "qmc"] = "qmc",
     tell: Tell = None,
+    members: Members | None = None,
 ) -> tuple[NDArray[np.int32], FloatArray, FloatArray]:
     """Rankings from samples: order (n, top), scores (n, d) and confidence (n, top).
 
-    The gaps of several outputs are summed. The confidence in a place is the one-sided confidence, by
-    Student's t over the replicates, that the gap of its feature is larger than that of the closest other
-    candidate.
+    `members`, if not None, are the features of each unit; scores and d are then those of the units. The gaps
+    of several outputs are summed. The confidence in a place is the one-sided confidence, by Student's t over
+    the replicates, that the gap of its unit is larger than that of the closest other candidate.
     """
     from scipy.stats import t as student  # slow to import
 
     column, points, look_end = _looks(engine, n_samples, checked_seed(seed), by)
     freedom = REPLICATES - 1
     clear = float(student.ppf(_CLEAR, freedom))
-    order, scores, lead = engine.race(rows, method, top, points, column, look_end, REPLICATES, clear, tell)
+    order, scores, lead = engine.race(
+        rows, method, top, points, column, look_end, REPLICATES, clear, tell, members
+    )
     return order, scores, student.cdf(lead, freedom)
 
 

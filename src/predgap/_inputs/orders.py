@@ -79,6 +79,9 @@ def _from_series(series: nw.Series[Any]) -> Any:
     return [labels[j] for j in np.argsort(-size, kind="stable")]
 
 
+_IMPORTANCES = "; importances need the names of features: pd.Series(importances, index=X.columns)"
+
+
 def given_order(ranking: Any, n_features: int, names: Sequence[str]) -> IndexArray:
     """The feature indices of a ranking that is given as indices or names, (k,) or (n, k).
 
@@ -89,16 +92,17 @@ def given_order(ranking: Any, n_features: int, names: Sequence[str]) -> IndexArr
     """
     array = plain_array(ranking)
     if array.ndim not in (1, 2):
+        attributions = "; attributions of several outputs: Ranking.from_attributions(values, output=...)"
         raise RankingError(
             f"the ranking has shape {array.shape}; expected (k,) for all rows or (n, k), "
-            f"with k from 1 to {n_features}"
+            f"with k from 1 to {n_features}{attributions if array.ndim == 3 else ''}"
         )
     check_places(array.shape[-1], n_features, "the ranking")
     if array.size and all(isinstance(name, str) for name in array.ravel().tolist()):
         order = _from_names(array, names)
     else:
         order = integers(array, "the ranking")
-    check_features(np.atleast_2d(order), n_features)
+    check_features(np.atleast_2d(order), n_features, _IMPORTANCES if array.ndim == 1 else "")
     return order
 
 

@@ -9,7 +9,7 @@ _EXTRA: Final = ("click", "rich", "pyarrow")  # the packages of the extra `cli`
 
 
 def main() -> None:
-    """Runs the command line and exits with 0 (done), 1 (error), 2 (wrong usage) or 130 (interrupted)."""
+    """Runs the command line and exits; the help of `predgap` says with which code."""
     try:
         from predgap.cli.commands import app
     except ModuleNotFoundError as error:

@@ -1,13 +1,14 @@
-"""The command group `predgap`: prints errors as one line on stderr, exits with 0, 1, 2 or 130."""
+"""The command group `predgap`: errors are one line on stderr, and the exit code says how it ended."""
 
 from __future__ import annotations
 
 import os
 import sys
+import traceback
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, NoReturn
+from typing import Any, Final, NoReturn
 
 import click
 from rich.console import Console
@@ -16,49 +17,84 @@ import predgap
 from predgap import PredgapError
 from predgap._text import printable
 
+FAILED: Final = 1
+WRONG_USAGE: Final = 2
+INTERRUPTED: Final = 130  # 128 + SIGINT
+NO_READER: Final = 141  # 128 + SIGPIPE, as a program that is ended by it
+
 
 class _App(click.Group):
-    """A command group that prints errors as one line on stderr and exits with 0, 1, 2 or 130."""
+    """A command group that prints errors as one line on stderr; with --debug, after the traceback."""
 
-    def main(self, *args: Any, **kwargs: Any) -> NoReturn:
+    debug = False
+    arguments: Sequence[str] = ()  # of the command line
+
+    def main(self, args: Sequence[str] | None = None, *rest: Any, **kwargs: Any) -> NoReturn:
         """Runs a command and exits."""
+        self.debug, self.arguments = False, sys.argv[1:] if args is None else args
         for stream in (sys.stdout, sys.stderr):
             if hasattr(stream, "reconfigure"):  # escape characters that the terminal cannot show
                 stream.reconfigure(errors="backslashreplace")
         try:
             with _warnings_as_lines():
-                code = super().main(*args, **(kwargs | {"standalone_mode": False})) or 0
-        except click.Abort:
-            code = complain("interrupted", 130)
-        except click.UsageError as error:
-            where = error.ctx.command_path if error.ctx else "predgap"
-            code = complain(f"{error.format_message()} (see {where} --help)", 2)
-        except PredgapError as error:
-            code = complain(str(error), 1)
-        except OSError as error:
-            about = f"{error.filename!r}: " if error.filename else ""
-            code = complain(f"{about}{error.strerror or error}", 1)
+                code = super().main(args, *rest, **(kwargs | {"standalone_mode": False})) or 0
+        except (Exception, KeyboardInterrupt) as error:
+            if self.debug:
+                traceback.print_exc()
+            code = _ending(error)
+        _drop_output()
         sys.exit(code)
 
     def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
-        with _stopping_with_the_reader():
+        with _kept_broken_pipes():
             return super().make_context(*args, **kwargs)
 
     def invoke(self, ctx: click.Context) -> Any:
-        with _stopping_with_the_reader():
+        with _kept_broken_pipes():
             result = super().invoke(ctx)
             sys.stdout.flush()
             return result
 
 
+class _NoReaderError(Exception):
+    """The reader of the output, such as `head`, has closed the pipe."""
+
+
 @contextmanager
-def _stopping_with_the_reader() -> Iterator[None]:
-    """Exits with 0 if the reader of the output, such as `head`, has closed the pipe."""
+def _kept_broken_pipes() -> Iterator[None]:
+    """Lets a closed pipe through click, which would exit with 1."""
     try:
         yield
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # buffered output goes there at exit
-        raise click.exceptions.Exit(0) from None
+        raise _NoReaderError from None
+
+
+def _ending(error: BaseException) -> int:
+    """Says what went wrong; the exit code."""
+    if isinstance(error, _NoReaderError):
+        return NO_READER
+    if isinstance(error, click.Abort | KeyboardInterrupt):
+        return complain("interrupted", INTERRUPTED)
+    if isinstance(error, click.UsageError):
+        where = error.ctx.command_path if error.ctx else "predgap"
+        return complain(f"{error.format_message()} (see {where} --help)", WRONG_USAGE)
+    if isinstance(error, PredgapError):
+        return complain(str(error), FAILED)
+    if isinstance(error, OSError):
+        about = f"{error.filename}: " if error.filename else ""
+        return complain(f"{about}{error.strerror or error}", FAILED)
+    if isinstance(error, MemoryError):
+        return complain("there is not enough memory", FAILED)
+    what = f"{type(error).__name__}: {error}"
+    return complain(f"{what} (this is a fault of predgap; --debug shows where it happened)", FAILED)
+
+
+def _drop_output() -> None:
+    """Writes what is left for stdout, and if that is not possible, throws it away: nothing fails at exit."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 class OutputConsole(Console):
@@ -89,16 +125,48 @@ def _show_warning(message: Warning | str, category: object, *_: object, **__: ob
     complain(f"warning: {message}", 0)
 
 
+def _debug(context: click.Context, parameter: click.Parameter, value: bool) -> None:
+    if value:
+        app.debug = True
+
+
+class Verb(click.Command):
+    """A command with the option --debug."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.params.append(
+            click.Option(
+                ["--debug"],
+                is_flag=True,
+                is_eager=True,
+                expose_value=False,
+                callback=_debug,
+                help="Show the traceback of an error.",
+            )
+        )
+
+
 @click.group(cls=_App, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(predgap.__version__, message="predgap %(version)s")
 @click.pass_context
 def app(context: click.Context) -> None:
     """Squared prediction gaps of tree ensembles: how much do features move a prediction?
 
-    MODEL is a model file of XGBoost (JSON, UBJSON), LightGBM (text) or CatBoost (JSON, cbm). TABLE is a CSV
-    file (delimited by comma, semicolon or tab, with a header) or a Parquet file; its columns are matched to
-    the model's features by name. In a CSV file empty cells, NA, N/A, NaN, null and the like are missing
-    values.
+    MODEL is a model file of XGBoost (JSON, UBJSON), LightGBM (text), CatBoost (JSON, cbm) or ONNX. DATA is a
+    table: CSV (delimited by comma, semicolon or tab, with a header), Parquet or Arrow; - reads it from
+    standard input. Its columns are matched to the model's features by name. In CSV empty cells, NA, N/A, NaN,
+    null and the like are missing values. A first column without a name, as pandas writes its index, has the
+    labels of the rows.
+
+    \b
+    Example:
+      predgap rank model.txt rows.csv --reference train.csv --top 3
+
+    Exit codes: 0 done, 1 error, 2 wrong usage, 130 interrupted, 141 the reader of the output has gone.
     """
     if context.invoked_subcommand is None:
         click.echo(context.get_help())
+
+
+app.command_class = Verb

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
@@ -11,21 +12,61 @@ from predgap._model.ensemble import LEAF
 from predgap._text import format_items, printable
 
 
-def facts(ensemble: Ensemble, n_splits: int, n_used: int) -> Iterator[tuple[str, str]]:
-    yield "source", ensemble.source
-    yield "trees", f"{ensemble.n_trees:,}, up to {_depth(ensemble)} splits deep"
-    yield "nodes", f"{ensemble.n_nodes:,}, of which {n_splits:,} splits"
-    yield "outputs", str(ensemble.n_outputs) + _classes(ensemble)
-    yield "features", f"{ensemble.n_features:,}, of which {n_used:,} are used"
-    yield "one gap", _cost(ensemble)
+def facts(ensemble: Ensemble) -> dict[str, Any]:
+    """What the model consists of, and the cost of an exact gap; as JSON takes it."""
+    inner = ensemble.feature != LEAF
+    features = _features(ensemble)
+    return {
+        "source": ensemble.source,
+        "trees": ensemble.n_trees,
+        "depth": _depth(ensemble),
+        "nodes": ensemble.n_nodes,
+        "splits": int(inner.sum()),
+        "outputs": ensemble.n_outputs,
+        "classes": None if ensemble.class_names is None else list(ensemble.class_names),
+        "features": features,
+        "features_used": sum(feature["splits"] > 0 for feature in features),
+        "one_gap": _cost(ensemble),
+    }
 
 
-def _classes(ensemble: Ensemble) -> str:
-    names = ensemble.class_names
+def as_lines(found: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """The facts for people."""
+    yield "source", found["source"]
+    yield "trees", f"{found['trees']:,}, up to {found['depth']} splits deep"
+    yield "nodes", f"{found['nodes']:,}, of which {found['splits']:,} splits"
+    yield "outputs", str(found["outputs"]) + _classes(found["classes"], found["outputs"])
+    yield "features", f"{len(found['features']):,}, of which {found['features_used']:,} are used"
+    cost = found["one_gap"]
+    if "unknown" in cost:
+        yield "one gap", f"unknown: {cost['unknown']}"
+    else:
+        takes, memory = _duration(cost["milliseconds"]), cost["megabytes"]
+        yield (
+            "one gap",
+            f"about {takes} and {memory:,.3g} MB per row if all features are perturbed (estimate)",
+        )
+
+
+def _features(ensemble: Ensemble) -> list[dict[str, Any]]:
+    """Name, splits, and thresholds or categories of each feature."""
+    inner = ensemble.feature != LEAF
+    splits = np.bincount(ensemble.feature[inner], minlength=ensemble.n_features)
+    pairs = np.unique(np.column_stack([ensemble.feature[inner], ensemble.threshold[inner]]), axis=0)
+    thresholds = np.bincount(pairs[:, 0].astype(np.intp), minlength=ensemble.n_features)
+    levels = ensemble.categorical()
+    return [
+        {"name": name, "splits": int(splits[q])}
+        | ({"categories": len(levels[q])} if q in levels else {"thresholds": int(thresholds[q])})
+        for q, name in enumerate(ensemble.names)
+    ]
+
+
+def _classes(names: list[Any] | None, n_outputs: int) -> str:
     if names is None:
         return ""
-    which = format_items(names) if len(names) == ensemble.n_outputs else f"{names[1]!r}, not {names[0]!r}"
-    return f", of the class {printable(which)}" if ensemble.n_outputs == 1 else f": {printable(which)}"
+    which = format_items(names) if len(names) == n_outputs else f"{names[1]!r}, not {names[0]!r}"
+    return f", of the class {printable(which)}" if n_outputs == 1 else f": {printable(which)}"
 
 
 def _depth(ensemble: Ensemble) -> int:
@@ -37,16 +78,15 @@ def _depth(ensemble: Ensemble) -> int:
     return depth
 
 
-def _cost(ensemble: Ensemble) -> str:
+def _cost(ensemble: Ensemble) -> dict[str, Any]:
     """The expected cost of an exact gap of all features; the noise is 0.3 times the spread of thresholds."""
     used = np.unique(ensemble.feature[ensemble.feature != LEAF]).tolist()
     try:
         explainer = Explainer(ensemble, PerFeature({q: _noise_of(ensemble, q) for q in used}), rtol=0.0)
         cost = explainer.cost(used)
     except PredgapError as error:
-        return f"unknown: {error}"
-    takes = _duration(1e6 * cost.milliseconds)
-    return f"about {takes} and {cost.megabytes:,.3g} MB per row if all features are perturbed (estimate)"
+        return {"unknown": str(error)}
+    return {"milliseconds": float(cost.milliseconds), "megabytes": float(cost.megabytes)}
 
 
 def _noise_of(ensemble: Ensemble, q: int) -> Noise:
@@ -57,8 +97,8 @@ def _noise_of(ensemble: Ensemble, q: int) -> Noise:
     return Normal(0.3 * spread if 0 < spread < float("inf") else 1.0)
 
 
-def _duration(nanoseconds: float) -> str:
-    for unit, size in (("s", 1e9), ("ms", 1e6)):
-        if nanoseconds >= size:
-            return f"{nanoseconds / size:,.3g} {unit}"
-    return f"{nanoseconds / 1e3:,.3g} µs"
+def _duration(milliseconds: float) -> str:
+    for unit, size in (("s", 1e3), ("ms", 1.0)):
+        if milliseconds >= size:
+            return f"{milliseconds / size:,.3g} {unit}"
+    return f"{1e3 * milliseconds:,.3g} µs"

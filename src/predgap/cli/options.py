@@ -1,54 +1,65 @@
-"""Options and arguments of the commands, and their checks."""
+"""Arguments and options of the commands, and their checks."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args
 
 import click
-import pyarrow as pa
 
-from predgap import Noise, Normal, Relative, TableError, Uniform
-from predgap.cli.tablefiles import SUFFIXES
+from predgap import NoiseError
+from predgap.cli.noisefiles import NoisePlan, noise_plan
+from predgap.cli.writing import FORMATS
 
 Estimator = Literal["auto", "exact", "bounded", "qmc"]
 Command = TypeVar("Command", bound=Callable[..., Any])
-NoiseOf = Callable[[pa.Table], Noise]
 
 
-def _noise(context: click.Context, parameter: click.Parameter, value: str) -> NoiseOf:
-    """A function that makes the noise of a text such as `relative:0.3` for a table."""
-    found = re.fullmatch(r"(relative|normal|uniform):([^:]+?)(std)?", value)
-    if found is None:
-        expected = "relative:0.3, normal:0.3std, normal:0.3 or uniform:0.5"
-        raise click.BadParameter(f"{value!r}; expected {expected}")
-    law, number, relative = found.groups()
-    if relative and law != "normal":
-        size_of = "a strength: relative:0.3" if law == "relative" else "an absolute half-width: uniform:0.5"
-        raise click.BadParameter(f"{value!r}; {law} noise has {size_of}")
+def decorated(command: Command, decorators: tuple[Callable[[Command], Command], ...]) -> Command:
+    """The command with all of these decorators, the first one outermost."""
+    for decorate in reversed(decorators):
+        command = decorate(command)
+    return command
+
+
+# ---- checks --------------------------------------------------------------------------------------
+
+
+def _noise(context: click.Context, parameter: click.Parameter, value: str) -> NoisePlan:
     try:
-        size = float(number)
-        fixed = Uniform(size) if law == "uniform" else Normal(size)
-    except ValueError:  # NoiseError is one
-        raise click.BadParameter(f"{value!r}; {number!r} is not a positive finite number") from None
-    if law == "relative" and size > 2**0.5:
-        raise click.BadParameter(f"{value!r}; expected a strength of at most 1.4142, the root of 2")
-    if law == "relative":
-        return lambda table: Relative(_with_rows(table), size)
-    return (lambda table: Normal.relative(_with_rows(table), size)) if relative else (lambda table: fixed)
+        return noise_plan(value)
+    except NoiseError as error:
+        raise click.BadParameter(str(error)) from None
 
 
-def _with_rows(table: pa.Table) -> pa.Table:
-    """The table; TableError if it has fewer than two rows."""
-    if table.num_rows < 2:
-        rows = "1 row" if table.num_rows else "no rows"
-        raise TableError(
-            f"the table has {rows}, so its columns have no standard deviation to scale the noise by; give an "
-            "absolute scale, such as --noise normal:0.3"
-        )
-    return table
+def _keep(context: click.Context, parameter: click.Parameter, value: str | None) -> tuple[Any, ...]:
+    return () if value is None else tuple(_number_or_label(text.strip()) for text in value.split(","))
+
+
+def _number_or_label(text: str) -> int | float | str:
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            pass
+    return text
+
+
+def _group(
+    context: click.Context, parameter: click.Parameter, value: tuple[str, ...]
+) -> dict[str, list[str]]:
+    groups: dict[str, list[str]] = {}
+    for text in value:
+        name, equals, members = text.partition("=")
+        if not (name and equals and members):
+            raise click.BadParameter(f"{text!r}; expected a name and features, such as place=lat,lon")
+        if name in groups:
+            raise click.BadParameter(f"there are two groups {name!r}")
+        groups[name] = members.split(",")
+    return groups
 
 
 def checked_jobs(context: click.Context, parameter: click.Parameter, value: int) -> int:
@@ -61,12 +72,11 @@ def _output(context: click.Context, parameter: click.Parameter, value: str | Non
     return int(value) if value is not None and re.fullmatch(r"-?\d{1,9}", value) else value
 
 
-def _target(context: click.Context, parameter: click.Parameter, value: str | None) -> Path | None:
-    if value is None:
+def checked_target(context: click.Context, parameter: click.Parameter, value: str | None) -> Path | None:
+    """The file to write; None for standard output."""
+    if value is None or value == "-":
         return None
     path = Path(value)
-    if path.suffix.lower() not in SUFFIXES:
-        raise click.BadParameter(f"{value!r} ends in neither {' nor '.join(SUFFIXES)}")
     if not path.absolute().parent.is_dir():
         raise click.BadParameter(f"there is no folder {str(path.parent)!r}; make it first")
     if path.is_dir():
@@ -74,48 +84,130 @@ def _target(context: click.Context, parameter: click.Parameter, value: str | Non
     return path
 
 
+def chosen_format(target: Path | None, form: str | None, as_json: bool) -> str:
+    """The format to write: as asked for, else by the ending of the file, else CSV."""
+    context = click.get_current_context()
+    if as_json and form not in (None, "jsonl"):
+        raise click.UsageError(f"--json writes jsonl; leave out --format {form}", context)
+    if target is None and form in ("parquet", "arrow") and sys.stdout.isatty():
+        raise click.UsageError(f"{form} is not for a terminal; write a file, with -o FILE", context)
+    if as_json or form is not None:
+        return form or "jsonl"
+    ending = "csv" if target is None else target.suffix.lower().removeprefix(".")
+    if ending not in FORMATS:
+        known = ", ".join(f".{form}" for form in FORMATS)
+        raise click.UsageError(f"{str(target)!r} ends in none of {known}; or give --format", context)
+    return ending
+
+
+def numbers(context: click.Context, parameter: click.Parameter, value: str | None) -> list[float] | None:
+    """Positive numbers, separated by commas."""
+    if value is None:
+        return None
+    try:
+        found = [float(text) for text in value.split(",")]
+    except ValueError:
+        found = []
+    if not found or not all(0 < number < float("inf") for number in found):
+        raise click.BadParameter(f"{value!r}; expected positive numbers such as 0.1,0.3,1")
+    return found
+
+
+# ---- groups of options ---------------------------------------------------------------------------
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, for machines.")
+
+
 def explaining(command: Command) -> Command:
-    """Adds the arguments and options that `gap` and `rank` have in common."""
-    for decorate in (
-        click.option("-o", "target", metavar="FILE", callback=_target, help="Write a .csv or .parquet file."),
-        click.option(
-            "--jobs", default=1, callback=checked_jobs, show_default=True, help="Threads; -1: all cores."
+    """Adds MODEL, DATA, and how DATA is read and perturbed."""
+    return decorated(
+        command,
+        (
+            click.argument("model", type=click.Path()),
+            click.argument("data", type=click.Path(allow_dash=True)),
+            click.option(
+                "--reference",
+                type=click.Path(allow_dash=True),
+                metavar="FILE",
+                help="Table that the noise takes scales and values from, usually the training table; "
+                "default: DATA, or of a longer table 100,000 rows of it, drawn at random. The noise is the "
+                "same for all rows.",
+            ),
+            click.option(
+                "--noise",
+                callback=_noise,
+                metavar="NOISE",
+                default="relative:0.3",
+                show_default=True,
+                help="relative:0.3: every column, number or category, moves by 0.3 of its spread, to values "
+                "that it can take. marginal: values drawn from the column; background: from a row, together. "
+                "Of numbers only: normal:0.3std (0.3 standard deviations), or for all alike normal:0.3, "
+                "uniform:0.5 (half-width), laplace:0.3. A .toml file gives columns noise of their own.",
+            ),
+            click.option(
+                "--keep",
+                callback=_keep,
+                metavar="VALUES",
+                help="Special codes such as -9,-8 that relative noise does not move.",
+            ),
+            click.option(
+                "--flip",
+                type=click.FloatRange(0, 1, min_open=True),
+                metavar="P",
+                help="Noise of categorical features: with this probability they change to another category; "
+                "default: as --noise says, or where it is of numbers only, drawn from the column.",
+            ),
+            click.option("--drop", multiple=True, metavar="NAMES", help="Columns that are not features."),
+            click.option("--target", metavar="NAME", help="Column with the true values; it is no feature."),
+            click.option(
+                "--group",
+                multiple=True,
+                callback=_group,
+                metavar="NAME=NAMES",
+                help="Features that move together and rank as one, such as place=lat,lon.",
+            ),
+            click.option(
+                "--output",
+                callback=_output,
+                metavar="K",
+                help="Which output to explain, if the model has several: its position, from 0, the label of "
+                "a class, or predicted, for the class predicted in each row; default: all together.",
+            ),
+            click.option(
+                "--rtol",
+                type=click.FloatRange(0, 1, max_open=True),
+                metavar="R",
+                help="Largest relative error; 0: exact. Default: 1e-6.",
+            ),
+            click.option(
+                "--jobs", default=-1, callback=checked_jobs, show_default=True, help="Threads; -1: all cores."
+            ),
         ),
-        click.option(
-            "--output",
-            callback=_output,
-            metavar="K",
-            help="Which output to explain, if the model has several: its position, from 0, the label of a "
-            "class, or predicted, for the class predicted in each row; default: all together.",
-        ),
-        click.option(
-            "--noise",
-            callback=_noise,
-            metavar="NOISE",
-            default="relative:0.3",
-            show_default=True,
-            help="relative:0.3: every feature, number or category, moves by 0.3 of its column's spread in "
-            "TABLE, to values that it can take. Of numbers only: normal:0.3std (0.3 times each column's "
-            "standard deviation), or for all alike normal:0.3 (standard deviation), uniform:0.5 (half-width)",
-        ),
-        click.option(
-            "--flip",
-            type=click.FloatRange(0, 1, min_open=True),
-            metavar="P",
-            help="Noise of categorical features: with this probability they change to another category; "
-            "default: as --noise relative says, else they are drawn from their column of TABLE.",
-        ),
-        click.option("--drop", multiple=True, metavar="NAMES", help="Columns that are not features."),
-        click.argument("table", type=click.Path(path_type=Path)),
-        click.argument("model", type=click.Path()),
-    ):
-        command = decorate(command)
-    return command
+    )
 
 
-def split_names(given: Sequence[str], known: Sequence[str]) -> list[str]:
-    """Names from a repeated option, separated by commas unless the whole text is a known name."""
-    return [name for text in given for name in ([text] if text in known else text.split(","))]
+def writing_table(command: Command) -> Command:
+    """Adds where a table goes, and in which format."""
+    return decorated(
+        command,
+        (
+            click.option(
+                "-o",
+                "--out",
+                "target_file",
+                metavar="FILE",
+                callback=checked_target,
+                help="Write to a file, or to standard output with - (the default).",
+            ),
+            click.option(
+                "--format",
+                "form",
+                type=click.Choice(FORMATS),
+                help="Default: by the ending of the file; else csv. arrow is a stream.",
+            ),
+            json_option,
+        ),
+    )
 
 
 estimator_option = click.option(
@@ -123,6 +215,6 @@ estimator_option = click.option(
     type=click.Choice(get_args(Estimator)),
     default="auto",
     show_default=True,
-    help="How gaps are computed: exact; bounded, with a proven relative error of 1e-6; qmc, from samples; "
-    "auto, exact or bounded unless that takes too long, then approximate.",
+    help="How gaps are computed: exact; bounded, with a proven relative error of at most --rtol; qmc, from "
+    "samples; auto, exact or bounded unless that takes too long, then approximate.",
 )

@@ -1,146 +1,211 @@
-"""Loads the model and table of a command, builds the explainer, and writes the result."""
+"""Opens the model and the tables of a command, and builds the explainer; rows then come in blocks."""
 
 from __future__ import annotations
 
-import shlex
-import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Literal
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Final, TypeVar
 
 import pyarrow as pa
 
 import predgap
-from predgap import (
-    CostError,
-    Ensemble,
-    Explainer,
-    Flip,
-    Marginal,
-    Noise,
-    OutputError,
-    PerFeature,
-    Ranking,
-    Relative,
-    TableError,
-)
+from predgap import Ensemble, Explainer, NoiseError, OutputError, TableError
 from predgap._engine.accuracy import RTOL
-from predgap._inputs.names import match_names
 from predgap._inputs.tables import read_table
-from predgap._text import format_items, printable
-from predgap.cli.options import Estimator, NoiseOf, split_names
-from predgap.cli.progress import row_progress
-from predgap.cli.tablefiles import read_table_file, without, write_csv, write_table
+from predgap._text import format_items
+from predgap.cli.app import complain
+from predgap.cli.columns import csv_types, layout, reference_layout, split_names
+from predgap.cli.datafiles import DataFile, open_data
+from predgap.cli.noisefiles import NoisePlan
+from predgap.cli.noisetables import MOST_ROWS, check_rows, sampled
+from predgap.cli.noisetexts import TableOf
+from predgap.cli.progress import Shown, row_progress
+
+Found = TypeVar("Found")
+
+_CELLS_AT_ONCE: Final = 200_000  # rows times features of one call
+_ALL: Final = 2**62
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """The options that `gap` and `rank` have in common."""
+    """The arguments and options that all commands with DATA have in common."""
 
     model: str
-    table: Path
+    data: str
+    reference: str | None
     drop: tuple[str, ...]
-    noise: NoiseOf
+    target: str | None
+    noise: NoisePlan
+    keep: tuple[int | float | str, ...]  # special codes
     flip: float | None
+    group: dict[str, list[str]]
     output: int | str | None  # a position, or the label of a class
+    rtol: float | None
     jobs: int
+    own_model: bool = False  # the explainer keeps the path of the model, for its SHAP values
+
+    @property
+    def plan(self) -> NoisePlan:
+        """The noise with the special codes and groups of all options."""
+        if self.keep and self.noise.keep:
+            raise NoiseError("special codes are given twice, by --keep and in the noise file")
+        both = self.group.keys() & self.noise.groups.keys()
+        if both:
+            raise NoiseError(
+                f"groups are given twice, by --group and in the noise file: {format_items(both)}"
+            )
+        keep, groups = self.keep or self.noise.keep, {**self.noise.groups, **self.group}
+        return replace(self.noise, keep=keep, groups=groups)
 
 
-def ranked(
-    explainer: Explainer, rows: pa.Table, method: Literal["greedy", "single"], estimator: Estimator
-) -> Ranking:
-    if estimator == "qmc":
-        return explainer.approximate(method="qmc").rank(rows, method)
-    try:
-        return explainer.rank(rows, method)
-    except CostError:
-        if estimator != "auto":
-            raise
-    return explainer.approximate().rank(rows, method)
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Some rows of DATA."""
+
+    X: pa.Table  # the columns that are features
+    labels: pa.Array  # of the rows
+    target: pa.Array | None
+    has_labels: bool  # labels of their own; else they are numbers
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """An explainer, and the rows to explain."""
+
+    explainer: Explainer
+    names: tuple[str, ...]  # of features and groups
+    table: ModelTable
+    shown: Shown
+
+    def answers(self, compute: Callable[[pa.Table], Found]) -> Iterator[tuple[pa.Array, Found]]:
+        """The labels of some rows and what is computed for them, block by block; progress is shown."""
+        at_once = max(1, _CELLS_AT_ONCE // max(1, self.explainer.ensemble.n_features))
+        for block in self.table.rows(at_once):
+            with self.table.named_errors():
+                found = compute(block.X)
+            yield block.labels, found
+            self.shown.advance(len(block.labels))
+
+    def whole(self) -> Block:
+        """All rows at once."""
+        blocks = list(self.table.rows(_ALL))
+        if not blocks:
+            raise TableError(f"{self.table.name} has no rows")
+        X = pa.concat_tables([block.X for block in blocks])
+        targets = [block.target for block in blocks if block.target is not None]
+        target = pa.concat_arrays(targets) if targets else None
+        labels = pa.concat_arrays([block.labels for block in blocks])
+        return Block(X, labels, target, blocks[0].has_labels)
 
 
 @contextmanager
-def explaining_rows(
-    request: Request, what: str, *, exact: bool = False
-) -> Iterator[tuple[Explainer, pa.Table]]:
-    """A context with the explainer and the checked rows; progress is shown inside it."""
+def opened(request: Request, what: str, *, exact: bool = False) -> Iterator[Job]:
+    """The job of a command, about `what`; progress is shown while the context lasts."""
     ensemble = predgap.load(request.model)
-    table = read_table_file(request.table)
-    table = without(table, split_names(request.drop, table.column_names))
-    _check_columns(request.table, table, ensemble)
-    noise = _with_categories(request.noise(table), request.flip, ensemble, table)
-    with row_progress(what) as tell:
+    if request.reference == request.data == "-":
+        raise TableError("DATA and --reference cannot both be standard input")
+    with ExitStack() as files:
+        data = ModelTable(files.enter_context(open_data(request.data)), request, ensemble)
+        data.check()
+        plan = request.plan
+        noise = plan.noise(_noise_table(request, ensemble, data), request.flip, ensemble)
+        shown = Shown(files.enter_context(row_progress(what)), data.n_rows)
         try:
             explainer = Explainer(
-                ensemble,
+                request.model if request.own_model else ensemble,
                 noise,
                 output=request.output,
-                rtol=0.0 if exact else RTOL,
+                groups=dict(plan.groups) or None,
+                one_hot=dict(plan.one_hot) or None,
+                rtol=0.0 if exact else RTOL if request.rtol is None else request.rtol,
                 n_jobs=request.jobs,
-                progress=tell,
+                progress=shown.tell,
             )
         except OutputError as error:
             raise OutputError(f"{error} (option --output)") from None
-        yield explainer, table
+        yield Job(explainer, (*explainer.ensemble.names, *plan.groups), data, shown)
 
 
-def _with_categories(noise: Noise, flip: float | None, ensemble: Ensemble, table: pa.Table) -> Noise:
-    """The noise with Flip or Marginal noise for categorical features, unless it moves them itself."""
-    categorical = ensemble.categorical()
-    if not categorical or (flip is None and isinstance(noise, Relative)):
-        return noise
-    other: Noise = Marginal(table) if flip is None else Flip(flip)
-    return PerFeature(dict.fromkeys(categorical, other), default=noise)
+class ModelTable:
+    """DATA as rows of the model's features."""
+
+    def __init__(self, file: DataFile, request: Request, ensemble: Ensemble) -> None:
+        columns = file.schema.names
+        drop = split_names(request.drop, columns)
+        self.name, self.n_rows = file.name, file.n_rows
+        self._file, self._ensemble = file, ensemble
+        self._layout = layout(file.name, columns, ensemble, drop, request.target)
+        self._types = csv_types(file.schema, self._layout, ensemble)
+
+    @property
+    def label_type(self) -> pa.DataType:
+        label = self._layout.label
+        return pa.int64() if label is None else self._file.schema.field(label).type
+
+    def features(self) -> Iterator[pa.Table]:
+        """The columns that are features, in blocks as they are read."""
+        yield from (block.select(list(self._layout.features)) for block in self._file.blocks(self._types))
+
+    def rows(self, at_once: int) -> Iterator[Block]:
+        """Rows with their labels, at most `at_once` in a block."""
+        first, where = 0, self._layout
+        for read in self._file.blocks(self._types):
+            for begin in range(0, read.num_rows, at_once):
+                block = read.slice(begin, at_once)
+                target = None if where.target is None else pa.concat_arrays(block.column(where.target).chunks)
+                yield Block(
+                    block.select(list(where.features)),
+                    where.labels(block, first),
+                    target,
+                    where.label is not None,
+                )
+                first += block.num_rows
+
+    def check(self) -> None:
+        """TableError if the first rows are not such that the model takes them."""
+        e, first = self._ensemble, next(self.features(), None)
+        if first is None:
+            first = self._file.schema.empty_table().select(list(self._layout.features))
+        with self.named_errors():
+            read_table(first, e.n_features, e.feature_names, e.categories)
+
+    @contextmanager
+    def named_errors(self) -> Iterator[None]:
+        """Adds the file's name to errors of its columns."""
+        try:
+            yield
+        except TableError as error:
+            more = len(self._layout.features) > self._ensemble.n_features
+            hint = " (--drop NAME)" if more and not self._ensemble.feature_names else ""
+            raise TableError(f"{self.name}: {error}{hint}") from None
 
 
-def _check_columns(path: Path, table: pa.Table, ensemble: Ensemble) -> None:
-    names, columns = ensemble.feature_names or (), table.column_names
-    known = match_names(columns, names, TableError)
-    extra = [name for name in columns if name not in known]
-    if names and extra and len(set(known.values())) == len(names):
-        options = " ".join(f"--drop {shlex.quote(name)}" for name in extra)
-        raise TableError(f"{path}: the model does not know {format_items(extra)}; leave out with {options}")
-    try:
-        read_table(table, ensemble.n_features, ensemble.feature_names, ensemble.categories)
-    except TableError as error:
-        hint = " (--drop NAME)" if len(columns) > ensemble.n_features and not names else ""
-        raise TableError(f"{path}: {error}{hint}") from None
+def _noise_table(request: Request, ensemble: Ensemble, data: ModelTable) -> TableOf:
+    """A function that reads the table of the noise: the reference, or else DATA."""
+
+    @cache
+    def table() -> pa.Table:
+        if request.reference is not None:
+            return _reference(request.reference, request, ensemble)
+        found, data.n_rows = sampled(data.features())
+        if data.n_rows > MOST_ROWS:
+            complain(
+                f"the noise has the scales and values of {MOST_ROWS:,} of the {data.n_rows:,} rows, drawn at "
+                "random; --reference FILE takes those of all rows of a file",
+                0,
+            )
+        return check_rows(data.name, found)
+
+    return table
 
 
-def emit(table: pa.Table, target: Path | None) -> None:
-    """Writes a table to the file, or as CSV to stdout. In CSV, names that look like formulas are escaped."""
-    if target is not None and target.suffix.lower() == ".parquet":
-        write_table(table, target)
-        return
-    table = _with_features(table, no_formula)
-    if target is not None:
-        write_table(table, target)
-        return
-    write_csv(_with_features(table, printable) if sys.stdout.isatty() else table, sys.stdout.buffer)
-
-
-def no_formula(name: str) -> str:
-    """The name, with an apostrophe in front if a spreadsheet would evaluate it as a formula.
-
-    Examples
-    --------
-    >>> no_formula("=1+1"), no_formula("-x"), no_formula("-1.5")
-    ("'=1+1", "'-x", '-1.5')
-    """
-    if not name.startswith(("=", "+", "-", "@", "\t", "\r")):
-        return name
-    try:
-        float(name)
-    except ValueError:
-        return f"'{name}"
-    return name
-
-
-def _with_features(table: pa.Table, change: Callable[[str], str]) -> pa.Table:
-    """The table with `change` applied to the names in its column `feature`, if it has one."""
-    if "feature" not in table.column_names:
-        return table
-    names = pa.array([change(name) for name in table["feature"].to_pylist()], pa.string())
-    return table.set_column(table.column_names.index("feature"), "feature", names)
+def _reference(path: str, request: Request, ensemble: Ensemble) -> pa.Table:
+    with open_data(path) as file:
+        columns = file.schema.names
+        where = reference_layout(columns, ensemble, split_names(request.drop, columns), request.target)
+        types = csv_types(file.schema, where, ensemble)
+        blocks = [block.select(list(where.features)) for block in file.blocks(types)]
+        return check_rows(file.name, pa.concat_tables(blocks) if blocks else None)

@@ -16,12 +16,12 @@ from predgap._inputs.subsets import subset_mask
 from predgap._inputs.tables import Table, read_table
 from predgap._inputs.units import Units, grouping_hint
 from predgap._model.ensemble import Ensemble
-from predgap._text import shown
+from predgap._text import names_or_default, shown
 from predgap._typing import BoolArray, FloatArray, IndexArray
 from predgap.errors import PredgapError, RankingError, SubsetError
 from predgap.explainer._outputs import ExplainedOutputs
 from predgap.loaders.pipelines import TableReader
-from predgap.ranking import Ranking, ranking_order
+from predgap.ranking import Ranking, check_same_rows, ranking_order
 
 _BY_CERTAINTY: Final = ("exact", "bounded", "pruned", "qmc", "mc")
 
@@ -112,11 +112,19 @@ class Inputs:
         if self.units is not None and names is not None:
             names = self.units.named(names)
         index, explained = rows.table.index, self.outputs.in_rows(rows.outputs)
+        self._check_data(ranking, rows)
         with self._naming_groups():
             order = ranking_order(
                 ranking, len(rows), self.n_units, names, self.units, index=index, explained=explained
             )
         return np.ascontiguousarray(order, dtype=np.int32)
+
+    def _check_data(self, ranking: Any, rows: Rows) -> None:
+        """RankingError if a ranking, a shap.Explanation, holds the data of other rows."""
+        categorical = self.ensemble.categorical()
+        numbers = [q for q in range(self.ensemble.n_features) if q not in categorical]
+        names = names_or_default(self.ensemble.n_features, self.ensemble.feature_names or rows.table.names)
+        check_same_rows(ranking, [names[q] for q in numbers], rows.table.values[:, numbers])
 
     def order_of_any_rows(self, ranking: Ranking) -> NDArray[np.int32]:
         """The units of a ranking of rows that are not of a table, (n, k), most important first."""

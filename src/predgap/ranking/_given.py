@@ -14,7 +14,7 @@ from predgap._inputs.outputs import Explained
 from predgap._inputs.row_labels import matching_rows
 from predgap._inputs.units import Units
 from predgap._text import count, format_items, names_or_default
-from predgap._typing import IndexArray
+from predgap._typing import FloatArray, IndexArray
 from predgap.errors import RankingError
 from predgap.ranking._ranking import Ranking, by_size
 
@@ -74,14 +74,57 @@ def ranking_order(
     if order.ndim == 1:
         return np.ascontiguousarray(np.broadcast_to(order, (n_rows, len(order))))
     if len(order) != n_rows:
-        once = "; to use one ranking for all rows pass it as (k,), e.g. order[0]" if len(order) == 1 else ""
-        raise RankingError(f"the ranking has {count(len(order), 'row')}, X has {n_rows}{once}")
+        raise RankingError(
+            f"the ranking has {count(len(order), 'row')}, X has {n_rows}{_hint(ranking, len(order), n_rows)}"
+        )
     rows = matching_rows(labels, index, "the ranking", RankingError)
     if rows is not None:
         order, output = order[rows], output[rows] if isinstance(output, np.ndarray) else output
     if explained is not None:
         explained.check(output)
     return np.ascontiguousarray(order)
+
+
+def check_same_rows(ranking: Any, names: Sequence[str], values: FloatArray) -> None:
+    """RankingError if a shap.Explanation holds other data than the rows (n, d) that it is to be scored on.
+
+    Other rankings hold none. Compared are columns of numbers, by name, as single precision keeps them;
+    missing values are not.
+    """
+    if not is_explanation(ranking):
+        return
+    data, known = getattr(ranking, "data", None), getattr(ranking, "feature_names", None)
+    if data is None or known is None or isinstance(known, str) or np.shape(data) != (len(values), len(known)):
+        return
+    table = data if isinstance(data, np.ndarray) else np.asarray(data, dtype=object)
+    place = {name: j for j, name in enumerate(names)}
+    for column, name in enumerate(map(str, known)):
+        try:
+            data_there = np.array(table[:, column], dtype=np.float64)
+        except (TypeError, ValueError):
+            continue  # labels
+        if name not in place:
+            continue
+        with np.errstate(over="ignore"):
+            mine, theirs = (of.astype(np.float32) for of in (values[:, place[name]], data_there))
+        differs = (mine != theirs) & ~np.isnan(mine) & ~np.isnan(theirs)
+        if differs.any():
+            row = int(np.flatnonzero(differs)[0])
+            raise RankingError(
+                f"the Explanation is of other rows than X: in {int(differs.sum())} of {len(differs)} rows "
+                f"{name!r} differs, first in row {row}, where its data have {theirs[row]:g} and X has "
+                f"{mine[row]:g}. Pass X in the order of the Explanation; if its values are right all the "
+                "same, pass Ranking.from_attributions(explanation.values, feature_names=...)"
+            )
+
+
+def _hint(ranking: Any, n_ranked: int, n_rows: int) -> str:
+    """What to do if a ranking has another number of rows than X."""
+    if n_ranked == 1:
+        return "; to use one ranking for all rows pass it as (k,), e.g. order[0]"
+    if n_ranked > n_rows and hasattr(ranking, "loc"):
+        return "; take those of X, e.g. attributions.loc[X.index]"
+    return ""
 
 
 def _opened(
@@ -109,9 +152,10 @@ def _aligned(ranking: Ranking, n_features: int, feature_names: Sequence[str] | N
         return np.array([place[name] for name in mine], dtype=np.intp)[ranking.order]
     if mine == names_or_default(len(mine), None):
         return _by_position(ranking, n_features)
+    unknown = [name for name in mine if name not in place]
     raise RankingError(
-        f"the ranking is of the features {format_items(mine)}; the model has {format_items(feature_names)}"
-        + bias_hint(len(mine), n_features)
+        f"the ranking has {format_items(unknown)}, which the model does not have; its features are "
+        f"{format_items(feature_names)}"
     )
 
 

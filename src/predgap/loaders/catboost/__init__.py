@@ -3,8 +3,8 @@
 A row goes right where x > border, in single precision. NaN goes left, unless the feature had NaN in training
 and treats it as larger than all values (`nan_mode="Max"`). A split on categories compares with one category
 ("one-hot") and sends it to the right, or sends those to the right whose CTR is above a border: a statistic of
-each category, which the model stores. A missing category goes where one goes that the model does not know;
-CatBoost itself refuses such rows.
+each category, or of a combination of features, which the model stores. A missing category goes where one goes
+that the model does not know; CatBoost itself refuses such rows.
 
 Both formats are read without CatBoost. Objects are saved in the binary format, which is much faster than
 JSON, and checked against their own predictions.
@@ -27,6 +27,7 @@ from predgap.errors import EnsembleError, LoaderError
 from predgap.loaders import selfcheck
 from predgap.loaders.catboost import binary_file, json_file
 from predgap.loaders.catboost.categories import HashedCategories
+from predgap.loaders.catboost.combinations import rewritten
 from predgap.loaders.catboost.model import NUMBER, Model
 from predgap.loaders.catboost.sets import categories_of, sets_of
 from predgap.loaders.splits import above
@@ -45,7 +46,8 @@ def from_object(model: Any) -> Ensemble:
         path = Path(folder, "model.cbm")
         selfcheck.ask("CatBoost", "be saved", lambda: model.save_model(str(path), format="cbm"))
         found = binary_file.read(path.read_bytes(), known_only=False)
-    return _checked(_ensemble(found), model, symmetric=found.nodes.symmetric)
+    numbered = found.nodes.symmetric and all(ctr.of.is_single for ctr in found.ctrs)
+    return _checked(_ensemble(found), model, numbered)
 
 
 def _read(data: bytes) -> Model:
@@ -54,9 +56,9 @@ def _read(data: bytes) -> Model:
     return json_file.read(data)
 
 
-def _checked(ensemble: Ensemble, model: Any, symmetric: bool) -> Ensemble:
-    """The ensemble, after a check against the object. Leaves are compared for symmetric trees only, because
-    the others number their leaves differently."""
+def _checked(ensemble: Ensemble, model: Any, numbered: bool) -> Ensemble:
+    """The ensemble, after a check against the object. Leaves are compared if they are numbered as CatBoost
+    does it: those of symmetric trees are, unless they split on combinations."""
     CatBoost = import_module("catboost").CatBoost
 
     def leaves(rows: selfcheck.Rows) -> Any:  # CatBoost numbers leaves from 0; here they follow the splits
@@ -75,7 +77,7 @@ def _checked(ensemble: Ensemble, model: Any, symmetric: bool) -> Ensemble:
         ensemble,
         library="CatBoost",
         margins=asked(margins),
-        leaves=asked(leaves) if symmetric else None,
+        leaves=asked(leaves) if numbered else None,
         double=True,
     )
     return ensemble
@@ -93,9 +95,9 @@ def _with_texts(rows: selfcheck.Rows, ensemble: Ensemble) -> Any:
 
 
 def _ensemble(model: Model) -> Ensemble:
-    nodes, asked, bias = model.nodes, model.asked, model.bias
     known = categories_of(model)
-    sets = sets_of(model, known)
+    model, sets = rewritten(model, known, sets_of(model, known))
+    nodes, asked, bias = model.nodes, model.asked, model.bias
     # The question of each inner node. Leaves have -1, which picks the value appended to each array.
     at = np.full(len(nodes.inner), -1, dtype=np.int32)
     at[nodes.inner] = nodes.place

@@ -13,8 +13,8 @@ from predgap._typing import FloatArray
 from predgap.errors import LoaderError
 from predgap.loaders._formats.documents import single
 from predgap.loaders._formats.flatbuffers import Buffer, Table
-from predgap.loaders.catboost.ctrs import KINDS, NO_HASH, Counters, Ctr, counters
-from predgap.loaders.catboost.model import CategoricalFeature, FloatFeature, feature_of_ctr, no_counters
+from predgap.loaders.catboost.ctrs import KINDS, NO_HASH, Combination, Counters, Ctr, counters
+from predgap.loaders.catboost.model import CategoricalFeature, FloatFeature, combination, no_counters
 
 __all__ = ["read"]
 
@@ -30,7 +30,8 @@ _INT, _SINGLE = struct.Struct("<i"), struct.Struct("<f")
 _INTS, _SINGLES, _BYTES = np.dtype("<i4"), np.dtype("<f4"), np.dtype("u1")
 _BUCKETS: Final = np.dtype([("hash", "<u8"), ("row", "<u4")])  # of a hash table
 _MEANS: Final = np.dtype([("sum", "<f4"), ("count", "<i4")])
-_SPLITS: Final = np.dtype([("feature", "<i4"), ("value", "<u4")])
+_FLOAT_SPLITS: Final = np.dtype([("feature", "<i4"), ("border", "<f4")])
+_ONE_HOT_SPLITS: Final = np.dtype([("feature", "<i4"), ("hash", "<i4")])
 
 _FIRST_MEAN, _FIRST_FREQUENCY = KINDS.index("BinarizedTargetMeanValue"), KINDS.index("Counter")
 
@@ -38,9 +39,7 @@ _FIRST_MEAN, _FIRST_FREQUENCY = KINDS.index("BinarizedTargetMeanValue"), KINDS.i
 class _Base(NamedTuple):
     """What CTRs with the same counters have in common."""
 
-    categorical: tuple[int, ...]  # features
-    floats: tuple[int, ...]
-    one_hot: tuple[int, ...]
+    of: Combination
     kind: int
     classifier: int  # how labels were made classes
 
@@ -63,18 +62,16 @@ def read(
     if not described:
         return [], len(after), ""
     for base, _, _ in described:
-        others = [*((q, categorical) for q in base.one_hot), *((q, floats) for q in base.floats)]
-        feature_of_ctr(base.categorical, others, categorical)
+        combination(*base.of, floats, categorical)
     tables, rest, news = _tables(after)
     found = []
     for base, ctr, borders in described:
-        (number,) = base.categorical
         if base not in tables:
-            raise no_counters(categorical[number])
+            raise no_counters(base.of, floats, categorical)
         found.append(
             Ctr(
                 kind=KINDS[base.kind],
-                number=number,
+                of=base.of,
                 target=ctr.number("TargetBorderIdx", _INT, 0),
                 prior=(ctr.number("PriorNum", _SINGLE, 0.0), ctr.number("PriorDenom", _SINGLE, 1.0)),
                 shift=ctr.number("Shift", _SINGLE, 0.0),
@@ -102,9 +99,11 @@ def _base(table: Table) -> _Base:
     if not 0 <= kind < len(KINDS):
         raise LoaderError(f"a CTR has the kind {kind}, CatBoost's have 0 to {len(KINDS) - 1}")
     return _Base(
-        categorical=tuple(parts.numbers("CatFeatures", _INTS).tolist()),
-        floats=tuple(parts.numbers("FloatSplits", _SPLITS)["feature"].tolist()),
-        one_hot=tuple(parts.numbers("OneHotSplits", _SPLITS)["feature"].tolist()),
+        of=Combination(
+            categories=tuple(parts.numbers("CatFeatures", _INTS).tolist()),
+            borders=tuple(parts.numbers("FloatSplits", _FLOAT_SPLITS).tolist()),
+            exact=tuple(parts.numbers("OneHotSplits", _ONE_HOT_SPLITS).tolist()),
+        ),
         kind=kind,
         classifier=table.number("TargetBorderClassifierIdx", _INT, 0),
     )
@@ -129,8 +128,7 @@ def _tables(data: memoryview) -> tuple[dict[_Base, Counters], int, str]:
         base = _base(table.table("ModelCtrBase", _BASE))
         if base in found:
             raise LoaderError("the model has the counters of a CTR twice; the file is damaged")
-        if len(base.categorical) == 1 and not base.floats and not base.one_hot:
-            found[base] = _counters(table, base.kind)
+        found[base] = _counters(table, base.kind)
         news = news or buffer.unknown
     return found, len(data) - at, news
 

@@ -18,6 +18,7 @@ from predgap.loaders._formats.documents import parse, single
 from predgap.loaders._formats.flatbuffers import Buffer, Table
 from predgap.loaders.catboost import binary_ctrs
 from predgap.loaders.catboost import model as shared
+from predgap.loaders.catboost.hashes import known_hashes
 from predgap.loaders.catboost.model import CategoricalFeature, FloatFeature, Model, Nodes
 
 __all__ = ["MARK", "read"]
@@ -74,6 +75,7 @@ def read(data: bytes, *, known_only: bool) -> Model:
         categorical=categorical,
         ctrs=ctrs,
         asked=asked,
+        hashes=known_hashes(floats, categorical, ctrs),
         texts={},  # only JSON has them
         nodes=nodes,
         scale=trees.number("Scale", _DOUBLE, 1.0),

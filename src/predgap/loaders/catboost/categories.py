@@ -63,6 +63,12 @@ class HashedCategories(Categories):
     code_of_hash: Mapping[int, int] = field(default_factory=dict)
     whole_numbers: bool = False  # are all categories whole numbers, and these the codes?
 
+    @property
+    def hashes(self) -> NDArray[np.int64]:
+        """The hashes, signed, of all categories that the model stores, in the order of their codes."""
+        found = sorted(self.code_of_hash, key=self.code_of_hash.__getitem__)
+        return np.array(found, dtype=np.uint32).view(np.int32).astype(np.int64)
+
     def texts(self, codes: Iterable[float]) -> list[bytes]:
         """For each code, a text that CatBoost takes for this category; for unknown codes, for "any other"."""
         hash_of_code: dict[float, int] = {code: value for value, code in self.code_of_hash.items()}

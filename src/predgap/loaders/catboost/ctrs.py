@@ -1,8 +1,9 @@
 """CTRs: numbers that CatBoost computes from how often a category occurred in training, and with which labels.
 
 The model stores the counters of all categories, by a hash. A split compares a CTR with a border. The CTR of
-one feature is a function of its category, so such a split is a set of categories. A category that has no
-counters has the CTR of counters that are all zero.
+one feature is a function of its category, so such a split is a set of categories. Combinations are counted
+too: of several categorical features, of numbers that are above a border or not, and of features that have one
+category or not. What has no counters has the CTR of counters that are all zero.
 """
 
 from __future__ import annotations
@@ -12,10 +13,10 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from predgap._typing import BoolArray, FloatArray
+from predgap._typing import FloatArray, IntArray
 from predgap.errors import LoaderError, UnsupportedModelError
 
-__all__ = ["KINDS", "NO_HASH", "Counters", "Ctr", "counters", "sides"]
+__all__ = ["KINDS", "NO_HASH", "Combination", "Counters", "Ctr", "counters", "ranks"]
 
 KINDS: Final = (
     *("Borders", "Buckets", "BinarizedTargetMeanValue", "FloatTargetMeanValue", "Counter", "FeatureFreq"),
@@ -28,23 +29,32 @@ NO_HASH: Final = 2**64 - 1
 _MEANS: Final = {"BinarizedTargetMeanValue", "FloatTargetMeanValue"}
 _FREQUENCIES: Final = {"Counter", "FeatureFreq"}
 
-_MULTIPLIER: Final = 0x4906BA494954CB65
-_INVERSE: Final = np.uint64(pow(_MULTIPLIER, -2, 2**64))
+
+class Combination(NamedTuple):
+    """What a CTR counts: rows with the same categories of some features, and the same answers."""
+
+    categories: tuple[int, ...]  # categorical features, by their numbers
+    borders: tuple[tuple[int, float], ...] = ()  # numeric features and borders: is it above?
+    exact: tuple[tuple[int, int], ...] = ()  # categorical features and hashes, signed: is it this one?
+
+    @property
+    def is_single(self) -> bool:
+        return len(self.categories) == 1 and not self.borders and not self.exact
 
 
 class Counters(NamedTuple):
-    """What was counted in training for each category of a feature."""
+    """What was counted in training for each category of a feature, or each combination of several."""
 
-    hashes: NDArray[np.int64]  # (n,) of the categories, from 0 to 2^32 - 1
+    hashes: NDArray[np.uint64]  # (n,) all different
     counts: FloatArray  # (n, k): rows per class; or the sum of labels and their number; or the number of rows
     denominator: int  # of frequencies
 
 
 class Ctr(NamedTuple):
-    """A CTR of one categorical feature, and the borders that splits compare it with."""
+    """A CTR, and the borders that splits compare it with."""
 
     kind: str
-    number: int  # of the feature, among the categorical ones
+    of: Combination
     target: int  # the class, or the border between classes, that is counted
     prior: tuple[float, float]  # added to the numerator and the denominator
     shift: float
@@ -66,27 +76,21 @@ def counters(hashes: NDArray[np.uint64], counts: FloatArray, denominator: Any, k
         raise LoaderError("the counters of a CTR are not counts; the file is damaged")
     if (whole < 0).any() or whole.sum(axis=1).max(initial=0) >= 2**31:
         raise LoaderError("the counters of a CTR are negative or too large; the file is damaged")
-    own = _category_hashes(hashes[found])
-    return Counters(own, counts[found], denominator)
-
-
-def _category_hashes(stored: NDArray[np.uint64]) -> NDArray[np.int64]:
-    """The hashes of categories. A table stores them as signed numbers times a constant, modulo 2^64."""
-    signed = (stored * _INVERSE).view(np.int64)
-    if len(np.unique(signed)) < len(signed) or (signed != signed.astype(np.int32)).any():
+    if len(np.unique(hashes[found])) < found.sum():
         raise LoaderError("the counters of a CTR are not those of different categories; the file is damaged")
-    return signed & 0xFFFFFFFF
+    return Counters(hashes[found], counts[found], denominator)
 
 
-def sides(ctr: Ctr) -> tuple[BoolArray, BoolArray]:
-    """Which categories go right, above each border: those with counters, (n_borders, n), and others."""
+def ranks(ctr: Ctr) -> IntArray:
+    """How many borders the CTR is above, (n + 1,): of what has counters; the last, of all else."""
     good, total = _fraction(ctr)
     with np.errstate(all="ignore"):  # in single precision and in this order, as in CatBoost
         above, below = map(np.float32, ctr.prior)
         value = (good.astype(np.float32) + above) / (total.astype(np.float32) + below)
         value = (value + np.float32(ctr.shift)) * np.float32(ctr.scale)
-    right = value > ctr.borders.astype(np.float32)[:, None]
-    return right[:, :-1], right[:, -1]
+    found = np.searchsorted(ctr.borders.astype(np.float32), value, side="left")
+    found[np.isnan(value)] = 0
+    return found.astype(np.int32)
 
 
 def _fraction(ctr: Ctr) -> tuple[FloatArray, FloatArray]:

@@ -11,8 +11,8 @@ import numpy as np
 from predgap._typing import FloatArray
 from predgap.errors import LoaderError
 from predgap.loaders._formats.documents import Document, numbers, parse, single
-from predgap.loaders.catboost.ctrs import Counters, Ctr, counters
-from predgap.loaders.catboost.model import CategoricalFeature, FloatFeature, feature_of_ctr, no_counters
+from predgap.loaders.catboost.ctrs import Combination, Counters, Ctr, counters
+from predgap.loaders.catboost.model import CategoricalFeature, FloatFeature, combination, no_counters
 
 __all__ = ["read"]
 
@@ -42,7 +42,7 @@ def read(
     found: list[Ctr] = []
     known: dict[str, Counters] = {}
     for ctr in described:
-        feature = _feature(ctr, floats, categorical)
+        of = _combination(ctr, floats, categorical)
         name = ctr.get("identifier")
         if not isinstance(name, str) or parse(name.encode()) != {
             "identifier": ctr["elements"],
@@ -50,33 +50,34 @@ def read(
         }:
             raise LoaderError(_DAMAGED.format("the identifier"))
         if not isinstance(tables, dict) or not isinstance(tables.get(name), dict):
-            raise no_counters(feature)
+            raise no_counters(of, floats, categorical)
         if name not in known:
             known[name] = _counters(tables[name], ctr["ctr_type"])
-        found.append(_ctr(ctr, feature.number, known[name]))
+        found.append(_ctr(ctr, of, known[name]))
     _check_ways(found, options)
     return found
 
 
-def _feature(
+def _combination(
     ctr: Document, floats: Sequence[FloatFeature], categorical: Sequence[CategoricalFeature]
-) -> CategoricalFeature:
-    categories, others = list[Any](), list[Any]()
+) -> Combination:
+    categories, borders, exact = list[Any](), list[Any](), list[Any]()
     elements = ctr.get("elements")
     for part in elements if isinstance(elements, list) else ():
         match part:
             case {"combination_element": "cat_feature_value", "cat_feature_index": number}:
                 categories.append(number)
-            case {"combination_element": "cat_feature_exact_value", "cat_feature_index": number}:
-                others.append((number, categorical))
-            case {"combination_element": "float_feature", "float_feature_index": number}:
-                others.append((number, floats))
+            case {"combination_element": "cat_feature_exact_value", **rest}:
+                exact.append((rest.get("cat_feature_index"), rest.get("value")))
+            case {"combination_element": "float_feature", **rest}:
+                border = single(numbers([rest.get("border")], "a border of a CTR"))
+                borders.append((rest.get("float_feature_index"), float(border[0])))
             case _:
                 raise LoaderError(_DAMAGED.format("an element"))
-    return feature_of_ctr(categories, others, categorical)
+    return combination(categories, borders, exact, floats, categorical)
 
 
-def _ctr(ctr: Document, number: int, counted: Counters) -> Ctr:
+def _ctr(ctr: Document, of: Combination, counted: Counters) -> Ctr:
     target = ctr.get("target_border_idx")
     if type(target) is not int or not 0 <= target < 2**31:
         raise LoaderError(_DAMAGED.format("target_border_idx"))
@@ -84,7 +85,7 @@ def _ctr(ctr: Document, number: int, counted: Counters) -> Ctr:
     above, below, shift, scale = numbers([ctr.get(key) for key in keys], "a prior or scale").tolist()
     return Ctr(
         kind=ctr["ctr_type"],
-        number=number,
+        of=of,
         target=target,
         prior=(above, below),
         shift=shift,
@@ -132,8 +133,8 @@ def _check_ways(ctrs: Sequence[Ctr], options: Any) -> None:
 def _ways(options: Any) -> Iterator[tuple[str, set[str]]]:
     """In how many ways labels were made classes for each kind of CTR, as far as the options say."""
     match options:
-        case {"params": {"cat_feature_params": {"simple_ctrs": simple, "per_feature_ctrs": {**own}}}}:
-            for listed in (simple, *own.values()):
+        case {"params": {"cat_feature_params": {"simple_ctrs": simple, "per_feature_ctrs": {**own}, **rest}}}:
+            for listed in (simple, rest.get("combinations_ctrs"), *own.values()):
                 found: dict[str, set[str]] = {}
                 for ctr in listed if isinstance(listed, list) else ():
                     match ctr:

@@ -15,6 +15,7 @@ from itertools import chain
 from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from predgap._typing import FloatArray, IntArray
 from predgap.errors import LoaderError, UnsupportedModelError
@@ -22,7 +23,7 @@ from predgap.loaders._formats.documents import Document, as_document, numbers, o
 from predgap.loaders.catboost import json_ctrs
 from predgap.loaders.catboost import model as shared
 from predgap.loaders.catboost.categories import hash_of
-from predgap.loaders.catboost.ctrs import Ctr
+from predgap.loaders.catboost.hashes import known_hashes
 from predgap.loaders.catboost.model import (
     CTR,
     NUMBER,
@@ -88,12 +89,14 @@ def read(data: bytes) -> Model:
     ctrs = json_ctrs.read(described, tables, about, floats, categorical)
     asked = shared.questions(floats, categorical, ctrs)
     _check_splits(splits, asked)
+    hashes = known_hashes(floats, categorical, ctrs)
     return Model(
         floats=floats,
         categorical=categorical,
         ctrs=ctrs,
         asked=asked,
-        texts=_texts(asked, ctrs, info),
+        hashes=hashes,
+        texts=_texts(hashes, info),
         nodes=nodes,
         scale=scale,
         bias=bias,
@@ -207,11 +210,9 @@ def _position(feature: Document) -> tuple[Any, Any, Any]:
     return feature.get("feature_index"), feature.get("flat_feature_index"), feature.get("feature_id", "")
 
 
-def _texts(asked: Questions, ctrs: list[Ctr], info: Document) -> dict[int, str]:
+def _texts(known: list[NDArray[np.int64]], info: Document) -> dict[int, str]:
     """The texts of categories by hash; a file has them if the model was saved with a pool."""
-    one_hot = asked.compared[asked.kind == ONE_HOT].astype(np.int64) & 0xFFFFFFFF
-    counted = {id(ctr.counters): ctr.counters.hashes for ctr in ctrs}
-    hashes = {value for part in (one_hot, *counted.values()) for value in part.tolist()}
+    hashes = {value & 0xFFFFFFFF for own in known for value in own.tolist()}
     found = {}
     for entry in _objects(info, "cat_features_hash"):
         value, text = entry.get("hash"), entry.get("value")

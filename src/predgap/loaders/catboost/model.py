@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from predgap._typing import BoolArray, FloatArray, IntArray
 from predgap.errors import LoaderError, UnsupportedModelError
-from predgap.loaders.catboost.ctrs import Ctr
+from predgap.loaders.catboost.ctrs import Combination, Ctr
 from predgap.loaders.labels import class_names
 
 __all__ = [
@@ -28,11 +29,12 @@ __all__ = [
     "check_features",
     "check_places",
     "classes_of",
-    "feature_of_ctr",
+    "combination",
     "grown",
     "missing_goes_left",
     "no_counters",
     "questions",
+    "shown_combination",
     "shown_name",
     "source_of",
     "symmetric",
@@ -73,7 +75,7 @@ class Questions(NamedTuple):
     In CatBoost's order: borders of numeric features first, then hashes of categories, then borders of CTRs.
     """
 
-    column: IntArray  # (n,) feature
+    column: IntArray  # (n,) feature; of a combination, one of them
     number: IntArray  # (n,) index of the feature among the numeric, or the categorical, ones; a CTR's target
     compared: FloatArray  # (n,) border or hash
     kind: IntArray  # (n,) NUMBER, ONE_HOT or CTR
@@ -91,7 +93,7 @@ def questions(
     def repeated(values: list[Any], kind: type) -> Any:
         return np.repeat(np.array(values, dtype=kind), counts)
 
-    of_ctrs = [categorical[ctr.number].column for ctr in ctrs]
+    of_ctrs = [categorical[ctr.of.categories[0]].column for ctr in ctrs]
     kinds = [NUMBER] * len(floats) + [ONE_HOT] * len(categorical) + [CTR] * len(ctrs)
     found = Questions(
         column=repeated([feature.column for feature in features] + of_ctrs, np.int32),
@@ -136,41 +138,46 @@ def check_features(floats: list[FloatFeature], categorical: list[CategoricalFeat
             raise LoaderError("the values of a categorical feature are not different numbers of 32 bits")
 
 
-def feature_of_ctr(
+def combination(
     categories: Sequence[Any],
-    others: Sequence[tuple[Any, Sequence[Feature]]],
+    borders: Sequence[tuple[Any, float]],
+    exact: Sequence[tuple[Any, Any]],
+    floats: Sequence[FloatFeature],
     categorical: Sequence[CategoricalFeature],
-) -> CategoricalFeature:
-    """The feature of a CTR; UnsupportedModelError, which names them, if it has several.
-
-    Parameters
-    ----------
-    categories : sequence of numbers
-        The categorical features whose categories are told apart.
-    others : sequence of (number, features)
-        What else is combined with them: a number above a border, or one category of a feature.
-    categorical : sequence of features
-        The categorical features of the model.
-    """
-    parts: list[tuple[Any, Sequence[Feature]]] = [*((number, categorical) for number in categories), *others]
-    if not parts or not all(type(number) is int and 0 <= number < len(own) for number, own in parts):
+) -> Combination:
+    """What a CTR counts, see `Combination`; LoaderError unless the features and borders exist."""
+    parts: list[tuple[Any, Sequence[Feature]]] = [
+        *((number, categorical) for number in categories),
+        *((number, floats) for number, _ in borders),
+        *((number, categorical) for number, _ in exact),
+    ]
+    if not categories or not all(type(number) is int and 0 <= number < len(own) for number, own in parts):
         raise LoaderError("a CTR is of no feature, or of one that does not exist; the file is damaged")
-    features = [own[number] for number, own in parts]
-    if len(features) > 1 or others:
-        shown = " with ".join(dict.fromkeys(repr(shown_name(feature)) for feature in features[:8]))
-        raise UnsupportedModelError(
-            f"the model splits on statistics (CTRs) of a combination of features, {shown}, which predgap "
-            "does not handle; train with max_ctr_complexity=1"
-        )
-    (number,) = categories
-    found: CategoricalFeature = categorical[number]
-    return found
+    if len({*categories}) < len(categories):
+        raise LoaderError("a CTR has a feature twice; the file is damaged")
+    if not all(border in floats[number].borders for number, border in borders):
+        raise LoaderError("a CTR is of a border that its feature does not have; the file is damaged")
+    if not all(type(value) is int and -(2**31) <= value < 2**31 for _, value in exact):
+        raise LoaderError("a CTR is of a category that is not a number of 32 bits; the file is damaged")
+    return Combination(tuple(categories), tuple(borders), tuple(exact))
 
 
-def no_counters(feature: Feature) -> LoaderError:
+def shown_combination(
+    of: Combination, floats: Sequence[FloatFeature], categorical: Sequence[CategoricalFeature]
+) -> str:
+    """The names of the features of a combination."""
+    features: list[Feature] = [categorical[number] for number in of.categories]
+    features += [floats[number] for number, _ in of.borders]
+    features += [categorical[number] for number, _ in of.exact]
+    return " with ".join(dict.fromkeys(repr(shown_name(feature)) for feature in features[:8]))
+
+
+def no_counters(
+    of: Combination, floats: Sequence[FloatFeature], categorical: Sequence[CategoricalFeature]
+) -> LoaderError:
     return LoaderError(
-        f"the model has no counters for feature {shown_name(feature)!r}, so it cannot predict; train it with "
-        "final_ctr_computation_mode='Default'"
+        f"the model has no counters for feature {shown_combination(of, floats, categorical)}, so it cannot "
+        "predict; train it with final_ctr_computation_mode='Default'"
     )
 
 
@@ -257,6 +264,7 @@ class Model(NamedTuple):
     categorical: list[CategoricalFeature]
     ctrs: Sequence[Ctr]
     asked: Questions
+    hashes: list[NDArray[np.int64]]  # of the known categories of each categorical feature, signed
     texts: dict[int, str]  # of categories by their unsigned hash, where known
     nodes: Nodes
     scale: float  # the sum of the leaves is multiplied by it

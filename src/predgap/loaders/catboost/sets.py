@@ -13,7 +13,8 @@ import numpy as np
 from predgap._typing import BoolArray, IntArray
 from predgap.errors import LoaderError
 from predgap.loaders.catboost.categories import HashedCategories, levels
-from predgap.loaders.catboost.ctrs import Ctr, sides
+from predgap.loaders.catboost.ctrs import Ctr, ranks
+from predgap.loaders.catboost.hashes import combined, found_at
 from predgap.loaders.catboost.model import Model, shown_name
 
 __all__ = ["Sets", "categories_of", "sets_of"]
@@ -31,18 +32,19 @@ class Sets(NamedTuple):
 
 def categories_of(model: Model) -> list[HashedCategories]:
     """The categories of each categorical feature: those of its splits, and those that have counters."""
-    hashes = [dict.fromkeys((f.hashes.astype(np.int64) & 0xFFFFFFFF).tolist()) for f in model.categorical]
-    for counted, number in {id(ctr.counters): (ctr.counters, ctr.number) for ctr in model.ctrs}.values():
-        hashes[number].update(dict.fromkeys(counted.hashes.tolist()))
     return [
-        levels([*own], model.texts, f"feature {shown_name(feature)!r}")
-        for own, feature in zip(hashes, model.categorical, strict=True)
+        levels((own & 0xFFFFFFFF).tolist(), model.texts, f"feature {shown_name(feature)!r}")
+        for own, feature in zip(model.hashes, model.categorical, strict=True)
     ]
 
 
 def sets_of(model: Model, categories: list[HashedCategories]) -> Sets:
-    """The sets of a model, in the codes of these categories of its categorical features."""
-    n_codes = sum(len(ctr.borders) * len(ctr.counters.hashes) for ctr in model.ctrs)
+    """The sets of a model, in the codes of these categories of its categorical features.
+
+    Questions about combinations have empty sets, which no node uses.
+    """
+    single = [ctr for ctr in model.ctrs if ctr.of.is_single]
+    n_codes = sum(len(ctr.borders) * len(ctr.counters.hashes) for ctr in single)
     if n_codes > _MAX_CODES:
         raise LoaderError(
             f"the splits on CTRs have {n_codes:,} categories, borders times categories, predgap loads up to "
@@ -54,18 +56,25 @@ def sets_of(model: Model, categories: list[HashedCategories]) -> Sets:
         hashes = (feature.hashes.astype(np.int64) & 0xFFFFFFFF).tolist()
         found += [np.array([known.code_of_hash[value]], dtype=np.int32) for value in hashes]
         right.append(np.ones(len(hashes), dtype=np.bool_))
+    nothing = np.empty(0, dtype=np.int32)
     for ctr in model.ctrs:
-        members, goes_right = _sets_of_ctr(ctr, categories[ctr.number])
+        if ctr.of.is_single:
+            members, goes_right = _sets_of_ctr(ctr, categories[ctr.of.categories[0]])
+        else:
+            members, goes_right = [nothing] * len(ctr.borders), np.zeros(len(ctr.borders), dtype=np.bool_)
         found += members
         right.append(goes_right)
     begin = np.cumsum([0, *map(len, found)], dtype=np.int64)
-    none = np.empty(0, dtype=np.int32)
-    return Sets(begin.astype(np.int32), np.concatenate([none, *found]), np.concatenate([[False], *right])[1:])
+    return Sets(
+        begin.astype(np.int32), np.concatenate([nothing, *found]), np.concatenate([[False], *right])[1:]
+    )
 
 
 def _sets_of_ctr(ctr: Ctr, known: HashedCategories) -> tuple[list[IntArray], BoolArray]:
-    codes = np.array([known.code_of_hash[value] for value in ctr.counters.hashes.tolist()], dtype=np.int32)
-    above, unknown_above = sides(ctr)
-    order = np.argsort(codes)
-    members = (above != unknown_above[:, None])[:, order]
-    return [codes[order][member] for member in members], ~unknown_above
+    """The sets of the borders of a CTR, ascending; and whether each of them goes right."""
+    rank = ranks(ctr)
+    found = rank[found_at(combined([known.hashes]), ctr.counters.hashes)]
+    codes = known.codes[:-1]
+    border = np.arange(len(ctr.borders))
+    above, unknown_above = found > border[:, None], rank[-1] > border
+    return [codes[member] for member in above != unknown_above[:, None]], ~unknown_above

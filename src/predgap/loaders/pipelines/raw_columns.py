@@ -32,6 +32,7 @@ from predgap.loaders.selfcheck import rows_at_thresholds
 __all__ = ["RawColumns", "in_raw_columns"]
 
 _LARGEST_CODE: Final = 2**31 - 1
+_LARGE: Final = 1e30  # well within single precision, whatever a step multiplies by
 _ROUNDING: Final = 2.0**-20  # how far a value may be moved, relative to it and to the thresholds
 
 
@@ -364,7 +365,8 @@ class _Rewriting:
     def _check(self, new: Ensemble, reader: RawColumns) -> None:
         """`NotRaw` unless the new ensemble predicts what the old one does, at and around its thresholds."""
         rows = rows_at_thresholds(new).astype(np.float64)
-        for attempt in (rows, np.where(np.isinf(rows), 0.0, rows)):
+        small = np.abs(rows) < _LARGE  # steps and models may refuse others
+        for attempt in (rows, np.where(small | np.isnan(rows), rows, 0.0)):
             columns = {f.raw: self._accepted(f, attempt[:, f.raw]) for f in reader.features}
             try:
                 with warnings.catch_warnings():
