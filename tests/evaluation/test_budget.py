@@ -13,24 +13,25 @@ from strategies import Split, ensemble_of
 
 
 class Computer:
-    """Examines rows in a time that depends on how: `seconds` has that of one row by rtol, or "estimate"."""
+    """Examines rows in a time that depends on how: `seconds` has that of one row by tolerance or effort."""
 
     def __init__(self, seconds, once=0.0, refused=()):
         self.now, self.calls, self.seconds, self.once, self.refused = 0.0, [], seconds, once, refused
 
-    def examine(self, explainer, rows, estimate):
-        how = "estimate" if estimate else explainer.rtol
+    def examine(self, explainer, rows, effort):
+        how = explainer.rtol if effort == "full" else effort
         self.calls.append((how, len(rows)))
         if how in self.refused:
             raise CostError("too much")
         self.now += self.once + self.seconds[how] * len(rows)
 
-    def cost(self, explainer):
-        return Cost("exact", 1e3 * self.seconds.get(explainer.rtol, np.inf), 1.0)
+    def price(self, explainer, effort):
+        how = explainer.rtol if effort == "full" else effort
+        return Cost("exact", 1e3 * self.seconds.get(how, np.inf), 1.0)
 
     def plan(self, n_rows, budget, seed=0):
         explainer = Explainer(ensemble_of([Split(0, 0.5, 0.0, 1.0)], 1), Normal(1.0))
-        return planned(explainer, n_rows, budget, seed, self.examine, self.cost, lambda: self.now)
+        return planned(explainer, n_rows, budget, seed, self.examine, self.price, lambda: self.now)
 
 
 def test_without_a_budget_nothing_is_tried():
@@ -41,7 +42,7 @@ def test_without_a_budget_nothing_is_tried():
 
 def test_what_fits_is_done_as_asked():
     plan = Computer({1e-6: 0.01}).plan(100, 60)
-    assert (plan.rows.tolist(), plan.notes, plan.estimate) == (list(range(100)), (), False)
+    assert (plan.rows.tolist(), plan.notes, plan.effort) == (list(range(100)), (), "full")
     assert plan.explainer.rtol == 1e-6
 
 
@@ -52,12 +53,13 @@ def test_the_tolerance_comes_first():
 
 
 def test_then_rows_are_drawn_with_the_seed():
-    computer = Computer({1e-6: 1.0, LOOSE: 0.5})
+    computer = Computer({1e-6: 1.0, LOOSE: 0.3})
     plan = computer.plan(1000, 60)
-    assert len(plan.rows) == 50  # 96 would fit, rounded down to 1, 2 or 5 times a power of ten
-    assert "50 of 1000 rows were drawn at random (seed 0)" in plan.notes[1]
+    assert len(plan.rows) == 100  # 160 would fit, rounded down to 1, 2 or 5 times a power of ten
+    assert plan.effort == "full"
+    assert "100 of 1000 rows were drawn at random (seed 0)" in plan.notes[1]
     assert (np.diff(plan.rows) > 0).all()
-    again, other = (Computer({1e-6: 1.0, LOOSE: 0.5}).plan(1000, 60, seed).rows for seed in (0, 1))
+    again, other = (Computer({1e-6: 1.0, LOOSE: 0.3}).plan(1000, 60, seed).rows for seed in (0, 1))
     assert again.tolist() == plan.rows.tolist() != other.tolist()
     assert computer.now < 20  # trials take a part of the budget only
 
@@ -68,26 +70,38 @@ def test_what_is_done_once_does_not_count_as_time_of_a_row():
 
 
 def test_a_row_that_takes_longer_than_all_is_not_tried():
-    computer = Computer({1e-6: 500.0, LOOSE: 0.1})
+    computer = Computer({1e-6: 2.0, LOOSE: 0.1})
     assert len(computer.plan(100, 60).rows) == 100
     assert {how for how, _ in computer.calls} == {LOOSE}
 
 
 def test_one_row_at_least():
-    plan = Computer({1e-6: 0.95, LOOSE: 0.9}).plan(100, 1)
-    assert (len(plan.rows), plan.explainer.rtol, plan.estimate) == (1, LOOSE, False)
+    plan = Computer({"search": 0.9, "estimate": 0.8}).plan(100, 1)
+    assert (len(plan.rows), plan.explainer.rtol, plan.effort) == (1, LOOSE, "search")
 
 
 def test_a_row_that_is_beyond_the_budget_is_estimated():
-    plan = Computer({1e-6: 5.0, LOOSE: 4.0, "estimate": 0.5}).plan(100, 1)
-    assert (len(plan.rows), plan.estimate) == (1, True)
+    plan = Computer({1e-6: 5.0, LOOSE: 4.0, "search": 3.0, "estimate": 0.5}).plan(100, 1)
+    assert (len(plan.rows), plan.effort) == (1, "estimate")
 
 
-@pytest.mark.parametrize("refused", [(1e-6, LOOSE), ()])
+def test_the_best_is_searched_if_comparing_all_leaves_few_rows():
+    plan = Computer({1e-6: 1.0, LOOSE: 0.9, "search": 0.1}).plan(400, 60)
+    assert (plan.effort, plan.explainer.rtol, len(plan.rows)) == ("search", LOOSE, 400)
+    assert plan.notes[1].startswith(
+        "To keep within 60 s, the best ranking of a row is the best that was found"
+    )
+    slow = Computer({1e-6: 1.0, LOOSE: 0.65, "search": 0.6}).plan(400, 60)  # no gain
+    assert (slow.effort, len(slow.rows)) == ("full", 50)
+    few = Computer({1e-6: 1.0, LOOSE: 0.65, "search": 0.1}).plan(50, 60)  # all rows fit
+    assert (few.effort, len(few.rows)) == ("full", 50)
+
+
+@pytest.mark.parametrize("refused", [(1e-6, LOOSE, "search"), ()])
 def test_what_cannot_be_proven_is_estimated(refused):
     seconds = {"estimate": 0.1, **dict.fromkeys(refused, 0.1)}  # without one: the cost is refused
     plan = Computer(seconds, refused=refused).plan(100, 60)
-    assert (plan.estimate, len(plan.rows)) == (True, 100)
+    assert (plan.effort, len(plan.rows)) == ("estimate", 100)
     assert plan.notes == ("A proven error is too costly for this model, so that gaps are estimated.",)
 
 

@@ -16,6 +16,7 @@ from sklearn.datasets import load_diabetes, load_iris
 
 import predgap
 from predgap import Background, CostError, Explainer, Ranking, Relative, Uniform, evaluate
+from predgap.evaluation.answers import expected_cost
 from strategies import Split, ensemble_of, mixed_problems, problems
 
 
@@ -215,7 +216,7 @@ def test_rows_that_are_drawn_are_the_same_numbers_as_by_themselves(explainer, di
     assert found.description["rows"] == 20
     assert found.description["of_rows"] == len(X)
     assert found.obtained["pgi2"] in ("exact", "bounded (0.001)")
-    assert "20 of 442 rows were drawn" in found.notes[1]
+    assert "20 of 442 rows were drawn" in found.notes[-1]
     assert list(found.index) == list(X.index[found.rows])
     whole = evaluate(explainer, X, given, seed=5)
     assert found.scores["pgi2"] == pytest.approx(whole.scores["pgi2"][:, found.rows], rel=1e-3)
@@ -318,3 +319,30 @@ def test_gaps_of_zero():
     assert [row["share_won"] for row in found.summary] == [1.0, 1.0]
     assert found.differences[0].p == 1.0
     assert "No prediction changed in these 3 rows" in found.verdict()
+
+
+def test_the_best_may_be_searched_only(explainer, diabetes, monkeypatch):
+    X = diabetes[0][:12]
+    whole = evaluate(explainer, X, ["shap", "greedy", "optimal"])
+    slow = {"full": 9.0, "search": 0.1}
+    monkeypatch.setattr(
+        "predgap.evaluation.evaluation.expected_cost",
+        lambda by, rows, places, effort: predgap.Cost("exact", 1e3 * slow[effort], 1.0),
+    )
+    found = evaluate(explainer, X, ["shap", "greedy", "optimal"], budget=60)
+    assert not found.best_is_proven.any()
+    assert found.best_ranking.method == "best found"
+    assert "by a greedy search, and the score of a random one is the mean of 8" in found.notes[1]
+    assert (found.best <= whole.best * (1 + 1e-3)).all()
+    assert found.best.mean() == pytest.approx(whole.best.mean(), rel=0.02)
+    assert "the best ranking that was found" in found.verdict()
+    assert found.obtained["random"] == "estimated"
+    assert found.obtained["pgi2"] != "estimated"
+    assert found.random.mean() == pytest.approx(whole.random.mean(), rel=0.1)
+
+
+def test_the_expected_cost_counts_the_search_for_the_best(explainer, diabetes):
+    rows = explainer._inputs.rows(diabetes[0])
+    full, search = (expected_cost(explainer, rows, 6, effort) for effort in ("full", "search"))
+    assert search == explainer.cost("rank", diabetes[0])
+    assert full.milliseconds > search.milliseconds

@@ -13,7 +13,6 @@ from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import comb
 
 from predgap._typing import FloatArray, IndexArray
 
@@ -71,9 +70,10 @@ def shapley_values(table: FloatArray) -> FloatArray:
     m = _n_units(table)
     numbers, size = np.arange(1 << m), _sizes(m)
     values = np.empty((len(table), m))
+    weights = np.array([1.0 / (m * math.comb(m - 1, k)) for k in range(m)])
     for i in range(m):
         without = numbers[(numbers >> i) & 1 == 0]
-        weight = 1.0 / (m * comb(m - 1, size[without]))
+        weight = weights[size[without]]
         gain = np.take(table, without | (1 << i), axis=1) - np.take(table, without, axis=1)
         values[:, i] = (gain * weight).sum(axis=1)
     return values

@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 import copy
-from dataclasses import dataclass, field
-from typing import Final, Protocol
+from dataclasses import dataclass, field, replace
+from typing import Final, Literal, Protocol
 
 import numpy as np
 
+from predgap._engine.costs import Cost
 from predgap._engine.estimates import GapEstimate
 from predgap._engine.progress import Tell
 from predgap._engine.questions import Curves, mean_of_curve
-from predgap._engine.scale import Expected, RandomScores, Searched
+from predgap._engine.scale import BestRankings, Expected, RandomScores, Searched
 from predgap._typing import BoolArray, FloatArray, IndexArray, IntArray
 from predgap.explainer import Approximation, Explainer
 from predgap.explainer._arguments import Rows
 from predgap.explainer._guaranteed import BEST_FOUND
 from predgap.ranking import Ranking
 
-_RANDOM: Final = 16  # random rankings of a row that stand for all
+_RANDOM_PAIRS: Final = 4  # random rankings of a row that stand for all, with the reversed ones
 _ESTIMATED: Final = ("pruned", "qmc", "mc")
 _RTOL: Final = 1e-2  # that estimates aim at
+_PRICED: Final = 20  # rows whose cost stands for all
+
+Effort = Literal["full", "search", "estimate"]
+"""full: all rankings are compared for best and random; search: a few; estimate: gaps are estimated, too."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -54,6 +59,8 @@ class Proven:
     """Answers of an explainer within its tolerance."""
 
     explainer: Explainer
+    seed: int
+    compare_all: bool = True  # rankings, for best and random; else the greedy one, and a few random ones
     how: dict[str, set[str]] = field(default_factory=dict)
 
     def curve(self, rows: Rows, order: IndexArray | IntArray, what: str) -> FloatArray:
@@ -71,12 +78,16 @@ class Proven:
 
     def best(self, rows: Rows, top: int) -> Best:
         asked = self.explainer
+        if not self.compare_all:
+            return _greedy(self, rows, top)
         found = asked._ranked(rows, "optimal", top, "rank(X, 'optimal')")
         assert isinstance(found, Searched)
         method = "optimal" if found.is_complete.all() else BEST_FOUND
         return Best(asked._inputs.ranking(found, method, rows), found.is_complete)
 
     def random(self, rows: Rows, top: int) -> FloatArray:
+        if not self.compare_all:
+            return _mean_of_some(self, rows, top)
         asked = self.explainer
         question = RandomScores(asked._engine, rows.values, top, asked._inputs.members)
         with asked._asking("random_pgi2(X)"):
@@ -104,20 +115,50 @@ class Estimated:
         return found
 
     def best(self, rows: Rows, top: int) -> Best:
-        return Best(self.rank(rows, "greedy", top), np.zeros(len(rows), dtype=np.bool_))
+        return _greedy(self, rows, top)
 
     def random(self, rows: Rows, top: int) -> FloatArray:
-        rng = np.random.default_rng(self.seed)
-        in_order = np.tile(np.arange(self.explainer._inputs.n_units), (len(rows), 1))
-        total = np.zeros(len(rows))
-        for _ in range(_RANDOM):
-            shuffled = rng.permuted(in_order, axis=1)[:, :top]
-            total += mean_of_curve(self.curve(rows, shuffled, "random"))
-        return total / _RANDOM
+        return _mean_of_some(self, rows, top)
 
     @property
     def _asked(self) -> Approximation:
         return self.explainer.approximate(rtol=_RTOL, seed=self.seed)
+
+
+def _greedy(answers: Answers, rows: Rows, top: int) -> Best:
+    """The greedy ranking as the best one that was found; nothing is proven."""
+    return Best(answers.rank(rows, "greedy", top), np.zeros(len(rows), dtype=np.bool_))
+
+
+def _mean_of_some(answers: Proven | Estimated, rows: Rows, top: int) -> FloatArray:
+    """The mean PGI² of a few random rankings of each row and of the same reversed, (n,)."""
+    rng = np.random.default_rng(answers.seed)
+    in_order = np.tile(np.arange(answers.explainer._inputs.n_units), (len(rows), 1))
+    scores = []
+    for _ in range(_RANDOM_PAIRS):
+        shuffled = rng.permuted(in_order, axis=1)
+        for order in (shuffled, shuffled[:, ::-1]):
+            scores.append(mean_of_curve(answers.curve(rows, order[:, :top], "random")))
+    answers.how["random"] = {"mc"}
+    mean: FloatArray = np.mean(scores, axis=0)
+    return mean
+
+
+def expected_cost(explainer: Explainer, rows: Rows, places: int, effort: Effort) -> Cost:
+    """The expected cost of a row, from up to 20 of them: of its greedy ranking, and for the effort "full" of
+    the gaps of all subsets, from which the best ranking is found if there are not too many."""
+    cost = explainer.cost("rank", rows)
+    if effort != "full":
+        return cost
+    some = rows.at(np.unique(np.linspace(0, len(rows) - 1, _PRICED).astype(np.intp)))
+    engine, members, accuracy = explainer._engine, explainer._inputs.members, explainer._accuracy
+    few, _ = BestRankings(engine, some.values, places, members).split(accuracy)
+    total = 0.0
+    for part in few:
+        features = engine.features_of(part.units, members)
+        at = some.values[part.some]
+        total += engine.cost(at, "subsets", features, part.units.shape[1], accuracy, members)[1].sum()
+    return replace(cost, milliseconds=cost.milliseconds + float(total) / len(some))
 
 
 def reporting_to(explainer: Explainer, tell: Tell, begin: float, end: float, n_rows: int) -> Explainer:

@@ -1,9 +1,9 @@
-"""Keeps an evaluation within a number of seconds: a larger tolerance first, then fewer rows."""
+"""Keeps an evaluation within a number of seconds: a larger tolerance first, less search, fewer rows."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -13,26 +13,36 @@ from predgap._engine.costs import Cost
 from predgap._text import count, shown
 from predgap._typing import IndexArray
 from predgap.errors import CostError, PredgapError
+from predgap.evaluation.answers import Effort
 from predgap.explainer import Explainer
 
 LOOSE: Final = 1e-3
 """The tolerance that is taken if the explainer's own takes too long."""
 
+ENOUGH: Final = 100
+"""If so many rows fit, the best ranking of each is still looked for among all."""
+
 _TRIAL: Final = 0.1  # the share of the budget that a trial may take
 _MARGIN: Final = 0.8  # the share of the budget that the rows are chosen for
+_FEWEST: Final = 50  # rows that must fit by the expected cost, else comparing all rankings is not tried
+_TOO_FEW: Final = 10  # rows; if not as many fit, gaps are estimated
+_FASTER: Final = 0.7  # the share of the time that a lesser way may take at most, to be worth it
 _STEPS: Final = (1, 2, 5)
 
-Examine = Callable[[Explainer, IndexArray, bool], object]
-"""Computes everything for some rows, by an explainer; the last argument says whether to estimate."""
+Examine = Callable[[Explainer, IndexArray, Effort], object]
+"""Computes everything for some rows, by an explainer, with an effort."""
+
+Price = Callable[[Explainer, Effort], Cost]
+"""The expected cost of a row."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Plan:
-    """With what tolerance, and for which rows, an evaluation is made."""
+    """With what tolerance and effort, and for which rows, an evaluation is made."""
 
     explainer: Explainer
     rows: IndexArray  # ascending
-    estimate: bool = False
+    effort: Effort = "full"
     notes: tuple[str, ...] = ()
 
 
@@ -54,38 +64,56 @@ def planned(
     budget: float | None,
     seed: int,
     examine: Examine,
-    cost: Callable[[Explainer], Cost],
+    price: Price,
     clock: Callable[[], float] = time.perf_counter,
 ) -> Plan:
-    """What fits into a budget: all rows if possible; else with a larger tolerance; else some of the rows.
+    """What fits into a budget: all rows; else with a larger tolerance; else, if less than 100 rows would fit,
+    without comparing all rankings for best and random; else, if less than 10 would, from estimated gaps; else
+    some of the rows.
 
     Trials on a few rows tell how long a row takes. The number of rows is rounded down to 1, 2, 5, 10,
     20, ..., so that it is seldom different when the same call takes a little longer.
     """
-    every = np.arange(n_rows, dtype=np.intp)
     if budget is None or n_rows == 0:
-        return Plan(explainer, every)
+        return Plan(explainer, np.arange(n_rows, dtype=np.intp))
     shuffled = np.random.default_rng(seed).permutation(n_rows).astype(np.intp)
-    trial = _Trial(shuffled, budget, examine, cost, clock)
-    asked, estimate, notes = explainer, False, []
-    seconds = trial.seconds_per_row(asked)
-    if seconds * n_rows > _MARGIN * budget and explainer.rtol < LOOSE:
-        asked = explainer._with_rtol(LOOSE)
-        notes.append(f"To keep within {budget:g} s, gaps have a proven relative error of up to {LOOSE:g}.")
-        seconds = trial.seconds_per_row(asked)
-    if seconds == np.inf:
-        estimate = True
-        notes = ["A proven error is too costly for this model, so that gaps are estimated."]
-        seconds = trial.seconds_per_row(asked, estimate)
-    if seconds * n_rows <= _MARGIN * budget:
-        return Plan(asked, every, estimate, tuple(notes))
-    n = rounded_down(_MARGIN * budget / seconds)
+    trial = _Trial(shuffled, budget, examine, price, clock)
+    most = _MARGIN * budget
+    taken, seconds = Plan(explainer, shuffled), np.inf
+    for plan in _ladder(explainer, shuffled, budget):
+        if plan.effort == "estimate" and seconds * _TOO_FEW <= most:
+            break
+        needs = trial.seconds_per_row(plan.explainer, plan.effort)
+        if needs < _FASTER * seconds:
+            taken, seconds = plan, needs
+        if seconds * n_rows <= most or (taken.explainer.rtol >= LOOSE and seconds * ENOUGH <= most):
+            break
+    n = n_rows if seconds * n_rows <= most else min(n_rows, rounded_down(most / seconds))
+    notes = taken.notes
     if n < n_rows:
-        notes.append(
+        drawn = (
             f"To keep within {budget:g} s, {n:,} of {count(n_rows, 'row')} were drawn at random (seed "
             f"{seed}). On a faster or slower computer it may be another number."
         )
-    return Plan(asked, np.sort(shuffled[:n]), estimate, tuple(notes))
+        notes = (*notes, drawn)
+    return Plan(taken.explainer, np.sort(shuffled[:n]), taken.effort, notes)
+
+
+def _ladder(explainer: Explainer, rows: IndexArray, budget: float) -> Iterator[Plan]:
+    """Ways to evaluate, each faster than the one before it."""
+    yield Plan(explainer, rows)
+    notes: tuple[str, ...] = ()
+    if explainer.rtol < LOOSE:
+        explainer = explainer._with_rtol(LOOSE)
+        notes = (f"To keep within {budget:g} s, gaps have a proven relative error of up to {LOOSE:g}.",)
+        yield Plan(explainer, rows, "full", notes)
+    found = (
+        f"To keep within {budget:g} s, the best ranking of a row is the best that was found by a greedy "
+        "search, and the score of a random one is the mean of 8; not all rankings were compared."
+    )
+    yield Plan(explainer, rows, "search", (*notes, found))
+    estimated = "A proven error is too costly for this model, so that gaps are estimated."
+    yield Plan(explainer, rows, "estimate", (estimated,))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -95,20 +123,22 @@ class _Trial:
     rows: IndexArray
     budget: float
     examine: Examine
-    cost: Callable[[Explainer], Cost]
+    price: Price
     clock: Callable[[], float]
 
-    def seconds_per_row(self, explainer: Explainer, estimate: bool = False) -> float:
+    def seconds_per_row(self, explainer: Explainer, effort: Effort) -> float:
         """From 1, 2, 4, ... rows, up to a tenth of the budget; infinite if a row alone is beyond it."""
+        estimate = effort == "estimate"
         if not estimate:
-            expected = self.cost(explainer)
-            if expected.refused or expected.milliseconds > 1e3 * self.budget:
+            expected = self.price(explainer, effort)
+            most = self.budget / (min(_FEWEST, len(self.rows)) if effort == "full" else 1)
+            if expected.refused or expected.milliseconds > 1e3 * most:
                 return np.inf
         begin, n, before = self.clock(), 1, None
         while True:
             start = self.clock()
             try:
-                self.examine(explainer, self.rows[:n], estimate)
+                self.examine(explainer, self.rows[:n], effort)
             except CostError:
                 if estimate:
                     raise

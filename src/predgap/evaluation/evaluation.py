@@ -17,6 +17,7 @@ from predgap._inputs.tables import open_columns
 from predgap._text import count, names_or_default, shown
 from predgap._typing import FloatArray, IndexArray, IntArray, Progress
 from predgap.errors import CostError, PredgapError, TableError
+from predgap.evaluation.answers import expected_cost
 from predgap.evaluation.budget import Plan, checked_budget, planned
 from predgap.evaluation.examination import Examined, Task, examined
 from predgap.evaluation.requests import Request, given_order, read_requests
@@ -81,8 +82,10 @@ def evaluate(
         How many places count; None for all. If a ranking that is given has fewer places, fewer count.
     budget : float or None, default=None
         Seconds that the call should take; None for no limit. If all rows would take longer, the tolerance is
-        raised to 1e-3, then rows are drawn at random. If even a row is too costly, gaps are estimated;
-        without a budget, `CostError` is raised then. `Evaluation.notes` says what was done.
+        raised to 1e-3; if less than 100 rows fit then, the best ranking is looked for by a greedy search
+        only, and the score of a random one is the mean of 8; if less than 10 fit, gaps are estimated; then
+        rows are drawn at random. `Evaluation.notes` says what was done. Without a budget, `CostError` is
+        raised if a row is too costly.
     seed : int, default=0
         Of rows that are drawn, random rankings, shuffles and bootstrap samples. The same seed gives the same
         numbers; a budget may change the number of rows.
@@ -128,11 +131,11 @@ def evaluate(
         len(rows),
         seconds,
         seed,
-        lambda by, some, estimate: examined(task, _quiet(by), some, estimate),
-        lambda by: by.cost("rank", rows),
+        lambda by, some, effort: examined(task, _quiet(by), some, effort),
+        lambda by, effort: expected_cost(by, rows, task.places, effort),
     )
     with reporting(told, len(plan.rows)) as tell, _naming_the_budget(seconds):
-        found = examined(task, _quiet(plan.explainer), plan.rows, plan.estimate, tell)
+        found = examined(task, _quiet(plan.explainer), plan.rows, plan.effort, tell)
         if tell is not None:
             tell(len(plan.rows))
     return _evaluation(task, plan, found, X, seconds)

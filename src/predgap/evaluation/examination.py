@@ -13,7 +13,7 @@ from predgap._engine.questions import mean_of_curve
 from predgap._engine.scale import RankMethod
 from predgap._typing import BoolArray, FloatArray, IndexArray, IntArray
 from predgap.errors import CostError
-from predgap.evaluation.answers import Answers, Estimated, Proven, in_words, reporting_to
+from predgap.evaluation.answers import Answers, Effort, Estimated, Proven, in_words, reporting_to
 from predgap.evaluation.requests import Request
 from predgap.evaluation.statistics import TINY
 from predgap.evaluation.words import OwnRankings, ranking_of
@@ -68,20 +68,22 @@ class Examined:
 
 
 def examined(
-    task: Task, explainer: Explainer, some: IndexArray, estimate: bool, tell: Tell = None
+    task: Task, explainer: Explainer, some: IndexArray, effort: Effort, tell: Tell = None
 ) -> Examined:
     """The numbers of some rows; CostError if a row is too costly and nothing may be estimated."""
-    return _Examination(task, explainer, some, estimate, tell).result()
+    return _Examination(task, explainer, some, effort, tell).result()
 
 
 class _Examination:
     def __init__(
-        self, task: Task, explainer: Explainer, some: IndexArray, estimate: bool, tell: Tell
+        self, task: Task, explainer: Explainer, some: IndexArray, effort: Effort, tell: Tell
     ) -> None:
         self._task, self._explainer, self._some, self._tell = task, explainer, some, tell
         self._rows = task.rows.at(some)
-        self._answers: Answers = Estimated(explainer, task.seed) if estimate else Proven(explainer)
-        self._estimate, self._done = estimate, 0.0
+        self._estimate, self._done = effort == "estimate", 0.0
+        self._answers: Answers = Proven(explainer, task.seed, effort == "full")
+        if self._estimate:
+            self._answers = Estimated(explainer, task.seed)
 
     def result(self) -> Examined:
         task, rows, k = self._task, self._rows, self._task.places
@@ -180,7 +182,7 @@ class _Examination:
         how, rtol = self._answers.how, self._explainer.rtol
         words = {metric: in_words(how.get(metric, set()), rtol) for metric in scores}
         words["curves"] = words["pgi2"]
-        words["random"] = "estimated" if self._estimate else in_words(how.get("random", how["pgi2"]), rtol)
+        words["random"] = in_words(how["random"], rtol)
         n = int(proven.sum())
         found = "proven" if n == len(proven) else f"proven in {n} of {len(proven)} rows, else the best found"
         words["best"] = f"{in_words(how['best'], rtol)}; {found}"
