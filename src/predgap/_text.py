@@ -1,4 +1,4 @@
-"""Helpers for messages: escaping names from data, lists of items, plurals, did-you-mean hints."""
+"""Helpers for messages: escaping names from data, lists of items, plurals, shares, did-you-mean hints."""
 
 from __future__ import annotations
 
@@ -83,3 +83,15 @@ def did_you_mean(name: str, names: Sequence[str]) -> str:
 def count(number: int, noun: str) -> str:
     """A number with its noun: '1 column', '2 columns'."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def percent(share: float) -> int:
+    """A share in per cent; 100 only if nothing is missing.
+
+    Examples
+    --------
+    >>> percent(0.554), percent(0.999), percent(1.0)
+    (55, 99, 100)
+    """
+    whole = round(100 * share)
+    return 99 if whole == 100 and share < 1 - 1e-9 else whole
