@@ -1,7 +1,8 @@
 """A scikit-learn Pipeline is explained in the columns of its table, not in dummies and scaled numbers.
 
 The pipeline encodes a category as dummies and scales the numbers. The explainer takes the table as it is:
-noise is in years and pounds, the category moves as a whole, and the rankings name the columns.
+noise is in years and hours, the category moves as a whole, and the rankings name the columns. SHAP values of
+the pipeline's last step are added up for each column, and scored as a ranking.
 """
 
 import numpy as np
@@ -36,14 +37,13 @@ prepare = ColumnTransformer(
 pipeline = make_pipeline(prepare, HistGradientBoostingRegressor(max_iter=50, random_state=0)).fit(X, y)
 
 explainer = predgap.Explainer(pipeline, X)  # each column moves by 0.3 of its spread
-rows = X[:200]
+rows = X[:100]
 print("features:", ", ".join(explainer.ensemble.names))
 for name in X.columns:
     print(f"root of the mean gap of {name:6} {np.sqrt(explainer.gap(rows, [name]).mean()):8.1f}")
-first, times = np.unique(explainer.rank(rows).top(1), return_counts=True)
-print(
-    "first place:", ", ".join(f"{name} ({k / len(rows):.0%})" for name, k in zip(first, times, strict=True))
-)
+
+found = predgap.evaluate(explainer, rows, ["shap", "permutation", "greedy"], y=y[:100])
+print(f"\n{found}\n\n{found.verdict()}\n")
 
 same = np.allclose(explainer.ensemble.predict(explainer.transform(X)), pipeline.predict(X), rtol=1e-12)
 print("the explained model predicts as the pipeline does:", same)

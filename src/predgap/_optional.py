@@ -7,11 +7,16 @@ from typing import Final
 
 from predgap.errors import DependencyError
 
-_DEMO: Final = {"xgboost": "xgboost", "sklearn": "scikit-learn", "matplotlib": "matplotlib"}
+_DEMO: Final = {
+    "xgboost": "xgboost",
+    "sklearn": "scikit-learn",
+    "matplotlib": "matplotlib",
+    "jinja2": "jinja2",
+}
 _PACKAGES: Final = {  # by extra: modules, and the packages that have them
     "demo": _DEMO,
     "report": {"jinja2": "jinja2"},  # the extra has matplotlib, too, which the page does not need
-    "reproduce": {**_DEMO, "jinja2": "jinja2", "pooch": "pooch"},
+    "reproduce": {**_DEMO, "pooch": "pooch"},
 }
 
 

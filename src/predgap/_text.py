@@ -1,4 +1,4 @@
-"""Helpers for messages: escaping names from data, lists of items, plurals, did-you-mean hints, warnings."""
+"""Helpers for messages: escaping names from data, lists of items, plurals, shares, hints, warnings."""
 
 from __future__ import annotations
 
@@ -95,3 +95,15 @@ def warn(message: str) -> None:
     while frame.f_code.co_filename.startswith(_PACKAGE) and frame.f_back is not None:
         frame, level = frame.f_back, level + 1
     warnings.warn(message, UserWarning, stacklevel=level)
+
+
+def percent(share: float) -> int:
+    """A share in per cent; 100 only if nothing is missing.
+
+    Examples
+    --------
+    >>> percent(0.554), percent(0.999), percent(1.0)
+    (55, 99, 100)
+    """
+    whole = round(100 * share)
+    return 99 if whole == 100 and share < 1 - 1e-9 else whole

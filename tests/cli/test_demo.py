@@ -1,9 +1,8 @@
-"""The demonstration, and the pictures it is made of."""
+"""The demonstration: what it prints, and the page and the picture that it writes."""
 
 from __future__ import annotations
 
 import io
-import re
 import struct
 import subprocess
 import sys
@@ -24,66 +23,86 @@ def trained():
 
 
 @pytest.fixture(scope="module")
-def comparison(trained):
-    return demo.compare(trained)
+def found(trained):
+    return demo.judge(trained)
 
 
-def shown(folder):
-    """What the demo prints at 80 columns, without the timings."""
+def run(folder):
+    """What the demo prints at 80 columns, and the bytes of the page and of the picture."""
     text = io.StringIO()
-    path = demo.run(Console(file=text, width=80, highlight=False), folder)
-    lines = text.getvalue().splitlines()
-    timed = re.compile(r"^ (greedy|single|TreeSHAP) .*\d+\.\d.* \d+ *$")
-    return path, [
-        re.sub(r" +\d+ *$", "", line) if timed.match(line) and "%" in line else line for line in lines
-    ]
+    paths = demo.run(Console(file=text, width=80, highlight=False), folder)
+    assert paths == (folder / "report.html", folder / "diabetes.png")
+    return text.getvalue().replace(str(folder), "predgap-demo"), *(path.read_bytes() for path in paths)
 
 
-def test_the_demo_prints_and_draws_the_same_each_time(tmp_path):
-    first_path, first = shown(tmp_path / "a")
-    second_path, second = shown(tmp_path / "b")
-    assert [line for line in first if "Picture" not in line] == [
-        line for line in second if "Picture" not in line
-    ]
-    assert first_path.read_bytes() == second_path.read_bytes()
+@pytest.fixture(scope="module")
+def shown(tmp_path_factory):
+    return run(tmp_path_factory.mktemp("demo"))
 
 
-def test_what_the_demo_prints_is_complete_and_fits_80_columns(tmp_path):
-    path, lines = shown(tmp_path)
-    text = "\n".join(lines)
-    assert max(map(len, lines)) <= 80 + len(str(tmp_path))
-    assert all(len(line) <= 80 for line in lines if "Picture" not in line)
-    for method in ("greedy", "single", "TreeSHAP", "gain", "random"):
-        assert re.search(rf"^ {method} +\d+\.\d +\d+\.\d +\d+%", text, re.MULTILINE)
+def test_the_demo_prints_and_draws_the_same_each_time(shown, tmp_path):
+    assert run(tmp_path / "new" / "folder") == shown
+
+
+def test_what_the_demo_prints_is_complete_and_fits_80_columns(shown, found):
+    text, _, _ = shown
+    assert max(map(len, text.splitlines())) <= 80
+    words = " ".join(text.split())
+    assert " ".join(found.verdict().split()) in words
+    assert "SHAP reaches" in words
+    assert repr(found) in text
+    assert text.endswith("\nPage: predgap-demo/report.html\nPicture: predgap-demo/diabetes.png\n")
+
+
+def test_the_page_has_the_verdict(shown, found):
+    page = shown[1].decode()
+    assert found.verdict().split(". ")[0] in page
+    assert "predgap demo" in page
     for feature in demo._FEATURES:
-        assert text.count(feature) >= 3  # a mean place, and a place in both orders of the row
-    assert "3 features, in any order" in text
-    assert str(path) in text.replace("\n", "")
+        assert feature in page
 
 
-def test_the_picture_is_a_png_of_a_readable_size(tmp_path):
-    path, _ = shown(tmp_path)
-    head = path.read_bytes()[:24]
+def test_the_picture_is_a_png_of_a_readable_size(shown):
+    head = shown[2][:24]
     assert head.startswith(b"\x89PNG\r\n\x1a\n")
     width, height = struct.unpack(">II", head[16:])
     assert width > 1500
     assert height > 1200
-    assert path == tmp_path / "diabetes.png"
 
 
-def test_the_scores_of_the_demo_agree_with_xgboosts_own_predictions(trained, comparison):
-    """Monte Carlo by the definition: of predgap's code only the samples of its noise."""
+def test_the_picture_has_scores_curves_and_a_row(found):
+    scores, lines, greedy, shap = demo.picture(found).axes
+    assert {text.get_text() for text in scores.get_yticklabels()} == {*found.names}
+    drawn = [text.get_text().partition(":")[0] for text in lines.get_legend().get_texts()]
+    assert drawn == ["SHAP", "gain", "greedy", "best", "random"]
+    row = demo.most_different(found)
+    for name, ax in (("greedy", greedy), ("SHAP", shap)):
+        features = [text.get_text().partition(" = ")[0] for text in ax.get_yticklabels()]
+        assert features == found.rankings[name].top(10)[row].tolist()
+        assert f"Row {row}," in ax.get_title(loc="left")
+
+
+def test_the_row_shown_is_the_one_where_shap_is_furthest_behind(found):
+    shap, _, greedy, *_ = found.scores["pgi2"]
+    row = demo.most_different(found)
+    assert greedy[row] - shap[row] == max(greedy - shap) > 0
+
+
+def test_the_scores_of_the_demo_agree_with_xgboosts_own_predictions(trained, found):
+    """Monte Carlo by the definition: of predgap's code only the samples of its noise.
+
+    Five standard errors of the samples: chance exceeds them once in a million times.
+    """
     rng = np.random.default_rng(3)
     noise = Relative(trained.train, 0.3)
 
     def predict(rows):
-        return trained.booster.predict(xgboost.DMatrix(rows, feature_names=list(demo._FEATURES))).astype(
-            float
-        )
+        table = xgboost.DMatrix(rows, feature_names=list(demo._FEATURES))
+        return trained.booster.predict(table).astype(float)
 
-    anchor, n_samples = predict(trained.rows), 500
-    for name, ranking in comparison.rankings.items():
-        gaps = []
+    anchor, n_samples = predict(trained.rows), 1000
+    for ranking, pgi2 in zip(found.rankings.values(), found.scores["pgi2"], strict=True):
+        means, variances = [], []
         for r, x in enumerate(trained.rows[::3]):
             moved = np.tile(x, (n_samples, 1))
             drawn = noise.sample(moved, rng)
@@ -92,23 +111,22 @@ def test_the_scores_of_the_demo_agree_with_xgboosts_own_predictions(trained, com
                 moved[:, j] = drawn[:, j]
                 prefixes.append(moved.copy())
             changes = predict(np.concatenate(prefixes)) - anchor[3 * r]
-            gaps.append(np.mean(changes**2))
-        assert np.mean(gaps) == pytest.approx(comparison.pgi2[name][::3].mean(), rel=0.03)
+            scores = np.mean(changes.reshape(-1, n_samples) ** 2, axis=0)
+            means.append(scores.mean())
+            variances.append(scores.var(ddof=1) / n_samples)
+        standard_error = np.sqrt(np.sum(variances)) / len(means)
+        assert standard_error < 0.02 * np.mean(means)
+        assert np.mean(means) == pytest.approx(pgi2[::3].mean(), abs=5 * standard_error)
 
 
-def test_wins_are_counted_by_row(comparison):
-    pgi2 = comparison.pgi2
-    expected = int((pgi2["greedy"] >= pgi2["gain"]).sum())
-    assert comparison.wins("gain") == f"{expected} of {len(pgi2['gain'])}"
-    assert comparison.wins("greedy") == f"{len(pgi2['gain'])} of {len(pgi2['gain'])}"
-
-
-def test_the_model_of_the_demo_is_worth_explaining(trained):
+def test_the_model_of_the_demo_is_worth_explaining(trained, found):
     assert trained.r2 > 0.3
     assert len(trained.rows) > 100
+    assert found.best_is_proven.all()
+    assert found.obtained["pgi2"] == "exact"
 
 
-@pytest.mark.parametrize("missing", ["xgboost", "sklearn", "matplotlib"])
+@pytest.mark.parametrize("missing", ["xgboost", "sklearn", "matplotlib", "jinja2"])
 def test_a_missing_package_is_named(monkeypatch, tmp_path, missing):
     monkeypatch.setitem(sys.modules, missing, None)
     name = {"sklearn": "scikit-learn"}.get(missing, missing)
@@ -119,7 +137,7 @@ def test_a_missing_package_is_named(monkeypatch, tmp_path, missing):
 def test_importing_the_demo_prints_and_imports_nothing():
     code = (
         "import predgap, predgap.cli.demo, predgap.plots, sys; "
-        "assert not {'click', 'rich', 'matplotlib', 'xgboost', 'sklearn'} & set(sys.modules)"
+        "assert not {'click', 'rich', 'matplotlib', 'jinja2', 'xgboost', 'sklearn'} & set(sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")

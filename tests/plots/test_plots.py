@@ -13,8 +13,8 @@ from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
 from predgap import Discrete, Explainer, Noise, Normal, PerFeature, Ranking, Relative, Sweep, plots
-from predgap.errors import DependencyError, NoiseError, RankingError, ShapeError
-from predgap.plots._drawing import label, noise_name, style
+from predgap.errors import DependencyError, NoiseError, ShapeError
+from predgap.plots._drawing import noise_name, style
 
 mpl.use("Agg")
 
@@ -42,11 +42,6 @@ DRAW = {
     "ladder": lambda **more: plots.ladder(greedy(), 0, **more),
     "agreement": lambda **more: plots.agreement(["a", "b"], [[1, 0.5], [0.5, 1]], **more),
     "by_strength": lambda **more: plots.by_strength(sweep_of([[[1.0], [2.0]]] * 3), **more),
-    "pgi2_against": lambda **more: plots.pgi2_against([1.0, 2.0], [2.0, 3.0], "a", "b", **more),
-    "mean_places": lambda **more: plots.mean_places({"a": Ranking([[0, 1]])}, **more),
-    "two_ladders": lambda **more: plots.two_ladders(
-        ("a", Ranking([[0, 1]]), [1.0, 2.0]), ("b", Ranking([[1, 0]]), [0.5, 2.0]), **more
-    ),
 }
 
 
@@ -279,70 +274,16 @@ def test_agreement_writes_numbers_and_hatches_what_is_unknown(ax):
         plots.agreement(["a", "b"], [[1.0]], ax=ax)
 
 
-@pytest.fixture
-def rankings():
-    orders = np.random.default_rng(0).permuted(np.tile(np.arange(5), (2, 7, 1)), axis=2)
-    return {
-        "$one$": Ranking(orders[0], feature_names=HOSTILE),
-        "two": Ranking(orders[1], feature_names=HOSTILE),
-    }
+def test_a_score_just_below_the_best_is_not_called_100_percent():
+    drawn = plots.leaderboard(
+        ["a", "b"], [2.0, 1.999], [1, 1], [2, 2], random=1, best=2, ax=Figure().subplots()
+    )
+    assert texts(drawn)[:2] == ["2  (100 %)", "2  (99 %)"]
 
 
-def test_hostile_names_are_drawn_as_they_are(ax, rankings):
-    plots.mean_places(rankings, ax=ax)
-    assert set(ticks(saved(ax))) == {*SHOWN}
-
-
-def test_mean_places_go_by_name(ax):
-    rankings = {
-        "one": Ranking([[0, 1, 2]], feature_names=("mean_area", "b", "c")),
-        "the same": Ranking([[2, 0, 1]], feature_names=("b", "c", "mean area")),
-        "without names": Ranking([[0, 1, 2]]),
-    }
-    plots.mean_places(rankings, ax=ax)
-    assert ticks(ax) == ["mean_area", "b", "c"]
-    assert texts(ax) == ["1.0"] * 3 + ["2.0"] * 3 + ["3.0"] * 3
-
-
-def test_mean_places_of_many_features_are_those_of_the_first(ax):
-    plots.mean_places({"one": Ranking([np.arange(200)])}, noise="n", ax=ax)
-    assert ticks(ax) == [f"f{j}" for j in range(20)]
-    assert texts(ax)[-1] == "noise: n · and 180 more features"
-
-
-@pytest.mark.parametrize(
-    ("other", "error", "words"),
-    [
-        (Ranking([[0, 1]], feature_names=("a", "z")), RankingError, "'other' cannot be shown .* 'a', 'z'"),
-        (Ranking([[0]], feature_names=("a", "b")), ShapeError, "has 1 places of 2 features in 1 rows"),
-        (Ranking([[0]], feature_names=("a",)), ShapeError, "expected .* a place for each of 2 features"),
-        (Ranking(np.empty((0, 2), dtype=int)), ShapeError, "in 0 rows; expected a row or more"),
-    ],
-)
-def test_mean_places_of_other_features_are_refused(ax, other, error, words):
-    with pytest.raises(error, match=words):
-        plots.mean_places({"one": Ranking([[0, 1]], feature_names=("a", "b")), "other": other}, ax=ax)
-    with pytest.raises(ShapeError, match="no rankings"):
-        plots.mean_places({}, ax=ax)
-
-
-# ---- row by row ----------------------------------------------------------------------------------
-
-
-def test_rows_without_a_gap_do_not_break_the_logarithm(ax):
-    plots.pgi2_against([0.0, 1.0, 2.0], [1.0, 2.0, 2.0], "a", "b", ax=ax)
-    assert len(ax.collections[0].get_offsets()) == 2
-    assert texts(ax)[-1] == "1 of 3 rows with score 0 not shown"
-    saved(ax)
-    saved(plots.pgi2_against([0.0], [0.0], "a", "b", ax=Figure().subplots()))
-
-
-def test_ladders_show_both_orders(ax, rankings):
-    one, two = rankings.values()
-    plots.two_ladders(("$one$", one[0], np.arange(5.0)), ("two", two[0], np.arange(5.0)[None]), ax=ax)
-    left, right = saved(ax).figure.axes
-    for side, ranking in ((left, one), (right, two)):
-        assert ticks(side) == [label(name) for name in ranking.top(5)[0]]
+def test_hostile_names_are_drawn_as_they_are(ax):
+    plots.ladder(greedy(names=HOSTILE), 0, ax=ax)
+    assert ticks(saved(ax)) == [*SHOWN]
 
 
 def test_a_real_model(ax):

@@ -1,8 +1,7 @@
 """Converts a user's table to float64 columns, and matches its columns to a model's features.
 
 Columns of NumPy arrays and lists are matched by position; columns of frames (pandas, Polars, PyArrow) by
-name, if the model has names. Frames are read through narwhals, so that none of these libraries is imported
-here.
+name, if the model has names. Frames are read through narwhals: none of these libraries is imported here.
 """
 
 from __future__ import annotations

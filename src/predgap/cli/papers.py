@@ -17,7 +17,7 @@ from predgap.cli.progress import share_progress
 
 @app.command()
 def demo() -> None:
-    """Rank the features of the diabetes data by greedy and TreeSHAP, compare both, and save a picture."""
+    """Train a model of the diabetes data, judge SHAP and other rankings of it; write a page and a picture."""
     from predgap.cli.demo import run
 
     run(OutputConsole(), Path("predgap-demo"))

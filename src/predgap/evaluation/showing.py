@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from predgap._tables import html_table, text_table
-from predgap._text import count
-from predgap.evaluation.verdict import percent
+from predgap._text import count, percent
 
 if TYPE_CHECKING:  # it imports this module
     from predgap.evaluation.result import Evaluation

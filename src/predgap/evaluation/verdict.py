@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from predgap._text import count, printable
+from predgap._text import count, percent, printable
 
 if TYPE_CHECKING:  # it imports this module
     from predgap.evaluation.result import Evaluation
@@ -161,14 +161,6 @@ def _rows(evaluation: Evaluation) -> str:
     return "this row" if n == 1 else f"these {n} rows"
 
 
-def percent(share: float) -> int:
-    """A share in per cent; 100 only if nothing is missing, 0 only if there is nothing."""
-    whole = round(100 * share)
-    if whole == 100 and share < 1 - 1e-9:
-        return 99
-    return whole
-
-
 def _share(some: int, n: int) -> str:
     """How many of n rows: as a count if they are few, else in words of quarters or per cent.
 
@@ -184,8 +176,8 @@ def _share(some: int, n: int) -> str:
     for parts, whole in ((1, 2), (1, 3), (2, 3), (1, 4), (3, 4)):
         if abs(some / n - parts / whole) < 0.005:
             return f"{parts} of {whole} rows"
-    percent = round(100 * some / n)
-    return f"{percent} % of the rows" if 1 <= percent <= 99 else f"{some} of {n} rows"
+    whole = round(100 * some / n)
+    return f"{whole} % of the rows" if 1 <= whole <= 99 else f"{some} of {n} rows"
 
 
 def _listed(names: list[str]) -> str:

@@ -9,10 +9,10 @@ apart by colour-blind readers. Names are drawn as they are: dollars start no for
 in the middle.
 """
 
-from predgap.plots._heat_maps import agreement, mean_places
-from predgap.plots._ladders import ladder, two_ladders
+from predgap.plots._agreement import agreement
+from predgap.plots._ladder import ladder
 from predgap.plots._lines import by_strength, gap_curves
-from predgap.plots._scores import leaderboard, pgi2_against
+from predgap.plots._scores import leaderboard
 from predgap.plots._swarm import swarm
 
 __all__ = [
@@ -21,8 +21,5 @@ __all__ = [
     "gap_curves",
     "ladder",
     "leaderboard",
-    "mean_places",
-    "pgi2_against",
     "swarm",
-    "two_ladders",
 ]

@@ -1,22 +1,20 @@
-"""Scores: a leaderboard of methods, and two methods row by row."""
+"""Scores: a leaderboard of methods."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from predgap._text import percent
 from predgap.errors import ShapeError
 from predgap.noise import Noise
 from predgap.plots._drawing import (
     BAND,
-    COLOURS,
     DARK,
-    MUTED,
     label,
-    labels,
     mean_of,
     new_or,
     note,
@@ -118,69 +116,6 @@ def leaderboard(
     return ax
 
 
-def pgi2_against(
-    x: ArrayLike,
-    y: ArrayLike,
-    x_name: str,
-    y_name: str,
-    *,
-    place: int = 0,
-    noise: Noise | str | None = None,
-    ax: Axes | None = None,
-) -> Axes:
-    """Draws PGI² of two methods against each other: one point per row, and the diagonal of equal values.
-
-    Use it to see in which rows one method is better. Above the diagonal, the method y is.
-
-    Parameters
-    ----------
-    x, y : (n,) arrays
-        Results of `Explainer.pgi2`. Rows in which either is 0 are not shown, as the axes are logarithmic.
-    x_name, y_name : str
-        The names of the methods.
-    place : int, default=0
-        The position of the method y in the palette.
-    noise : Noise, str, or None, default=None
-        The noise under which the scores were computed; it is named below the axes.
-    ax : matplotlib Axes, or None, default=None
-        Where to draw; None makes a new figure.
-
-    Returns
-    -------
-    matplotlib Axes
-
-    Examples
-    --------
-    >>> from matplotlib.figure import Figure
-    >>> pgi2_against([1.0, 2.0], [2.0, 2.5], "SHAP", "greedy", ax=Figure().subplots()).get_ylabel()
-    'PGI² of greedy'
-    """
-    ax = new_or(ax, 5.0, 5.0)
-    x, y = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
-    shown = (x > 0) & (y > 0)
-    ax.set_xscale("log")
-    ax.set_yscale("log")
-    ax.scatter(
-        x[shown], y[shown], s=26, color=COLOURS[place % len(COLOURS)], alpha=0.65, linewidth=0, zorder=3
-    )
-    if shown.any():
-        low, high = min(x[shown].min(), y[shown].min()) / 1.5, max(x[shown].max(), y[shown].max()) * 1.5
-        ax.plot([low, high], [low, high], color=MUTED, linewidth=1, zorder=2)
-        ax.set_xlim(low, high)
-        ax.set_ylim(low, high)
-    tidy(ax)
-    ax.set_aspect("equal", adjustable="box")
-    corner: dict[str, Any] = {"transform": ax.transAxes, "color": MUTED, "style": "italic"}
-    first, second = labels([x_name, y_name])
-    ax.text(0.04, 0.95, f"{second} has the higher PGI²", va="top", **corner)
-    ax.text(0.96, 0.05, f"{first} has the higher PGI²", ha="right", **corner)
-    ax.set_xlabel(f"PGI² of {first}")
-    ax.set_ylabel(f"PGI² of {second}")
-    hidden = int((~shown).sum())
-    note(ax, noise, f"{hidden} of {len(x)} rows with score 0 not shown" if hidden else "")
-    return ax
-
-
 def _interval(ax: Axes, at: int, place: int, ends: tuple[float, float, float], *, hollow: bool) -> None:
     low, mean, high = ends
     look = style(place)
@@ -194,7 +129,7 @@ def _score(mean: float, ends: dict[str, float]) -> str:
     room = ends.get("best", np.nan) - ends.get("random", np.nan)
     if np.isnan(mean):
         return "no score"
-    share = f"  ({(mean - ends['random']) / room:.0%})".replace("%", " %") if room > 0 else ""
+    share = f"  ({percent((mean - ends['random']) / room)} %)".replace("-", "−") if room > 0 else ""
     return number(mean) + share
 
 

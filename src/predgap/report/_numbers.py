@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from predgap.evaluation.verdict import percent as whole_percent
+from predgap._text import percent as whole_percent
 
 _MISSING: Final = "–"
 

@@ -1,4 +1,4 @@
-"""Ladders: how the gap of one row grows, place by place."""
+"""A ladder: how the gap of one row grows, place by place."""
 
 from __future__ import annotations
 
@@ -19,14 +19,12 @@ from predgap.plots._drawing import (
     ESTIMATED,
     MUTED,
     label,
-    labels,
     new_or,
     note,
     nothing,
     number,
     row_font,
     row_labels,
-    style,
     tidy,
     x_label,
 )
@@ -122,62 +120,6 @@ def ladder(
     name = row if ranking.index is None else ranking.index[row]
     x_label(ax, f"gap PG² of row {label(name, 20)}, place by place")
     note(ax, noise, _how(ranking, by_curve=curve is not None))
-    return ax
-
-
-def two_ladders(
-    first: tuple[str, Ranking, ArrayLike],
-    second: tuple[str, Ranking, ArrayLike],
-    *,
-    places: tuple[int, int] = (0, 2),
-    noise: Noise | str | None = None,
-    ax: Axes | None = None,
-) -> Axes:
-    """Draws the curves of one row under two rankings, with the features of each ranking at its side.
-
-    Use it to see place by place how the gap of a row changes under both rankings. The features of the first
-    ranking are at the left, those of the second at the right.
-
-    Parameters
-    ----------
-    first, second : tuple (method name, Ranking of one row, curve of shape (d,) or (1, d))
-        The two methods.
-    places : tuple of two ints, default=(0, 2)
-        The positions of the two methods in the palette.
-    noise : Noise, str, or None, default=None
-        The noise under which the gaps were computed; it is named below the axes.
-    ax : matplotlib Axes, or None, default=None
-        Where to draw; None makes a new figure.
-
-    Returns
-    -------
-    matplotlib Axes
-
-    Examples
-    --------
-    >>> from matplotlib.figure import Figure
-    >>> greedy, shap = Ranking([[1, 0]]), Ranking([[0, 1]])
-    >>> ax = two_ladders(("greedy", greedy, [3.0, 4.0]), ("SHAP", shap, [1.0, 4.0]), ax=Figure().subplots())
-    >>> [text.get_text() for text in ax.get_yticklabels()]
-    ['f1', 'f0']
-    """
-    ax = new_or(ax)
-    right = ax.twinx()
-    for side, (name, ranking, values), place in ((ax, first, places[0]), (right, second, places[1])):
-        curve = np.ravel(np.asarray(values, dtype=np.float64))
-        at = np.arange(1, len(curve) + 1)
-        ax.plot(curve, at, label=label(name, 32), markersize=6, zorder=4 - place, **style(place))
-        features = labels(ranking.top(len(curve))[0].tolist())
-        side.set_yticks(at, features, color=style(place)["color"], fontsize=row_font(ax, len(curve)))
-        side.set_ylim(len(curve) + 0.5, 0.5)
-        tidy(side)
-        side.tick_params(axis="y", length=0)
-    right.grid(visible=False)
-    right.spines[:].set_visible(False)
-    ax.set_xlim(left=0)
-    ax.set_xlabel("gap PG² when this feature and those above it move")
-    ax.legend(frameon=False, loc="best")
-    note(ax, noise)
     return ax
 
 
