@@ -140,7 +140,7 @@ def test_a_file_of_attributions(explainer, table, attributions, suffix, index, t
         ("age,=bmi,sex,bp\n1,2,3,\n", "are empty, or not numbers: 'bp'"),
         ("age,=bmi,sex,bp\n1,2,3,\n1,2,3,4\n", "NaN or infinite"),
         ("", "cannot be read as csv"),
-        ("row,place,feature\n0,1,hair\n", "the model has"),
+        ("row,place,feature\n0,1,hair\n", "'hair', which the model does not have"),
         ("row,place,feature\n0,1,age\n", "1 row, X has 12"),
     ],
 )
