@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from predgap._text import format_items
-from predgap.errors import PredgapError
+from predgap._text import count, format_items
+from predgap.errors import PredgapError, ShapeError, TableError
 
 
 def match_names(given: Iterable[str], known: Sequence[str], error: type[PredgapError]) -> dict[str, int]:
@@ -56,3 +56,21 @@ def _same_feature(found: dict[str, int], known: Sequence[str], error: type[Predg
         f"{format_items(same)} may each be the model's {known[j]!r}: LightGBM stores underscores instead of "
         "spaces, so these are the same name to it; rename or drop all but one"
     )
+
+
+def order_by_name(names: Sequence[str], feature_names: Sequence[str]) -> list[int]:
+    """The column of each feature, (d,), in a table X with these names; TableError if they do not fit."""
+    feature = match_names(names, feature_names, TableError)
+    column = {feature[name]: j for j, name in enumerate(names) if name in feature}
+    missing = [name for q, name in enumerate(feature_names) if q not in column]
+    extra = [name for name in names if name not in feature]
+    sides = f"X has {format_items(names)}; the model needs {format_items(feature_names)}"
+    if missing:
+        also = f", and has {format_items(extra)} which the model does not know" if extra else ""
+        raise TableError(f"X lacks {count(len(missing), 'column')}: {format_items(missing)}{also}. {sides}")
+    if extra:
+        raise ShapeError(
+            f"X has {count(len(extra), 'column')} that the model does not know: {format_items(extra)}; "
+            f"drop the target and other columns that are not features. {sides}"
+        )
+    return [column[q] for q in range(len(feature_names))]

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from predgap._inputs.categories import UNSEEN, Categories, check_unseen, is_missing, warn_of_codes
-from predgap._inputs.names import match_names
+from predgap._inputs.names import order_by_name
 from predgap._inputs.row_labels import labels_at
 from predgap._text import count, format_items, shown
 from predgap._typing import FloatArray, IndexArray
@@ -185,7 +185,7 @@ def column_order(
     """The column of each feature, (d,), and whether it was found by name; TableError if they do not fit."""
     names = columns.names
     if names is not None and feature_names is not None and by_name(names, columns.numbered, feature_names):
-        return _order_by_name(names, feature_names), True
+        return order_by_name(names, feature_names), True
     if columns.n_columns != n_features:
         raise ShapeError(_wrong_count(columns, n_features, feature_names))
     return range(n_features), False
@@ -197,23 +197,6 @@ def by_name(names: Sequence[str], numbered: bool, feature_names: Sequence[str]) 
 
 
 # ---- matching ------------------------------------------------------------------------------------
-
-
-def _order_by_name(names: Sequence[str], feature_names: Sequence[str]) -> list[int]:
-    feature = match_names(names, feature_names, TableError)
-    column = {feature[name]: j for j, name in enumerate(names) if name in feature}
-    missing = [name for q, name in enumerate(feature_names) if q not in column]
-    extra = [name for name in names if name not in feature]
-    sides = f"X has {format_items(names)}; the model needs {format_items(feature_names)}"
-    if missing:
-        also = f", and has {format_items(extra)} which the model does not know" if extra else ""
-        raise TableError(f"X lacks {count(len(missing), 'column')}: {format_items(missing)}{also}. {sides}")
-    if extra:
-        raise ShapeError(
-            f"X has {count(len(extra), 'column')} that the model does not know: {format_items(extra)}; "
-            f"drop the target and other columns that are not features. {sides}"
-        )
-    return [column[q] for q in range(len(feature_names))]
 
 
 def _wrong_count(columns: Columns, n_features: int, feature_names: Sequence[str] | None) -> str:
