@@ -50,6 +50,7 @@ def made_up(
         scores={"pgi2": scores, "pgu2": scores / 2} if k == d else {"pgi2": scores},
         curves=curves,
         random=scores.min(axis=0) / 2,
+        random_curve=curves.min(axis=0) / 2,
         best=scores[highest, at],
         best_ranking=predgap.Ranking(orders[highest, at], n_features=d, feature_names=features),
         best_curve=curves[highest, at],

@@ -98,6 +98,16 @@ def test_the_numbers_with_groups_and_joint_noise(diabetes):
         assert found.values[:, 2].tolist() == X.s1[:5].tolist()
 
 
+def test_the_random_curve_is_of_two_orders_of_each_row(explainer, diabetes):
+    X = diabetes[0][:6]
+    found = evaluate(explainer, X, ["greedy"], seed=3)
+    d = X.shape[1]
+    orders = np.random.default_rng(3).permuted(np.tile(np.arange(d), (6, 1)), axis=1)
+    expected = (explainer.curve(X, orders) + explainer.curve(X, orders[:, ::-1])) / 2
+    np.testing.assert_allclose(found.random_curve, expected, rtol=1e-12)
+    assert found.obtained["random_curve"].startswith("estimated")
+
+
 def test_the_table_is_made_of_the_scores(explainer, diabetes):
     X = diabetes[0][:40]
     found = evaluate(explainer, X, ["shap", "gain", "greedy", "single"])

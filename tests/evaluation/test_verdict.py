@@ -39,6 +39,7 @@ def made(scores, *, random=0.2, best=1.0, proven=True, **fields):
         scores={"pgi2": array, "pgu2": array / 2},
         curves=np.repeat(array[:, :, None], D, axis=2),
         random=np.broadcast_to(np.asarray(random, float), n),
+        random_curve=np.zeros((n, D)),
         best=best,
         best_ranking=Ranking(np.tile([0, 1, 2, 3], (n, 1))),
         best_curve=np.repeat(best[:, None], D, axis=1),

@@ -83,6 +83,7 @@ def test_the_embedded_numbers_are_those_of_the_evaluation(evaluation, text):
     near(data["rows"]["predictions"], evaluation.predictions[order], 5)
     near(data["curves"]["means"], evaluation.curves.mean(axis=1), 5)
     near(data["curves"]["best"], evaluation.best_curve.mean(axis=0), 5)
+    near(data["curves"]["random"], evaluation.random_curve.mean(axis=0), 5)
     near(data["sweep"]["means"], evaluation.sweep.mean, 5)
     assert data["sweep"]["strengths"] == [0.1, 0.3, 1]
     assert data["sweep"]["start"] == 1  # that of the explainer's own noise

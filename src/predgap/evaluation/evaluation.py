@@ -202,6 +202,7 @@ def _evaluation(task: Task, plan: Plan, found: Examined, X: Any, budget: float |
         scores=found.scores,
         curves=found.curves,
         random=found.random,
+        random_curve=found.random_curve,
         best=found.best,
         best_ranking=found.best_ranking,
         best_curve=found.best_curve,

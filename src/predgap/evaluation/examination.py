@@ -45,7 +45,7 @@ class Task:
         per_ranking = 1 + ("pgu2" in self.metrics)
         built = sum(_WEIGHTS.get(r.word or "", 1.0) for r in self.requests if r.word in ("greedy", "shapley"))
         swept = 0 if self.strengths is None else 2 * len(self.requests) * np.size(self.strengths)
-        return _WEIGHTS["best"] + 3 + built + per_ranking * len(self.requests) + swept
+        return _WEIGHTS["best"] + 5 + built + per_ranking * len(self.requests) + swept
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -57,6 +57,7 @@ class Examined:
     scores: dict[str, FloatArray]  # (m, n) by metric
     curves: FloatArray  # (m, n, k)
     random: FloatArray  # (n,)
+    random_curve: FloatArray  # (n, k)
     best: FloatArray  # (n,)
     best_ranking: Ranking
     best_curve: FloatArray  # (n, k)
@@ -114,6 +115,7 @@ class _Examination:
             scores=scores,
             curves=curves,
             random=random,
+            random_curve=self._random_curve(),
             best=mean_of_curve(curve),
             best_ranking=ranking_of(
                 self._explainer,
@@ -130,6 +132,17 @@ class _Examination:
             obtained=self._obtained(scores, proven),
             notes=notes,
         )
+
+    def _random_curve(self) -> FloatArray:
+        """The mean of the curves of a random order of each row and of the same reversed, (n, k)."""
+        n, k = len(self._rows), self._task.places
+        in_order = np.tile(np.arange(self._explainer._inputs.n_units), (n, 1))
+        order = np.random.default_rng(self._task.seed).permuted(in_order, axis=1)
+        both = [
+            self._step().curve(self._rows, each[:, :k], "random curve") for each in (order, order[:, ::-1])
+        ]
+        mean: FloatArray = np.mean(both, axis=0)
+        return mean
 
     def _own_ranking(self, request: Request) -> Ranking:
         """A ranking that is given, or by a word that has nothing to do with gaps."""
@@ -183,6 +196,7 @@ class _Examination:
         words = {metric: in_words(how.get(metric, set()), rtol) for metric in scores}
         words["curves"] = words["pgi2"]
         words["random"] = in_words(how["random"], rtol)
+        words["random_curve"] = "estimated (from two random orders of each row)"
         n = int(proven.sum())
         found = "proven" if n == len(proven) else f"proven in {n} of {len(proven)} rows, else the best found"
         words["best"] = f"{in_words(how['best'], rtol)}; {found}"

@@ -46,6 +46,8 @@ class Evaluation:
         The gaps of the first 1, ..., k features.
     random : (n,) array
         The expected PGI² of a random ranking.
+    random_curve : (n, k) array
+        The gaps of the first 1, ..., k features of random rankings: an estimate, the mean of two in each row.
     best : (n,) array
         The highest PGI² that was found, by the search for the best ranking or by one of the rankings.
     best_ranking : Ranking
@@ -89,6 +91,7 @@ class Evaluation:
     scores: dict[str, FloatArray]
     curves: FloatArray
     random: FloatArray
+    random_curve: FloatArray
     best: FloatArray
     best_ranking: Ranking
     best_curve: FloatArray

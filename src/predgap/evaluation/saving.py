@@ -62,6 +62,7 @@ def as_document(evaluation: Evaluation) -> dict[str, Any]:
         "curves": e.curves,
         "orders": {name: ranking.order for name, ranking in e.rankings.items()},
         "random": e.random,
+        "random_curve": e.random_curve,
         "best": e.best,
         "best_order": e.best_ranking.order,
         "best_curve": e.best_curve,

@@ -107,9 +107,10 @@ def curve_table(evaluation: Evaluation) -> tuple[list[int], list[tuple[str, list
     """Some places, and the mean gap of each ranking when that many features move."""
     places = thinned(evaluation.curves.shape[2], 6, 3)
     at = np.array(places) - 1
-    means = np.vstack([evaluation.curves.mean(axis=1), evaluation.best_curve.mean(axis=0)])[:, at]
+    scale = [of.mean(axis=0) for of in (evaluation.best_curve, evaluation.random_curve)]
+    means = np.vstack([evaluation.curves.mean(axis=1), *scale])[:, at]
     texts = column(means.ravel())
-    names = [*map(name, evaluation.names), "best"]
+    names = [*map(name, evaluation.names), "best", "random (estimated)"]
     width = len(places)
     return places, [(text, texts[i * width : (i + 1) * width]) for i, text in enumerate(names)]
 
@@ -179,6 +180,7 @@ _OBTAINED: Final = {
     "curves": "Gaps along the rankings",
     "random": "The random ranking",
     "best": "The best ranking",
+    "random_curve": "Curve of random rankings",
     "single": "Gaps of single features",
     "sweep": "Scores by strength",
     "intervals": "Intervals",

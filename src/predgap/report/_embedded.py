@@ -91,6 +91,7 @@ def _mean_curves(evaluation: Evaluation) -> dict[str, Any]:
         "places": places,
         "means": rounded(evaluation.curves.mean(axis=1)[:, at], 5),
         "best": rounded(evaluation.best_curve.mean(axis=0)[at], 5),
+        "random": rounded(evaluation.random_curve.mean(axis=0)[at], 5),
     }
 
 

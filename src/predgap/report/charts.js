@@ -95,13 +95,13 @@ function wholeTicks(high, most) {
 
 // Curves of several rankings over places or strengths, with a cursor that the pointer and arrow keys move.
 //   places: x of each point; series: [{ look, name, values }]; zero: whether all curves start at 0
-//   best: values, drawn as a dotted line; xText, yText, label: words; at: first place of the cursor
-function lineChart(holder, { places, series, best, zero, xText, yText, xTicks, label, at, unit, format, height }) {
+//   best, random: values, drawn as dotted lines with a band between them; xText, yText, label: words; at: first place of the cursor
+function lineChart(holder, { places, series, best, random, zero, xText, yText, xTicks, label, at, unit, format, height }) {
   const width = Math.max(280, Math.min(960, holder.clientWidth || 640));
   const tall = height ?? Math.round(Math.max(220, Math.min(380, width * 0.5)));
   const xs = zero ? [0, ...places] : places;
   const full = (values) => (zero ? [0, ...values] : values);
-  const all = [...series.flatMap((one) => one.values), ...(best ?? [])];
+  const all = [...series.flatMap((one) => one.values), ...(best ?? []), ...(random ?? [])];
   const high = Math.max(...all.filter((v) => v !== null), 0) || 1;
   const yTicks = ticks(high, tall < 260 ? 3 : 5);
   const texts = yTicks.map((v) => (format ? format(v) : v === 0 ? "0" : number(v, 3).replace(/(\.\d*?)0+$/, "$1").replace(/\.$/, "")));
@@ -119,6 +119,10 @@ function lineChart(holder, { places, series, best, zero, xText, yText, xTicks, l
   svg.append(make("text", { x: (left + width - right) / 2, y: tall - 4, "text-anchor": "middle" }, xText));
   svg.append(make("text", { x: 0, y: 11 }, yText));
   const path = (values) => full(values).map((v, i) => (v === null ? "" : `${i && full(values)[i - 1] !== null ? "L" : "M"}${X(xs[i]).toFixed(1)} ${Y(v).toFixed(1)}`)).join("");
+  if (best && random) {
+    const back = full(random).map((v, i) => `L${X(xs[i]).toFixed(1)} ${Y(v).toFixed(1)}`).reverse().join("");
+    svg.append(make("path", { class: "band", d: `${path(best)}${back}Z` }), make("path", { class: "best", d: path(random) }));
+  }
   if (best) svg.append(make("path", { class: "best", d: path(best) }));
   const cursor = make("line", { class: "cursor", y1: top, y2: tall - bottom });
   svg.append(cursor);
@@ -132,6 +136,7 @@ function lineChart(holder, { places, series, best, zero, xText, yText, xTicks, l
   const heading = make("li", { class: "at" });
   const entries = series.map((one) => ({ ...one, out: make("span", { class: "value" }) }));
   if (best) entries.push({ name: "best", values: best, out: make("span", { class: "value" }) });
+  if (random) entries.push({ name: "random (estimated)", values: random, out: make("span", { class: "value" }) });
   const legend = make("ul", { class: "legend" }, heading, ...entries.map((one) => make("li", {},
     make("svg", { class: "line", viewBox: "0 0 30 14", "aria-hidden": "true" }, one.look === undefined
       ? make("path", { class: "best", d: "M1 7H30" })

@@ -222,7 +222,7 @@ function startSweep() {
 function startCurves() {
   const curves = data.curves;
   const draw = () => lineChart(byId("curve-chart"), {
-    places: curves.places, series: data.rankings.map((name, i) => ({ look: i, name, values: curves.means[i] })), best: curves.best,
+    places: curves.places, series: data.rankings.map((name, i) => ({ look: i, name, values: curves.means[i] })), best: curves.best, random: curves.random,
     zero: true, xText: `features moved, most important first`, yText: "mean gap PG²", label: "Mean gap along each ranking.",
     at: curves.places[0], unit: (k) => `${k} ${k === 1 ? "feature" : "features"}`,
   });
