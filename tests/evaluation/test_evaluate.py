@@ -255,7 +255,8 @@ def test_estimates_are_near_and_say_so(explainer, diabetes, monkeypatch):
     assert found.best_ranking.method == "best found"
     assert found.scores["pgi2"].mean(axis=1) == pytest.approx(exact.scores["pgi2"].mean(axis=1), rel=0.05)
     assert found.random.mean() == pytest.approx(exact.random.mean(), rel=0.2)
-    assert found.notes == ("A proven error is too costly for this model, so that gaps are estimated.",)
+    (note,) = found.notes
+    assert "gaps are estimated" in note
     assert "estimates" in found.verdict()
 
 
@@ -326,7 +327,7 @@ def test_gaps_of_zero():
     assert (found.best == 0).all()
     assert np.isnan(found.normalized).all()
     assert np.isnan([row["normalized"] for row in found.summary]).all()
-    assert [row["share_won"] for row in found.summary] == [1.0, 1.0]
+    assert np.isnan([row["share_won"] for row in found.summary]).all()
     assert found.differences[0].p == 1.0
     assert "No prediction changed in these 3 rows" in found.verdict()
 

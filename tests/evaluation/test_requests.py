@@ -151,6 +151,15 @@ def test_files_that_are_no_rankings(explainer, table, text, message, tmp_path):
         evaluate(explainer, table, [path])
 
 
+def test_a_file_with_the_default_index_is_refused_by_labels(explainer, table, attributions, tmp_path):
+    frame = pd.DataFrame(attributions, columns=NAMES)
+    frame.to_csv(tmp_path / "it.csv")
+    with pytest.raises(RankingError, match="X has an index of its own"):
+        evaluate(explainer, table, {"it": tmp_path / "it.csv"})
+    frame.to_csv(tmp_path / "it.csv", index=False)
+    assert evaluate(explainer, table, {"it": tmp_path / "it.csv"}).names == ("it",)
+
+
 def test_files_that_are_no_tables(explainer, table, tmp_path):
     (tmp_path / "mine.parquet").write_bytes(b"PAR1 no")
     with pytest.raises(RankingError, match="cannot be read as parquet"):

@@ -225,6 +225,49 @@ def test_all_gaps_are_zero():
     assert "in this row" in said(made({"shap": 0.0}, random=0.0, best=0.0, n=1))
 
 
+def test_a_random_score_that_is_estimated_is_told():
+    found = made({"shap": 0.64, "gain": 0.6}, obtained={"random": "estimated"})
+    assert "The score of random orders is an estimate, and so are the shares of the way." in said(found)
+    assert found.summary[0]["obtained"] == "exact; normalized: estimated"
+
+
+def test_rows_in_which_nothing_moves_are_left_out():
+    best = np.r_[np.zeros(30), np.ones(10)]
+    found = made({"shap": 0.64 * best, "gain": 0.5 * best}, random=0.2 * best, best=best, missed=40)
+    assert "in all rows its first feature is not" in said(found)
+    assert "In 3 of 4 rows nothing moves the prediction; they are left out of shares of rows." in said(found)
+    assert found.summary[0]["share_won"] == 1.0
+    assert found.summary[1]["share_won"] == 0.0
+
+
+def test_a_ranking_that_wins_few_rows_by_much_is_not_called_better():
+    """The mean speaks for b, Wilcoxon's test for a."""
+    b = np.r_[np.full(39, 0.4), 30.0]
+    found = made({"shap": 0.5 + noisy(0, spread=1e-3), "b": b}, best=np.maximum(b, 1.0))
+    assert found.difference("b", "shap").mean > 0
+    assert found.difference("b", "shap").p < 1e-3
+    assert not found.difference("b", "shap").differs
+    assert "better" not in said(found)
+
+
+def test_others_may_differ_among_themselves():
+    shap = noisy(0.6, spread=0.3)
+    found = findings(
+        made({"shap": shap, "b": noisy(0.65, seed=1, spread=0.01), "c": noisy(0.6, seed=2, spread=0.01)})
+    )
+    assert found[1] == "No other ranking differs from it by more than chance does in 40 rows."
+
+
+def test_about_as_good_as_random():
+    found = said(made({"shap": noisy(0.19, spread=0.2)}))
+    assert found.startswith("SHAP is about as good as a random order: ")
+
+
+def test_best_that_is_below_random():
+    found = findings(made({"shap": 0.5}, random=0.9, best=0.5, obtained={"random": "estimated"}))
+    assert found[0].startswith("No ranking that was found does better than random orders")
+
+
 def test_all_orders_are_equal():
     found = findings(made({"shap": 0.5, "gain": 0.5}, random=0.5, best=0.5, n=12))
     assert found[0].startswith("All orders of the features have the same score")
@@ -239,6 +282,10 @@ def test_what_the_score_does_not_say():
     )
     assert "It does not say that the model is right" in without
     assert made({"shap": 0.64}).verdict().endswith(with_shap)
+    assert "built to raise" not in with_shap
+    assert limits(made({"shap": 0.5, "greedy": 0.9})).endswith(
+        " greedy is built to raise this score; that alone does not make a better explanation."
+    )
 
 
 # ---- names are data ----

@@ -81,8 +81,9 @@ def _judging(command: Command) -> Command:
                 default=_BUDGET,
                 show_default=True,
                 metavar="SECONDS",
-                help="Time to take. What does not fit is done with a tolerance of 1e-3, then for fewer rows, "
-                "drawn at random; the result says so.",
+                help="Time to take. What does not fit is done with a tolerance of 1e-3, then with less "
+                "search for the best ranking, from estimates, and for fewer rows, drawn at random; the "
+                "result says so.",
             ),
         ),
     )

@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from predgap._engine.costs import Cost
-from predgap._text import count, shown
+from predgap._text import shown
 from predgap._typing import IndexArray
 from predgap.errors import CostError, PredgapError
 from predgap.evaluation.answers import Effort
@@ -86,13 +86,13 @@ def planned(
         needs = trial.seconds_per_row(plan.explainer, plan.effort)
         if needs < _FASTER * seconds:
             taken, seconds = plan, needs
-        if seconds * n_rows <= most or (taken.explainer.rtol >= LOOSE and seconds * ENOUGH <= most):
+        if seconds * n_rows <= most or (plan.explainer.rtol >= LOOSE and seconds * ENOUGH <= most):
             break
     n = n_rows if seconds * n_rows <= most else min(n_rows, rounded_down(most / seconds))
     notes = taken.notes
     if n < n_rows:
         drawn = (
-            f"To keep within {budget:g} s, {n:,} of {count(n_rows, 'row')} were drawn at random (seed "
+            f"To keep within {budget:g} s, {n:,} of {n_rows:,} rows were drawn at random (seed "
             f"{seed}). On a faster or slower computer it may be another number."
         )
         notes = (*notes, drawn)
@@ -112,7 +112,10 @@ def _ladder(explainer: Explainer, rows: IndexArray, budget: float) -> Iterator[P
         "search, and the score of a random one is the mean of 8; not all rankings were compared."
     )
     yield Plan(explainer, rows, "search", (*notes, found))
-    estimated = "A proven error is too costly for this model, so that gaps are estimated."
+    estimated = (
+        f"To keep within {budget:g} s, gaps are estimated, the best ranking of a row is the best that was "
+        "found by a greedy search, and the score of a random one is the mean of 8."
+    )
     yield Plan(explainer, rows, "estimate", (estimated,))
 
 

@@ -129,7 +129,7 @@ class _Examination:
             best_is_proven=proven,
             single=np.array(single.scores),
             sweep=sweep,
-            obtained=self._obtained(scores, proven),
+            obtained=self._obtained(scores, proven, sweep),
             notes=notes,
         )
 
@@ -191,7 +191,9 @@ class _Examination:
             self._explainer, self._tell, begin / total, min(1.0, self._done / total), len(self._rows)
         )
 
-    def _obtained(self, scores: dict[str, FloatArray], proven: BoolArray) -> dict[str, str]:
+    def _obtained(
+        self, scores: dict[str, FloatArray], proven: BoolArray, sweep: Sweep | None
+    ) -> dict[str, str]:
         how, rtol = self._answers.how, self._explainer.rtol
         words = {metric: in_words(how.get(metric, set()), rtol) for metric in scores}
         words["curves"] = words["pgi2"]
@@ -203,7 +205,7 @@ class _Examination:
         words["single"] = in_words(how["single"], rtol)
         words["intervals"] = "estimated (bootstrap over rows)"
         words["differences"] = "estimated (Wilcoxon's test, Holm's correction)"
-        if self._task.strengths is not None:
+        if sweep is not None:
             words["sweep"] = f"exact or bounded ({rtol:g})"
         return words
 

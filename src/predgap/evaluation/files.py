@@ -101,8 +101,8 @@ def _wide(frame: nw.DataFrame[Any]) -> Ranking:
 
 
 def _labels(labels: list[Any]) -> Any:
-    """Row labels; None for 0, 1, ..., which are in the order of X."""
-    return None if labels == list(range(len(labels))) else labels
+    """Row labels; a range for 0, 1, ..., the default, which is refused if X has labels of its own."""
+    return range(len(labels)) if labels == list(range(len(labels))) else labels
 
 
 def _without_apostrophe(name: str) -> str:

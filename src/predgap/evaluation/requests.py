@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,8 +47,8 @@ class Request:
         """Is it by SHAP values? Known of the word and a shap.Explanation, else told by the name."""
         if self.word is not None:
             return self.word == "shap"
-        name = self.name.lower()
-        return hasattr(self.given, "base_values") or ("shap" in name and "shapley" not in name)
+        named = re.search(r"(?<![a-z])(tree|kernel|fast)?shap(?![a-z])", self.name.lower())
+        return hasattr(self.given, "base_values") or named is not None
 
 
 def read_requests(rankings: Any) -> tuple[Request, ...]:

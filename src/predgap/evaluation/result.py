@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from os import PathLike
 from typing import TYPE_CHECKING, Any
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from predgap._inputs.frames import to_native
 from predgap._typing import BoolArray, FloatArray, IndexArray
+from predgap.evaluation.requests import BY_ROW
 from predgap.evaluation.statistics import (
     Difference,
     differences,
@@ -138,6 +139,9 @@ class Evaluation:
         )
         pgu2 = self.scores.get("pgu2")
         random, best = self.random, self.best
+        moving, obtained = best > 0, self.obtained["pgi2"]
+        if obtained != "estimated" and self.obtained["random"].startswith("estimated"):
+            obtained = f"{obtained}; normalized: estimated"
         rows = []
         for i, name in enumerate(self.names):
             low, high = interval(score[i], self.seed)
@@ -152,9 +156,9 @@ class Evaluation:
                     "normalized_low": share_low,
                     "normalized_high": share_high,
                     "pgu2": float("nan") if pgu2 is None else float(pgu2[i].mean()),
-                    "share_won": float(won[i].mean()),
-                    "first_moves_most": float(first[i].mean()),
-                    "obtained": self.obtained["pgi2"],
+                    "share_won": _mean(won[i, moving]),
+                    "first_moves_most": _mean(first[i, moving]),
+                    "obtained": obtained,
                 }
             )
         return rows
@@ -193,11 +197,13 @@ class Evaluation:
             if (found.a, found.b) == (a, b):
                 return found
             if (found.b, found.a) == (a, b):
-                return Difference(a, b, -found.mean, found.p)
+                return replace(found, a=a, b=b, mean=-found.mean)
         raise KeyError((a, b))
 
     def is_fixed(self, name: str) -> bool:
         """Does a ranking have one order for all rows?"""
+        if self.words.get(name) in BY_ROW:
+            return False
         order = self.rankings[name].order
         return len(order) > 1 and bool((order == order[0]).all())
 
@@ -259,3 +265,7 @@ class Evaluation:
         from predgap.evaluation.showing import as_html
 
         return as_html(self)
+
+
+def _mean(of_rows: BoolArray) -> float:
+    return float(of_rows.mean()) if len(of_rows) else float("nan")

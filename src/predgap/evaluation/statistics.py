@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -29,18 +30,20 @@ class Difference:
     """The paired comparison of two rankings over the rows: `mean` is that of a's score minus b's.
 
     `p` is the p-value of Wilcoxon's signed-rank test, corrected for the number of comparisons by Holm; NaN
-    where there are fewer than two rows.
+    where there are fewer than two rows. `agrees` is whether the test and the mean point to the same side:
+    one large difference may outweigh many small ones.
     """
 
     a: str
     b: str
     mean: float
     p: float
+    agrees: bool = True
 
     @property
     def differs(self) -> bool:
         """Is the difference more than chance, at the level of 5 %?"""
-        return bool(self.p < 1.0 - CONFIDENCE)
+        return bool(self.p < 1.0 - CONFIDENCE) and self.agrees
 
 
 def interval(scores: FloatArray, seed: int) -> tuple[float, float]:
@@ -71,18 +74,23 @@ def _bootstrapped(data: tuple[FloatArray, ...], statistic: Any, seed: int) -> tu
         return value, value
     from scipy.stats import bootstrap
 
-    found = bootstrap(
-        data,
-        statistic,
-        paired=True,
-        vectorized=True,
-        n_resamples=int(np.clip(_DRAWS // n, _FEWEST, _RESAMPLES)),
-        batch=max(1, _CELLS // n),
-        confidence_level=CONFIDENCE,
-        method="percentile",
-        rng=np.random.default_rng(seed),
-    )
-    return float(found.confidence_interval.low), float(found.confidence_interval.high)
+    with warnings.catch_warnings(action="ignore"):  # of draws in which the statistic is not defined
+        found = bootstrap(
+            data,
+            statistic,
+            paired=True,
+            vectorized=True,
+            n_resamples=int(np.clip(_DRAWS // n, _FEWEST, _RESAMPLES)),
+            batch=max(1, _CELLS // n),
+            confidence_level=CONFIDENCE,
+            method="percentile",
+            rng=np.random.default_rng(seed),
+        )
+    defined = found.bootstrap_distribution[~np.isnan(found.bootstrap_distribution)]
+    if not len(defined):
+        return np.nan, np.nan
+    low, high = np.percentile(defined, [50 * (1 - CONFIDENCE), 50 * (1 + CONFIDENCE)])
+    return float(low), float(high)
 
 
 def differences(names: Sequence[str], scores: FloatArray, tolerance: float = TINY) -> tuple[Difference, ...]:
@@ -91,9 +99,17 @@ def differences(names: Sequence[str], scores: FloatArray, tolerance: float = TIN
     gaps = [without_rounding(scores[a], scores[b], tolerance) for a, b in pairs]
     ps = holm(np.array([wilcoxon_p(gap) for gap in gaps]))
     return tuple(
-        Difference(names[a], names[b], float(gap.mean()) if gap.size else np.nan, float(p))
+        Difference(names[a], names[b], float(gap.mean()) if gap.size else np.nan, float(p), _agrees(gap))
         for (a, b), gap, p in zip(pairs, gaps, ps, strict=True)
     )
+
+
+def _agrees(difference: FloatArray) -> bool:
+    """Do the mean and the signed ranks, which Wilcoxon's test adds up, point to the same side?"""
+    from scipy.stats import rankdata
+
+    moved = difference[difference != 0]
+    return bool(np.sum(np.sign(moved) * rankdata(np.abs(moved))) * np.sum(moved) >= 0)
 
 
 def without_rounding(a: FloatArray, b: FloatArray, tolerance: float = TINY) -> FloatArray:

@@ -27,21 +27,22 @@ def findings(evaluation: Evaluation) -> list[str]:
         return [_nothing_moves(evaluation)]
     focus = _focus(evaluation)
     if np.isnan(_row(evaluation, focus)["normalized"]):
-        return [
-            "All orders of the features have the same score in these rows, so that no ranking is better than "
-            "another: at most one feature can change each prediction.",
-            *_cautions(evaluation),
-        ]
+        return [_no_scale(evaluation), *_cautions(evaluation)]
     return [_how_good(evaluation, focus), *_compared(evaluation, focus), *_cautions(evaluation)]
 
 
 def limits(evaluation: Evaluation) -> str:
     """What the score does not say."""
     values = "that SHAP values are wrong as shares of a prediction, " if evaluation.shap else ""
+    by_gaps = [name for name in evaluation.names if evaluation.words.get(name) in ("greedy", "optimal")]
+    built = _listed([_title(evaluation, name) for name in by_gaps]) if by_gaps else ""
+    to_be = "is" if len(by_gaps) == 1 else "are"
+    raised = f" {built} {to_be} built to raise this score; that alone does not make a better explanation."
     return (
         "The score says how well a ranking puts those features first that move the model's prediction when "
         f"they are perturbed by {printable(str(evaluation.description['noise']))}. It does not say {values}"
-        "that the model is right, or what would happen in the world if a feature changed."
+        f"that the model is right, or what would happen in the world if a feature changed."
+        + (raised if by_gaps else "")
     )
 
 
@@ -60,6 +61,19 @@ def _nothing_moves(evaluation: Evaluation) -> str:
     )
 
 
+def _no_scale(evaluation: Evaluation) -> str:
+    """What to say if random is not below best."""
+    if _is_estimated(evaluation, "random"):
+        return (
+            "No ranking that was found does better than random orders, so that scores cannot be placed "
+            "between the two; with more time, more rankings are compared."
+        )
+    return (
+        "All orders of the features have the same score in these rows, so that no ranking is better than "
+        "another."
+    )
+
+
 def _how_good(evaluation: Evaluation, focus: str) -> str:
     row, title = _row(evaluation, focus), _title(evaluation, focus)
     best = "the best possible" if evaluation.best_is_proven.all() else "the best ranking that was found"
@@ -70,11 +84,13 @@ def _how_good(evaluation: Evaluation, focus: str) -> str:
     share = row["normalized"]
     if share < 0:
         scale = f"where random is 0 and {best} 100"
-        how = f"{title} does worse than a random order: {percent(share)} %{between}, {scale}"
+        worse = "is about as good as" if high >= 0 else "does worse than"
+        how = f"{title} {worse} a random order: {percent(share)} %{between}, {scale}"
     else:
         how = f"{title} reaches {percent(share)} %{between} of the way from random to {best}"
-    missed = int((~evaluation.first_moves_most[evaluation.names.index(focus)]).sum())
-    n = len(evaluation.best)
+    moving = evaluation.best > 0
+    missed = int((~evaluation.first_moves_most[evaluation.names.index(focus), moving]).sum())
+    n = int(moving.sum())
     if n == 1:
         is_first = "is not" if missed else "is"
         return f"In this row, {how}; its first feature {is_first} the one that moves the prediction most."
@@ -94,8 +110,10 @@ def _compared(evaluation: Evaluation, focus: str) -> list[str]:
     better = [name for name, by in found.items() if by.differs and by.mean > 0]
     if better:
         return _better(evaluation, focus, better)
-    if not any(by.differs for by in found.values()):
+    if not any(by.differs for by in evaluation.differences):
         return [f"The differences between the rankings are no larger than chance makes them in {n} rows."]
+    if not any(by.differs for by in found.values()):
+        return [f"No other ranking differs from it by more than chance does in {n} rows."]
     alike = [_title(evaluation, name) for name, by in found.items() if not by.differs]
     others = (
         "The other ranking does not do better"
@@ -133,6 +151,12 @@ def _cautions(evaluation: Evaluation) -> list[str]:
         said.append("The scores are estimates, whose errors are not proven.")
     elif how.startswith("bounded") and rtol > _COARSE:
         said.append(f"The scores have a proven error of up to {100 * rtol:g} %.")
+    if how != "estimated" and _is_estimated(evaluation, "random"):
+        said.append("The score of random orders is an estimate, and so are the shares of the way.")
+    still = int((evaluation.best == 0).sum())
+    if still:
+        where = _share(still, n)
+        said.append(f"In {where} nothing moves the prediction; they are left out of shares of rows.")
     if not evaluation.best_is_proven.all():
         unproven = int((~evaluation.best_is_proven).sum())
         where = "" if unproven == n else f" in {_share(unproven, n)}"
@@ -146,6 +170,10 @@ def _cautions(evaluation: Evaluation) -> list[str]:
     elif drawn:
         said.append(f"This is from {n} rows{drawn}.")
     return said
+
+
+def _is_estimated(evaluation: Evaluation, what: str) -> bool:
+    return evaluation.obtained.get(what, "exact").startswith("estimated")
 
 
 def _row(evaluation: Evaluation, name: str) -> dict[str, Any]:
