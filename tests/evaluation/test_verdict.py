@@ -336,7 +336,23 @@ def test_everything_is_saved_as_json(tmp_path):
     assert read["normalized"][0][39] is None  # where it is not a number
     assert read["orders"]["shap"] == found.rankings["shap"].order.tolist()
     assert read["summary"][0]["mean"] == found.summary[0]["mean"]
-    assert read["differences"][0]["p"] == found.differences[0].p
+    assert read["pairs"][0]["p"] == found.differences[0].p
+
+
+def test_the_table_of_pairs():
+    found = made(
+        {"shap": noisy(0.64), "gain": noisy(0.5, seed=1), "mine": noisy(0.4, seed=2)}, fixed=["mine"]
+    )
+    frame = found.to_frame("pairs")
+    assert frame[["a", "b"]].to_numpy().tolist() == [["shap", "gain"], ["shap", "mine"], ["gain", "mine"]]
+    assert frame["difference"].tolist() == [by.mean for by in found.differences]
+    assert frame["same_first"].tolist() == [1.0, 1.0, 1.0]
+    assert frame["correlation"].tolist() == pytest.approx(
+        [1.0, found.correlation[0, 2], found.correlation[1, 2]]
+    )
+    assert len(made({"shap": 0.6}).to_frame("pairs")) == 0
+    with pytest.raises(PredgapError, match="what"):
+        found.to_frame("else")
 
 
 def test_other_files_are_refused(tmp_path):

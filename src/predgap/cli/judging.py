@@ -229,6 +229,7 @@ def _document(found: Evaluation) -> dict[str, Any]:
     return {
         "verdict": found.verdict(),
         "summary": found.summary,
+        "pairs": found.pairs,
         "random": float(found.random.mean()),
         "best": float(found.best.mean()),
         "obtained": found.obtained,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from os import PathLike
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,7 @@ from predgap.evaluation.statistics import (
     share_of_way,
 )
 from predgap.explainer import Sweep
+from predgap.explainer._arguments import check_choice
 from predgap.explainer._sweep import agreement
 from predgap.ranking import Ranking
 
@@ -219,10 +220,37 @@ class Evaluation:
 
         return verdict(self)
 
-    def to_frame(self) -> Any:
-        """The table as a frame with one row per ranking: the columns of `summary`."""
-        columns = {key: [row[key] for row in self.summary] for key in self.summary[0]}
-        return to_native(columns, self.backend)
+    @cached_property
+    def pairs(self) -> list[dict[str, Any]]:
+        """How each two rankings compare: `a`, `b`, the mean `difference` of their PGI² (a minus b), `p` (of
+        Wilcoxon's test, corrected by Holm), `same_first` (the share of rows with the same first feature) and
+        `correlation` (the mean of Spearman's correlation of places)."""
+        at = {name: i for i, name in enumerate(self.names)}
+        return [
+            {
+                "a": found.a,
+                "b": found.b,
+                "difference": found.mean,
+                "p": found.p,
+                "same_first": float(self.agreement[at[found.a], at[found.b]]),
+                "correlation": float(self.correlation[at[found.a], at[found.b]]),
+            }
+            for found in self.differences
+        ]
+
+    def to_frame(self, what: Literal["rankings", "pairs"] = "rankings") -> Any:
+        """The table as a frame.
+
+        Parameters
+        ----------
+        what : {"rankings", "pairs"}, default="rankings"
+            One row per ranking, with the columns of `summary`; or one for each two rankings, with those of
+            `pairs`.
+        """
+        check_choice("what", what, ("rankings", "pairs"))
+        rows = self.summary if what == "rankings" else self.pairs
+        names = rows[0] if rows else ("a", "b", "difference", "p", "same_first", "correlation")
+        return to_native({key: [row[key] for row in rows] for key in names}, self.backend)
 
     def save(self, path: str | PathLike[str]) -> None:
         """Writes the evaluation: .csv or .parquet has the table of `to_frame`, .json everything.

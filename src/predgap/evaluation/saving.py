@@ -49,7 +49,7 @@ def as_document(evaluation: Evaluation) -> dict[str, Any]:
         "obtained": e.obtained,
         "verdict": e.verdict(),
         "summary": e.summary,
-        "differences": [{"a": f.a, "b": f.b, "mean": f.mean, "p": f.p} for f in e.differences],
+        "pairs": e.pairs,
         "agreement": e.agreement,
         "correlation": e.correlation,
         "feature_names": e.feature_names,
