@@ -89,7 +89,7 @@ def _opened(name: str, given: Any) -> Any:
         return str(given)
     path = Path(given)
     if path.suffix.lower() not in SUFFIXES:
-        meant = did_you_mean(str(given), WORDS)
+        meant = did_you_mean(str(given).lower(), WORDS)
         raise RankingError(
             f"rankings[{shown(name)}] is {shown(os.fspath(given))}: {meant}expected {_EXPECTED}"
         )
