@@ -40,7 +40,7 @@ sanitize: $(VENV)/.test
 	LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libubsan.so)" \
 	  ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1 PYTHONPATH=build/sanitized \
 	  $(VENV)/bin/python -m pytest -p no:cacheprovider $(addprefix tests/engine/test_,background.py blocks.py bounded.py categories.py \
-	  engine.py racing.py sampling.py)
+	  engine.py racing.py sampling.py subset_gaps.py)
 
 lint: $(VENV)/.lint
 	$(VENV)/bin/ruff check .
