@@ -104,12 +104,11 @@ def evaluate(target_file: Path | None, form: str | None, as_json: bool, **asked:
     Example:
       predgap evaluate model.txt rows.csv --reference train.csv --rankings shap,gain,greedy
     """
-    everything = target_file is not None and target_file.suffix.lower() == ".json"
-    form = form if everything else chosen_format(target_file, form, as_json)
+    document = target_file if target_file is not None and target_file.suffix.lower() == ".json" else None
+    form = form if document else chosen_format(target_file, form, as_json)
     found = _evaluated(**asked)
-    if everything:
-        assert target_file is not None
-        found.save(target_file)
+    if document is not None:
+        found.save(document)
     elif as_json and target_file is None:
         click.echo(json_text(_document(found)))
         return

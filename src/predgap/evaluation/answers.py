@@ -39,6 +39,7 @@ class Best:
 class Answers(Protocol):
     """What an evaluation asks; `how` collects how each quantity was obtained."""
 
+    explainer: Explainer
     how: dict[str, set[str]]
 
     def curve(self, rows: Rows, order: IndexArray | IntArray, what: str) -> FloatArray:

@@ -181,7 +181,7 @@ class _Examination:
 
     def _step(self, name: str = "") -> Answers:
         """The answers for the next step, which reports its progress after the steps before it."""
-        self._answers.explainer = self._asked(_WEIGHTS.get(name, 1.0))  # type: ignore[attr-defined]
+        self._answers.explainer = self._asked(_WEIGHTS.get(name, 1.0))
         return self._answers
 
     def _asked(self, weight: float) -> Explainer:
