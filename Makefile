@@ -8,7 +8,7 @@ TIDY ?= $(filter %.cpp,$(CORE))
 TESTS ?= tests --pyargs predgap
 STRICT := $(if $(CI),--config-settings=cmake.define.PREDGAP_WERROR=ON,)
 
-.PHONY: demo test test-all docs coverage bench sanitize lint tidy format clean
+.PHONY: demo test test-all test-clusters docs coverage bench leaderboard sanitize lint tidy format clean
 
 demo: $(VENV)/.demo
 	$(VENV)/bin/predgap demo
@@ -20,6 +20,10 @@ test: $(VENV)/.test
 # The same with many more random cases, other ones each time: before a release, or when an issue is resolved.
 test-all: $(VENV)/.test
 	HYPOTHESIS_PROFILE=full $(VENV)/bin/python -m pytest -n auto $(PYTEST) tests --pyargs predgap
+
+# Spark and Ray, which make test leaves out: 800 MB to install, and Spark takes a minute to start.
+test-clusters: $(VENV)/.clusters
+	$(VENV)/bin/python -m pytest $(PYTEST) tests/clusters
 
 # The pages in build/docs/index.html, warnings as errors; the code on them is run and its output compared.
 docs: $(VENV)/.docs
@@ -33,6 +37,10 @@ coverage: $(VENV)/.coverage
 bench: $(VENV)/.test
 	$(VENV)/bin/python benchmarks/run.py
 
+# Writes the tables of docs/leaderboard.md; some minutes.
+leaderboard: $(VENV)/.leaderboard
+	$(VENV)/bin/python -W ignore benchmarks/leaderboard.py
+
 # The kernels' tests with the address and undefined-behaviour sanitizers, on a build of its own.
 sanitize: $(VENV)/.test
 	$(PIP) install --quiet --no-deps --upgrade --target build/sanitized \
@@ -40,7 +48,7 @@ sanitize: $(VENV)/.test
 	LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libubsan.so)" \
 	  ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1 PYTHONPATH=build/sanitized \
 	  $(VENV)/bin/python -m pytest -p no:cacheprovider $(addprefix tests/engine/test_,background.py blocks.py bounded.py categories.py \
-	  engine.py racing.py sampling.py subset_gaps.py)
+	  engine.py exact_gaps.py joint_means.py moments.py outcomes.py racing.py sampling.py sensitivity.py subset_gaps.py)
 
 lint: $(VENV)/.lint
 	$(VENV)/bin/ruff check .
@@ -84,6 +92,10 @@ $(VENV)/.test: $(VENV)/.demo
 	  fi
 	touch $@
 
+$(VENV)/.clusters: $(VENV)/.test
+	$(PIP) install --quiet --group clusters
+	touch $@
+
 $(VENV)/.lint: $(VENV)/.test
 	$(PIP) install --quiet --group lint
 	touch $@
@@ -94,6 +106,10 @@ $(VENV)/.docs: $(VENV)/.test
 
 $(VENV)/.coverage: $(VENV)/.test
 	$(PIP) install --quiet --group coverage
+	touch $@
+
+$(VENV)/.leaderboard: $(VENV)/.test
+	$(PIP) install --quiet --group leaderboard
 	touch $@
 
 $(VENV)/.tidy: $(VENV)/.pip

@@ -208,19 +208,26 @@ def gap_by_definition(
 
     `of=abs` gives E[(Σ_t |g_t|)²].
     """
+    total = number(0)
+    for probability, here, there in outcomes(ensemble, x, subset, tails, number=number):
+        change = sum((of(b - a) for a, b in zip(here, there, strict=True)), number(0))
+        total += probability * change**2
+    return total
+
+
+def outcomes(
+    ensemble: Ensemble, x: Any, subset: Iterable[int], tails: Tails, *, number: Number = Fraction
+) -> Iterator[tuple[Number, list[Number], list[Number]]]:
+    """All cells of x': the probability, and the values of the trees at x and at x'."""
     x = ensemble.cast(np.asarray(x)[None, :])[0]
     axes = perturbed(ensemble, x, subset, tails, number)
     here = tree_values(ensemble, x, number)
-    total = number(0)
     for combination in itertools.product(*(axis.cells() for axis in axes.values())):
         point, probability = x.copy(), number(1)
         for (j, axis), cell in zip(axes.items(), combination, strict=True):
             point[j] = point_of(cell)
             probability *= axis.mass(cell)
-        there = tree_values(ensemble, point, number)
-        change = sum((of(b - a) for a, b in zip(here, there, strict=True)), number(0))
-        total += probability * change**2
-    return total
+        yield probability, here, tree_values(ensemble, point, number)
 
 
 def gap_by_pairs(

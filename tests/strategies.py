@@ -117,6 +117,30 @@ def full_trees(rng: np.random.Generator, *, n_trees: int, depth: int, n_features
     )
 
 
+def cities(
+    rng: np.random.Generator, *, n_trees: int, sizes: tuple[int, int], depth: int
+) -> tuple[Ensemble, noises_of.Noise]:
+    """Trees on two features of so many levels and two numbers, and a noise that redraws the levels."""
+
+    def grow(levels: int) -> Tree:
+        if levels == 0:
+            return rng.normal()
+        q, children = int(rng.integers(4)), (grow(levels - 1), grow(levels - 1))
+        if q > 1:
+            return Split(q, rng.normal(), *children, bool(rng.integers(2)))
+        codes = rng.choice(sizes[q], min(int(rng.integers(1, 30)), sizes[q]), replace=False)
+        return Split(q, 0.0, *children, bool(rng.integers(2)), tuple(map(int, codes)))
+
+    categories = [Categories(np.arange(n)) for n in sizes]
+    ensemble = ensemble_of([grow(depth) for _ in range(n_trees)], 4, categories=[*categories, None, None])
+    shares = rng.dirichlet(np.ones(sizes[0]))
+    noise = {
+        0: noises_of.Discrete(range(sizes[0]), shares),
+        1: noises_of.Marginal(rng.integers(0, sizes[1], (60, 4))),
+    }
+    return ensemble, noises_of.PerFeature(noise, default=noises_of.Normal(0.5))
+
+
 def chain(rng: np.random.Generator, features: Sequence[int]) -> Tree:
     """A tree as deep as the list is long: every split has a leaf on one side."""
     tree: Tree = rng.normal()

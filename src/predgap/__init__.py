@@ -1,10 +1,12 @@
 """Exact squared prediction gaps for tree ensembles: how faithful is a feature ranking?"""
 
-from predgap import plots
+from predgap import metrics, plots
+from predgap._engine.brackets import Bracket
 from predgap._engine.costs import Cost
 from predgap._engine.estimates import GapEstimate
 from predgap._inputs.categories import Categories
 from predgap._model.ensemble import Ensemble
+from predgap._model.links import Link
 from predgap.errors import (
     CostError,
     DatasetError,
@@ -15,14 +17,16 @@ from predgap.errors import (
     OutputError,
     PredgapError,
     RankingError,
+    RunError,
     ShapeError,
     SubsetError,
     TableError,
     UnsupportedModelError,
 )
 from predgap.evaluation import Evaluation, evaluate
-from predgap.explainer import Explainer, Sweep
+from predgap.explainer import BatchFunction, Explainer, Moments, Sensitivity, Sweep
 from predgap.loaders import load
+from predgap.loaders.differences import difference
 from predgap.noise import (
     Background,
     Clipped,
@@ -47,6 +51,8 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Background",
+    "BatchFunction",
+    "Bracket",
     "Categories",
     "Clipped",
     "Cost",
@@ -62,8 +68,10 @@ __all__ = [
     "FromScipy",
     "GapEstimate",
     "Laplace",
+    "Link",
     "LoaderError",
     "Marginal",
+    "Moments",
     "Noise",
     "NoiseError",
     "Normal",
@@ -75,6 +83,8 @@ __all__ = [
     "Redraw",
     "Relative",
     "Rounded",
+    "RunError",
+    "Sensitivity",
     "ShapeError",
     "Stay",
     "StudentT",
@@ -83,7 +93,9 @@ __all__ = [
     "TableError",
     "Uniform",
     "UnsupportedModelError",
+    "difference",
     "evaluate",
     "load",
+    "metrics",
     "plots",
 ]

@@ -14,7 +14,7 @@ _Floats = NDArray[np.float64]
 _Ints = NDArray[np.int32]
 _Bytes = NDArray[np.uint8]
 _Progress = Callable[[int], object] | None  # told the rows done, now and then
-_Strategy = Literal["auto", "plan", "compiled", "pairs"]  # "auto" but in tests and benchmarks
+_Strategy = Literal["auto", "plan", "compiled", "cells", "pairs"]  # "auto" but in tests and benchmarks
 _Question = Literal["gap", "curve", "greedy", "single", "subsets"]
 
 LAWS: dict[str, int]  # codes of the kinds of laws: still, normal, uniform, table, category
@@ -159,6 +159,29 @@ def moving_units(rows: Rows, n_threads: int, units: Units | None = None) -> _Byt
 def mean_change(rows: Rows, subset: _Bytes, n_threads: int, progress: _Progress) -> _Floats:
     """subset (1 or n, d) -> E[f(x')] - f(x), (n, n_outputs); exact."""
 
+def value(rows: Rows, n_threads: int) -> _Floats:
+    """f(x) without the bias, (n, n_outputs)."""
+
+def main_weights(
+    rows: Rows, subset: _Bytes, accuracy: Accuracy, n_threads: int, progress: _Progress
+) -> tuple[_Floats, _Floats, _Bytes]:
+    """subset (1 or n, d), one output -> weights of the main effects (n, n_thresholds); error bounds of the
+    gaps, and methods (n)."""
+
+def moments(
+    rows: Rows, subset: _Bytes, accuracy: Accuracy, n_threads: int, progress: _Progress
+) -> tuple[_Floats, _Floats, _Floats, _Bytes]:
+    """subset (1 or n, d) -> E[f(x')] - f(x), (n, n_outputs), covariances of the outputs, (n, n_outputs,
+    n_outputs), their bounds, methods. A tolerance is relative to the gap. The leaves of several outputs must
+    be vectors."""
+
+def sensitivity(
+    rows: Rows, accuracy: Accuracy, n_threads: int, progress: _Progress, units: Units | None = None
+) -> tuple[_Floats, _Floats, _Floats, _Floats, _Bytes]:
+    """The variance (n,) when all m units move; the parts of it that come from a unit alone, from all sets
+    with it, and its equal parts of these (3, n, m); from pairs (n, m, m), 0 on the diagonal; bounds of all
+    parts, relative to the variance, to which a tolerance is relative too; methods."""
+
 def rank(
     rows: Rows,
     method: Literal["greedy", "single"],
@@ -191,6 +214,17 @@ def sample(
     progress: _Progress,
 ) -> _Floats:
     """Sums of f(x') - f(x), its square and its fourth power over stretches of points, (n, s, 3)."""
+
+def sample_changes(
+    rows: Rows, subset: _Bytes, points: _Floats, n_threads: int, progress: _Progress
+) -> _Floats:
+    """subset (d), points (1 or n, m, n features of the subset) -> f(x') - f(x), (n, n_outputs, m)."""
+
+def outcomes(row: Rows, subset: _Bytes) -> tuple[_Floats, _Floats] | None:
+    """One row, subset (1, d) -> probabilities (m), changes (n_outputs, m); None if there are too many."""
+
+def change_range(rows: Rows, subset: _Bytes, n_threads: int, progress: _Progress) -> _Floats:
+    """subset (1 or n, d) -> the least and the largest change of each output, (n, n_outputs, 2)."""
 
 def sample_curve(
     rows: Rows,
@@ -226,8 +260,16 @@ class Background:
     def gap(self, rows: Rows, subset: _Bytes, n_threads: int, progress: _Progress) -> _Floats:
         """subset (1 or n, d) -> gaps (n,)."""
 
+    def changes(self, rows: Rows, subset: _Bytes, n_threads: int, progress: _Progress) -> _Floats:
+        """subset (1 or n, d) -> f(x') - f(x) at each row of the table, (n, n_outputs, m)."""
+
     def mean_change(self, rows: Rows, subset: _Bytes, n_threads: int, progress: _Progress) -> _Floats:
         """subset (1 or n, d) -> E[f(x')] - f(x), (n, n_outputs)."""
+
+    def moments(
+        self, rows: Rows, subset: _Bytes, n_threads: int, progress: _Progress
+    ) -> tuple[_Floats, _Floats]:
+        """subset (1 or n, d) -> E[f(x')] - f(x), (n, n_outputs), covariances, (n, n_outputs, n_outputs)."""
 
     def curve(self, rows: Rows, order: _Ints, units: Units, n_threads: int, progress: _Progress) -> _Floats:
         """order (1 or n, k), of units -> gaps of its prefixes (n, k)."""
@@ -254,6 +296,36 @@ class Background:
         progress: _Progress,
     ) -> tuple[_Ints, _Floats]:
         """chosen (n, m) units -> good orders of them, and gaps of the prefixes (n, n_places)."""
+
+    def subset_gaps(
+        self, rows: Rows, chosen: _Ints, units: Units, n_threads: int, progress: _Progress
+    ) -> _Floats:
+        """chosen (n, m) units -> the gaps of all their subsets (n, 2^m)."""
+
+    def mean_gap(
+        self, rows: Rows, weights: _Floats, units: Units, n_threads: int, progress: _Progress
+    ) -> _Floats:
+        """The mean gap (n,) of a random subset, which has p given units and lacks n others with probability
+        weights[p, n]; weights[0] must be 0."""
+
+    def shapley(
+        self,
+        rows: Rows,
+        gained: _Floats,
+        lost: _Floats,
+        units: Units,
+        n_threads: int,
+        progress: _Progress,
+    ) -> _Floats:
+        """Shapley values (n, n_units), from weights like those of `mean_gap`: what each of the p units gains,
+        and what each of the n others loses."""
+
+    def box_costs(self, rows: Rows, m: int, units: Units, n_threads: int) -> _Floats:
+        """Milliseconds of `mean_gap`, `shapley` and `subset_gaps` of m units, (n, 3)."""
+
+    @property
+    def most_of_a_pair(self) -> int:
+        """How large p + n can be."""
 
     def cost(self, question: _Question, n_units: int, top: int) -> tuple[float, float]:
         """Milliseconds and megabytes of any row."""

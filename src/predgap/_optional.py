@@ -14,9 +14,11 @@ _DEMO: Final = {
     "jinja2": "jinja2",
 }
 _PACKAGES: Final = {  # by extra: modules, and the packages that have them
+    "dask": {"dask": "dask", "distributed": "distributed", "pandas": "pandas", "pyarrow": "pyarrow"},
     "demo": _DEMO,
     "report": {"jinja2": "jinja2"},  # the extra has matplotlib, too, which the page does not need
     "reproduce": {**_DEMO, "pooch": "pooch"},
+    "spark": {"pyspark": "pyspark", "pyarrow": "pyarrow"},
 }
 
 

@@ -1,4 +1,4 @@
-"""Helpers for messages: escaping names from data, lists of items, plurals, shares, hints, warnings."""
+"""Helpers for messages and files: escaping names from data, lists, plurals, shares, hints, warnings."""
 
 from __future__ import annotations
 
@@ -26,6 +26,23 @@ def printable(text: str) -> str:
     age\n\x1b[31mred
     """
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
+
+
+def no_formula(name: str) -> str:
+    """The name, with an apostrophe in front if a spreadsheet would evaluate it as a formula.
+
+    Examples
+    --------
+    >>> no_formula("=1+1"), no_formula("-x"), no_formula("-1.5")
+    ("'=1+1", "'-x", '-1.5')
+    """
+    if not name.startswith(("=", "+", "-", "@", "\t", "\r")):
+        return name
+    try:
+        float(name)
+    except ValueError:
+        return f"'{name}"
+    return name
 
 
 def names_or_default(n_features: int, feature_names: Sequence[str] | None) -> tuple[str, ...]:

@@ -56,6 +56,10 @@ class CostError(PredgapError, RuntimeError):
     """An answer would exceed the limits of time or memory; the message names the cost and what works."""
 
 
+class RunError(PredgapError, RuntimeError):
+    """A long run cannot begin or continue: its folder has another run, is in use, or its files do not fit."""
+
+
 class DependencyError(PredgapError, ImportError):
     """An optional package is not installed; the message says which one and how to install it."""
 

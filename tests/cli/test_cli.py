@@ -216,7 +216,7 @@ def test_version_and_help(run):
 WRONG = [
     (("rank", "none.json", "rows.csv"), 1, "there is no file 'none.json'"),
     (("rank", "model.json", "none.csv"), 1, "there is no file 'none.csv'; check the path of the table"),
-    (("rank", "model.json", "."), 1, "'.' cannot be read as CSV, Parquet or Arrow (Is a directory)"),
+    (("rank", "model.json", "."), 2, "'.' is a folder: its answers need a folder, too, -o FOLDER/"),
     (("rank", "rows.csv", "rows.csv"), 1, "rows.csv"),
     (("rank", "model.json", "rows.csv"), 1, "does not know 'target'; leave out with --drop target"),
     (("rank", "model.json", "rows.csv", "--drop", "tarjet"), 1, "did you mean 'target'?"),

@@ -14,7 +14,7 @@ import xgboost
 
 import predgap
 from commandline import on_terminal, records
-from predgap import Explainer, Relative
+from predgap import Explainer, Marginal, Relative
 
 
 @pytest.fixture(scope="module")
@@ -50,6 +50,16 @@ def test_a_pipe_gets_the_table_of_the_library(model, asked):
     assert [row["ranking"] for row in records(done.stdout)] == ["shap", "gain", "greedy"]
     for found, row in zip(records(done.stdout), expected, strict=True):
         assert {key: str(value) for key, value in row.items()} == found
+
+
+def test_metrics_are_columns(model, asked):
+    done = asked("evaluate", "--noise", "marginal", "--metrics", "pgi2,deletion", "--rankings", "gain,random")
+    X, rows = pd.read_csv(model / "train.csv").drop(columns="y"), pd.read_csv(model / "rows.csv", index_col=0)
+    explainer = Explainer(model / "model.json", Marginal(X))
+    expected = predgap.evaluate(explainer, rows, ["gain", "random"], metrics=["deletion"]).summary
+    assert [row["deletion"] for row in records(done.stdout)] == [str(row["deletion"]) for row in expected]
+    assert {row["deletion_better"] for row in records(done.stdout)} == {"lower"}
+    assert "pgu2" in records(done.stdout)[0]
 
 
 def test_json_has_the_verdict_and_the_table(model, asked):
@@ -148,6 +158,9 @@ WRONG = [
     (("evaluate", "--strengths", "0.1,x"), 2, "such as 0.1,0.3,1"),
     (("evaluate", "--strengths", "0.1", "--noise", "marginal"), 1, "no strength"),
     (("evaluate", "--budget", "0"), 2, "--budget"),
+    (("evaluate", "--metrics", "pgi2,auc"), 1, "metrics has 'auc', expected"),
+    (("evaluate", "--metrics", "pgi2", "-o", "out/"), 2, "leave out --budget, --strengths, --metrics"),
+    (("evaluate", "--metrics", "deletion"), 1, "a feature is removed by redrawing it"),
     (("report", "-o", "/dev/null"), 2, "is not a regular file"),
     (("report", "-o", "no/page.html"), 2, "there is no folder 'no'"),
 ]

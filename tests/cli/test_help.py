@@ -30,8 +30,11 @@ def example(tmp_path_factory):
     columns["smoker"] = rng.integers(0, 2, 300)
     X = pd.DataFrame(columns | {"lat": rng.normal(size=300), "lon": rng.normal(size=300)})
     y = 0.1 * X["age"] + X["smoker"] * (X["bmi"] - 27) + X["lat"] * X["lon"]
-    model = lightgbm.LGBMRegressor(n_estimators=10, num_leaves=8, n_jobs=1, verbose=-1).fit(X, y)
+    trees = {"n_estimators": 10, "num_leaves": 8, "n_jobs": 1, "verbose": -1}
+    model = lightgbm.LGBMRegressor(**trees).fit(X, y)
     model.booster_.save_model(folder / "model.txt")
+    newer = lightgbm.LGBMRegressor(**trees).fit(X, y + X["smoker"] * X["lat"], init_model=model)
+    newer.booster_.save_model(folder / "newer.txt")
     X[:200].assign(y=y).to_csv(folder / "train.csv", index=False)
     X[200:220].to_csv(folder / "rows.csv")
     X[200:].assign(y=y).to_parquet(folder / "test.parquet")

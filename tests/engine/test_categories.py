@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
+import itertools
+from collections.abc import Iterable
+from functools import cache, reduce
 from typing import Any
 
 import numpy as np
@@ -15,14 +19,16 @@ from scipy import stats
 import reference
 from assertions import STRATEGIES, assert_gaps, exactly, explainer_of, row_of, rows_of
 from predgap import Discrete, Explainer, Flip, FromScipy, Marginal, Noise, Normal, PerFeature, Uniform, _core
+from predgap._engine.accuracy import EXACT
 from predgap._inputs.categories import UNSEEN, Categories, of_labels
 from predgap._model.ensemble import Ensemble
 from predgap.errors import EnsembleError, NoiseError, TableError
 from predgap.noise._laws import DiscreteLaw, FlipLaw, Law, StillLaw
 from reference import gap_by_definition, gap_by_pairs, gap_in_longdouble, tails_of
-from strategies import WIDE, Split, Tree, ensemble_of, mask_of, mixed_problems
+from strategies import WIDE, Split, cities, ensemble_of, mask_of, mixed_problems
 
-every_strategy = pytest.mark.parametrize("strategy", STRATEGIES)
+every_strategy = pytest.mark.parametrize("strategy", [*STRATEGIES, "cells"])
+"""With forms over cells where they are cheaper than pairs of terms, or, "cells", wherever they can be."""
 
 
 # --- the engine -----------------------------------------------------------------------------------------
@@ -85,7 +91,7 @@ def test_expected_prediction_equals_the_definition(strategy, problem):
 
 def test_a_row_gives_the_same_bits_alone_and_among_others():
     rng = np.random.default_rng(3)
-    ensemble, noise = cities(rng, n_trees=30, n_levels=40, depth=4)
+    ensemble, noise = cities(rng, n_trees=30, sizes=(40, 5), depth=4)
     X = np.column_stack([rng.integers(0, 41, 50), rng.integers(0, 5, 50), rng.normal(size=(50, 2))])
     whole, threaded = Explainer(ensemble, noise), Explainer(ensemble, noise, n_jobs=4)
     for ask in (
@@ -101,7 +107,7 @@ def test_a_row_gives_the_same_bits_alone_and_among_others():
 @every_strategy
 def test_gap_of_larger_ensembles(strategy):
     rng = np.random.default_rng(4)
-    ensemble, noise = cities(rng, n_trees=20, n_levels=200, depth=4)
+    ensemble, noise = cities(rng, n_trees=20, sizes=(200, 5), depth=4)
     X = np.column_stack([[3, 199, 1000], [0, 4, np.nan], rng.normal(size=(3, 2))])
     explainer = exactly(ensemble, noise, strategy)
     for subset in ([0], [1], [0, 1], [0, 2], [0, 1, 2, 3]):
@@ -111,13 +117,14 @@ def test_gap_of_larger_ensembles(strategy):
 
 
 @every_strategy
-def test_rare_categories_keep_their_digits(strategy):
-    """Masses of 1e-30 on either side of the sets, together with tails of a number."""
+@pytest.mark.parametrize("far", [9.0, 21.0])
+def test_rare_categories_keep_their_digits(strategy, far):
+    """Masses of 1e-30 on either side of the sets, together with tails of a number, down to 1e-98."""
     ensemble = ensemble_of(
         [
-            Split(0, 0.0, 1.0, Split(1, 9.0, 0.0, 7.0), categories=(0, 1)),
+            Split(0, 0.0, 1.0, Split(1, far, 0.0, 7.0), categories=(0, 1)),
             Split(0, 0.0, 3.0, 0.5, categories=(2,)),
-            Split(1, 9.0, Split(0, 0.0, 0.0, 1.0, categories=(1, 2)), 2.0),
+            Split(1, far, Split(0, 0.0, 0.0, 1.0, categories=(1, 2)), 2.0),
         ],
         2,
         categories=[of_labels("xyz"), None],
@@ -127,6 +134,24 @@ def test_rare_categories_keep_their_digits(strategy):
     explainer = exactly(ensemble, noise, strategy)
     for subset in ([0], [0, 1]):
         exact = gap_by_pairs(ensemble, X[0], subset, tails_of(noise, ensemble))
+        assert explainer.gap(X, subset)[0] == pytest.approx(float(exact), rel=1e-12, abs=0)
+
+
+@every_strategy
+def test_gaps_of_1e_minus_100_keep_their_digits(strategy):
+    """Everything that changes the prediction needs a rare category and, or, a far tail of a number."""
+    trees = [
+        Split(0, 0.0, Split(1, 9.0 + k, 0.0, 1.0 + k), 0.0, categories=tuple(range(1, 2 + k)))
+        for k in range(3)
+    ] + [Split(2, 0.0, Split(0, 0.0, 0.0, 2.0, categories=(0, 3)), 0.0, categories=(1,))]
+    levels = of_labels("wxyz")
+    ensemble = ensemble_of(trees, 3, categories=[levels, None, of_labels("ab")])
+    rare = Discrete(["w", "x", "y", "z"], [1.0, 1e-80, 3e-81, 2e-79])
+    noise = PerFeature({0: rare, 1: Normal(1.0), 2: Discrete(["a", "b"], [1.0, 1e-21])})
+    explainer, X = exactly(ensemble, noise, strategy), np.zeros((1, 3))
+    for subset in ([0, 1], [0, 2], [0, 1, 2]):
+        exact = gap_by_pairs(ensemble, X[0], subset, tails_of(noise, ensemble))
+        assert 0 < exact < 1e-90
         assert explainer.gap(X, subset)[0] == pytest.approx(float(exact), rel=1e-12, abs=0)
 
 
@@ -230,7 +255,7 @@ def test_what_is_not_a_law_of_categories_is_refused(reached):
 @pytest.mark.parametrize("method", ["mc", "qmc"])
 def test_sampling_agrees_with_the_exact_gap(method):
     rng = np.random.default_rng(6)
-    ensemble, noise = cities(rng, n_trees=10, n_levels=12, depth=3)
+    ensemble, noise = cities(rng, n_trees=10, sizes=(12, 5), depth=3)
     X = np.column_stack([[3, 11, 99], [0, 4, 2], rng.normal(size=(3, 2))])
     explainer = Explainer(ensemble, noise)
     for subset in ([0], [0, 1, 2]):
@@ -240,24 +265,118 @@ def test_sampling_agrees_with_the_exact_gap(method):
         assert (found.standard_error <= 0.1 * exact + 1e-12).all()
 
 
-def cities(rng: Any, *, n_trees: int, n_levels: int, depth: int) -> tuple[Ensemble, Any]:
-    """Trees on a feature of many levels, one of five, and two numbers."""
-    sizes = [n_levels, 5]
+# --- components with far more terms than cells ---------------------------------------------------------
 
-    def grow(levels: int) -> Tree:
-        if levels == 0:
-            return rng.normal()
-        q, children = int(rng.integers(4)), (grow(levels - 1), grow(levels - 1))
-        if q > 1:
-            return Split(q, rng.normal(), *children, bool(rng.integers(2)))
-        codes = rng.choice(sizes[q], min(int(rng.integers(1, 30)), sizes[q]), replace=False)
-        return Split(q, 0.0, *children, bool(rng.integers(2)), tuple(map(int, codes)))
+SIZES = (5, 9)
+GRID = np.array([-0.8, -0.1, 0.3, 1.1])
+CROWDED_X = np.array(
+    [
+        [0.0, 3.0, 0.0, 0.5],
+        [4.0, 1000.0, -2.0, GRID[2]],  # a category that the model does not know; a number at a threshold
+        [2.0, 8.0, np.nan, 40.0],
+        [np.nan, 0.0, 0.2, -0.3],
+    ]
+)
+MOVED = [subset for size in (1, 2, 3, 4) for subset in itertools.combinations(range(4), size)]
 
-    categories = [Categories(np.arange(n)) for n in sizes]
-    ensemble = ensemble_of([grow(depth) for _ in range(n_trees)], 4, categories=[*categories, None, None])
-    shares = rng.dirichlet(np.ones(n_levels))
-    noise = {0: Discrete(range(n_levels), shares), 1: Marginal(rng.integers(0, 5, (60, 4)))}
-    return ensemble, PerFeature(noise, default=Normal(0.5))
+
+@cache
+def crowded(n_outputs: int) -> tuple[Ensemble, PerFeature, list[np.ndarray]]:
+    """Many trees on two categories and two numbers of four thresholds; the shares of the categories."""
+    rng = np.random.default_rng(n_outputs)
+    ensemble, _ = cities(rng, n_trees=60, sizes=SIZES, depth=4)
+    is_number = (ensemble.feature >= 2) & (ensemble.left >= 0)
+    n_nodes = len(ensemble.feature)
+    ensemble = dataclasses.replace(
+        ensemble,
+        threshold=np.where(is_number, rng.choice(GRID, size=n_nodes), 0.0),
+        value=rng.normal(size=(n_nodes, n_outputs)),
+        target=np.full(len(ensemble.root), -1 if n_outputs > 1 else 0),
+        bias=np.zeros(n_outputs),
+    )
+    shares = [rng.dirichlet(np.ones(size)) for size in SIZES]
+    drawn = {j: Discrete(range(size), shares[j]) for j, size in enumerate(SIZES)}
+    return ensemble, PerFeature(drawn, default=Normal(0.7)), shares
+
+
+@cache
+def crowded_gaps(n_outputs: int) -> dict[tuple[int, ...], np.ndarray]:
+    """E[(f(x') - f(x))^2] of each row, summed over outputs and over all places where x' can be."""
+    ensemble, _, shares = crowded(n_outputs)
+    ends, places = np.concatenate([[-np.inf], GRID, [np.inf]]), np.concatenate([[-9.0], GRID])
+
+    def axis(x: np.ndarray, j: int) -> tuple[np.ndarray, np.ndarray]:
+        if j < 2:
+            return np.arange(float(SIZES[j])), shares[j]
+        return places, np.diff(stats.norm.cdf(ends, x[j], 0.7))
+
+    def gap(x: np.ndarray, subset: tuple[int, ...]) -> float:
+        moved = [axis(x, j) if j in subset and x[j] == x[j] else (x[j : j + 1], np.ones(1)) for j in range(4)]
+        points = np.array(list(itertools.product(*(values for values, _ in moved))))
+        mass = reduce(np.multiply.outer, (p for _, p in moved)).ravel()
+        change = (ensemble.predict(points) - ensemble.predict(x[None])).reshape(len(points), -1)
+        return float(mass @ (change**2).sum(axis=1))
+
+    return {subset: np.array([gap(x, subset) for x in CROWDED_X]) for subset in MOVED} | {
+        (): np.zeros(len(CROWDED_X))
+    }
+
+
+def gap_after(n_outputs: int, row: int, moved: Iterable[int]) -> float:
+    return float(crowded_gaps(n_outputs)[tuple(sorted(map(int, moved)))][row])
+
+
+crowded_cases = pytest.mark.parametrize(
+    ("strategy", "n_outputs"),
+    [(strategy, n) for strategy in ("plan", "compiled", "cells", None) for n in (1, 3)],
+)
+
+
+@crowded_cases
+def test_gaps_and_curves_of_crowded_components(strategy, n_outputs):
+    ensemble, noise, _ = crowded(n_outputs)
+    explainer = exactly(ensemble, noise, strategy)
+    for subset in MOVED:
+        found = explainer.gap(CROWDED_X, mask_of(subset, 4))
+        np.testing.assert_allclose(found, crowded_gaps(n_outputs)[subset], rtol=1e-12)
+    for order in itertools.permutations(range(4)):
+        for r, curve in enumerate(explainer.curve(CROWDED_X, np.array(order))):
+            expected = [gap_after(n_outputs, r, order[: k + 1]) for k in range(4)]
+            np.testing.assert_allclose(curve, expected, rtol=1e-12)
+
+
+@crowded_cases
+@pytest.mark.parametrize("groups", [None, {"both": [0, 2]}, {"first": [0, 1], "last": [2, 3]}])
+def test_rankings_of_crowded_components(strategy, n_outputs, groups):
+    ensemble, noise, _ = crowded(n_outputs)
+    ranking = exactly(ensemble, noise, strategy, groups=groups).rank(CROWDED_X)
+    grouped = list((groups or {}).values())
+    members = sorted([*grouped, *([j] for j in range(4) if not any(j in own for own in grouped))])
+    for r, order in enumerate(ranking.order):
+        taken: list[int] = []
+        for unit in order:
+            before = gap_after(n_outputs, r, taken)
+            gains = {
+                u: gap_after(n_outputs, r, [*taken, *own]) - before
+                for u, own in enumerate(members)
+                if not set(own) <= set(taken)
+            }
+            scale = crowded_gaps(n_outputs)[0, 1, 2, 3][r]
+            assert gains[unit] >= max(gains.values()) - 1e-12 * scale
+            assert ranking.scores[r, unit] == pytest.approx(gains[unit], abs=1e-12 * scale)
+            taken += members[unit]
+
+
+@crowded_cases
+def test_all_subsets_of_crowded_components(strategy, n_outputs):
+    ensemble, noise, _ = crowded(n_outputs)
+    engine = exactly(ensemble, noise, strategy)._engine
+    rows = ensemble.cast(CROWDED_X)
+    chosen = np.tile(np.arange(4, dtype=np.int32), (len(rows), 1))
+    gaps, _, _ = engine.subset_gaps(rows, chosen, np.full(5, 0.2), EXACT)
+    for r, number in itertools.product(range(len(rows)), range(1 << 4)):
+        expected = gap_after(n_outputs, r, [j for j in range(4) if number >> j & 1])
+        assert gaps[r, number] == pytest.approx(expected, rel=1e-12, abs=0)
 
 
 # --- laws -----------------------------------------------------------------------------------------------

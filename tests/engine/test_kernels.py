@@ -58,9 +58,10 @@ def test_the_kernels_know_the_laws_of_the_twin(law, x, threshold):
 
 ANSWERS = """
     import hashlib, sys
+    from dataclasses import replace
     import numpy as np
     sys.path.insert(0, {tests!r})
-    from strategies import random_ensemble
+    from strategies import cities, random_ensemble
     from predgap import Explainer, Normal, _core
     rng = np.random.default_rng(3)
     ensemble = random_ensemble(rng, n_trees=12, depth=4, n_features=9)
@@ -77,9 +78,22 @@ ANSWERS = """
             for array in (
                 gaps, curves, ranking.order, ranking.scores, first.order, first.scores, bounded.value,
                 bounded.error_bound, pruned.value, sampled.order, sampled.scores,
-                explainer.expected_prediction(X, [0, 1]),
+                explainer.expected_prediction(X, [0, 1]), explainer.moments(X, [0, 2, 5]).variance,
             ):
                 found.update(array.tobytes())
+            if strategy != "pairs":
+                found.update(explainer.sensitivity(X).interactions.tobytes())
+    value, target = rng.normal(size=(ensemble.n_nodes, 3)), np.full(12, -1)
+    vectors = replace(ensemble, value=value, bias=np.zeros(3), target=target)
+    for strategy in ("plan", "compiled"):
+        found.update(Explainer(vectors, Normal(0.4), _strategy=strategy).moments(X).covariance.tobytes())
+    ensemble, noise = cities(rng, n_trees=30, sizes=(40, 5), depth=4)
+    X = np.column_stack([rng.integers(0, 41, 20), rng.integers(0, 5, 20), rng.normal(size=(20, 2))])
+    for strategy in ("plan", "compiled", "cells", None):
+        explainer = Explainer(ensemble, noise, rtol=0, _strategy=strategy)
+        gaps, curves = explainer.gap(X, [0, 1, 2]), explainer.curve(X, [3, 0, 1, 2])
+        for array in (gaps, curves, explainer.rank(X).scores):
+            found.update(array.tobytes())
     print(_core.instruction_set(), found.hexdigest())
 """
 

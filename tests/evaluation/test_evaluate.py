@@ -219,7 +219,7 @@ def test_outputs_per_row_are_those_of_an_explainer_of_each(diabetes):
 
 def test_rows_that_are_drawn_are_the_same_numbers_as_by_themselves(explainer, diabetes, monkeypatch):
     X = diabetes[0]
-    monkeypatch.setattr("predgap.evaluation.budget._per_row", lambda *_: 1.0)
+    monkeypatch.setattr("predgap.evaluation.budget._Pace.rows_within", lambda *_: 20)
     given = {"shap": "shap", "random": "random", "mine": np.random.default_rng(0).normal(size=X.shape)}
     found = evaluate(explainer, X, given, budget=30, seed=5)
     assert len(found.rows) == 20

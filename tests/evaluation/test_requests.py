@@ -168,6 +168,14 @@ def test_files_that_are_no_tables(explainer, table, tmp_path):
         evaluate(explainer, table, [tmp_path / "other.csv"])
 
 
+def test_words_may_be_in_capitals(explainer, table):
+    found = evaluate(explainer, table, ["SHAP", "Greedy"])
+    assert found.names == ("shap", "greedy")
+    assert found.words == {"shap": "shap", "greedy": "greedy"}
+    with pytest.raises(RankingError, match="two rankings are called 'shap'"):
+        evaluate(explainer, table, ["shap", "SHAP"])
+
+
 # ---- errors ----
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 
 import numpy as np
@@ -325,6 +326,13 @@ def test_saved_tables(tmp_path):
         assert list(frame.columns) == list(found.summary[0])
         assert frame["ranking"].tolist() == ["shap", 'a "b", c']
         assert frame["mean"].tolist() == pytest.approx([row["mean"] for row in found.summary], rel=1e-15)
+
+
+def test_a_name_that_looks_like_a_formula_is_text_in_a_spreadsheet(tmp_path):
+    found = made({"=1+1": noisy(0.64), "-5": noisy(0.5, seed=1)})
+    found.save(tmp_path / "it.csv")
+    lines = (tmp_path / "it.csv").read_text().splitlines()
+    assert [row[0] for row in csv.reader(lines)] == ["ranking", "'=1+1", "-5"]
 
 
 def test_everything_is_saved_as_json(tmp_path):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-import time
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,24 +14,18 @@ import xgboost
 
 import predgap
 from predgap import (
-    Cost,
-    CostError,
     Discrete,
-    Ensemble,
     Explainer,
     Flip,
-    Laplace,
     Marginal,
     Normal,
     PerFeature,
     Ranking,
     Uniform,
-    _core,
 )
-from predgap._engine.costs import refusing
 from predgap._engine.progress import reporting
-from predgap.noise._laws import Law, NormalLaw
-from strategies import Split, ensemble_of, full_trees
+from predgap.noise._laws import Law
+from strategies import Split, ensemble_of
 
 NAMES = ["age", "bmi", "bp"]
 
@@ -396,157 +389,6 @@ def test_uniform_noise_of_any_width(explainer):
     """Far wider than the thresholds: each side has half of the mass."""
     stump = ensemble_of([Split(0, 0.5, 1.0, 3.0)], 1)
     assert Explainer(stump, Uniform(1e308)).gap([[0.0]], [0])[0] == 2.0
-
-
-# ---- cost ----------------------------------------------------------------------------------------
-
-
-def test_the_cost_of_each_question(explainer, table):
-    ranking = explainer.rank(table)
-    masks = np.random.default_rng(0).random((60, 3)) < 0.5
-    for question in (
-        "rank",
-        ranking,
-        explainer.rank(table, top=1),
-        ["age"],
-        [0, 1],
-        "bmi",
-        np.array([True] * 3),
-    ):
-        for X in (None, table, table[:1] if not isinstance(question, Ranking) else None):
-            cost = explainer.cost(question, X)
-            assert isinstance(cost, Cost)
-            assert cost.method == "exact"
-            assert 0 < cost.milliseconds < 50
-            assert 0 <= cost.megabytes < 100
-    assert explainer.cost(masks, table).milliseconds > 0
-    assert explainer.cost("rank").milliseconds >= explainer.cost(["age"]).milliseconds
-
-
-def test_a_cost_needs_no_rows_that_noise_cannot_move():
-    """Rows that are made up hold levels of categories, and 0 or 1 where a number flips."""
-    tree = Split(0, 0.0, Split(1, 7.0, 1.0, 2.0), Split(2, 0.0, 3.0, 4.0), categories=(1,))
-    ensemble = ensemble_of([tree], 3, categories=[predgap.Categories([0, 1, 2]), None, None])
-    for noise in (Flip(0.1), Discrete([2]), Marginal([[0, 1, 1], [1, 0, 0]])):
-        explainer = Explainer(ensemble, PerFeature({2: Normal(1.0)}, default=noise))
-        assert explainer.cost("rank").milliseconds > 0
-        assert explainer.cost(range(3)).milliseconds > 0
-
-
-BAD_COSTS = {
-    "no rows": (lambda e, t: e.cost("rank", t[:0]), predgap.TableError, "X has no rows"),
-    "no rows of a ranking": (lambda e, t: e.cost(e.rank(t[:0])), predgap.RankingError, "has no rows"),
-    "another table": (lambda e, t: e.cost(e.rank(t), t[:3]), predgap.RankingError, "60 rows, X has 3"),
-    "masks without rows": (
-        lambda e, t: e.cost(np.ones((60, 3), dtype=bool)), predgap.SubsetError, "pass these rows as X",
-    ),
-    "a method": (lambda e, t: e.cost("pgi2"), predgap.SubsetError, "pass the ranking"),
-    "an unknown name": (lambda e, t: e.cost("ranking"), predgap.SubsetError, "no feature 'ranking'"),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize(("ask", "error", "message"), BAD_COSTS.values(), ids=BAD_COSTS)
-def test_a_cost_that_cannot_be_told_is_refused(explainer, table, ask, error, message):
-    with pytest.raises(error, match=message):
-        ask(explainer, table)
-
-
-@pytest.fixture(scope="module")
-def forest() -> tuple[Explainer, np.ndarray]:
-    """Far too deep for exact answers about all features: a million leaves, all within reach."""
-    rng = np.random.default_rng(0)
-    ensemble = full_trees(rng, n_trees=60, depth=14, n_features=20)
-    return Explainer(ensemble, Normal(1.0), rtol=0), rng.normal(size=(2, 20))
-
-
-TOO_COSTLY = {
-    "gap": lambda e, X: e.gap(X, range(20)),
-    "curve": lambda e, X: e.curve(X, range(20)),
-    "pgi2": lambda e, X: e.pgi2(X, range(20)),
-    "pgu2": lambda e, X: e.pgu2(X, range(20)),
-    "rank": lambda e, X: e.rank(X),
-    "rank, some": lambda e, X: e.rank(X, top=18),
-    "estimate": lambda e, X: e.estimate(X, range(20), "exact"),
-}
-
-
-@pytest.mark.parametrize("asked", TOO_COSTLY)
-def test_what_costs_too_much_is_refused_with_a_call_that_works(forest, asked):
-    explainer, X = forest
-    start = time.process_time()
-    with pytest.raises(CostError) as refused:
-        TOO_COSTLY[asked](explainer, X)
-    assert time.process_time() - start < 20  # seconds of work; two on an idle machine
-    message = str(refused.value)
-    assert f"the limits per row are {1e3 * _core.MOST_SECONDS:,.0f} ms and" in message
-    assert message.startswith(asked.split(",")[0] + "(X")
-    assert ("Fewer places cost less: rank(X, top=k). " in message) == asked.startswith("rank")
-    call = message.rpartition("This works: ")[2]
-    assert call.startswith("explainer.")
-    found = eval(call, {"explainer": explainer, "X": X[:1], "subset": range(20), "ranking": range(20)})
-    if isinstance(found, Ranking):
-        assert found.estimator in ("bounded", "pruned", "qmc")
-    else:
-        assert set(found.method.ravel()) <= {"bounded", "pruned", "qmc"}
-
-
-def test_a_cost_says_whether_the_call_would_be_refused(forest, explainer):
-    too_deep, X = forest
-    assert too_deep.cost("rank", X).refused
-    assert too_deep.cost("rank").refused
-    assert "yes" in repr(too_deep.cost(range(20), X))
-    assert not too_deep.cost([0], X).refused
-    assert not explainer.cost("rank").refused
-
-
-def test_a_refusal_names_the_row_and_what_it_would_take():
-    with pytest.raises(CostError) as refused, refusing("rank(X)", "explainer.approximate(rtol=1e-2).rank(X)"):
-        raise _core.TooCostly(3, 5e6, 2048.0)
-    assert str(refused.value).startswith(
-        "rank(X): row 3 would take about 5,000,000 ms and 2,048 MB; the limits"
-    )
-
-
-def test_the_row_that_is_refused_is_counted_from_the_first(monkeypatch, explainer, table):
-    """Rows come in parts when tables of tails would not fit into memory."""
-    monkeypatch.setattr("predgap._engine.kernel_noise._TABLE_BYTES", 1)
-    tabulated = Explainer(explainer.ensemble, Laplace(0.5))
-    calls = []
-
-    def refuse(*_):
-        calls.append(1)
-        if len(calls) == 6:
-            raise _core.TooCostly(0, 5e6, 1.0)
-        return np.zeros(1), np.zeros(1), np.zeros(1, dtype=np.uint8)
-
-    monkeypatch.setattr(_core, "gap", refuse)
-    with pytest.raises(CostError, match="row 5 would take"):
-        tabulated.gap(table, ["age"])
-
-
-def test_a_feature_that_no_split_uses_costs_nothing():
-    """A small file may declare ten million of them."""
-    d = 10_000_000
-    wide = Ensemble(
-        root=[0], feature=[d - 1, -1, -1], threshold=[0.5, 0, 0], left=[1, -1, -1], right=[2, -1, -1],
-        default_left=[True, False, False], value=[[0.0], [1.0], [3.0]], target=[0], bias=[0.0], n_features=d,
-    )  # fmt: skip
-    start = time.process_time()
-    explainer = Explainer(wide, PerFeature({d - 1: Uniform(1.0)}))
-    assert list(explainer._engine.laws) == [d - 1]
-    x = np.zeros((1, d))
-    assert explainer.gap(x, [d - 1]).tolist() == [1.0]
-    assert explainer.gap(x, [0]).tolist() == [0.0]
-    assert explainer.estimate(x, [0, d - 1], "qmc", n_samples=1024).value.tolist() == [1.0]
-    assert time.process_time() - start < 20  # seconds of work: about one, 50 if all features have laws
-
-
-def test_noise_is_needed_for_features_that_splits_use_only():
-    explainer = Explainer(ensemble_of([Split(1, 0.5, 1.0, 3.0)], 3), PerFeature({1: Normal(0.5)}))
-    assert explainer._engine.laws == {1: NormalLaw(0.5)}
-    assert explainer.rank(np.zeros((1, 3))).order.tolist() == [[1, 0, 2]]
-    with pytest.raises(predgap.NoiseError, match="no noise for 1 feature: 'f2'"):
-        Explainer(ensemble_of([Split(2, 0.5, 1.0, 3.0)], 3), PerFeature({1: Normal(0.5)}))
 
 
 # ---- progress ------------------------------------------------------------------------------------

@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assertions import interrupted
-from predgap import Background, Explainer, Flip, Normal, Uniform
+from predgap import Background, Explainer, Flip, Normal, Uniform, evaluate
 from predgap._engine import scale
+from predgap._engine.engine import Engine
 from predgap.errors import CostError, PredgapError, RankingError
 from strategies import Split, ensemble_of, full_trees, mixed_problems, problems, random_ensemble
 
@@ -164,9 +165,7 @@ def test_a_search_with_background_is_never_below_greedy_and_says_that_it_is_a_se
         assert found.method == "best found"
         assert np.isnan(found.confidence).all()
         assert (explainer.pgi2(X, found) >= explainer.pgi2(X, explainer.rank(X, top=top))).all()
-        assert (explainer.normalized_pgi2(X[:2], found.order[:2, :2]) <= 1).all()  # few places: by subsets
-    with pytest.raises(CostError, match=r"in row 0, 7 features .* matter.*Background moves them together"):
-        explainer.random_pgi2(X)
+        assert (explainer.normalized_pgi2(X[:2], found.order[:2, :2]) <= 1).all()
 
 
 @pytest.mark.usefixtures("without_tables")
@@ -258,6 +257,22 @@ def test_what_beats_the_best_found_is_the_best(monkeypatch):
     assert np.isnan(explainer.normalized_pgi2(X, [0])).sum() == 0
     flat = Explainer(ensemble_of([], 3), Normal(1.0))
     assert np.isnan(flat.normalized_pgi2(np.zeros((2, 3)), [0, 1, 2])).all()
+
+
+def test_random_and_best_share_the_gaps_of_all_subsets(monkeypatch):
+    rng = np.random.default_rng(15)
+    ensemble, X = random_ensemble(rng, n_trees=8, depth=4, n_features=6), rng.normal(size=(9, 6))
+    explainer, asked = Explainer(ensemble, Normal(0.6)), []
+    subset_gaps = Engine.subset_gaps
+    monkeypatch.setattr(
+        Engine, "subset_gaps", lambda self, rows, *a: asked.append(len(rows)) or subset_gaps(self, rows, *a)
+    )
+    explainer.normalized_pgi2(X, range(6))
+    assert sum(asked) == len(X)
+    asked.clear()
+    found = evaluate(explainer, X, ["greedy", "single"])
+    assert sum(asked) == len(X)
+    np.testing.assert_allclose(found.random, explainer.random_pgi2(X), rtol=TOLERANCE)
 
 
 # ---- outputs, tolerances, threads, progress ------------------------------------------------------

@@ -24,7 +24,7 @@ import predgap
 from conformance import Bomb, Damaged, FileTests, mutated_bytes, mutated_document
 from effort import cases
 from loading import assert_same, bits
-from predgap import Categories, Ensemble, EnsembleError, LoaderError, UnsupportedModelError
+from predgap import Categories, Ensemble, EnsembleError, Link, LoaderError, UnsupportedModelError
 from predgap._model import serialization
 from strategies import Split, ensemble_of, ensembles, mixed_ensembles, random_ensemble
 
@@ -48,6 +48,7 @@ def rich() -> Ensemble:
         ],
         feature_names=["age", "colour", 'x"[0]', "\u2028"],
         class_names=["no", "crème\n\x00"],
+        link=Link("logistic", 0.7),
         row_dtype=np.dtype(np.float32),
         missing=-999.25,
         accepts_infinity=False,
@@ -99,16 +100,18 @@ def test_the_round_trip_is_the_identity(ensemble: Ensemble, missing: float) -> N
     assert serialization.encode(back) == data
 
 
-def test_files_of_the_first_version_are_read(tmp_path: Path) -> None:
-    """They have no class names, and nothing else is different."""
+@pytest.mark.parametrize(("version", "absent"), [(1, ["class_names", "link"]), (2, ["link"])])
+def test_files_of_older_versions_are_read(tmp_path: Path, version: int, absent: list[str]) -> None:
+    """They lack some fields, and nothing else is different."""
     header, arrays = parts(serialization.encode(rich()))
     path = tmp_path / "model"
-    path.write_bytes(sealed(json.dumps(header, ensure_ascii=False).encode(), arrays, version=1))
+    path.write_bytes(sealed(json.dumps(header, ensure_ascii=False).encode(), arrays, version=version))
     refused(path, "no object with the parts")
-    del header["class_names"]
+    for field in absent:
+        del header[field]
     text = json.dumps(header, ensure_ascii=False).encode()
-    path.write_bytes(sealed(text, arrays, version=1))
-    assert_same(Ensemble.load(path), dataclasses.replace(rich(), class_names=None))
+    path.write_bytes(sealed(text, arrays, version=version))
+    assert_same(Ensemble.load(path), dataclasses.replace(rich(), **dict.fromkeys(absent)))
     path.write_bytes(sealed(text, arrays))
     refused(path, "no object with the parts")
 
@@ -196,12 +199,12 @@ def test_files_may_be_larger_than_those_of_other_libraries(
 
 def test_a_newer_version_is_refused_by_name(tmp_path: Path) -> None:
     path = tmp_path / "model"
-    for version in (b"0", b"3", b"17", b"999999999999999999999999"):
+    for version in (b"0", b"4", b"17", b"999999999999999999999999"):
         path.write_bytes(b"predgap ensemble " + version + b" whatever comes then")
         refused(
             path,
             rf"'.*model' is an ensemble in version {version[:20].decode()} of the format, this predgap reads "
-            "versions 1 to 2; .*pip install --upgrade predgap",
+            "versions 1 to 3; .*pip install --upgrade predgap",
             UnsupportedModelError,
         )
 
@@ -272,6 +275,11 @@ DAMAGE: dict[str, tuple[Callable[[Any], Any], str]] = {
     "a name is repeated": (change("feature_names", 0, to="colour"), "'colour' is given more than once"),
     "class names are numbers": (change("class_names", 0, to=1), "class_names are not all text"),
     "class names are text": (change("class_names", to="ab"), "class_names is a str, expected list"),
+    "an unknown link": (change("link", to=["probit", 1.0]), "a link is 'probit', expected one of identity"),
+    "a link without a scale": (change("link", to=["logistic"]), "expected a name and a scale"),
+    "a link of scale 0": (change("link", to=["logistic", 0.0]), "the link 'logistic' has the scale 0"),
+    "a link is a list": (change("link", to=[["logistic"], 1.0]), "expected one of identity"),
+    "a scale is text": (change("link", to=["logistic", "1"]), "the link 'logistic' has the scale '1'"),
     "a class too many": (change("class_names", to=["a", "b", "c"]), "3 class names for 2 outputs"),
     "a class is repeated": (change("class_names", to=["a", "a"]), "'a' is given more than once"),
     "another dtype": (change("row_dtype", to="float16"), "row_dtype neither float32 nor float64"),

@@ -42,6 +42,8 @@ DRAW = {
     "ladder": lambda **more: plots.ladder(greedy(), 0, **more),
     "agreement": lambda **more: plots.agreement(["a", "b"], [[1, 0.5], [0.5, 1]], **more),
     "by_strength": lambda **more: plots.by_strength(sweep_of([[[1.0], [2.0]]] * 3), **more),
+    "differences": lambda **more: plots.differences([0.0, 1.0], expected=[1.0, 2.0], **more),
+    "drivers": lambda **more: plots.drivers([[1.0, 2.0]], ["a", "b"], changed=[True], **more),
 }
 
 

@@ -1,6 +1,7 @@
 #include "engine/background.hpp"
 
 #include <algorithm>
+#include <numeric>
 
 #include "engine/beam.hpp"
 #include "engine/candidates.hpp"
@@ -55,7 +56,8 @@ bool Background::each_row(const Request& r, const Units& units, const Cost& cost
     return run_pieces(r.n_rows, r.n_threads, make, piece, r.poll);
 }
 
-// task(row, output, f(x') - f(x) at some rows of the table), for all outputs and all rows of the table.
+// task(row, output, first, f(x') - f(x) at some rows of the table from the first on), for all outputs and all
+// rows of the table.
 template <class Task>
 bool Background::each_change(const Request& r, PerRow<uint8_t> subset, Task task) const {
     const auto d = engine_.model().n_features();
@@ -70,7 +72,8 @@ bool Background::each_change(const Request& r, PerRow<uint8_t> subset, Task task
                 const auto n = std::min(batch, rows_.n_rows - first);
                 walks.walkers[k].candidates(first, n, subset.row(row, d), none.data(), change.data(),
                                             more.data());
-                task(row, k, std::span(change).first(static_cast<std::size_t>(n)));
+                task(row, static_cast<int64_t>(k), first,
+                     std::span(change).first(static_cast<std::size_t>(n)));
             }
     });
 }
@@ -78,22 +81,84 @@ bool Background::each_change(const Request& r, PerRow<uint8_t> subset, Task task
 bool Background::gap(const Request& r, PerRow<uint8_t> subset, double* value) const {
     std::fill_n(value, r.n_rows, 0.0);
     const bool finished =
-        each_change(r, subset, [&](int64_t row, std::size_t, std::span<const double> changes) {
+        each_change(r, subset, [&](int64_t row, int64_t, int64_t, std::span<const double> changes) {
             for (const double change : changes) value[row] += change * change;
         });
     for (int64_t row = 0; row < r.n_rows; ++row) value[row] /= static_cast<double>(rows_.n_rows);
     return finished;
 }
 
+bool Background::changes(const Request& r, PerRow<uint8_t> subset, double* changes) const {
+    const int64_t n_outputs = engine_.model().n_outputs();
+    return each_change(
+        r, subset, [&](int64_t row, int64_t output, int64_t first, std::span<const double> some) {
+            std::copy(some.begin(), some.end(), changes + (row * n_outputs + output) * rows_.n_rows + first);
+        });
+}
+
 bool Background::mean_change(const Request& r, PerRow<uint8_t> subset, double* change) const {
     const int64_t n_outputs = engine_.model().n_outputs();
     std::fill_n(change, r.n_rows * n_outputs, 0.0);
     const bool finished =
-        each_change(r, subset, [&](int64_t row, std::size_t output, std::span<const double> changes) {
-            for (const double by : changes) change[row * n_outputs + static_cast<int64_t>(output)] += by;
+        each_change(r, subset, [&](int64_t row, int64_t output, int64_t, std::span<const double> changes) {
+            for (const double by : changes) change[row * n_outputs + output] += by;
         });
     for (int64_t i = 0; i < r.n_rows * n_outputs; ++i) change[i] /= static_cast<double>(rows_.n_rows);
     return finished;
+}
+
+// The mean of changes that come in batches, and sums of products of their distances from it, output by
+// output.
+struct Background::Spread {
+    int64_t n_outputs;
+    double *mean, *product;  // (n_outputs), (n_outputs, n_outputs)
+    double n = 0.0;          // changes so far
+
+    // changes: (n_outputs, stride), the first n_more of each. The sums of the batch are taken around its own
+    // mean, and the distance between the means is added.
+    void add(const std::vector<double>& changes, int64_t stride, int64_t n_more) {
+        const double more = static_cast<double>(n_more), all = n + more;
+        std::vector<double> batch_mean(static_cast<std::size_t>(n_outputs));
+        const auto at = [&](int64_t k) { return changes.data() + k * stride; };
+        for (int64_t k = 0; k < n_outputs; ++k)
+            batch_mean[k] = std::accumulate(at(k), at(k) + n_more, 0.0) / more;
+        for (int64_t k = 0; k < n_outputs; ++k)
+            for (auto l = k; l < n_outputs; ++l) {
+                double sum = 0.0;
+                for (int64_t p = 0; p < n_more; ++p)
+                    sum += (at(k)[p] - batch_mean[k]) * (at(l)[p] - batch_mean[l]);
+                const double apart = (batch_mean[k] - mean[k]) * (batch_mean[l] - mean[l]);
+                product[k * n_outputs + l] += sum + apart * (n * more / all);
+            }
+        for (int64_t k = 0; k < n_outputs; ++k) mean[k] += (batch_mean[k] - mean[k]) * (more / all);
+        n = all;
+    }
+};
+
+bool Background::moments(const Request& r, PerRow<uint8_t> subset, double* change, double* covariance) const {
+    const auto d = engine_.model().n_features();
+    const int64_t n_outputs = engine_.model().n_outputs(), batch = Walker::batch(d);
+    const Units units(d);
+    const std::vector<uint8_t> none(static_cast<std::size_t>(d), 0);
+    std::fill_n(change, r.n_rows * n_outputs, 0.0);
+    std::fill_n(covariance, r.n_rows * n_outputs * n_outputs, 0.0);
+    return each_row(r, units, cost(Question::gap, d, 0), [&](Walks& walks, int64_t row) {
+        std::vector<double> changes(static_cast<std::size_t>(n_outputs * batch)),
+            more(static_cast<std::size_t>(batch * d));
+        double* found = covariance + row * n_outputs * n_outputs;
+        Spread spread{n_outputs, change + row * n_outputs, found};
+        for (int64_t first = 0; first < rows_.n_rows && !*walks.stop; first += batch) {
+            const auto n = std::min(batch, rows_.n_rows - first);
+            for (std::size_t k = 0; k < walks.walkers.size(); ++k)
+                walks.walkers[k].candidates(first, n, subset.row(row, d), none.data(),
+                                            changes.data() + static_cast<int64_t>(k) * batch, more.data());
+            spread.add(changes, batch, n);
+        }
+        for (int64_t k = 0; k < n_outputs; ++k)
+            for (auto l = k; l < n_outputs; ++l)
+                found[k * n_outputs + l] = found[l * n_outputs + k] =
+                    found[k * n_outputs + l] / static_cast<double>(rows_.n_rows);
+    });
 }
 
 bool Background::curve(const Request& r, const Units& units, PerRow<int32_t> order, int32_t n_places,

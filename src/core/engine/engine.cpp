@@ -141,10 +141,57 @@ bool Engine::moving_units(const Request& r, const Units& units, uint8_t* moving)
         r, [&](RowSolver& solver, int64_t row) { solver.moving_units(units, moving + row * units.size()); });
 }
 
+bool Engine::moments(const Request& r, PerRow<uint8_t> subset, const Accuracy& accuracy, double* change,
+                     double* covariance, const Answers& answers) const {
+    const int64_t k = model_.n_outputs();
+    return each_row(r, [&](RowSolver& solver, int64_t row) {
+        answers.set(row, solver.moments(subset.row(row, model_.n_features()), accuracy, change + row * k,
+                                        covariance + row * k * k));
+    });
+}
+
+bool Engine::main_weights(const Request& r, PerRow<uint8_t> subset, const Accuracy& accuracy, double* weights,
+                          const Answers& answers) const {
+    return each_row(r, [&](RowSolver& solver, int64_t row) {
+        answers.set(row, solver.main_weights(subset.row(row, model_.n_features()), accuracy,
+                                             weights + row * model_.n_thresholds()));
+    });
+}
+
+bool Engine::sensitivity(const Request& r, const Units& units, const Accuracy& accuracy, const Shares& shares,
+                         const Answers& answers) const {
+    const int64_t n = units.size();
+    return each_row(r, [&](RowSolver& solver, int64_t row) {
+        answers.set(row,
+                    solver.sensitivity(units, accuracy,
+                                       {shares.variance[row], shares.first + row * n, shares.total + row * n,
+                                        shares.shapley + row * n, shares.interaction + row * n * n}));
+    });
+}
+
 bool Engine::mean_change(const Request& r, PerRow<uint8_t> subset, double* change) const {
     return each_row(r, [&](RowSolver& solver, int64_t row) {
         solver.mean_change(subset.row(row, model_.n_features()), change + row * model_.n_outputs());
     });
+}
+
+bool Engine::value(const Request& r, double* value) const {
+    const auto piece = [&](int, int64_t row, const std::atomic<bool>&) {
+        const double* x = r.x + row * model_.n_features();
+        double* sum = value + row * model_.n_outputs();
+        for (const auto& e : model_.output) {
+            *sum = 0.0;
+            for (auto node : e.root) {
+                while (e.feature[node] != kLeaf)
+                    node = e.goes_left(node, x[e.feature[node]]) ? e.left[node] : e.right[node];
+                *sum += e.value[node];
+            }
+            ++sum;
+        }
+    };
+    const auto nothing = [] { return 0; };
+    if (r.n_threads == 1) return run_here(r.n_rows, nothing, piece, r.poll);
+    return run_pieces(r.n_rows, r.n_threads, nothing, piece, r.poll);
 }
 
 bool Engine::rank(const Request& r, const Units& units, bool greedy, int32_t n_places,
@@ -172,19 +219,28 @@ bool Engine::cost(const Request& r, const Units& units, Question question, PerRo
 
 // ---- samples ---------------------------------------------------------------------------------------------
 
+namespace {
+
+// The coordinate of each feature of a subset, -1 for the others.
+std::vector<int32_t> columns_of(const uint8_t* subset, int32_t n_features) {
+    std::vector<int32_t> column(static_cast<std::size_t>(n_features), -1);
+    for (int32_t q = 0, next = 0; q < n_features; ++q)
+        if (subset[q]) column[static_cast<std::size_t>(q)] = next++;
+    return column;
+}
+
+}  // namespace
+
 bool Engine::sample(const Request& r, int32_t output, const uint8_t* subset, const Points& points,
                     Moments* out) const {
-    std::vector<int32_t> column(static_cast<std::size_t>(model_.n_features()), -1);
-    for (int32_t q = 0, next = 0; q < model_.n_features(); ++q)
-        if (subset[q]) column[static_cast<std::size_t>(q)] = next++;
+    const auto column = columns_of(subset, model_.n_features());
     const auto n_stretches = static_cast<int64_t>(points.stretch_end.size());
     const auto sample_row = [&](RowSolver& solver, int64_t row) {
         auto& tables = solver.tables();
         tables.open(subset);
         Sampler sampler(model_.output[static_cast<std::size_t>(output)], model_.atoms);
         sampler.reduce(tables, column.data(), points.n_columns);
-        const auto set = points.shared ? 0 : row;
-        const auto* first = points.data + set * points.n_points * points.n_columns;
+        const auto* first = points.of_row(row);
         int64_t begin = 0;
         for (int64_t i = 0; i < n_stretches; begin = points.stretch_end[static_cast<std::size_t>(i++)])
             out[row * n_stretches + i] =
@@ -192,6 +248,22 @@ bool Engine::sample(const Request& r, int32_t output, const uint8_t* subset, con
                                  points.stretch_end[static_cast<std::size_t>(i)] - begin, solver.stop());
     };
     return each_row(r, sample_row);
+}
+
+bool Engine::sample_changes(const Request& r, const uint8_t* subset, const Points& points,
+                            double* changes) const {
+    const auto column = columns_of(subset, model_.n_features());
+    return each_row(r, [&](RowSolver& solver, int64_t row) {
+        auto& tables = solver.tables();
+        tables.open(subset);
+        double* own = changes + row * model_.n_outputs() * points.n_points;
+        for (const auto& output : model_.output) {
+            Sampler sampler(output, model_.atoms);
+            sampler.reduce(tables, column.data(), points.n_columns);
+            sampler.list(points.of_row(row), points.n_points, solver.stop(), own);
+            own += points.n_points;
+        }
+    });
 }
 
 // task(walks, row, stop), with the row in place; walks: its copies, and a walker for each output.
@@ -251,6 +323,25 @@ bool Engine::race(const Request& r, const Units& units, bool greedy, int32_t n_p
         Race race(walks.walkers, units, walks.copies, points, clear, stop);
         const auto run = greedy ? &Race::greedy : &Race::single;
         (race.*run)(n_places, order + row * n_places, score + row * units.size(), lead + row * n_places);
+    });
+}
+
+// ---- distributions ---------------------------------------------------------------------------------------
+
+bool Engine::outcomes(const Request& r, PerRow<uint8_t> subset,
+                      const std::function<void(int64_t, const Outcomes*)>& task) const {
+    return each_row(r, false, [&](RowSolver& solver, int64_t row) {
+        Outcomes outcomes(model_);
+        solver.tables().open(subset.row(row, model_.n_features()));
+        task(row, outcomes.list(solver.tables(), solver.stop()) ? &outcomes : nullptr);
+    });
+}
+
+bool Engine::change_range(const Request& r, PerRow<uint8_t> subset, double* least_and_most) const {
+    return each_row(r, false, [&](RowSolver& solver, int64_t row) {
+        Outcomes outcomes(model_);
+        solver.tables().open(subset.row(row, model_.n_features()));
+        outcomes.range(solver.tables(), solver.stop(), least_and_most + 2 * row * model_.n_outputs());
     });
 }
 

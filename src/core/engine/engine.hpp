@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "engine/row_solver.hpp"
+#include "outcomes/outcomes.hpp"
 #include "sampling/many_subsets.hpp"
 #include "sampling/sampling.hpp"
 
@@ -76,6 +77,7 @@ struct Points {
     std::int64_t n_points;
     std::int32_t n_columns;
     std::span<const std::int64_t> stretch_end;  // ascending; the last is n_points
+    const double* of_row(std::int64_t row) const { return data + (shared ? 0 : row) * n_points * n_columns; }
 };
 
 class Engine {
@@ -106,8 +108,22 @@ public:
                 double* value, const Answers& answers) const;
     // moving: (n_rows, n_units).
     bool moving_units(const Request& r, const Units& units, std::uint8_t* moving) const;
+    // weights: (n_rows, n_thresholds). See RowSolver::main_weights.
+    bool main_weights(const Request& r, PerRow<std::uint8_t> subset, const Accuracy& accuracy,
+                      double* weights, const Answers& answers) const;
+    // change: (n_rows, n_outputs); covariance: (n_rows, n_outputs, n_outputs). See RowSolver::moments.
+    bool moments(const Request& r, PerRow<std::uint8_t> subset, const Accuracy& accuracy, double* change,
+                 double* covariance, const Answers& answers) const;
+    // variance: (n_rows); first, total, shapley: (n_rows, n_units); interaction: (n_rows, n_units, n_units).
+    struct Shares {
+        double *variance, *first, *total, *shapley, *interaction;
+    };
+    bool sensitivity(const Request& r, const Units& units, const Accuracy& accuracy, const Shares& shares,
+                     const Answers& answers) const;
     // change: (n_rows, n_outputs).
     bool mean_change(const Request& r, PerRow<std::uint8_t> subset, double* change) const;
+    // f(x) without the bias: (n_rows, n_outputs).
+    bool value(const Request& r, double* value) const;
     // order, proven: (n_rows, n_places); score: (n_rows, n_units).
     bool rank(const Request& r, const Units& units, bool greedy, std::int32_t n_places,
               const Accuracy& accuracy, std::int32_t* order, double* score, std::uint8_t* proven,
@@ -127,6 +143,15 @@ public:
     bool race(const Request& r, const Units& units, bool greedy, std::int32_t n_places,
               const SharedPoints& points, double clear, std::int32_t* order, double* score,
               double* lead) const;
+
+    // D at sampled points, (n_rows, n_outputs, n_points).
+    bool sample_changes(const Request& r, const std::uint8_t* subset, const Points& points,
+                        double* changes) const;
+    // task(row, outcomes) for each row; the outcomes are null if there are too many.
+    bool outcomes(const Request& r, PerRow<std::uint8_t> subset,
+                  const std::function<void(std::int64_t, const Outcomes*)>& task) const;
+    // The least and the largest change of each output, (n_rows, n_outputs, 2); see Outcomes.
+    bool change_range(const Request& r, PerRow<std::uint8_t> subset, double* least_and_most) const;
 
     // A few rows made of thresholds and cells, (n, n_features).
     std::vector<double> typical_rows(std::int32_t n) const;

@@ -22,7 +22,9 @@ Cost cheaper(const Cost& a, const Cost& b) {
     return a.nanoseconds <= b.nanoseconds ? a : b;
 }
 
-constexpr double kLongPlan = 2e6;  // nanoseconds: above this, other exact ways may be shorter
+// Nanoseconds: above this, other exact ways may be shorter. Finding out takes a large model about 1 ms, which
+// is much beside a gap by its plan.
+double long_plan(const Job& job) { return job.question == Question::gap ? 6e6 : 2e6; }
 
 // What cannot be counted to its end takes at least the limits.
 void refuse_too_costly(const Cost& cost) {
@@ -74,6 +76,7 @@ Cost RowSolver::cost_by_plan(const Job& job) const {
 
 Cost RowSolver::cost_by_pairs(const Job& job) const {
     Cost sum{Route::pairs};
+    if (!job.by_pairs) sum.nanoseconds = sum.bytes = kInfinity;
     for (const auto& pairs : routes_.pairs) {
         const auto own = pairs_cost(pairs, job, routes_.model.n_features());
         sum.nanoseconds += own.nanoseconds;
@@ -85,22 +88,21 @@ Cost RowSolver::cost_by_pairs(const Job& job) const {
 Cost RowSolver::cost_of(const RowCompilation::Totals& totals, const Job& job, double limit,
                         Method method) const {
     constexpr double kNotNegligible = 0.85;  // of what an exact compilation counts
-    const double n_entries = totals.n_entries * (method == Method::exact ? kNotNegligible : 1.0);
+    const double n_entries = totals.n_entries * (limit == 0.0 ? kNotNegligible : 1.0);
     auto cost = compiled_cost(n_entries, totals.n_nodes, routes_.model, job);
-    if (!totals.complete || (method == Method::exact && exact_overflows_))
-        cost.nanoseconds = cost.bytes = kInfinity;
+    if (!totals.complete || (limit == 0.0 && exact_overflows_)) cost.nanoseconds = cost.bytes = kInfinity;
     cost.limit = limit;
     cost.method = method;
     return cost;
 }
 
 // The bound to aim at: the tolerance of what the answer will be, as far as main effects tell.
-double RowSolver::first_target(const Job& job, const Accuracy& accuracy) {
+double RowSolver::first_target(const Job& job, double tolerance) {
     load_compilation();
     double sum = 0.0;
     for (const auto q : routes_.model.features)
         if (likely_ ? likely_.feature[q] : job.features[q]) sum += compilation_.main_effects()[q];
-    return accuracy.tolerance * (job.question == Question::curve ? 0.6 : 0.75) * sum;
+    return tolerance * (job.question == Question::curve ? 0.6 : 0.75) * sum;
 }
 
 Cost RowSolver::decide_exact(const Job& job, const Accuracy& accuracy) {
@@ -122,6 +124,16 @@ bool RowSolver::is_exact_cheap(const Job& job, Cost& cost) {
     return true;
 }
 
+// What may be left out of an exact gap: the bound must be so small beside the gap itself that the criterion
+// of exact answers holds. Curves and rankings have gaps that are far smaller than what bounds are compared
+// with.
+double RowSolver::exact_limit(const Job& job, const Accuracy& accuracy, const Cost& cost) {
+    if (cost.route != Route::compiled || cost.method != Method::exact || job.question != Question::gap ||
+        !job.is_whole_gap || accuracy.kind == Method::exact)
+        return 0.0;
+    return compilation_.guess_limit(first_target(job, kExactShare), likely_);
+}
+
 // Exact where that is cheap; else with as much left out as the tolerance allows.
 Cost RowSolver::decide_bounded(const Job& job, const Accuracy& accuracy) {
     Cost cost;
@@ -129,7 +141,7 @@ Cost RowSolver::decide_bounded(const Job& job, const Accuracy& accuracy) {
     RowCompilation::Totals totals;
     double limit = accuracy.tolerance;
     if (accuracy.kind == Method::bounded)
-        limit = compilation_.find_limit(first_target(job, accuracy), kMostEntries, likely_, totals);
+        limit = compilation_.find_limit(first_target(job, accuracy.tolerance), kMostEntries, likely_, totals);
     else
         totals = compilation_.count(limit, kMostEntries, likely_);
     auto pruned = cost_of(totals, job, limit, accuracy.kind);
@@ -152,8 +164,8 @@ Cost RowSolver::decide(const Job& job, const Accuracy& accuracy) {
     } else {
         const bool may_plan = !routes_.plan.empty() && (!accuracy.is_forced || accuracy.route == Route::plan);
         if (may_plan) cost = cost_by_plan(job);
-        if (Cost other;
-            may_plan && !accuracy.is_forced && cost.nanoseconds > kLongPlan && is_exact_cheap(job, other))
+        if (Cost other; may_plan && !accuracy.is_forced && cost.nanoseconds > long_plan(job) &&
+                        is_exact_cheap(job, other))
             cost = cheaper(cost, other);
         if (!may_plan || (!accuracy.is_forced && cost.nanoseconds > kCheapNanoseconds)) {
             const auto other =
@@ -161,6 +173,8 @@ Cost RowSolver::decide(const Job& job, const Accuracy& accuracy) {
             cost = may_plan ? cheaper(cost, other) : other;
         }
     }
+    if (const double limit = exact_limit(job, accuracy, cost); limit > 0.0)
+        cost = cost_of(compilation_.count(limit, kMostEntries, likely_), job, limit, Method::exact);
     if (!stopped()) refuse_too_costly(cost);  // counts that were stopped are not complete
     return cost;
 }
@@ -198,6 +212,7 @@ Cost RowSolver::cost(const Job& job, const Accuracy& accuracy) {
 // Returns the bound of what is left out; infinite if even so there is too much.
 double RowSolver::prepare(const Cost& cost, const Units* ranked, double most_entries) {
     uses_plan_ = cost.route == Route::plan;
+    left_out_ = {};
     if (uses_plan_) {
         prepare_plan(ranked);
         return 0.0;
@@ -206,8 +221,9 @@ double RowSolver::prepare(const Cost& cost, const Units* ranked, double most_ent
     const auto totals = compilation_.compile(cost.limit, most_entries, states_, likely_);
     if (!totals.complete) return kInfinity;
     for (std::size_t g = 0; g < states_.size(); ++g)
-        states_[g].prepare(compilation_.terms(g), tables_, *stop_, ranked);
-    return cost.method == Method::exact ? 0.0 : totals.bound;
+        states_[g].prepare(compilation_.terms(g), tables_, *stop_, ranked, cell_rule_);
+    left_out_ = totals;  // nothing, at a limit of 0
+    return left_out_.bound;
 }
 
 void RowSolver::prepare_plan(const Units* ranked) {
@@ -224,15 +240,19 @@ Cost RowSolver::first_try(const Job& job, const Accuracy& accuracy) {
     if (accuracy.kind == Method::exact || (accuracy.is_forced && accuracy.route != Route::compiled))
         return decide(job, accuracy);
     const auto plan = may_plan ? cost_by_plan(job) : Cost{.nanoseconds = kInfinity};
-    if (plan.nanoseconds <= kLongPlan) return plan;
+    if (plan.nanoseconds <= long_plan(job)) return plan;
     Cost cost;
-    if (is_exact_cheap(job, cost) && !accuracy.is_forced) return cheaper(plan, cost);
+    if (is_exact_cheap(job, cost) && !accuracy.is_forced) {
+        cost = cheaper(plan, cost);
+        cost.limit = exact_limit(job, accuracy, cost);
+        return cost;
+    }
     if (plan.nanoseconds <= kCheapNanoseconds) return plan;
     if (cost.bytes > kMostBytes) return decide(job, accuracy);  // however much is left out, it may not fit
     if (!accuracy.is_forced && pairs_may_win(job, cost)) return cost_by_pairs(job);
     cost = {Route::compiled, accuracy.kind, 0.0, 0.0, accuracy.tolerance};
     if (accuracy.kind == Method::bounded)
-        cost.limit = compilation_.guess_limit(first_target(job, accuracy), likely_);
+        cost.limit = compilation_.guess_limit(first_target(job, accuracy.tolerance), likely_);
     return cost;
 }
 
@@ -246,7 +266,8 @@ bool RowSolver::are_few(const Job& job) const {
 bool RowSolver::pairs_may_win(const Job& job, const Cost& exact) const {
     constexpr double kLong = 2e8;           // nanoseconds: below this, finding out is not worth it
     constexpr double kBoundedShare = 0.35;  // what a bounded answer takes of an exact one, roughly
-    if (job.question != Question::gap || !are_few(job) || exact.nanoseconds < kLong) return false;
+    if (!job.by_pairs || job.question != Question::gap || !are_few(job) || exact.nanoseconds < kLong)
+        return false;
     return cost_by_pairs(job).nanoseconds < kBoundedShare * exact.nanoseconds;
 }
 
@@ -265,14 +286,20 @@ Cost RowSolver::next_try(const Job& job, const Accuracy& accuracy, const Cost& l
 }
 
 Answer RowSolver::answer(const Job& job, const Accuracy& accuracy, const Evaluate& evaluate) {
+    cell_rule_ = accuracy.cell_rule;
     auto cost = routes_.plan_is_cheap && !accuracy.is_forced ? Cost{Route::plan} : first_try(job, accuracy);
     for (int n_tries = 1;; ++n_tries) {
         double bound = 0.0;
         const double value = evaluate(cost, bound);
-        const bool is_met = bound <= accuracy.tolerance * value || cost.method == Method::pruned;
-        if (cost.method == Method::exact && std::isfinite(bound)) return {0.0, cost.method};
-        if ((is_met && std::isfinite(bound)) || stopped()) return {bound, cost.method};
-        if (cost.method == Method::exact) {  // there are more entries than were counted on
+        const bool is_exact = cost.method == Method::exact;
+        const bool is_met = bound == 0.0 || cost.method == Method::pruned ||
+                            bound <= (is_exact ? kExactShare : accuracy.tolerance) * value;
+        if ((is_met && std::isfinite(bound)) || stopped()) return {is_exact ? 0.0 : bound, cost.method};
+        if (is_exact && std::isfinite(bound)) {  // too much was left out
+            cost.limit = 0.0;
+            continue;
+        }
+        if (is_exact) {  // there are more entries than were counted on
             exact_overflows_ = true;
             cost = first_try(job, accuracy);
             continue;

@@ -64,6 +64,20 @@ public:
                   std::int32_t width, const Accuracy& accuracy, std::int32_t* order, double* gaps);
     // Which units can change anything? moving: (n_units).
     void moving_units(const Units& units, std::uint8_t* moving);
+    // E[f(x')] - f(x) of each output, and the covariances of the outputs, (n_outputs, n_outputs), of a model
+    // with one group of trees. The bound is that of the covariances and of the gap.
+    Answer moments(const std::uint8_t* subset, const Accuracy& accuracy, double* change, double* covariance);
+    // Shares of the variance, when all features move. The sums over components are not divided yet.
+    struct Shares {
+        double& variance;
+        double *first, *total, *shapley;  // (n_units)
+        double* interaction;              // (n_units, n_units) symmetric, 0 on the diagonal
+    };
+    // The bound is that of all shares, relative to the variance, to which the tolerance is relative too.
+    Answer sensitivity(const Units& units, const Accuracy& accuracy, const Shares& shares);
+    // Of a model with one output: the weights of the main effects when a subset moves, (n_thresholds). What a
+    // feature changes on average, as a function of itself, is the sum of weights times centred atoms.
+    Answer main_weights(const std::uint8_t* subset, const Accuracy& accuracy, double* weights);
     // E[f(x')] - f(x) of each output.
     void mean_change(const std::uint8_t* subset, double* change);
     // What an answer would take; throws TooCostly where it would.
@@ -87,7 +101,8 @@ private:
     Cost cost_by_plan(const Job& job) const;
     void load_compilation();
     void forget_compilation();  // other features are open
-    double first_target(const Job& job, const Accuracy& accuracy);
+    double first_target(const Job& job, double tolerance);
+    double exact_limit(const Job& job, const Accuracy& accuracy, const Cost& cost);
 
     // Entries of a compilation that fit into the memory of a row.
     static constexpr double kMostEntries = 1.4e7;
@@ -99,6 +114,8 @@ private:
     using Evaluate = std::function<double(const Cost& cost, double& bound)>;
     Answer answer(const Job& job, const Accuracy& accuracy, const Evaluate& evaluate);
 
+    double moments_by_terms(double* change, double* covariance);
+    void add_shares(const TermState& state, const Units& units, const Shares& shares);
     double gap_by_terms();
     Pairs::Result gap_by_pairs(const std::uint8_t* subset);
     double curve_by_terms(const Units& units, const std::int32_t* order, std::int32_t n_places, double* gaps);
@@ -131,12 +148,14 @@ private:
     const Routes& routes_;
     RowTables tables_;
     const std::atomic<bool>* stop_ = nullptr;
+    CellRule cell_rule_ = CellRule::cheapest;
     RowCompilation compilation_;
     bool is_compilation_loaded_ = false;
     bool exact_overflows_ = false;             // an exact compilation did not fit into memory
     std::vector<Plan::Scratch> plan_scratch_;  // one per group of trees, if there are plans
     std::vector<TermState> states_;            // one per group of trees
     bool uses_plan_ = false;
+    RowCompilation::Totals left_out_;  // of the terms in place
     SubsetGaps subset_gaps_;
     Pairs::Scratch pairs_;
     Likely likely_;

@@ -115,6 +115,7 @@ PerRow<T> per_row(const Array<T, 2>& a, std::size_t n_rows, std::size_t width) {
 void bind_engine(nb::module_& m);
 void bind_answers(nb::module_& m);
 void bind_sampling(nb::module_& m);
+void bind_outcomes(nb::module_& m);
 void bind_background(nb::module_& m);
 // The units that are given, or the features of the model.
 const Units& units_of(const Rows& rows, const Units* given);

@@ -44,9 +44,13 @@ void make_accuracy(Accuracy* self, const std::string& kind, double tolerance, co
     require(a.kind == Method::exact || (tolerance > 0.0 && std::isfinite(tolerance)),
             "a tolerance must be a positive number");
     a.is_forced = strategy != "auto";
-    if (a.is_forced)
-        a.route =
-            named<Route>(strategy, kRouteNames, "strategy must be 'auto', 'plan', 'compiled' or 'pairs'");
+    if (strategy == "cells") {
+        a.route = Route::compiled;
+        a.cell_rule = CellRule::all;
+    } else if (a.is_forced) {
+        a.route = named<Route>(strategy, kRouteNames,
+                               "strategy must be 'auto', 'plan', 'compiled', 'cells' or 'pairs'");
+    }
     new (self) Accuracy(a);
 }
 
@@ -170,6 +174,69 @@ NewArray<double, 2> mean_change(const Rows& rows, const Array<std::uint8_t, 2>& 
     return change;
 }
 
+NewArray<double, 2> value(const Rows& rows, int n_threads) {
+    auto found =
+        make_array<double, 2>({rows.size(), static_cast<std::size_t>(rows.engine.model().n_outputs())});
+    const nb::object no_progress = nb::none();
+    const auto request = rows.request(n_threads, no_progress);
+    run_released([&] { return rows.engine.value(request, found.data()); });
+    return found;
+}
+
+std::tuple<NewArray<double, 2>, NewArray<double, 3>, NewArray<double, 1>, NewArray<std::uint8_t, 1>> moments(
+    const Rows& rows, const Array<std::uint8_t, 2>& subset, const Accuracy& accuracy, int n_threads,
+    const nb::object& progress) {
+    const auto& model = rows.engine.model();
+    require_route(rows, accuracy);
+    require(model.group.size() == 1, "the leaves of several outputs must be vectors");
+    const auto subsets = per_row(subset, rows.size(), static_cast<std::size_t>(model.n_features()));
+    const auto k = static_cast<std::size_t>(model.n_outputs());
+    auto change = make_array<double, 2>({rows.size(), k});
+    auto covariance = make_array<double, 3>({rows.size(), k, k});
+    const NewAnswers answers(rows.size());
+    const auto request = rows.request(n_threads, progress);
+    run_released([&] {
+        return rows.engine.moments(request, subsets, accuracy, change.data(), covariance.data(),
+                                   answers.view());
+    });
+    return {change, covariance, answers.bound, answers.method};
+}
+
+std::tuple<NewArray<double, 2>, NewArray<double, 1>, NewArray<std::uint8_t, 1>> main_weights(
+    const Rows& rows, const Array<std::uint8_t, 2>& subset, const Accuracy& accuracy, int n_threads,
+    const nb::object& progress) {
+    const auto& model = rows.engine.model();
+    require_route(rows, accuracy);
+    require(model.n_outputs() == 1, "a model with one output");
+    const auto subsets = per_row(subset, rows.size(), static_cast<std::size_t>(model.n_features()));
+    auto weights = make_array<double, 2>({rows.size(), static_cast<std::size_t>(model.n_thresholds())});
+    const NewAnswers answers(rows.size());
+    const auto request = rows.request(n_threads, progress);
+    run_released(
+        [&] { return rows.engine.main_weights(request, subsets, accuracy, weights.data(), answers.view()); });
+    return {weights, answers.bound, answers.method};
+}
+
+std::tuple<NewArray<double, 1>, NewArray<double, 3>, NewArray<double, 3>, NewArray<double, 1>,
+           NewArray<std::uint8_t, 1>>
+sensitivity(const Rows& rows, const Accuracy& accuracy, int n_threads, const nb::object& progress,
+            const Units* given) {
+    require_route(rows, accuracy);
+    const auto& units = units_of(rows, given);
+    const auto n = rows.size(), m = static_cast<std::size_t>(units.size());
+    auto variance = make_array<double, 1>({n});
+    auto alone = make_array<double, 3>({3, n, m}), interaction = make_array<double, 3>({n, m, m});
+    const NewAnswers answers(n);
+    const auto request = rows.request(n_threads, progress);
+    run_released([&] {
+        return rows.engine.sensitivity(request, units, accuracy,
+                                       {variance.data(), alone.data(), alone.data() + n * m,
+                                        alone.data() + 2 * n * m, interaction.data()},
+                                       answers.view());
+    });
+    return {variance, alone, interaction, answers.bound, answers.method};
+}
+
 std::tuple<NewArray<std::int32_t, 2>, NewArray<double, 2>, NewArray<std::uint8_t, 2>, NewArray<double, 1>,
            NewArray<std::uint8_t, 1>>
 rank(const Rows& rows, const std::string& method, std::int32_t top, const Accuracy& accuracy, int n_threads,
@@ -246,6 +313,12 @@ void bind_answers(nb::module_& m) {
           "progress"_a.none(), "units"_a.none() = nb::none());
     m.def("moving_units", &moving_units, "rows"_a, "n_threads"_a, "units"_a.none() = nb::none());
     m.def("mean_change", &mean_change, "rows"_a, "subset"_a, "n_threads"_a, "progress"_a.none());
+    m.def("value", &value, "rows"_a, "n_threads"_a);
+    m.def("main_weights", &main_weights, "rows"_a, "subset"_a, "accuracy"_a, "n_threads"_a,
+          "progress"_a.none());
+    m.def("moments", &moments, "rows"_a, "subset"_a, "accuracy"_a, "n_threads"_a, "progress"_a.none());
+    m.def("sensitivity", &sensitivity, "rows"_a, "accuracy"_a, "n_threads"_a, "progress"_a.none(),
+          "units"_a.none() = nb::none());
     m.def("rank", &rank, "rows"_a, "method"_a, "top"_a, "accuracy"_a, "n_threads"_a, "progress"_a.none(),
           "units"_a.none() = nb::none());
     m.def("cost", &cost, "rows"_a, "question"_a, "features"_a, "top"_a, "accuracy"_a,

@@ -13,12 +13,11 @@ using namespace nanobind::literals;
 namespace predgap {
 namespace {
 
-NewArray<double, 3> sample(const Rows& rows, std::int32_t output, const Array<std::uint8_t, 1>& subset,
-                           const Array<double, 3>& points, const Array<std::int64_t, 1>& stretch_end,
-                           int n_threads, const nb::object& progress) {
-    const auto& model = rows.engine.model();
-    require(output >= 0 && output < model.n_outputs(), "an output out of range");
-    require(subset.size() == static_cast<std::size_t>(model.n_features()), "one entry per feature");
+// Points for all rows or for each, one coordinate per feature of the subset; stretches that end with them.
+Points checked_points(const Rows& rows, const Array<std::uint8_t, 1>& subset, const Array<double, 3>& points,
+                      const Array<std::int64_t, 1>& stretch_end) {
+    require(subset.size() == static_cast<std::size_t>(rows.engine.model().n_features()),
+            "one entry per feature");
     const auto n_columns = static_cast<std::size_t>(
         std::count_if(subset.data(), subset.data() + subset.size(), [](auto in) { return in != 0; }));
     require(points.shape(2) == n_columns, "one coordinate per feature of the subset");
@@ -31,18 +30,37 @@ NewArray<double, 3> sample(const Rows& rows, std::int32_t output, const Array<st
     require(last == static_cast<std::int64_t>(points.shape(1)), "stretches must end with the points");
     for (std::size_t i = 0; i < points.size(); ++i)
         require(points.data()[i] >= 0.0 && points.data()[i] < 1.0, "points must lie in [0, 1)");
+    return {points.data(),
+            points.shape(0) == 1,
+            static_cast<std::int64_t>(points.shape(1)),
+            static_cast<std::int32_t>(n_columns),
+            {stretch_end.data(), stretch_end.size()}};
+}
+
+NewArray<double, 3> sample(const Rows& rows, std::int32_t output, const Array<std::uint8_t, 1>& subset,
+                           const Array<double, 3>& points, const Array<std::int64_t, 1>& stretch_end,
+                           int n_threads, const nb::object& progress) {
+    require(output >= 0 && output < rows.engine.model().n_outputs(), "an output out of range");
+    const auto view = checked_points(rows, subset, points, stretch_end);
     auto out = make_array<double, 3>({rows.size(), stretch_end.size(), 3});
     static_assert(sizeof(Moments) == 3 * sizeof(double));
-    const Points view{points.data(),
-                      points.shape(0) == 1,
-                      static_cast<std::int64_t>(points.shape(1)),
-                      static_cast<std::int32_t>(n_columns),
-                      {stretch_end.data(), stretch_end.size()}};
     const auto request = rows.request(n_threads, progress);
     run_released([&] {
         return rows.engine.sample(request, output, subset.data(), view,
                                   reinterpret_cast<Moments*>(out.data()));
     });
+    return out;
+}
+
+NewArray<double, 3> sample_changes(const Rows& rows, const Array<std::uint8_t, 1>& subset,
+                                   const Array<double, 3>& points, int n_threads,
+                                   const nb::object& progress) {
+    const std::int64_t end[] = {static_cast<std::int64_t>(points.shape(1))};
+    const auto view = checked_points(rows, subset, points, Array<std::int64_t, 1>(end, {1}));
+    auto out = make_array<double, 3>(
+        {rows.size(), static_cast<std::size_t>(rows.engine.model().n_outputs()), points.shape(1)});
+    const auto request = rows.request(n_threads, progress);
+    run_released([&] { return rows.engine.sample_changes(request, subset.data(), view, out.data()); });
     return out;
 }
 
@@ -113,6 +131,8 @@ std::tuple<NewArray<std::int32_t, 2>, NewArray<double, 2>, NewArray<double, 2>> 
 
 void bind_sampling(nb::module_& m) {
     m.def("sample", &sample, "rows"_a, "output"_a, "subset"_a, "points"_a, "stretch_end"_a, "n_threads"_a,
+          "progress"_a.none());
+    m.def("sample_changes", &sample_changes, "rows"_a, "subset"_a, "points"_a, "n_threads"_a,
           "progress"_a.none());
     m.def("sample_curve", &sample_curve, "rows"_a, "order"_a, "points"_a, "column"_a, "n_replicates"_a,
           "n_threads"_a, "progress"_a.none(), "units"_a.none() = nb::none());

@@ -7,5 +7,6 @@ NB_MODULE(_core, m) {
     predgap::bind_engine(m);
     predgap::bind_answers(m);
     predgap::bind_sampling(m);
+    predgap::bind_outcomes(m);
     predgap::bind_background(m);
 }

@@ -32,18 +32,9 @@ CategoryNoise::CategoryNoise(const Cells& cells, const SetAtoms& atoms, std::vec
         inside.push_back(own.sum([&](std::size_t w) { return bits[w]; }));
         outside.push_back(own.sum([&](std::size_t w) { return ~bits[w]; }));
     }
-    for (int32_t s = 0; s < atoms.size(); ++s) {
-        check();
-        const auto q = atoms.feature[s];
-        const auto first = atoms.begin[q] - atoms.begin[0];
-        const double n = atoms.begin[q + 1] - atoms.begin[q];
-        const bool fits = n * (n + 1) / 2 <= kMostPairs;
-        joint_begin_.push_back(fits ? static_cast<int64_t>(joint_.size()) - first : kNone);
-        for (auto t = first; fits && t <= s; ++t) joint_.push_back(sum(s, t));
-    }
 }
 
-JointMass CategoryNoise::sum(int32_t s, int32_t t) const {
+JointMass CategoryNoise::joint(int32_t s, int32_t t) const {
     const auto& own = *of_set_[s];
     const auto *a = atoms_.bits(s), *b = atoms_.bits(t);
     // What is left of a whole without a part: subtracted only where nothing cancels.

@@ -56,25 +56,12 @@ public:
     std::unordered_map<std::int32_t, MassOf> mass_of;  // of each categorical feature
     std::vector<double> inside, outside;               // (n_set_atoms) masses of K and of its complement
 
-    // Of two set atoms of one feature, numbered from 0; looked up, or summed where there are too many pairs.
-    JointMass joint(std::int32_t s, std::int32_t t) const {
-        const auto begin = joint_begin_[static_cast<std::size_t>(s < t ? t : s)];
-        if (begin == kNone) return sum(s, t);
-        if (s >= t) return joint_[static_cast<std::size_t>(begin + t)];
-        const auto& m = joint_[static_cast<std::size_t>(begin + s)];
-        return {m[0], m[2], m[1], m[3]};
-    }
+    // Of two set atoms of one feature, numbered from 0.
+    JointMass joint(std::int32_t s, std::int32_t t) const;
 
 private:
-    JointMass sum(std::int32_t s, std::int32_t t) const;
-
-    static constexpr double kMostPairs = 1 << 21;  // of one feature: 64 MB
     const SetAtoms& atoms_;
     std::vector<const MassOf*> of_set_;  // (n_set_atoms) that of its feature
-    std::vector<JointMass> joint_;       // of s and t, the later first
-    std::vector<std::int64_t>
-        joint_begin_;  // (n_set_atoms) that of s and t is at joint_begin_[s] + t; or none
-    static constexpr std::int64_t kNone = INT64_MIN;
 };
 
 }  // namespace predgap

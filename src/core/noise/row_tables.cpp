@@ -79,6 +79,14 @@ void RowTables::open_sets(int32_t q) {
     }
 }
 
+// From tails on their own side of the median: a difference of two numbers near 1 has no digits.
+double RowTables::mass_between(std::int64_t lo, std::int64_t hi) const {
+    const double below = hi >= 0 ? F(hi) : 1.0;
+    const double mass =
+        below > 0.5 ? (lo >= 0 ? S(lo) : 1.0) - (hi >= 0 ? S(hi) : 0.0) : below - (lo >= 0 ? F(lo) : 0.0);
+    return std::max(mass, 0.0);
+}
+
 double RowTables::mass(int32_t q, const uint64_t* set) const {
     const auto& arriving = laws_.categories->mass_of.at(q);
     const auto own = static_cast<int32_t>(x[q]);

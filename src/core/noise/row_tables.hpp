@@ -40,6 +40,9 @@ public:
     double F(std::int64_t atom) const { return tail[2 * atom]; }
     double S(std::int64_t atom) const { return tail[2 * atom + 1]; }
     double reach(std::int64_t atom) const { return shift[atom] < 0 ? -shift[atom] : shift[atom]; }
+    // P(c <= x' < c') of two thresholds of a feature; kNoAtom: no limit on this side.
+    static constexpr std::int64_t kNoAtom = -1;
+    double mass_between(std::int64_t lo, std::int64_t hi) const;
     // P(x' in a set of the feature's cells).
     double mass(std::int32_t q, const std::uint64_t* cells) const;
     // E[tau tau'] and the covariance of tau and tau' of two sets of categories of one feature, numbered from

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <utility>
+#include <vector>
 
 #include "simd/buffer.hpp"
 #include "simd/kernels.hpp"
@@ -88,6 +90,7 @@ public:
           r_(reached),
           cells_(*e.cells),
           sets_(e, row, reached),
+          mean_(reached.root.size(), 0.0),
           memory_((n_slots() * LeafGroup::kEnds + kOthers + r_.deepest * LeafGroup::kFrame) * kLanes) {
         double* at = memory_.data();
         for (auto** array : {&m_.probability, &m_.rest}) {
@@ -98,6 +101,9 @@ public:
         m_.frames = at + n_slots() * LeafGroup::kEnds * kLanes;
         m_.sets = &sets_;
     }
+
+    // The sum of the covariances of trees whose nodes are centred, instead of the gap.
+    void subtract(std::vector<double> mean) { mean_ = std::move(mean); }
 
     // Ends early if stopped.
     void run(const std::atomic<bool>& stop) {
@@ -114,12 +120,12 @@ public:
                 }
                 for (int lane = 0; lane < n; ++lane) {
                     const auto& u = r_.leaf[first + lane];
-                    sum_ += u.residual * (u.residual * u.probability + 2.0 * rest[lane]);
+                    sum_ += u.residual * ((u.residual - mean_[tree]) * u.probability + 2.0 * rest[lane]);
                 }
             }
     }
 
-    double gap() const { return std::max(sum_, 0.0); }
+    double sum() const { return std::max(sum_, 0.0); }
 
 private:
     static constexpr int64_t kOthers = 2;
@@ -165,6 +171,7 @@ private:
     const ReducedTrees& r_;
     const Cells& cells_;
     LaneSets sets_;
+    std::vector<double> mean_;  // (n_trees)
     Buffer<double> memory_;
     LeafGroup m_{};
     double sum_ = 0.0;
@@ -183,7 +190,19 @@ Pairs::Result Pairs::gap(Scratch& s, const RowTables& row) const {
     s.trees.find(e_, atoms_, row);
     PairSum sum(e_, row, s.trees);
     sum.run(*s.stop);
-    return {sum.gap(), s.trees.error_scale * static_cast<double>(e_.root.size())};
+    return {sum.sum(), s.trees.error_scale * static_cast<double>(e_.root.size())};
+}
+
+// Cov(g_t, g_s) = E[g_t (g_s - E g_s)]: only the leaves that change anything count, and no two large numbers
+// are subtracted.
+Pairs::Spread Pairs::spread(Scratch& s, const RowTables& row) const {
+    s.trees.find(e_, atoms_, row);
+    auto mean = s.trees.centre();
+    const double change = std::accumulate(mean.begin(), mean.end(), 0.0);
+    PairSum sum(e_, row, s.trees);
+    sum.subtract(std::move(mean));
+    sum.run(*s.stop);
+    return {change, sum.sum()};
 }
 
 Pairs::Reach Pairs::reachable(int32_t root, const std::uint8_t* perturbed) const {

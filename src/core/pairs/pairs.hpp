@@ -26,6 +26,10 @@ public:
     // The features that are open in the row's tables move.
     Result gap(Scratch& s, const RowTables& row) const;
     double mean_change(Scratch& s, const RowTables& row) const;
+    struct Spread {
+        double mean_change, variance;
+    };
+    Spread spread(Scratch& s, const RowTables& row) const;
 
     // Leaves that a row reaches and splits that eight of them meet, typically; and what it takes at most.
     struct Work {

@@ -97,15 +97,6 @@ private:
         r_.mass_[q] = step.mass;
     }
 
-    // P(lo <= x' < hi), from tails on their own side of the median: a difference of two numbers near 1 has no
-    // digits.
-    double mass(int64_t lo, int64_t hi) const {
-        const double f = hi >= 0 ? row_.F(hi) : 1.0;
-        const double m = f > 0.5 ? (lo >= 0 ? row_.S(lo) : 1.0) - (hi >= 0 ? row_.S(hi) : 0.0)
-                                 : f - (lo >= 0 ? row_.F(lo) : 0.0);
-        return std::max(m, 0.0);
-    }
-
     // At a perturbed split: the only child that can be reached, or kFork with both on the stack.
     int32_t branch(const Step& from, int32_t node) {
         if (e_.category_set[node] != kNumeric) return branch_on_set(from, node);
@@ -113,8 +104,8 @@ private:
         const auto lo = r_.lo_[q], hi = r_.hi_[q];
         if (atom <= lo) return e_.right[node];
         if (hi >= 0 && atom >= hi) return e_.left[node];
-        push(from, node, 1, atom, hi, mass(atom, hi));
-        push(from, node, 0, lo, atom, mass(lo, atom));
+        push(from, node, 1, atom, hi, row_.mass_between(atom, hi));
+        push(from, node, 0, lo, atom, row_.mass_between(lo, atom));
         return kFork;
     }
 
@@ -220,6 +211,18 @@ private:
 
 void ReducedTrees::find(const EnsembleView& e, const Atoms& atoms, const RowTables& row) {
     Walk(*this, e, atoms, row).run();
+}
+
+std::vector<double> ReducedTrees::centre() {
+    std::vector<double> mean;
+    auto end = static_cast<int32_t>(node.size());
+    for (auto tree = root.size(); tree-- > 0; end = root[tree]) {
+        const double own = node[root[tree]].mean;
+        for (auto i = root[tree]; i < end; ++i) node[i].mean -= own;
+        mean.push_back(own);
+    }
+    std::reverse(mean.begin(), mean.end());
+    return mean;
 }
 
 }  // namespace predgap

@@ -38,6 +38,8 @@ public:
 
     // The features that are open in the row's tables move.
     void find(const EnsembleView& e, const Atoms& atoms, const RowTables& row);
+    // The mean change of each tree, which is subtracted from the means of its nodes.
+    std::vector<double> centre();
 
 private:
     struct Step {

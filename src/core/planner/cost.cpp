@@ -12,8 +12,10 @@ namespace {
 
 // Nanoseconds, set by hand from the times that benchmarks/planner.py prints.
 constexpr double kRow = 5000.0, kThreshold = 7.0, kBox = 15.0, kEntry = 1.2, kPair = 0.09;
-constexpr double kNode = 40.0, kCompiledEntry = 95.0, kTermPair = 0.035, kSetPair = 12.0;
-constexpr double kSetsOfTerms = 120.0;  // terms with categories gather in few components, and take longer
+constexpr double kNode = 40.0, kCompiledEntry = 95.0, kTermPair = 0.035;
+constexpr double kSetsOfTerms = 240.0;  // terms with categories gather in few components, and take longer
+constexpr double kCellOfEntry = 1.3;    // where forms are sums over cells: of each cell of a feature
+constexpr double kNumbersAlone = 0.25;  // of the pairs of terms, if there are categories
 constexpr double kPairsRow = 4000.0, kPairsLeaf = 280.0, kPairsSplit = 24.0;
 constexpr double kEntryBytes = 52.0;  // with its terms, merged by half
 
@@ -33,39 +35,40 @@ double evaluation(const Job& job) {
     return 1.0;
 }
 
+// Forms over cells, as many times those of a gap.
+double of_cells(const Job& job) {
+    constexpr double kOfCurve = 1.75, kOfGreedy = 4.5;
+    if (job.question == Question::curve) return kOfCurve;
+    return job.question == Question::greedy ? kOfGreedy : evaluation(job) / 1.2;
+}
+
 }  // namespace
 
 namespace {
 
-// Pairs of sets of categories whose factors a row needs, if its terms use so many of each feature's. Where
-// masses of pairs are not kept (see CategoryNoise) one counts as several.
-double set_pairs(const Model& model, const Job& job, double n_used) {
-    constexpr double kManySets = 2048, kNotKept = 4.0;
-    double sum = 0.0;
-    for (const auto q : model.features) {
-        if (!job.features[q]) continue;
-        const double all = model.set_atoms.begin[q + 1] - model.set_atoms.begin[q], n = std::min(all, n_used);
-        sum += 0.5 * n * n * (all >= kManySets ? kNotKept : 1.0);
-    }
-    return sum;
+// The cells of the moving category that has most; 0 if there is none.
+double most_cells(const Model& model, const Job& job) {
+    int32_t most = 0;
+    for (const auto q : model.features)
+        if (job.features[q]) most = std::max(most, model.cells.count(q));
+    return most;
 }
 
 }  // namespace
 
 Cost plan_cost(const Plan& plan, const Model& model, const Job& job) {
-    const double sets = set_pairs(model, job, 1e9);
-    const double set_up = kSetPair * sets + kRow + kThreshold * model.n_atoms() + kBox * plan.n_boxes() +
-                          kEntry * plan.n_entries();
-    const double forms = kPair * plan.n_pairs(job.features);
+    const double set_up =
+        kRow + kThreshold * model.n_atoms() + kBox * plan.n_boxes() + kEntry * plan.n_entries();
+    const double forms = kPair * plan.n_pairs(job.features) + plan.set_forms(job.features);
     // Components are shared between the steps of curves and rankings.
     const double root = std::sqrt(std::max(job.n_places, 1));
     const double times = job.question == Question::gap       ? 1.0
                          : job.question == Question::subsets ? 1.0 + kOfSubsets * n_subsets(job)
                          : job.question == Question::curve   ? std::max(1.0, 0.93 * root)
                                                              : std::max(1.0, 1.44 * root);
-    const double beyond_cache = 1.0 + plan.n_entries() / 3e5;
-    return {Route::plan, Method::exact, (set_up + forms) * times * beyond_cache, plan.bytes() + 32.0 * sets,
-            0.0};
+    // A gap passes over the boxes that the row cannot reach, and reads the rest once.
+    const double beyond_cache = job.question == Question::gap ? 1.0 : 1.0 + plan.n_entries() / 3e5;
+    return {Route::plan, Method::exact, (set_up + forms) * times * beyond_cache, plan.bytes(), 0.0};
 }
 
 namespace {
@@ -85,12 +88,12 @@ double term_pairs(double n_entries, const Job& job, int32_t n_features) {
 Cost compiled_cost(double n_entries, double n_nodes, const Model& model, const Job& job) {
     const auto width = static_cast<double>(model.group[0].width);
     for (const auto& group : model.group) n_nodes += static_cast<double>(group.node.size());
-    const bool with_sets = set_pairs(model, job, 1e9) > 0.0;
-    const double forms =
-        (with_sets ? kSetsOfTerms : 1.0) * kTermPair * term_pairs(n_entries, job, model.n_features());
+    const double pairs = kTermPair * term_pairs(n_entries, job, model.n_features());
+    const double cells = kCellOfEntry * most_cells(model, job) * n_entries;
+    const double forms = evaluation(job) * (cells > 0.0 ? kNumbersAlone : 1.0) * pairs +
+                         std::min(evaluation(job) * kSetsOfTerms * pairs, of_cells(job) * cells);
     return {Route::compiled, Method::exact,
-            kRow + kThreshold * model.n_atoms() + kNode * n_nodes + evaluation(job) * forms +
-                kSetPair * set_pairs(model, job, 0.05 * n_entries) +
+            kRow + kThreshold * model.n_atoms() + kNode * n_nodes + forms +
                 kCompiledEntry * evaluation(job) * (1.0 + 0.2 * (width - 1.0)) * n_entries,
             (kEntryBytes + 12.0 * width) * n_entries, 0.0};
 }

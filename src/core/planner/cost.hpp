@@ -8,6 +8,7 @@
 #include "pairs/pairs.hpp"
 #include "terms/compiler.hpp"
 #include "terms/plan.hpp"
+#include "terms/set_factors.hpp"
 
 namespace predgap {
 
@@ -25,6 +26,7 @@ struct Accuracy {
     double tolerance = 0.0;  // bounded: of the answer; pruned: of the row's scale
     bool is_forced = false;  // to take this route, for tests and benchmarks
     Route route = Route::plan;
+    CellRule cell_rule = CellRule::cheapest;
 };
 
 struct Cost {
@@ -38,6 +40,8 @@ constexpr double kMostNanoseconds = 120e9;  // of a row: past this it is refused
 constexpr double kMostBytes = 1 << 30;      // of a row
 constexpr double kCheapNanoseconds = 50e6;  // of a row: up to this an answer is exact
 
+constexpr double kExactShare = 1e-13;  // of a gap: what is left out of one that is said to be exact
+
 // A row would cost more than it may.
 struct TooCostly {
     double nanoseconds, bytes;
@@ -50,6 +54,10 @@ struct Job {
     const std::uint8_t* features;
     std::int32_t n_places;  // or, of all subsets, of how many units
     const Units* units;     // of curves and rankings
+    bool by_pairs = true;   // can sums over pairs of leaves answer it?
+    // Is an exact answer one whose error is small beside the gap of these features? Parts of a gap, such as
+    // its variance, may be far smaller.
+    bool is_whole_gap = true;
 };
 
 // The costs of each route, by counts.

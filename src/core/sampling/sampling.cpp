@@ -79,12 +79,30 @@ void Sampler::locate(const double* points, int64_t n) {
 }
 
 Moments Sampler::evaluate(const double* points, int64_t n_points, const std::atomic<bool>& stop) {
-    return has_sets_ ? sum<true>(points, n_points, stop) : sum<false>(points, n_points, stop);
+    Moments sum{0.0, 0.0, 0.0};
+    each_change(points, n_points, stop, [&](int64_t, double change) {
+        const double square = change * change;
+        sum.first += change;
+        sum.second += square;
+        sum.fourth += square * square;
+    });
+    return sum;
 }
 
-template <bool kSets>
-Moments Sampler::sum(const double* points, int64_t n_points, const std::atomic<bool>& stop) {
-    Moments sum{0.0, 0.0, 0.0};
+void Sampler::list(const double* points, int64_t n_points, const std::atomic<bool>& stop, double* changes) {
+    each_change(points, n_points, stop, [&](int64_t point, double change) { changes[point] = change; });
+}
+
+template <class Take>
+void Sampler::each_change(const double* points, int64_t n_points, const std::atomic<bool>& stop, Take take) {
+    if (has_sets_)
+        walk<true>(points, n_points, stop, take);
+    else
+        walk<false>(points, n_points, stop, take);
+}
+
+template <bool kSets, class Take>
+void Sampler::walk(const double* points, int64_t n_points, const std::atomic<bool>& stop, Take take) {
     for (int64_t first = 0; first < n_points && !stop.load(std::memory_order_relaxed); first += kWays) {
         const auto n = std::min<int64_t>(kWays, n_points - first);
         locate(points + first * n_columns_, n);
@@ -100,14 +118,8 @@ Moments Sampler::sum(const double* points, int64_t n_points, const std::atomic<b
                 }
             for (int way = 0; way < kWays; ++way) change[way] += residual_[at[way]];
         }
-        for (int way = 0; way < n; ++way) {
-            const double square = change[way] * change[way];
-            sum.first += change[way];
-            sum.second += square;
-            sum.fourth += square * square;
-        }
+        for (int way = 0; way < n; ++way) take(first + way, change[way]);
     }
-    return sum;
 }
 
 }  // namespace predgap

@@ -23,8 +23,10 @@ public:
 
     // The features that are open in the row's tables move; column[q]: the coordinate of feature q.
     void reduce(const RowTables& row, const std::int32_t* column, std::int32_t n_columns);
-    // Ends early if stopped; the sums are then void.
+    // Both end early if stopped; what they give is then void.
     Moments evaluate(const double* points, std::int64_t n_points, const std::atomic<bool>& stop);
+    // D at each of the points.
+    void list(const double* points, std::int64_t n_points, const std::atomic<bool>& stop, double* changes);
 
 private:
     static constexpr int kWays = 8;  // points walked side by side, so that their loads overlap
@@ -38,8 +40,11 @@ private:
         std::int32_t root, depth;
     };
 
-    template <bool kSets>
-    Moments sum(const double* points, std::int64_t n_points, const std::atomic<bool>& stop);
+    // take(point, D)
+    template <class Take>
+    void each_change(const double* points, std::int64_t n_points, const std::atomic<bool>& stop, Take take);
+    template <bool kSets, class Take>
+    void walk(const double* points, std::int64_t n_points, const std::atomic<bool>& stop, Take take);
     void locate(const double* points, std::int64_t n);
     std::int32_t copy(std::int32_t root, const RowTables& row, const std::int32_t* column, double base,
                       std::int32_t& depth);

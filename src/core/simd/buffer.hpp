@@ -67,6 +67,11 @@ public:
         }
         size_ = n;
     }
+    // More items of one value.
+    void grow_by(std::int64_t n, T value) {
+        grow(size_ + n);
+        std::fill_n(end() - n, n, value);
+    }
     void push(const T& item) {
         const T copy = item;  // it may lie in the memory that grow() frees
         grow(size_ + 1);

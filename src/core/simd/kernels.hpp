@@ -13,6 +13,10 @@ struct TermState;
 struct ReducedNode;
 struct LeafGroup;
 struct SubsetBlock;
+struct BoxList;
+struct BoxWeights;
+struct BoxValues;
+struct SetSquare;
 
 constexpr int kLanes = 8;  // leaves that the pairs strategy takes side by side
 
@@ -32,8 +36,13 @@ struct Kernels {
     const char* name;
     void (*normal_tails)(const double* z, double* below, double* above);  // four of them
     void (*fill_tables)(const TableRequest&);
-    // Terms: all features that are open move; the weights are used up.
+    // Some columns of the factors of pairs of sets, from the one on.
+    void (*fill_set_square)(const SetSquare&, std::int64_t first);
+    // Terms: all features that are open move; the weights are used up. That of the empty term is then the
+    // mean change of an output. The forms of the components are left in TermState::form.
     double (*gap)(TermState&);
+    // Instead of the gap, the covariances of the outputs (width, width); needs room for TermState::product.
+    void (*covariances)(TermState&, double* found);
     // Nested subsets: begin with none; add features, for the gap of those added so far, or a unit, for what
     // each other unit would add to it (TermState::gain).
     void (*begin)(TermState&);
@@ -44,6 +53,11 @@ struct Kernels {
     void (*subset_forms)(TermState&, std::int32_t component, const SubsetBlock&);
     // Pairs: E[residual of a tree; in the leaf] of eight leaves of another.
     void (*joint_expectation)(const ReducedNode* nodes, std::int32_t root, LeafGroup&);
+    // Boxes of two rows, all pairs of box u and those before it, or itself: the sum of the products of their
+    // changes and the weight of the pair; and Shapley values, from what units get that switched or stayed.
+    double (*box_pairs)(const BoxList&, std::int64_t u, const BoxWeights&);
+    void (*box_pair_values)(const BoxList&, std::int64_t u, const BoxWeights& switched, const double* stayed,
+                            const BoxValues&);
 };
 
 const Kernels& kernels();  // the best that this machine runs; see dispatch.cpp

@@ -21,7 +21,9 @@ Compiler::Compiler(const Model& model, const TreeGroup& group)
       store_(model),
       bounds_(static_cast<std::size_t>(model.n_features())),
       n_bounded_(bounds_.size(), 0),
-      change_(static_cast<std::size_t>(group.width)) {}
+      left_out_(model) {
+    for (auto& box : boxes_) box.change.resize(static_cast<std::size_t>(group.width));
+}
 
 void Compiler::load(const RowTables& tables, const std::atomic<bool>& stop) {
     tables_ = &tables;
@@ -59,8 +61,8 @@ CompileCounts Compiler::count_on_some_trees(Pruning pruning) {
     pruning.most_entries *= share;
     auto counts =
         pruning.limit == 0.0 ? run<Mode::count_all>(pruning, step) : run<Mode::count>(pruning, step);
-    for (double* n : {&counts.n_nodes, &counts.n_entries, &counts.mean_error, &counts.most_error})
-        *n /= share;
+    for (double* n : {&counts.n_nodes, &counts.n_entries, &counts.mean_error}) *n /= share;
+    for (double* n : {&counts.square_error, &counts.product_error}) *n /= share * share;
     return counts;
 }
 
@@ -90,13 +92,23 @@ template <Compiler::Mode kMode>
 CompileCounts Compiler::run(const Pruning& pruning, std::size_t step) {
     pruning_ = pruning;
     counts_ = {};
+    for (auto& box : boxes_) box.entries.clear();
+    const bool may_lose = (kMode == Mode::count || kMode == Mode::compile) && pruning.limit > 0.0;
+    if (may_lose) left_out_.clear(*tables_);
     const auto n_trees = group_.root.size();
     for (std::size_t first = 0; first < n_trees; first += step) {
         if (stop_->load(std::memory_order_relaxed) || !counts_.complete) break;
-        tree_error_ = 0.0;
         const auto t = step == 1 ? first : first + scrambled(first) % std::min(step, n_trees - first);
         walk<kMode>(group_.root[t]);
-        counts_.most_error += tree_error_;
+    }
+    if (kMode == Mode::compile || kMode == Mode::main_effects) {
+        box_ = &other_box();
+        merge_pending();
+    }
+    if (may_lose) {
+        counts_.mean_error = left_out_.mean();
+        counts_.square_error = left_out_.square();
+        counts_.product_error = left_out_.with_boxes();
     }
     return counts_;
 }
@@ -144,7 +156,7 @@ Compiler::Path Compiler::with(const Bounds& before, const Bounds& after) const {
 // The chance is a difference of tails on the side of x where the bounds are; of categories, that of the set.
 Compiler::Bounds Compiler::narrowed(int32_t q, int32_t lo, int32_t hi) const {
     const auto& t = *tables_;
-    Bounds b{lo, hi, 1.0, 1.0, 1.0, (lo == kNone || !t.event[lo]) && (hi == kNone || t.event[hi])};
+    Bounds b{lo, hi, 1.0, 1.0, 1.0, (lo == kNone || !t.event[lo]) && (hi == kNone || t.event[hi]), kNone};
     b.choices += (lo != kNone && t.shift[lo] != 0.0) + (hi != kNone && t.shift[hi] != 0.0);
     if (b.inside) return b;
     int32_t near = hi;
@@ -158,6 +170,7 @@ Compiler::Bounds Compiler::narrowed(int32_t q, int32_t lo, int32_t hi) const {
         b.chance = t.S(lo) - (hi == kNone ? 0.0 : t.S(hi));
     }
     b.chance = std::clamp(b.chance, 0.0, 1.0);
+    b.near = near;
     b.size = b.chance * (pruning_.amplitude ? pruning_.amplitude[near] : 1.0);
     return b;
 }
@@ -212,8 +225,7 @@ int32_t Compiler::branch(int32_t at) {
         const bool is_exact = pruning_.limit == 0.0;
         const double limit = is_exact ? pruning_.negligible * path_main_effect(q) : pruning_.limit;
         if (range * (is_exact ? products.chance : products.size) <= limit) {
-            counts_.mean_error += products.chance * range;
-            tree_error_ = std::max(tree_error_, range);
+            if (!is_exact) lose_turn(q, turned, range, products.chance * range);
             return x_side;
         }
     }
@@ -224,14 +236,27 @@ int32_t Compiler::branch(int32_t at) {
     return kNone;
 }
 
+// The part of a tree beyond a turn is left out, which changes the tree by at most `range`.
+void Compiler::lose_turn(int32_t q, const Bounds& turned, double range, double mean) {
+    auto anchor = turned.near;
+    left_out_.add_mean(mean);
+    left_out_.add_mean(turned.near, mean);
+    for (const auto p : path_) {
+        if (bounds_[p].inside || p == q) continue;
+        left_out_.add_mean(bounds_[p].near, mean);
+        if (tables_->reach(bounds_[p].near) < tables_->reach(anchor)) anchor = bounds_[p].near;
+    }
+    left_out_.add_size(anchor, range);
+}
+
 // The values that x has from one node less those from another; returns their size.
 double Compiler::change(int32_t from, int32_t to) {
     double square = 0.0;
     for (int32_t k = 0; k < group_.width; ++k) {
-        change_[k] = group_.value[leaf_[to] + k] - group_.value[leaf_[from] + k];
-        square += change_[k] * change_[k];
+        box_->change[k] = group_.value[leaf_[to] + k] - group_.value[leaf_[from] + k];
+        square += box_->change[k] * box_->change[k];
     }
-    return group_.width == 1 ? std::abs(change_[0]) : std::sqrt(square);
+    return group_.width == 1 ? std::abs(box_->change[0]) : std::sqrt(square);
 }
 
 template <Compiler::Mode kMode>
@@ -249,19 +274,19 @@ void Compiler::add_box(int32_t turned, const Bounds& bounds, double choices, int
 // The features of the box, ascending; bounds that cannot be crossed are left out.
 template <Compiler::Mode kMode>
 void Compiler::collect_sides(int32_t turned, const Bounds& bounds) {
-    sides_.clear();
+    box_->sides.clear();
     if (kMode != Mode::main_effects)
         for (const auto p : path_)
             if (p != turned) collect_side(p, bounds_[p]);
     collect_side(turned, bounds);
-    std::sort(sides_.begin(), sides_.end(),
+    std::sort(box_->sides.begin(), box_->sides.end(),
               [](const Side& a, const Side& b) { return a.feature < b.feature; });
 }
 
 void Compiler::collect_side(int32_t q, const Bounds& b) {
     const auto& likely = pruning_.likely;
     const auto unlikely = !likely || likely.feature[q] ? kNone : likely.unit[q];
-    Side side{q, {b.lo, b.hi}, {0, 0}, {0, 0}, 0.0, 0.0, b.inside, unlikely};
+    Side side{q, {b.lo, b.hi}, {0, 0}, {0, 0}, 0.0, 0.0, b.inside, b.near, unlikely};
     for (int i = 0; i < 2; ++i) {
         if (side.atom[i] == kNone) continue;
         side.chance[i] = tables_->reach(side.atom[i]);
@@ -272,68 +297,80 @@ void Compiler::collect_side(int32_t q, const Bounds& b) {
     }
     side.most_chance = std::max(side.chance[0], side.chance[1]);
     side.most_size = std::max(side.size[0], side.size[1]);
-    if (!side.inside || side.most_chance > 0.0) sides_.push(side);
+    if (!side.inside || side.most_chance > 0.0) box_->sides.push(side);
 }
 
 // Multiplies out the box: one entry for each choice of bounds, but for those too small to matter.
 template <Compiler::Mode kMode>
 void Compiler::expand(double size) {
     Entry start{size, size, 0, 0, 0, 0, 0, kNone, 1, 0};
-    for (const auto& side : sides_) {
+    double rarest = 2.0;
+    anchor_ = kNone;
+    for (const auto& side : box_->sides) {
         if (side.inside) continue;
         start.size *= side.most_size;
         start.chance *= side.most_chance;
         ++start.order;
         if (side.unlikely != kNone) start.unlikely = side.unlikely;  // see is_too_unlikely
+        if (side.most_chance < rarest) {
+            rarest = side.most_chance;
+            anchor_ = side.near;
+        }
     }
-    n_dropped_ = 0;
-    entries_.clear();
-    entries_.push(start);
+    if (kMode != Mode::main_effects && pruning_.limit > 0.0) left_out_.add_box(anchor_, size);
+    box_->entries.clear();
+    box_->entries.push(start);
+    lost_.reset(1, 0.0);
+    box_size_ = size;
+    box_lost_ = 0.0;
     entry_main_.clear();
     entry_main_.push(0.0);
-    extended_.clear();
-    stage_begin_.clear();
-    for (int64_t j = 0; j < sides_.size(); ++j) {
+    box_->extended.clear();
+    box_->stage_begin.clear();
+    for (int64_t j = 0; j < box_->sides.size(); ++j) {
         extend<kMode>(static_cast<int32_t>(j));
-        if (static_cast<double>(entries_.size()) > pruning_.most_entries) {
+        if (static_cast<double>(box_->entries.size()) > pruning_.most_entries) {
             counts_.complete = false;
             return;
         }
     }
     counts_.n_entries +=
-        static_cast<double>(entries_.size() - 1) + kOfSide * static_cast<double>(sides_.size());
-    if (n_dropped_ > 0) counts_.most_error += size * std::min<double>(n_dropped_, most_at_once());
+        static_cast<double>(box_->entries.size() - 1) + kOfSide * static_cast<double>(box_->sides.size());
+    if (box_lost_ > 0.0) add_lost();
     if (kMode == Mode::count) return;
-    resolve();
-    add_weights(size * start.chance);
+    box_->scale = size * start.chance;
+    merge_later();
 }
 
-// How many choices of bounds can matter at one point, at most: x' is inside the bounds of a feature, or it
-// has crossed one of them, or both where x itself is outside.
-double Compiler::most_at_once() const {
-    double n = 1.0;
-    for (const auto& side : sides_)
-        n *= side.inside ? 2.0 : (side.atom[0] != kNone) + (side.atom[1] != kNone);
-    return n;
+// Of the atoms of entries: what was left out of all that would extend them.
+void Compiler::add_lost() {
+    left_out_.add_mean(box_lost_);
+    for (auto i = box_->entries.size() - 1; i > 0; --i) {
+        if (lost_[i] == 0.0) continue;
+        const auto& e = box_->entries[i];
+        left_out_.add_mean(box_->atom_of(e), lost_[i]);
+        lost_[e.prefix] += lost_[i];
+    }
 }
 
 // To every entry so far, with and without a bound of the next feature.
 template <Compiler::Mode kMode>
 void Compiler::extend(int32_t j) {
-    const auto& side = sides_[j];
-    const auto n = entries_.size();
+    const auto& side = box_->sides[j];
+    const auto n = box_->entries.size();
+    if (!side.inside && box_lost_ > 0.0) left_out_.add_mean(side.near, box_lost_);
     for (int bound = 0; bound < 2; ++bound) {
-        stage_begin_.push(extended_.size());
+        box_->stage_begin.push(box_->extended.size());
         if (side.atom[bound] == kNone) continue;
-        entries_.make_room(n);
-        if (kMode != Mode::count) extended_.grow(extended_.size() + n);
+        box_->entries.make_room(n);
+        if (kMode != Mode::count) box_->extended.grow(box_->extended.size() + n);
         if (pruning_.limit == 0.0)
             extend_by<kMode, true>(side, bound, n, 2 * j + bound);
         else
             extend_by<kMode, false>(side, bound, n, 2 * j + bound);
     }
     if (!side.inside)
-        for (int64_t at = 0; at < n; ++at) entries_[at].sign = 0;
+        for (int64_t at = 0; at < n; ++at) box_->entries[at].sign = 0;
 }
 
 template <Compiler::Mode kMode, bool kExact>
@@ -343,10 +380,12 @@ void Compiler::extend_by(const Side& side, int bound, int64_t n, int32_t stage) 
     const auto unlikely = side.inside ? side.unlikely : kNone;  // those outside count from the start
     const double main = kExact && kMode == Mode::compile ? pruning_.main_effect[side.feature] : 0.0;
     const double low_limit = Pruning::kLowOrder * pruning_.limit;
-    Entry* entry = entries_.data();
-    auto next = static_cast<int32_t>(entries_.size());
-    int32_t* extended =
-        kMode == Mode::count ? nullptr : extended_.data() + stage_begin_[stage_begin_.size() - 1];
+    Entry* entry = box_->entries.data();
+    auto next = static_cast<int32_t>(box_->entries.size());
+    int32_t* extended = kMode == Mode::count
+                            ? nullptr
+                            : box_->extended.data() + box_->stage_begin[box_->stage_begin.size() - 1];
+    double lost = 0.0, n_lost = 0.0;
     for (int64_t at = 0; at < n; ++at) {
         const Entry& before = entry[at];
         const double new_size = before.size * by_size, new_chance = before.chance * by_chance;
@@ -357,9 +396,10 @@ void Compiler::extend_by(const Side& side, int bound, int64_t n, int32_t stage) 
                                  : order == 2 ? low_limit
                                               : pruning_.limit;
             if ((kExact ? new_chance : new_size) <= limit) {
-                if (before.sign) {
-                    counts_.mean_error += new_chance;
-                    ++n_dropped_;
+                if (!kExact && before.sign) {
+                    lost_[at] += new_chance;
+                    lost += new_chance;
+                    n_lost += 1.0;
                 }
                 continue;
             }
@@ -378,36 +418,51 @@ void Compiler::extend_by(const Side& side, int bound, int64_t n, int32_t stage) 
                          static_cast<std::int8_t>(bound ? before.sign : -before.sign),
                          static_cast<std::int8_t>(before.n_atoms + 1)};
     }
-    entries_.grow(next);
+    if (!kExact && kMode != Mode::main_effects) lost_.grow_by(next - box_->entries.size(), 0.0);
+    box_->entries.grow(next);
+    if (lost > 0.0) lose(side, bound, lost, n_lost);
 }
 
-// Finds the terms of all entries.
-void Compiler::resolve() {
-    const auto n = static_cast<int32_t>(entries_.size());
-    store_.make_room(n);
-    const auto atom_of = [&](const Entry& e) { return sides_[e.stage / 2].atom[e.stage % 2]; };
-    for (int32_t i = 1; i < n; ++i) {
-        auto& e = entries_[i];
-        e.hash = entries_[e.prefix].hash + store_.hash_of(atom_of(e));
+// Pieces that have this bound, and that are left out.
+void Compiler::lose(const Side& side, int bound, double lost, double n_lost) {
+    const auto atom = side.atom[bound];
+    const bool is_rarer = side.chance[bound] < tables_->reach(anchor_);
+    left_out_.add_size(is_rarer ? atom : anchor_, n_lost * box_size_);
+    left_out_.add_mean(atom, lost);
+    box_lost_ += lost;
+}
+
+// The terms of a box are looked up after the next box: until then the places where to look are fetched.
+void Compiler::merge_later() {
+    auto& entries = box_->entries;
+    store_.make_room(entries.size() + other_box().entries.size());
+    for (int64_t i = 1; i < entries.size(); ++i) {
+        auto& e = entries[i];
+        e.hash = entries[e.prefix].hash + store_.hash_of(box_->atom_of(e));
         store_.prefetch(e.hash);
     }
-    for (int32_t i = 1; i < n; ++i) {
-        auto& e = entries_[i];
-        e.term = store_.find_or_add(entries_[e.prefix].term, atom_of(e), e.hash, e.n_atoms,
-                                    [&](TermStore::Slot* slots) { fill_slots(i, slots); });
-    }
+    box_ = &other_box();
+    merge_pending();
 }
 
-// To the terms that have all features outside of which x is.
-void Compiler::add_weights(double scale) {
+// Finds the terms of all entries, and adds to those that have all features outside of which x is.
+void Compiler::merge_pending() {
+    auto& entries = box_->entries;
+    for (int32_t i = 1; i < entries.size(); ++i) {
+        auto& e = entries[i];
+        e.term = store_.find_or_add(entries[e.prefix].term, box_->atom_of(e), e.hash, e.n_atoms,
+                                    [&](TermStore::Slot* slots) { fill_slots(i, slots); });
+    }
     int32_t first = 0;
-    for (const auto& e : entries_) {
+    for (const auto& e : entries) {
         if (e.sign == 0 || e.term == 0) continue;
         if (first == 0) first = e.term;  // with these features alone
         double* weight = store_.weight(e.term);
-        for (int32_t k = 0; k < group_.width; ++k) weight[k] += e.sign > 0 ? change_[k] : -change_[k];
+        for (int32_t k = 0; k < group_.width; ++k)
+            weight[k] += e.sign > 0 ? box_->change[k] : -box_->change[k];
     }
-    if (first) box_scale_.push({first, scale});
+    if (first) box_scale_.push({first, box_->scale});
+    entries.clear();
 }
 
 // The atoms of an entry, and the terms without one of them: the prefix before that atom, with all later
@@ -415,14 +470,14 @@ void Compiler::add_weights(double scale) {
 void Compiler::fill_slots(int32_t entry, TermStore::Slot* slots) const {
     constexpr int32_t kMost = 64;  // n atoms have 2^n shorter entries, and these fit into memory
     int32_t chain[kMost];          // entries with the first 1, 2, ... atoms
-    const int32_t n = entries_[entry].n_atoms;
-    for (auto i = n, at = entry; i-- > 0; at = entries_[at].prefix) chain[i] = at;
+    const auto& entries = box_->entries;
+    const int32_t n = entries[entry].n_atoms;
+    for (auto i = n, at = entry; i-- > 0; at = entries[at].prefix) chain[i] = at;
     for (int32_t i = 0; i < n; ++i) {
-        const auto stage = entries_[chain[i]].stage;
-        auto without = entries_[chain[i]].prefix;
+        auto without = entries[chain[i]].prefix;
         for (auto later = i + 1; later < n; ++later)
-            without = extended_[stage_begin_[entries_[chain[later]].stage] + without];
-        slots[i] = {sides_[stage / 2].atom[stage % 2], entries_[without].term};
+            without = box_->extended[box_->stage_begin[entries[chain[later]].stage] + without];
+        slots[i] = {box_->atom_of(entries[chain[i]]), entries[without].term};
     }
 }
 

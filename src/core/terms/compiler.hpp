@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "noise/row_tables.hpp"
+#include "terms/left_out.hpp"
 #include "terms/term_store.hpp"
 
 namespace predgap {
@@ -43,11 +44,12 @@ struct Pruning {
 
 // What a compilation did, or would do.
 struct CompileCounts {
-    double n_nodes = 0;     // of trees that were looked at
-    double n_entries = 0;   // signed terms, before they are merged
-    double mean_error = 0;  // E|f(x') - f(x) - what is left|, at most
-    double most_error = 0;  // the same at its largest
-    bool complete = true;   // false: there were more entries than wanted
+    double n_nodes = 0;        // of trees that were looked at
+    double n_entries = 0;      // signed terms, before they are merged
+    double mean_error = 0;     // E|f(x') - f(x) - what is left|, at most
+    double square_error = 0;   // its square on average, at most
+    double product_error = 0;  // times |what the boxes make|, on average, at most
+    bool complete = true;      // false: there were more entries than wanted
 };
 
 class Compiler {
@@ -82,6 +84,7 @@ private:
         double size = 1.0;                    // the same times the amplitude of the bound next to x
         double choices = 1.0;                 // none, or one of the bounds that can be crossed
         bool inside = true;                   // is x?
+        std::int32_t near = kNone;            // if not, the bound next to x
     };
     // Products over the features of the path.
     struct Path {
@@ -102,6 +105,7 @@ private:
         double size[2];                 // the same times its amplitude, at most 1
         double most_chance, most_size;  // if x is outside
         bool inside;
+        std::int32_t near;      // if x is outside: the bound next to it
         std::int32_t unlikely;  // its unit if that is not likely, else kNone
     };
     // A product of bounds of a box, one for some of its features.
@@ -114,6 +118,18 @@ private:
         std::int32_t unlikely;  // the unit that is not likely, or kNone
         std::int8_t sign;       // 0: needed by longer ones only
         std::int8_t n_atoms;
+    };
+
+    // A box that is multiplied out.
+    struct Box {
+        Buffer<Side> sides;
+        Buffer<Entry> entries;             // the first one is of no bounds
+        Buffer<std::int32_t> extended;     // entries by stage and prefix
+        Buffer<std::int64_t> stage_begin;  // of extended
+        std::vector<double> change;        // (width) what it adds
+        double scale = 0.0;                // see error_scales
+
+        std::int32_t atom_of(const Entry& e) const { return sides[e.stage / 2].atom[e.stage % 2]; }
     };
 
     // Walks one tree of every `step`, at a scrambled place among them: sizes of trees may alternate.
@@ -130,7 +146,9 @@ private:
     bool is_too_unlikely(std::int32_t feature) const;
     bool is_only_turn(std::int32_t feature) const;
     double path_main_effect(std::int32_t feature) const;
-    double most_at_once() const;
+    void lose_turn(std::int32_t feature, const Bounds& turned, double range, double mean);
+    void lose(const Side& side, int bound, double lost, double n_lost);
+    void add_lost();
     template <Mode kMode>
     void add_box(std::int32_t turned, const Bounds& bounds, double choices, std::int32_t x_side,
                  std::int32_t other);
@@ -143,8 +161,8 @@ private:
     void extend(std::int32_t j);
     template <Mode kMode, bool kExact>
     void extend_by(const Side& side, int bound, std::int64_t n, std::int32_t stage);
-    void resolve();
-    void add_weights(double scale);
+    void merge_later();
+    void merge_pending();
     void fill_slots(std::int32_t entry, TermStore::Slot* slots) const;
     double change(std::int32_t from, std::int32_t to);
 
@@ -163,15 +181,15 @@ private:
     std::vector<std::int32_t> path_;       // features of the path
     Path products_;                        // of the path
     std::vector<Visit> stack_;
-    Buffer<Side> sides_;
-    std::vector<double> change_;  // (width) what the box adds
-    // What was left out: of a tree where it was not entered, the largest; of a box, how many products.
-    double tree_error_ = 0.0;
-    std::int32_t n_dropped_ = 0;
-    Buffer<Entry> entries_;
-    Buffer<double> entry_main_;         // beside entries_: the largest main effect of its features
-    Buffer<std::int32_t> extended_;     // entries by stage and prefix
-    Buffer<std::int64_t> stage_begin_;  // of extended_
+    Box boxes_[2];  // one is multiplied out, the terms of the other one are not looked up yet
+    Box* box_ = boxes_;
+    Box& other_box() { return boxes_[box_ == boxes_]; }
+    LeftOut left_out_;
+    double box_size_ = 0.0;        // of its change
+    double box_lost_ = 0.0;        // of the box, what mean_error is of all
+    std::int32_t anchor_ = kNone;  // the rarest atom that all its pieces need
+    Buffer<double> lost_;          // beside its entries: what was left out of those that would extend it
+    Buffer<double> entry_main_;    // beside its entries: the largest main effect of its features
     struct BoxScale {
         std::int32_t term;  // on the features outside of which x is
         double scale;

@@ -18,6 +18,7 @@ struct Form {
     std::int64_t n_weights, width;
     double* scratch;
     const SetFactors& sets;
+    const CellGrid* grid;  // if it is evaluated over its cells
     const std::atomic<bool>& stop;
 
     PREDGAP_INLINE Form(TermState& s, std::int32_t component) : Form(s, component, s.weight) {}
@@ -31,6 +32,7 @@ struct Form {
           width(s.terms->width),
           scratch(s.scratch.data()),
           sets(*s.sets),
+          grid(c.has_sets ? sets.grid(component) : nullptr),
           stop(*s.stop) {}
 
     // Looked at in all long loops; results are then void.

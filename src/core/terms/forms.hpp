@@ -6,6 +6,7 @@
 #pragma once
 
 #include "terms/category_forms.hpp"
+#include "terms/grid_forms.hpp"
 #include "terms/pair_forms.hpp"
 #include "terms/tiles.hpp"
 
@@ -67,6 +68,7 @@ double sweep_outside(const Form& f, double* mean) {
 // Of a component whose features are all in the subset but for the one in slot `outside`, if any.
 template <bool kProduct>
 double form_of_several(const Form& f, std::int32_t outside) {
+    if (f.grid) return form_by_cells<kProduct>(f, *f.grid, outside);
     if (f.c.n_terms <= 2 && (kProduct || f.c.has_sets)) return form_by_pairs<kProduct>(f, outside);
     if (f.c.has_sets) return form_with_sets<kProduct>(f, outside);
     if (f.c.n_terms <= 2) return form_of_two(f, outside);
@@ -85,11 +87,11 @@ double form_of_several(const Form& f, std::int32_t outside) {
 template <bool kProduct>
 PREDGAP_INLINE double form_inside(const Form& f) {
     if (f.c.size > 1) return form_of_several<kProduct>(f, kInside);
-    return f.c.has_sets ? form_by_cells<kProduct>(f) : sweep<kProduct>(f);
+    return f.grid ? form_by_cells<kProduct>(f, *f.grid, kInside) : sweep<kProduct>(f);
 }
 
 PREDGAP_INLINE double main_form_outside(const Form& f, double* mean) {
-    return f.c.has_sets ? form_by_cells_outside(f, mean) : sweep_outside(f, mean);
+    return f.grid ? form_by_cells_outside(f, *f.grid, mean) : sweep_outside(f, mean);
 }
 
 }  // namespace

@@ -14,7 +14,8 @@ PREDGAP_INLINE bool is_open(const TermState& s, const Component& c) {
     return all;
 }
 
-double gap(TermState& s) {
+// All features that are open move. False if stopped.
+PREDGAP_INLINE bool push_open(TermState& s) {
     const auto n = s.terms->n_components();
     const bool on_plan = s.terms->edge.size() > 0;
     for (std::int32_t c = 0; c < n; ++c) {  // on a plan, terms of features that stay have no weight
@@ -24,12 +25,38 @@ double gap(TermState& s) {
     for (const auto q : s.tables->model().features) {
         if (!s.tables->is_open[q]) continue;
         on_plan ? push_edges(s, q) : push_feature(s, q);
-        if (stopped(s)) return 0.0;
+        if (stopped(s)) return false;
     }
+    return true;
+}
+
+double gap(TermState& s) {
+    if (!push_open(s)) return 0.0;
+    const auto n = s.terms->n_components();
     double sum = squared_mean(s);
     for (std::int32_t c = 1; c < n && !stopped(s); ++c)
-        if (s.component[c].has_weight) sum += form_inside<false>(Form(s, c));
+        if (s.component[c].has_weight) sum += s.form[c] = form_inside<false>(Form(s, c));
     return sum;
+}
+
+void covariances(TermState& s, double* found) {
+    const std::int64_t width = s.terms->width, n_components = s.terms->n_components();
+    std::fill_n(found, width * width, 0.0);
+    if (!push_open(s)) return;
+    for (std::int32_t c = 1; c < n_components && !stopped(s); ++c) {
+        if (!s.component[c].has_weight) continue;
+        const Form f(s, c);
+        form_inside<true>(f);
+        for (std::int64_t k = 0; k < width; ++k)
+            for (auto l = k; l < width; ++l) {
+                const double *product = f.product + k * f.n_weights, *weight = f.weight + l * f.n_weights;
+                double sum = 0.0;
+                for (std::int32_t t = 0; t < f.c.n_terms; ++t) sum += product[t] * weight[t];
+                found[k * width + l] += sum;
+            }
+    }
+    for (std::int64_t k = 0; k < width; ++k)
+        for (std::int64_t l = 0; l < k; ++l) found[k * width + l] = found[l * width + k];
 }
 
 // Components of units of several features are found by their uses; see unit_gain.

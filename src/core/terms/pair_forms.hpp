@@ -22,20 +22,11 @@ struct SetSlot {
     const SetFactors* sets;
     const std::int32_t* atom;  // (stride)
     std::int32_t first;        // set atom
-    double* column;            // (stride) which factor is that with a term, as integers
+    std::int64_t* column;      // (stride) which factor is that with a term
 
-    PREDGAP_INLINE double of(std::int32_t s, std::int32_t t) const {
-        return factor[sets->row(atom[s] - first) + sets->column(atom[t] - first)];
-    }
     PREDGAP_INLINE bool is_filled() const { return sets->is_filled(atom[0] - first); }
-    // Of one term with four others.
-    PREDGAP_INLINE Four of_four(std::int64_t s, std::int64_t t) const {
-        const double* row = factor + sets->row(atom[s] - first);
-        const auto* at = reinterpret_cast<const std::int64_t*>(column) + t;
-        Four z;
-        for (int i = 0; i < 4; ++i) z[i] = row[at[i]];
-        return z;
-    }
+    // Those of a term.
+    PREDGAP_INLINE const double* row(std::int64_t s) const { return factor + sets->row(atom[s] - first); }
 };
 
 PREDGAP_INLINE SetSlot set_slot(const Form& f, std::int32_t slot, bool outside) {
@@ -43,11 +34,20 @@ PREDGAP_INLINE SetSlot set_slot(const Form& f, std::int32_t slot, bool outside) 
             f.atom + std::int64_t{slot} * f.c.stride, f.tables.model().n_thresholds(), nullptr};
 }
 
-// Looked up, or computed where there are too many sets.
+// Are the factors of all its sets at hand?
+PREDGAP_INLINE bool are_filled(const Form& f) {
+    for (std::int32_t j = 0; j < f.c.size; ++j)
+        if (const auto slot = set_slot(f, j, false); slot.atom[0] >= slot.first && !slot.is_filled())
+            return false;
+    return true;
+}
+
+// Looked up, or computed if the sets are too many, or not those of pairs of terms.
 double set_factor(const Form& f, std::int32_t slot, bool outside, std::int32_t s, std::int32_t t) {
-    const auto sets = set_slot(f, slot, outside);
-    if (sets.is_filled()) return sets.of(s, t);
-    const auto pair = f.tables.set_pair(sets.atom[s] - sets.first, sets.atom[t] - sets.first);
+    const auto own = set_slot(f, slot, outside);
+    const auto first = own.atom[s] - own.first, second = own.atom[t] - own.first;
+    if (f.sets.is_filled(first) && f.sets.is_filled(second)) return own.row(s)[f.sets.column(second)];
+    const auto pair = f.tables.set_pair(first, second);
     return outside ? pair.moment : pair.covariance;
 }
 

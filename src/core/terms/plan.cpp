@@ -50,6 +50,10 @@ public:
             p_.terms_.most_scratch = std::max(
                 p_.terms_.most_scratch, store_.scratch_of(own, p_.terms_.feature.data(), p_.group_.width));
         }
+        GridChoice choice(p_.model_);
+        for (int32_t c = 1; c < p_.terms_.n_components(); ++c)
+            if (const auto& own = p_.terms_.component[c]; own.has_sets)
+                p_.set_form_.emplace_back(c, choice.choose(p_.terms_, own, CellRule::cheapest).nanoseconds);
         return true;
     }
 
@@ -458,16 +462,26 @@ double Plan::largest_change(const Scratch& scratch) const {
     return sum;
 }
 
+bool Plan::has_all(const Component& c, const std::uint8_t* subset) const {
+    const auto* feature = terms_.feature.data() + c.features;
+    return !subset || std::all_of(feature, feature + c.size, [&](int32_t q) { return subset[q]; });
+}
+
 double Plan::n_pairs(const std::uint8_t* subset) const {
     double sum = 0.0;
     for (int32_t c = 1; c < terms_.n_components(); ++c) {
         const auto& own = terms_.component[c];
-        const auto* feature = terms_.feature.data() + own.features;
-        if (subset && !std::all_of(feature, feature + own.size, [&](int32_t q) { return subset[q]; }))
-            continue;
+        if (own.has_sets || !has_all(own, subset)) continue;
         const double n = own.n_terms;
-        sum += own.size == 1 ? n : (own.has_sets ? kSetFactor : 1.0) * 0.5 * own.size * n * (n + 1.0);
+        sum += own.size == 1 ? n : 0.5 * own.size * n * (n + 1.0);
     }
+    return sum;
+}
+
+double Plan::set_forms(const std::uint8_t* subset) const {
+    double sum = 0.0;
+    for (const auto& [c, nanoseconds] : set_form_)
+        if (has_all(terms_.component[c], subset)) sum += nanoseconds;
     return sum;
 }
 

@@ -8,9 +8,11 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "noise/row_tables.hpp"
+#include "terms/grid_choice.hpp"
 #include "terms/row_terms.hpp"
 
 namespace predgap {
@@ -45,8 +47,10 @@ public:
 
     double n_boxes() const { return static_cast<double>(boxes_.size()); }
     double n_entries() const { return static_cast<double>(entry_.size()); }
-    // Pairs of terms of one component, times its features; of features of a subset, or all (null).
+    // Pairs of terms of one component, times its features; of numeric features of a subset, or all (null).
     double n_pairs(const std::uint8_t* subset) const;
+    // Nanoseconds of the forms of components with categories.
+    double set_forms(const std::uint8_t* subset) const;
     double bytes() const;
 
 private:
@@ -55,7 +59,6 @@ private:
     static constexpr std::uint32_t kFails = 1, kOpen = 1 << 16;  // of a literal; those of a box are shifted
     static constexpr double kMostEntries = 1.5e6;
     static constexpr std::size_t kMostLiterals = 12;  // of one box
-    static constexpr double kSetFactor = 4.0;  // a pair of terms with categories takes so many times as long
 
     // A leaf's test on one feature: the event of atom lo does not hold, that of hi does (-1 for none), or x
     // is missing.
@@ -77,6 +80,7 @@ private:
     };
     class Builder;
 
+    bool has_all(const Component& c, const std::uint8_t* subset) const;
     void test_numbers(std::int32_t q, std::int32_t above, std::uint32_t open, std::uint32_t* state) const;
     void test_categories(const RowTables& tables, std::int32_t q, std::uint32_t open,
                          std::uint32_t* state) const;
@@ -100,7 +104,8 @@ private:
     std::vector<Part> parts_;
     std::vector<std::int32_t> part_box_;  // beside parts_
     std::vector<std::int32_t> entry_;
-    std::vector<std::int32_t> component_of_;  // (n_weights)
+    std::vector<std::int32_t> component_of_;                 // (n_weights)
+    std::vector<std::pair<std::int32_t, double>> set_form_;  // components with categories; nanoseconds
 };
 
 }  // namespace predgap

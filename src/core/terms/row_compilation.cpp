@@ -115,13 +115,17 @@ Pruning RowCompilation::pruning(std::size_t g, double limit, const Likely& likel
 
 // |E[G^2] - E[G~^2]| <= E[|G - G~| (|G| + |G~|)], and |G| is at most M.
 RowCompilation::Totals RowCompilation::add_up(const std::vector<CompileCounts>& counts) const {
+    constexpr double kRounded = 1.0 + 1e-9;  // sums are
     Totals totals;
     for (std::size_t g = 0; g < counts.size(); ++g) {
         totals.n_entries += counts[g].n_entries;
         totals.n_nodes += counts[g].n_nodes;
         totals.complete = totals.complete && counts[g].complete;
-        totals.bound += (2.0 * compilers_[g]->largest_change() + counts[g].most_error) *
-                        counts[g].mean_error * (1.0 + 1e-9);  // sums are rounded
+        const double with_change =
+            std::min(counts[g].product_error, compilers_[g]->largest_change() * counts[g].mean_error);
+        totals.bound += (2.0 * with_change + counts[g].square_error) * kRounded;
+        totals.mean_error += counts[g].mean_error * kRounded;
+        totals.square_error += counts[g].square_error * kRounded;
     }
     return totals;
 }
@@ -160,8 +164,8 @@ double RowCompilation::guess_limit(double target, const Likely& likely) {
     constexpr int kTries = 3;
     double largest = 0.0;
     for (const auto& compiler : compilers_) largest += compiler->largest_change();
-    // On boosted models the bound is 0.2 to 0.7 of M * splits * limit.
-    double limit = std::clamp(target / std::max(1.1 * scale_ * largest * n_splits_, 1e-300), 1e-30, 1e-2);
+    // On boosted models the bound is 0.01 to 0.1 of scale * M * splits * limit.
+    double limit = std::clamp(target / std::max(0.06 * scale_ * largest * n_splits_, 1e-300), 1e-30, 1e-2);
     for (int i = 0; i < kTries; ++i) {
         const auto totals = count(limit, Pruning::kMostEntries, likely, true);
         const double share = totals.bound / target;

@@ -26,7 +26,8 @@ public:
     // What a compilation does, or would do.
     struct Totals {
         double n_entries = 0, n_nodes = 0;
-        double bound = 0;  // every gap is within this of the exact one
+        double bound = 0;                         // every gap is within this of the exact one
+        double mean_error = 0, square_error = 0;  // E|G - G~| and E|G - G~|^2 of what is left out, at most
         bool complete = true;
     };
     // `limit` is relative to the scale; 0 for exact. An estimate from some of the trees if nothing is left

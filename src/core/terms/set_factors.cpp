@@ -1,13 +1,36 @@
 #include "terms/set_factors.hpp"
 
+#include <algorithm>
+
+#include "simd/kernels.hpp"
+
 namespace predgap {
 
 using std::int32_t;
 using std::int64_t;
+using std::uint64_t;
 
+void SetFactors::choose_grids(const RowTerms& terms, const RowTables& tables, CellRule rule) {
+    GridChoice choice(tables.model());
+    grid_.clear();
+    most_scratch_ = 0;
+    grid_of_.reset(terms.n_components(), -1);
+    for (int64_t i = 1; i < terms.n_components(); ++i) {
+        const auto& c = terms.component[i];
+        if (!c.has_sets) continue;
+        const auto chosen = choice.choose(terms, c, rule);
+        if (!chosen.over_cells) continue;
+        grid_of_[i] = static_cast<int32_t>(grid_.size());
+        grid_.push(chosen.grid);
+        most_scratch_ = std::max(most_scratch_, chosen.grid.scratch(c.n_terms));
+    }
+}
+
+// The sets of terms whose pairs are added up.
 void SetFactors::list_used(const RowTerms& terms, int32_t n_thresholds) {
-    for (const auto& c : terms.component) {
-        if (!c.has_sets || c.size == 1) continue;
+    for (int64_t i = 1; i < terms.n_components(); ++i) {
+        const auto& c = terms.component[i];
+        if (!c.has_sets || grid_of_[i] >= 0) continue;
         for (int32_t j = 0; j < c.size; ++j) {
             const auto* atom = terms.atom.data() + c.slots + int64_t{j} * c.stride;
             if (atom[0] < n_thresholds) continue;
@@ -16,10 +39,12 @@ void SetFactors::list_used(const RowTerms& terms, int32_t n_thresholds) {
     }
 }
 
-void SetFactors::fill(const RowTerms& terms, const RowTables& tables, const std::atomic<bool>& stop) {
+void SetFactors::fill(const RowTerms& terms, const RowTables& tables, CellRule rule, bool with_moments,
+                      const std::atomic<bool>& stop) {
     const auto& sets = tables.model().set_atoms;
     const auto n_thresholds = tables.model().n_thresholds();
     if (sets.size() == 0) return;
+    choose_grids(terms, tables, rule);
     is_used_.reset(sets.size(), 0);
     row_.reset(sets.size(), -1);
     column_.reset(sets.size(), 0);
@@ -27,25 +52,58 @@ void SetFactors::fill(const RowTerms& terms, const RowTables& tables, const std:
     covariance_.clear();
     list_used(terms, n_thresholds);
     for (int32_t first = 0; first < sets.size();) {  // feature by feature
-        const auto last = sets.begin[sets.feature[first] + 1] - n_thresholds;
-        const bool is_open = tables.is_open[sets.feature[first]];
+        const auto q = sets.feature[first];
         used_.clear();
-        for (; first < last; ++first)
-            if (is_open && is_used_[first]) used_.push(first);
-        const auto n = used_.size(), begin = moment_.size();
-        if (n > kMostSets) continue;
-        moment_.grow(begin + n * n);
-        covariance_.grow(begin + n * n);
-        for (int64_t i = 0; i < n && !stop.load(std::memory_order_relaxed); ++i) {
-            row_[used_[i]] = begin + i * n;
-            column_[used_[i]] = static_cast<int32_t>(i);
-            for (int64_t j = 0; j <= i; ++j) {
-                const auto pair = tables.set_pair(used_[i], used_[j]);
-                moment_[begin + i * n + j] = moment_[begin + j * n + i] = pair.moment;
-                covariance_[begin + i * n + j] = covariance_[begin + j * n + i] = pair.covariance;
-            }
-        }
+        for (const auto last = sets.begin[q + 1] - n_thresholds; first < last; ++first)
+            if (tables.is_open[q] && is_used_[first]) used_.push(first);
+        if (used_.size() > 0 && used_.size() <= kMostSets) fill_square(tables, q, with_moments, stop);
     }
+}
+
+void SetFactors::fill_square(const RowTables& tables, int32_t q, bool with_moments,
+                             const std::atomic<bool>& stop) {
+    const auto& model = tables.model();
+    const auto& noise = *tables.laws().categories;
+    const int64_t n = used_.size(),
+                  stride = (n + SetSquare::kColumns - 1) / SetSquare::kColumns * SetSquare::kColumns;
+    const auto n_words = static_cast<int64_t>(model.cells.n_words(q));
+    const double* mass = noise.mass.data() + model.cells.begin[q];
+    const auto begin = covariance_.size();
+    covariance_.grow(begin + n * stride);
+    if (with_moments) moment_.grow(begin + n * stride);
+    side_.reset(n * n_words);
+    other_side_.reset(n_words);
+    for (auto* values : {&reach_, &rest_, &sign_}) values->reset(stride, 0.0);
+    for (int64_t i = 0; i < n; ++i) {
+        const auto set = used_[i];
+        row_[set] = begin + i * stride;
+        column_[set] = static_cast<int32_t>(i);
+        const bool leaves = tables.event[model.n_thresholds() + set];
+        sign_[i] = leaves ? -1.0 : 1.0;
+        for (int64_t w = 0; w < n_words; ++w) {
+            const auto inside = model.set_atoms.bits(set)[w];
+            const auto outside = model.cells.full_word(q, static_cast<std::size_t>(w)) & ~inside;
+            auto side = side_[i * n_words + w] = leaves ? outside : inside;
+            other_side_[w] = leaves ? inside : outside;
+            for (; side; side &= side - 1) reach_[i] += mass[64 * w + __builtin_ctzll(side)];
+        }
+        rest_[i] = tables.mass(q, other_side_.data());
+    }
+    member_.reset(model.cells.count(q) * SetSquare::kColumns);
+    const SetSquare square{n,
+                           stride,
+                           model.cells.count(q),
+                           n_words,
+                           side_.data(),
+                           mass,
+                           reach_.data(),
+                           rest_.data(),
+                           sign_.data(),
+                           member_.data(),
+                           with_moments ? moment_.data() + begin : nullptr,
+                           covariance_.data() + begin};
+    for (int64_t first = 0; first < n && !stop.load(std::memory_order_relaxed); first += SetSquare::kColumns)
+        kernels().fill_set_square(square, first);
 }
 
 }  // namespace predgap

@@ -1,20 +1,43 @@
-// Factors of pairs of sets of categories, for the sets that a row's terms use.
+// How the forms of a row's components with categories are evaluated: over cells, or over pairs of terms, with
+// the factors of pairs of sets that these need.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
 
 #include "noise/row_tables.hpp"
+#include "terms/grid_choice.hpp"
 #include "terms/row_terms.hpp"
 
 namespace predgap {
 
+// Sets of one feature, for the kernel that fills a part of the square of their factors.
+struct SetSquare {
+    static constexpr std::int64_t kColumns = 16;  // of a part
+
+    std::int64_t n, stride, n_cells, n_words;
+    const std::uint64_t* side;    // (n, n_words) the side of each set that x is not on
+    const double* mass;           // (n_cells)
+    const double* reach;          // (n) P(x' on that side)
+    const double* rest;           // (n) P(x' on the other side)
+    const double* sign;           // (n) of tau
+    double* member;               // (n_cells, kColumns) scratch
+    double *moment, *covariance;  // (n, stride); no moments where this is null
+};
+
 class SetFactors {
 public:
-    // Of the terms of several features: one alone is summed over its cells.
-    void fill(const RowTerms& terms, const RowTables& tables, const std::atomic<bool>& stop);
+    // Moments are needed for gains only.
+    void fill(const RowTerms& terms, const RowTables& tables, CellRule rule, bool with_moments,
+              const std::atomic<bool>& stop);
 
-    // Are the factors of a set's feature at hand? If its sets are too many, they are not.
+    // The cells of a component that is evaluated over them, else null.
+    PREDGAP_INLINE const CellGrid* grid(std::int64_t component) const {
+        return grid_of_[component] < 0 ? nullptr : grid_.data() + grid_of_[component];
+    }
+    std::int64_t most_scratch() const { return most_scratch_; }  // doubles that one of these needs
+
+    // Are the factors of a set at hand?
     PREDGAP_INLINE bool is_filled(std::int32_t set) const { return row_[set] >= 0; }
     // Of sets, numbered from 0: where the factors of one begin, and which of them is that with another.
     PREDGAP_INLINE std::int64_t row(std::int32_t set) const { return row_[set]; }
@@ -25,11 +48,20 @@ public:
 
 private:
     static constexpr std::int64_t kMostSets = 2048;  // of a feature: 64 MB
-    void list_used(const RowTerms& terms, std::int32_t n_thresholds);
 
+    void choose_grids(const RowTerms& terms, const RowTables& tables, CellRule rule);
+    void list_used(const RowTerms& terms, std::int32_t n_thresholds);
+    void fill_square(const RowTables& tables, std::int32_t q, bool with_moments,
+                     const std::atomic<bool>& stop);
+
+    Buffer<CellGrid> grid_;
+    Buffer<std::int32_t> grid_of_;  // (n_components) or -1
+    std::int64_t most_scratch_ = 0;
     Buffer<std::int64_t> row_;
     Buffer<std::int32_t> column_, used_;
     Buffer<std::uint8_t> is_used_;
+    Buffer<std::uint64_t> side_, other_side_;
+    Buffer<double> reach_, rest_, sign_, member_;
     Buffer<double> moment_, covariance_;  // one square per feature
 };
 

@@ -1,15 +1,17 @@
 #include "terms/term_state.hpp"
 
+#include <algorithm>
+
 namespace predgap {
 
 void TermState::prepare(const RowTerms& row_terms, const RowTables& row_tables,
-                        const std::atomic<bool>& stopped, const Units* ranked) {
+                        const std::atomic<bool>& stopped, const Units* ranked, CellRule rule) {
     units = ranked;
     terms = &row_terms;
     tables = &row_tables;
     stop = &stopped;
-    scratch.reset(terms->most_scratch);
-    own_sets.fill(row_terms, row_tables, stopped);
+    own_sets.fill(row_terms, row_tables, rule, units != nullptr, stopped);
+    scratch.reset(std::max(terms->most_scratch, own_sets.most_scratch()));
     sets = &own_sets;
     component.reset(terms->n_components());
     form.reset((terms->n_components() + 3) / 4 * 4, 0.0);

@@ -54,7 +54,7 @@ struct TermState {
 
     // Room for all of it, with weights in place. Without units there are no gains.
     void prepare(const RowTerms& row_terms, const RowTables& row_tables, const std::atomic<bool>& stopped,
-                 const Units* ranked);
+                 const Units* ranked, CellRule rule = CellRule::cheapest);
     // The same step of another state, which must stay where it is.
     void copy(const TermState& other);
 };

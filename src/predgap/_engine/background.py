@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NoReturn, TypeVar
 
 import numpy as np
 
@@ -15,10 +15,11 @@ from predgap._engine.engine import (
     ByteArray,
     Engine,
     Members,
+    MomentArrays,
     Question,
     RankingMethod,
+    ShareArrays,
     any_member,
-    unit_of_each,
 )
 from predgap._engine.progress import Tell
 from predgap._model.ensemble import LEAF, Ensemble
@@ -47,8 +48,6 @@ class BackgroundEngine(Engine):
     All answers are exact, whatever accuracy is asked. No feature has a law. If `members` are given, orders,
     scores and `top` are those of units.
     """
-
-    features_are_independent = False
 
     def __init__(self, ensemble: Ensemble, background: FloatArray, n_threads: int = 1) -> None:
         super().__init__(ensemble, {}, n_threads)
@@ -82,6 +81,28 @@ class BackgroundEngine(Engine):
         self._refuse_if_costly("gap", None, 0)
         return self._ask(rows, tell, self._joint.mean_change, _as_bytes(masks))
 
+    def outcomes(self, row: FloatArray, mask: BoolArray) -> tuple[FloatArray, FloatArray]:
+        change = self._ask(row, None, self._joint.changes, _as_bytes(mask))[0]
+        return np.full(change.shape[1], 1.0 / change.shape[1]), change
+
+    def change_range(self, rows: FloatArray, masks: BoolArray, tell: Tell = None) -> FloatArray:
+        change = self._ask(rows, tell, self._joint.changes, _as_bytes(masks))
+        return np.stack([change.min(axis=2), change.max(axis=2)], axis=2)
+
+    def moments(
+        self, rows: FloatArray, masks: BoolArray, accuracy: Accuracy, tell: Tell = None
+    ) -> MomentArrays:
+        self._refuse_if_costly("gap", None, 0)
+        change, covariance = self._ask(rows, tell, self._joint.moments, _as_bytes(masks))
+        return change, *_exact(covariance)
+
+    def sensitivity(self, *arguments: Any, **options: Any) -> ShareArrays:
+        raise PredgapError(
+            "sensitivity needs features that move independently of each other, so that each set of them has "
+            "a variance of its own; Background moves them together. Use Marginal(X), which redraws each "
+            "feature by itself"
+        )
+
     def rank(
         self,
         rows: FloatArray,
@@ -113,17 +134,43 @@ class BackgroundEngine(Engine):
         tell: Tell = None,
         members: Members | None = None,
     ) -> Answer:
-        (n, m), n_subsets = chosen.shape, 1 << chosen.shape[1]
-        has = (np.arange(n_subsets)[:, None] >> np.arange(m)) & 1 == 1
-        n_units = self.ensemble.n_features if members is None else len(members)
-        masks = np.zeros((n, n_subsets, n_units), dtype=np.bool_)
-        np.put_along_axis(masks, chosen[:, None, :].astype(np.intp), has[None], axis=2)
-        masks = masks.reshape(-1, n_units)
-        part = None if tell is None else lambda done: tell(done // n_subsets)
-        if members is not None:
-            masks = masks[:, unit_of_each(members)]
-        gaps, _, _ = self.gap(np.repeat(rows, n_subsets, axis=0), masks, accuracy, part)
-        return _exact(gaps.reshape(n, n_subsets))
+        self._refuse_if_slow(self.box_milliseconds(rows, members, chosen.shape[1])[:, 2])
+        gaps = self._ask(rows, tell, self._joint.subset_gaps, chosen, self._units(members))
+        return _exact(gaps)
+
+    @property
+    def most_of_a_pair(self) -> int:
+        """How large p + n can be in the weights of `mean_gap` and `shapley`."""
+        return self._joint.most_of_a_pair
+
+    def mean_gap(
+        self, rows: FloatArray, weights: FloatArray, tell: Tell = None, members: Members | None = None
+    ) -> tuple[FloatArray, ByteArray]:
+        """The mean gap (n,) of a random subset, which has p given units and lacks n others with probability
+        weights[p, n]; and method codes."""
+        self._refuse_if_slow(self.box_milliseconds(rows, members)[:, 0])
+        mean, _, method = _exact(self._ask(rows, tell, self._joint.mean_gap, weights, self._units(members)))
+        return mean, method
+
+    def shapley(
+        self,
+        rows: FloatArray,
+        gained: FloatArray,
+        lost: FloatArray,
+        tell: Tell = None,
+        members: Members | None = None,
+    ) -> tuple[FloatArray, ByteArray]:
+        """The Shapley values (n, n_units) of the gap, from what each of p units that a subset must have
+        gains, and each of n others loses; and method codes."""
+        self._refuse_if_slow(self.box_milliseconds(rows, members)[:, 1])
+        values, _, method = _exact(
+            self._ask(rows, tell, self._joint.shapley, gained, lost, self._units(members))
+        )
+        return values, method
+
+    def box_milliseconds(self, rows: FloatArray, members: Members | None, n_chosen: int = 0) -> FloatArray:
+        """What `mean_gap`, `shapley` and `subset_gaps` of so many units would take, (n, 3)."""
+        return self._joint.box_costs(self._rows(rows), n_chosen, self._units(members), self.n_threads)
 
     def search(
         self,
@@ -148,10 +195,11 @@ class BackgroundEngine(Engine):
         accuracy: Accuracy,
         members: Members | None = None,
     ) -> tuple[ByteArray, FloatArray, FloatArray]:
-        milliseconds, megabytes = self._cost("gap" if question == "subsets" else question, members, top)
-        if question == "subsets":
-            milliseconds *= 1 << top
         n = len(rows)
+        if question == "subsets":
+            takes = self.box_milliseconds(rows, members, top)[:, 2]
+            return np.full(n, _EXACT, dtype=np.uint8), takes, np.full(n, 8e-6 * (1 << top))
+        milliseconds, megabytes = self._cost(question, members, top)
         return np.full(n, _EXACT, dtype=np.uint8), np.full(n, milliseconds), np.full(n, megabytes)
 
     def sample(self, *arguments: Any, **options: Any) -> FloatArray:
@@ -187,13 +235,20 @@ class BackgroundEngine(Engine):
         """CostError if a row would take longer or need more memory than it may; all rows cost the same."""
         milliseconds, megabytes = self._cost(question, members, top)
         if milliseconds > 1e3 * _core.MOST_SECONDS or megabytes > _core.MOST_BYTES / 1e6:
-            places = ", or a smaller top" if question == "greedy" else ""
-            raise CostError(
-                f"with {len(self.background):,} background rows a row would take about {milliseconds:,.0f} "
-                f"ms and {megabytes:,.0f} MB; the limits per row are {1e3 * _core.MOST_SECONDS:,.0f} ms and "
-                f"{_core.MOST_BYTES / 1e6:,.0f} MB. Both grow with the background: use Background(X, "
-                f"max_rows=...) with fewer rows{places}"
-            )
+            self._refuse(milliseconds, megabytes, ", or a smaller top" if question == "greedy" else "")
+
+    def _refuse_if_slow(self, milliseconds: FloatArray) -> None:
+        """CostError if one of the rows would take longer than it may."""
+        if milliseconds.max(initial=0.0) > 1e3 * _core.MOST_SECONDS:
+            self._refuse(float(milliseconds.max()), self._cost("gap", None, 0)[1])
+
+    def _refuse(self, milliseconds: float, megabytes: float, instead: str = "") -> NoReturn:
+        raise CostError(
+            f"with {len(self.background):,} background rows a row would take about {milliseconds:,.0f} "
+            f"ms and {megabytes:,.0f} MB; the limits per row are {1e3 * _core.MOST_SECONDS:,.0f} ms and "
+            f"{_core.MOST_BYTES / 1e6:,.0f} MB. Both grow with the background: use Background(X, "
+            f"max_rows=...) with fewer rows{instead}"
+        )
 
 
 def _needs_independence(what: str) -> PredgapError:

@@ -60,11 +60,6 @@ class Coins:
     @classmethod
     def of(cls, engine: Engine, members: Members | None) -> Coins | str:
         """The means, or why there are none."""
-        if not engine.features_are_independent:
-            return (
-                "means over all rankings need features that move independently of each other; Background "
-                "moves them together: use other noise, or groups of features"
-            )
         coins = cls(engine, members)
         if len(coins.groups) > _MOST_GROUPS:
             return (
@@ -76,14 +71,15 @@ class Coins:
     def expected(
         self, rows: FloatArray, accuracy: Accuracy, tell: Tell
     ) -> tuple[FloatArray, NDArray[np.uint8]]:
-        """The integral of M(t) for each row, (n,), and method codes."""
+        """The expected PGI² of a random ranking of all units, (n,), and method codes."""
         self._refuse_if_costly(rows, accuracy, values=False)
         total, worst = np.zeros(len(rows)), np.zeros(len(rows), dtype=np.uint8)
         for toss, part in self._tosses(tell, len(rows)):
             gaps, _, method = toss.engine.gap(rows, toss.features[None], accuracy, part)
             total += toss.weight * toss.chance(len(self.groups)) * gaps
             worst = np.maximum(worst, method)
-        return total, worst
+        n_units = len(self._members)
+        return total * ((n_units + 1) / n_units), worst
 
     def shapley(
         self, rows: FloatArray, accuracy: Accuracy, tell: Tell

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import os
 from collections.abc import Callable, Iterator
-from typing import Any, ClassVar, Final, Literal, TypeVar, cast
+from typing import Any, Final, Literal, Self, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,7 @@ from predgap import _core
 from predgap._engine.accuracy import Accuracy
 from predgap._engine.kernel_noise import KernelNoise
 from predgap._engine.progress import Tell, after
+from predgap._engine.vector_leaves import with_vector_leaves
 from predgap._model.ensemble import LEAF, NUMERIC, Ensemble
 from predgap._text import shown
 from predgap._typing import BoolArray, FloatArray, IndexArray, IntArray
@@ -23,13 +24,20 @@ from predgap.noise._laws import Law
 
 ByteArray = NDArray[np.uint8]
 
-Strategy = Literal["plan", "compiled", "pairs"]
+Strategy = Literal["plan", "compiled", "cells", "pairs"]
 Question = Literal["gap", "curve", "greedy", "single", "subsets"]
 RankingMethod = Literal["greedy", "single"]
 Members = tuple[tuple[int, ...], ...]
 """The features of each unit; units are ordered by their first feature."""
 
 Arrays = TypeVar("Arrays", bound=tuple[NDArray[Any], ...])
+MomentArrays = tuple[FloatArray, FloatArray, FloatArray, ByteArray]
+"""Mean changes, (n, n_outputs); covariances of the outputs, (n, n_outputs, n_outputs); the error bound of
+each row's covariances, (n,); codes of `_core.METHODS`, (n,)."""
+ShareArrays = tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray, FloatArray, ByteArray]
+"""Variances, (n,); their parts of single units: alone, in all sets, in equal parts, (n, n_units) each; of
+pairs of units, (n, n_units, n_units); the error bound of the parts, relative to the variance, (n,); method
+codes, (n,)."""
 Answer = tuple[FloatArray, FloatArray, ByteArray]
 """Gaps, (n,) or (n, k); the error bound of each row's gaps, (n,); codes of `_core.METHODS`, (n,)."""
 
@@ -48,8 +56,6 @@ class Engine:
     the same time and are ranked as one, and each feature is in one unit. Orders and scores are then those of
     units.
     """
-
-    features_are_independent: ClassVar[bool] = True
 
     def __init__(
         self, ensemble: Ensemble, laws: dict[int, Law], n_threads: int = 1, strategy: Strategy | None = None
@@ -74,9 +80,15 @@ class Engine:
         self._noise = KernelNoise(self.kernels, ensemble, laws)
         self._every = np.ones((1, e.n_features), dtype=np.bool_)
         self._accuracies: dict[Accuracy, _core.Accuracy] = {}
+        self._joint_outputs: Engine | None = None  # see `moments`
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Engine, (self.ensemble, self.laws, self.n_threads, self.strategy)
+
+    def __copy__(self) -> Self:
+        other = object.__new__(type(self))  # by __reduce__ the kernels would be built again
+        other.__dict__.update(self.__dict__)
+        return other
 
     def method_for(self, method: str) -> str:
         """The method to answer by if `method` is asked for; PredgapError if the noise does not allow it."""
@@ -115,6 +127,58 @@ class Engine:
             return (_core.mean_change(mine, _rows_of(subsets, part), self.n_threads, tell),)
 
         return self._in_parts(rows, masks, tell, ask)[0]
+
+    def margins(self, rows: FloatArray) -> FloatArray:
+        """f(x), (n, n_outputs)."""
+
+        def ask(part: slice, mine: _core.Rows, tell: Tell) -> tuple[FloatArray]:
+            return (_core.value(mine, self.n_threads) + self.ensemble.bias,)
+
+        return self._in_parts(rows, ~self._every, None, ask)[0]  # nothing moves
+
+    def main_weights(
+        self, rows: FloatArray, masks: BoolArray, accuracy: Accuracy, tell: Tell = None
+    ) -> Answer:
+        """The weights of the main effects of the only output, (n, n_thresholds): what feature q changes on
+        average, as a function of x'_q, is Σ_c weight_c (1[x'_q < c] - P(x'_q < c)) over its thresholds c."""
+        subsets, promised = _as_bytes(masks), self._accuracy(accuracy)
+
+        def ask(part: slice, mine: _core.Rows, tell: Tell) -> Answer:
+            return _core.main_weights(mine, _rows_of(subsets, part), promised, self.n_threads, tell)
+
+        return self._in_parts(rows, masks, tell, ask)
+
+    def moments(
+        self, rows: FloatArray, masks: BoolArray, accuracy: Accuracy, tell: Tell = None
+    ) -> MomentArrays:
+        """Mean changes and covariances of the outputs; a tolerance is relative to the gap.
+
+        Covariances need terms that all outputs share, so trees of single outputs get vectors for leaves.
+        """
+        if self.ensemble.n_outputs > self.ensemble.value.shape[1]:
+            if self._joint_outputs is None:
+                joint = with_vector_leaves(self.ensemble)
+                self._joint_outputs = Engine(joint, self.laws, self.n_threads, self.strategy)
+            return self._joint_outputs.moments(rows, masks, accuracy, tell)
+        subsets, promised = _as_bytes(masks), self._accuracy(accuracy)
+
+        def ask(part: slice, mine: _core.Rows, tell: Tell) -> MomentArrays:
+            return _core.moments(mine, _rows_of(subsets, part), promised, self.n_threads, tell)
+
+        return self._in_parts(rows, masks, tell, ask)
+
+    def sensitivity(
+        self, rows: FloatArray, accuracy: Accuracy, tell: Tell = None, members: Members | None = None
+    ) -> ShareArrays:
+        """The variance when all units move, and the parts of it that units and pairs of them make up."""
+        promised, units = self._accuracy(accuracy), self._units(members)
+
+        def ask(part: slice, mine: _core.Rows, tell: Tell) -> ShareArrays:
+            found = _core.sensitivity(mine, promised, self.n_threads, tell, units)
+            variance, alone, *rest = found
+            return variance, *alone, *rest
+
+        return self._in_parts(rows, self._every, tell, ask)
 
     def rank(
         self,
@@ -193,6 +257,7 @@ class Engine:
         other = copy.copy(self)
         other.laws = {q: StayLaw(law, 1.0 - t, t) if features[q] else law for q, law in self.laws.items()}
         other._noise = KernelNoise(self.kernels, self.ensemble, other.laws, warns=False)
+        other._joint_outputs = None
         return other
 
     def cost(
@@ -238,6 +303,29 @@ class Engine:
             return (_core.sample(mine, output, subset, own, ends, self.n_threads, tell),)
 
         return self._in_parts(rows, mask[None], tell, ask)[0]
+
+    def sample_changes(self, rows: FloatArray, mask: BoolArray, points: FloatArray) -> FloatArray:
+        """f(x') - f(x) at each point, (n, n_outputs, m); points as for `sample`."""
+        subset = mask.view(np.uint8)
+
+        def ask(part: slice, mine: _core.Rows, tell: Tell) -> tuple[FloatArray]:
+            return (_core.sample_changes(mine, subset, _rows_of(points, part), self.n_threads, tell),)
+
+        return self._in_parts(rows, mask[None], None, ask)[0]
+
+    def outcomes(self, row: FloatArray, mask: BoolArray) -> tuple[FloatArray, FloatArray] | None:
+        """All values of f(x') - f(x) of one row (1, d) if the features of a mask (1, d) move: probabilities
+        (m,) and changes (n_outputs, m). None if there are too many to list."""
+        return _core.outcomes(next(self._parts(row, mask))[1], _as_bytes(mask))
+
+    def change_range(self, rows: FloatArray, masks: BoolArray, tell: Tell = None) -> FloatArray:
+        """A range that holds all values of f(x') - f(x), (n, n_outputs, 2)."""
+        subsets = _as_bytes(masks)
+
+        def ask(part: slice, mine: _core.Rows, tell: Tell) -> tuple[FloatArray]:
+            return (_core.change_range(mine, _rows_of(subsets, part), self.n_threads, tell),)
+
+        return self._in_parts(rows, masks, tell, ask)[0]
 
     def sample_curve(
         self,

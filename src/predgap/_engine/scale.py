@@ -1,7 +1,7 @@
 """Questions that place a score between random and best: expected scores, the best ranking, Shapley values.
 
 Rows in which few units can change the prediction are answered from the gaps of all subsets of these units;
-others by means over random subsets (`coins`) and by a search.
+others by means over random subsets (`coins`, `joint_means`) and by a search.
 """
 
 from __future__ import annotations
@@ -17,8 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from predgap._engine.accuracy import Accuracy
+from predgap._engine.background import BackgroundEngine
 from predgap._engine.coins import Coins
 from predgap._engine.engine import Members
+from predgap._engine.joint_means import JointMeans
 from predgap._engine.progress import Tell, after
 from predgap._engine.questions import Computed, Ranked, words
 from predgap._engine.subset_tables import (
@@ -35,6 +37,7 @@ from predgap.errors import CostError
 RankMethod = Literal["greedy", "single", "optimal", "shapley"]
 """How `Explainer.rank` can rank."""
 
+Means = Coins | JointMeans
 Found = TypeVar("Found")
 
 MOST_UNITS: Final = 14
@@ -50,6 +53,7 @@ class Searched(Ranked):
     """Rankings of rows, and whether all rankings of the row were compared."""
 
     is_complete: BoolArray  # (n,)
+    random: FloatArray  # (n,) the expected PGI² of a random ranking; NaN where it did not come along
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -115,15 +119,21 @@ class _OfPlaces(Computed[Found]):
             many += [_Same(same[some], units[some]) for some in _chunks(~is_few, len(same))]
         return few, many
 
-    def coins(self, many: list[_Same], coins: Coins | str) -> tuple[Coins, IndexArray]:
+    def means(self) -> Means | str:
+        """The means over random subsets, or why there are none."""
+        if isinstance(self.engine, BackgroundEngine):
+            return JointMeans(self.engine, self.members, self.top)
+        return Coins.of(self.engine, self.members)
+
+    def needed(self, means: Means | str, many: list[_Same]) -> tuple[Means, IndexArray]:
         """The means over random subsets, and the rows that need them; CostError if there are none."""
-        if isinstance(coins, str):
+        if isinstance(means, str):
             row, (_, m) = many[0].some[0], many[0].units.shape
             raise CostError(
                 f"in row {row}, {m} features (or groups) matter, too many for the gaps of all their subsets "
-                f"(at most {MOST_UNITS}, and {_MOST_MILLISECONDS / 1e3:g} s); {coins}"
+                f"(at most {MOST_UNITS}, and {_MOST_MILLISECONDS / 1e3:g} s); {means}"
             )
-        return coins, np.concatenate([part.some for part in many])
+        return means, np.concatenate([part.some for part in many])
 
     def tables(
         self, few: list[_Same], shares: Callable[[int], FloatArray], accuracy: Accuracy, tell: Tell
@@ -141,6 +151,16 @@ class _OfPlaces(Computed[Found]):
             yield _Table(part.some, part.units, gaps, words(method))
             n_before += len(part.some)
 
+    def random_shares(self, m: int) -> FloatArray:
+        """How much the mean gap of each size counts in the expected PGI² of a random ranking, (m + 1,)."""
+        return random_shares(m, self.n_units, self.top)
+
+    def random_of(self, table: _Table) -> FloatArray:
+        """The expected PGI² of a random ranking, (k,)."""
+        shares = self.random_shares(table.units.shape[1])
+        found: FloatArray = (mean_by_size(table.gaps) * shares).sum(axis=1)
+        return found
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RandomScores(_OfPlaces[Expected]):
@@ -148,18 +168,16 @@ class RandomScores(_OfPlaces[Expected]):
 
     def answer(self, accuracy: Accuracy, tell: Tell = None) -> Expected:
         value, method = np.zeros(len(self.rows)), _exact(len(self.rows))
-        d, is_full = self.n_units, self.top == self.n_units
-        coins = Coins.of(self.engine, self.members)
-        few, many = self.split(accuracy, _time_of(coins, accuracy, values=False) if is_full else None)
-        shares = partial(random_shares, n_units=d, n_places=self.top)
-        for table in self.tables(few, shares, accuracy, tell):
-            weighed = mean_by_size(table.gaps) * shares(table.units.shape[1])
-            value[table.some], method[table.some] = weighed.sum(axis=1), table.method
-        if is_full and many:
-            coins, some = self.coins(many, coins)
+        means = self.means()
+        by_means = self.top == self.n_units or isinstance(means, JointMeans)
+        few, many = self.split(accuracy, _time_of(means, accuracy, values=False) if by_means else None)
+        for table in self.tables(few, self.random_shares, accuracy, tell):
+            value[table.some], method[table.some] = self.random_of(table), table.method
+        if by_means and many:
+            means, some = self.needed(means, many)
             told = after(tell, len(self.rows) - len(some))
-            mean, codes = coins.expected(self.rows[some], accuracy, told)
-            value[some], method[some] = mean * ((d + 1) / d), words(codes)
+            value[some], codes = means.expected(self.rows[some], accuracy, told)
+            method[some] = words(codes)
         elif many:
             for part in many:
                 value[part.some], method[part.some] = self._by_small_subsets(part, accuracy)
@@ -176,7 +194,7 @@ class RandomScores(_OfPlaces[Expected]):
                 f"which have {n_subsets:,} subsets of at most {self.top}; the limit is "
                 f"{_MOST_SMALL_SUBSETS:,}. This works: all places, such as random_pgi2(X), or fewer places"
             )
-        shares, value = random_shares(m, self.n_units, self.top), np.zeros(k)
+        shares, value = self.random_shares(m), np.zeros(k)
         worst = np.zeros(k, dtype=np.uint8)
         for size in range(1, largest + 1):
             for subset in combinations(range(m), size):
@@ -194,15 +212,15 @@ class ShapleyRankings(_OfPlaces[Ranked]):
     def answer(self, accuracy: Accuracy, tell: Tell = None) -> Ranked:
         n = len(self.rows)
         scores, method = np.zeros((n, self.n_units)), _exact(n)
-        coins = Coins.of(self.engine, self.members)
-        few, many = self.split(accuracy, _time_of(coins, accuracy, values=True))
+        means = self.means()
+        few, many = self.split(accuracy, _time_of(means, accuracy, values=True))
         for table in self.tables(few, _half_of_all, accuracy, tell):
             scores[table.some[:, None], table.units] = shapley_values(table.gaps)
             method[table.some] = table.method
         if many:
-            coins, some = self.coins(many, coins)
+            means, some = self.needed(means, many)
             told = after(tell, n - len(some))
-            values, codes = coins.shapley(self.rows[some], accuracy, told)
+            values, codes = means.shapley(self.rows[some], accuracy, told)
             method[some] = words(codes)
             for part, own in zip(many, _parts_of(values, many), strict=True):  # others are 0, not rounding
                 scores[part.some[:, None], part.units] = np.take_along_axis(
@@ -222,9 +240,10 @@ class BestRankings(_OfPlaces[Searched]):
         n, d = len(self.rows), self.n_units
         order, gaps = np.zeros((n, self.top), dtype=np.int32), np.zeros((n, self.top))
         method, is_complete = _exact(n), np.ones(n, dtype=np.bool_)
-        shares = partial(random_shares, n_units=d, n_places=self.top)  # the best has at least that
+        random = np.full(n, np.nan)
         few, many = self.split(accuracy)
-        for table in self.tables(few, shares, accuracy, tell):
+        for table in self.tables(few, self.random_shares, accuracy, tell):  # the best has at least that
+            random[table.some] = self.random_of(table)
             places, gaps[table.some] = best_orders(table.gaps, d - table.units.shape[1], self.top)
             order[table.some], method[table.some] = _numbered(places, table.units, d), table.method
         n_before = n - sum(len(part.some) for part in many)
@@ -236,7 +255,7 @@ class BestRankings(_OfPlaces[Searched]):
         scores = np.full((n, d), np.nan)
         np.put_along_axis(scores, order.astype(np.intp), np.diff(gaps, axis=1, prepend=0.0), axis=1)
         confidence = _confidence(is_complete & (method == "exact"), self.top)
-        return Searched(order, scores, confidence, method, is_complete)
+        return Searched(order, scores, confidence, method, is_complete, random)
 
     def _searched(
         self, part: _Same, accuracy: Accuracy, tell: Tell
@@ -265,10 +284,10 @@ class BestRankings(_OfPlaces[Searched]):
 
 
 def _time_of(
-    coins: Coins | str, accuracy: Accuracy, *, values: bool
+    means: Means | str, accuracy: Accuracy, *, values: bool
 ) -> Callable[[FloatArray], FloatArray] | None:
-    """A function that gives the milliseconds which rows take by coins; None if there are none."""
-    return None if isinstance(coins, str) else partial(coins.milliseconds, accuracy=accuracy, values=values)
+    """A function that gives the milliseconds which rows take by means; None if there are none."""
+    return None if isinstance(means, str) else partial(means.milliseconds, accuracy=accuracy, values=values)
 
 
 def _half_of_all(m: int) -> FloatArray:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from predgap._text import format_items, shown, warn
-from predgap.errors import EnsembleError, TableError
+from predgap.errors import EnsembleError, TableError, UnsupportedModelError
 
 UNSEEN: Final = -1.0
 """The code of a category that the model does not know."""
@@ -109,6 +109,46 @@ class Categories:
         code = self.code_of(label)
         return UNSEEN if math.isnan(code) else code
 
+    @property
+    def unknown(self) -> float:
+        """The code of a label that the model does not know."""
+        return UNSEEN
+
+    def merged(self, other: Categories, what: str) -> Categories:
+        """The categories of two models for the same feature, matched by label; messages call it `what`.
+
+        Codes are those of the first model; categories that only the second one has come after them. A model
+        that refuses unknown categories (`closed`) has no answer for those that it lacks: they are left out.
+
+        Raises
+        ------
+        UnsupportedModelError
+            If one model has labels and the other one codes only, or one has text and the other one numbers.
+
+        Examples
+        --------
+        >>> both = of_labels(["red", "green"]).merged(of_labels(["blue", "red"]), "colour")
+        >>> both.labels, both.codes
+        (('red', 'green', 'blue'), array([0, 1, 2], dtype=int32))
+        """
+        if type(other) is not Categories:  # labels are looked up in another way there
+            return other.merged(self, what)
+        _check_labels_match(self, other, what)
+        mine, theirs = self.labels or (), other.labels or ()
+        lacking = {label for label in mine if other.closed and label not in other.place}
+        more = [] if self.closed else [label for label in theirs if label not in self.place]
+        kept = [(code, label) for label, code in self.place.items() if label not in lacking]
+        if self.labelled and other.labelled:
+            kept += [(int(self.codes.max(initial=-1)) + 1 + i, label) for i, label in enumerate(more)]
+        else:  # the codes are the labels
+            kept = sorted([*kept, *((other.place[label], label) for label in more)])
+        return Categories(
+            np.array([code for code, _ in kept], dtype=np.int32),
+            tuple(label for _, label in kept) if self.labelled or other.labelled else None,
+            closed=self.closed or other.closed,
+            complete=self.complete and other.complete,
+        )
+
 
 def is_missing(value: Any) -> bool:
     """Is it None, NaN, or one of pandas' NA and NaT (recognised by name, without importing pandas)?"""
@@ -148,6 +188,23 @@ def warn_of_codes(unseen: Sequence[Any], levels: Categories, what: str) -> None:
             f"{what} holds {format_items(sorted(set(unseen)))}, none of the model's categories "
             f"{format_items(levels.labels or ())}; they count as unseen. A frame must hold labels: if these "
             "are codes, pass them as an array",
+        )
+
+
+def _check_labels_match(a: Categories, b: Categories, what: str) -> None:
+    """UnsupportedModelError unless labels of the two can be compared."""
+    lists = f"{format_items(a.labels or ())} and {format_items(b.labels or ())}"
+    named = next((each for each in (a, b) if each.labelled), a)
+    if a.labelled != b.labelled and named.labels != tuple(named.codes.tolist()):
+        raise UnsupportedModelError(
+            f"one model has the labels of the categories of {what}, the other one only codes, so that they "
+            f"cannot be matched: {lists}; train both on a frame with the same labels, or both on codes"
+        )
+    kinds = [{_kind(label) for label in each.labels or ()} for each in (a, b)]
+    if all(kinds) and not kinds[0] & kinds[1]:
+        raise UnsupportedModelError(
+            f"the categories of {what} are {' and '.join(sorted(kinds[0]))} in one model, "
+            f"{' and '.join(sorted(kinds[1]))} in the other one: {lists}; train both on the same labels"
         )
 
 

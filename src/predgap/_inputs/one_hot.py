@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -184,6 +185,15 @@ class _Collapsed:
 
     def copied(self) -> _Collapsed:
         return replace(self, table=self.table.copied())
+
+    def only(self, some: Sequence[int]) -> _Collapsed:
+        ends = np.cumsum([0, *(len(self.places[j]) for j in some)]).tolist()
+        return _Collapsed(
+            self.table.only([k for j in some for k in self.places[j]]),
+            tuple(tuple(range(*span)) for span in itertools.pairwise(ends)),
+            tuple(self.names[j] for j in some),
+            tuple(self.levels[j] for j in some),
+        )
 
 
 def level_codes(dummies: FloatArray, levels: Categories, names: Sequence[str]) -> FloatArray:

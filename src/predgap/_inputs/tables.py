@@ -6,19 +6,17 @@ name, if the model has names. Frames are read through narwhals: none of these li
 
 from __future__ import annotations
 
-import itertools
-import numbers
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from decimal import Decimal
 from typing import Any, Final, Protocol
 
 import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from predgap._inputs.categories import UNSEEN, Categories, check_unseen, is_missing, warn_of_codes
+from predgap._inputs.categories import Categories
+from predgap._inputs.cells import codes_of_labels, codes_of_objects, numbers_from
 from predgap._inputs.names import order_by_name
 from predgap._inputs.row_labels import labels_at
 from predgap._text import count, format_items, shown
@@ -63,6 +61,9 @@ class _Source(Protocol):
     def at(self, rows: IndexArray) -> _Source:
         """A copy of these rows."""
 
+    def only(self, some: Sequence[int]) -> _Source:
+        """A source that has only some of the columns, in this order."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Columns:
@@ -95,6 +96,12 @@ class Columns:
     def at(self, rows: IndexArray) -> Columns:
         """A copy of the rows with these numbers, in this order, without their labels."""
         return replace(self, n_rows=len(rows), source=self.source.at(rows), index=None)
+
+    def only(self, some: Sequence[int]) -> Columns:
+        """Some of the columns, in this order, without the labels of the rows."""
+        names = None if self.names is None else tuple(self.names[j] for j in some)
+        source = self.source.only(some)
+        return replace(self, n_columns=len(some), names=names, source=source, index=None)
 
     def values(self, order: Sequence[int], categories: ByFeature = None) -> FloatArray:
         """The columns `order` as one array (n_rows, len(order))."""
@@ -268,7 +275,7 @@ class _Frame:
         return _series_values(self.frame[:, j], f"column {self.names[j]!r}")
 
     def codes(self, j: int, levels: Categories) -> FloatArray:
-        return _codes_of_labels(self.frame[:, j].to_list(), levels, f"column {self.names[j]!r}")
+        return codes_of_labels(self.frame[:, j].to_list(), levels, f"column {self.names[j]!r}")
 
     def labels(self, j: int) -> list[Any]:
         return list(self.frame[:, j].to_list())
@@ -278,6 +285,9 @@ class _Frame:
 
     def at(self, rows: IndexArray) -> _Frame:
         return _Frame(self.frame[rows, :], self.names)
+
+    def only(self, some: Sequence[int]) -> _Frame:
+        return _Frame(self.frame[:, list(some)], tuple(self.names[j] for j in some))
 
 
 def _series_values(series: nw.Series[Any], what: str) -> FloatArray:
@@ -299,13 +309,13 @@ def _series_values(series: nw.Series[Any], what: str) -> FloatArray:
         values = series.to_numpy()
         if values.ndim == 1 and values.dtype.kind in "biuf":
             return values.astype(np.float64)
-    return _from_objects(series.to_list(), what)
+    return numbers_from(series.to_list(), what)
 
 
 def _whole_numbers(series: nw.Series[Any], what: str) -> FloatArray:
     """Integers and booleans as floats. Nulls are handled here, as each library converts them differently."""
     if series.dtype in (nw.Int128, nw.UInt128):
-        return _from_objects(series.to_list(), what)
+        return numbers_from(series.to_list(), what)
     missing = series.is_null().to_numpy()
     filler: Any = False if series.dtype == nw.Boolean else 0
     filled = series.fill_null(filler) if missing.any() else series
@@ -356,6 +366,9 @@ class _Numbers:
     def at(self, rows: IndexArray) -> _Numbers:
         return _Numbers(self.whole[rows])
 
+    def only(self, some: Sequence[int]) -> _Numbers:
+        return _Numbers(self.whole[:, list(some)])
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Objects:
@@ -364,10 +377,10 @@ class _Objects:
     objects: NDArray[Any]  # (n_rows, n_columns), a copy of X
 
     def column(self, j: int) -> FloatArray:
-        return _from_objects(self.objects[:, j].tolist(), f"column {j}")
+        return numbers_from(self.objects[:, j].tolist(), f"column {j}")
 
     def codes(self, j: int, levels: Categories) -> FloatArray:
-        return _codes_of_objects(self.objects[:, j].tolist(), levels, f"column {j}")
+        return codes_of_objects(self.objects[:, j].tolist(), levels, f"column {j}")
 
     def labels(self, j: int) -> list[Any]:
         return list(self.objects[:, j].tolist())
@@ -377,6 +390,9 @@ class _Objects:
 
     def at(self, rows: IndexArray) -> _Objects:
         return _Objects(self.objects[rows])
+
+    def only(self, some: Sequence[int]) -> _Objects:
+        return _Objects(self.objects[:, list(some)])
 
 
 def _unnamed(array: NDArray[Any], source: _Source) -> Columns:
@@ -411,74 +427,3 @@ def _unmasked(X: np.ma.MaskedArray[Any, Any]) -> NDArray[Any]:
     objects: NDArray[Any] = X.data.astype(object)
     objects[np.ma.getmaskarray(X)] = None
     return objects
-
-
-# ---- single values -------------------------------------------------------------------------------
-
-
-def _from_objects(values: Sequence[Any], what: str) -> FloatArray:
-    out = []
-    for value in values:
-        try:
-            out.append(_number(value))
-        except (TypeError, ValueError, OverflowError) as error:
-            row, culprit = _culprit(values, len(out))
-            kind = "text" if isinstance(culprit, str | bytes) else f"a {type(culprit).__name__}"
-            reason = f" ({error})" if isinstance(error, OverflowError) else ""
-            raise TableError(
-                f"{what} holds {kind}, first {shown(culprit)} in row {row}{reason}; expected numbers: "
-                "encode or drop it"
-            ) from None
-    return np.array(out, dtype=np.float64)
-
-
-def _codes_of_objects(values: Sequence[Any], levels: Categories, what: str) -> FloatArray:
-    """Codes of a column of an array: numbers are codes, anything else is a label."""
-    is_label = [_is_label(value, levels) for value in values]
-    labelled = _codes_of_labels(list(itertools.compress(values, is_label)), levels, what)
-    out = _from_objects([None if yes else v for v, yes in zip(values, is_label, strict=True)], what)
-    out[np.array(is_label, dtype=bool)] = labelled
-    return out
-
-
-def _is_label(value: Any, levels: Categories) -> bool:
-    if is_missing(value):
-        return value is None and None in levels.place  # None is a category in some libraries
-    return not isinstance(value, numbers.Real)
-
-
-def _codes_of_labels(labels: Sequence[Any], levels: Categories, what: str) -> FloatArray:
-    text = next((label for label in labels if isinstance(label, str)), None)
-    if text is not None and not levels.labelled:
-        raise TableError(
-            f"{what} holds text, first {shown(text)}, but the model has only the codes of its categories, "
-            "not their labels; pass the codes, e.g. those of the training table's categories"
-        )
-    codes = levels.codes_of(labels)
-    unseen = [label for label, code in zip(labels, codes.tolist(), strict=True) if code == UNSEEN]
-    if unseen:
-        check_unseen(unseen, levels, what)
-        if len(unseen) == len(labels):
-            warn_of_codes(unseen, levels, what)
-    return codes
-
-
-def _culprit(values: Sequence[Any], failed: int) -> tuple[int, Any]:
-    """The row and value to name in the error: if they are texts, the first that is not even a number."""
-    for row in range(failed, len(values)):
-        try:
-            if isinstance(values[row], str):
-                float(values[row])
-        except ValueError:
-            return row, values[row]
-    return failed, values[failed]
-
-
-def _number(value: Any) -> float:
-    """A Python, NumPy or pandas scalar as float; TypeError if it is not a real number."""
-    if is_missing(value):
-        return float("nan")
-    is_time = isinstance(value, np.timedelta64)  # which NumPy counts among the integers
-    if is_time or not isinstance(value, numbers.Real | Decimal | np.bool_):
-        raise TypeError("not a real number")
-    return float(value)

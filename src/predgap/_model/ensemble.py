@@ -7,8 +7,10 @@ comes after it: kernels see arrays only.
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
+from functools import partial
 from os import PathLike
 from typing import Any, Final
 
@@ -18,6 +20,8 @@ from numpy.typing import ArrayLike, NDArray
 from predgap._inputs.categories import UNSEEN, Categories
 from predgap._inputs.tables import read_table
 from predgap._model import serialization
+from predgap._model.links import Link
+from predgap._model.trees import pruned
 from predgap._model.validation import (
     ALL_OUTPUTS,
     LEAF,
@@ -36,6 +40,7 @@ __all__ = ["ALL_OUTPUTS", "LEAF", "NUMERIC", "Ensemble"]
 _NOTHING: Final = np.empty(0, dtype=np.int32)
 _FROM_ZERO: Final = np.zeros(1, dtype=np.int32)
 
+_FAST: Final = 1  # level of compression: the slowest one makes trees 2 % smaller
 _DENSE_CELLS: Final = 1 << 26  # limit of sets x codes for a lookup table
 _ROUTING_CELLS: Final = 1 << 20  # rows x trees at the same time in `leaves`, to limit memory
 
@@ -86,6 +91,9 @@ class Ensemble:
         The labels of the classes of a classifier, one per output. A classifier of two classes with one output
         has both labels, and the output belongs to the second. None if the outputs are not classes, or not
         known to be.
+    link : Link, or None, default=None
+        How the probabilities of the classes follow from the margins; None if that is not known, or there are
+        no classes.
     row_dtype : numpy.float32 or numpy.float64, default=numpy.float64
         The precision that rows are rounded to.
     missing : float, default=nan
@@ -129,6 +137,7 @@ class Ensemble:
     categories: tuple[Categories | None, ...] | None = None  # (n_features,) levels of categorical features
     feature_names: tuple[str, ...] | None = None
     class_names: tuple[str, ...] | None = None  # (n_outputs,) labels, or two for one output, of the second
+    link: Link | None = None  # how probabilities of classes follow from margins, where that is known
     row_dtype: np.dtype[Any] = field(default_factory=lambda: np.dtype(np.float64))
     missing: float = float("nan")  # a value that is missing, besides NaN
     accepts_infinity: bool = True  # does the source library accept infinite values in a row?
@@ -152,6 +161,8 @@ class Ensemble:
         for name in ("feature_names", "class_names"):
             if getattr(self, name) is not None:
                 object.__setattr__(self, name, tuple(map(str, getattr(self, name))))
+        if not isinstance(self.link, Link | None):
+            raise EnsembleError(f"link is {shown(self.link)}, expected a Link or None")
         object.__setattr__(self, "row_dtype", np.dtype(self.row_dtype))
         self.validate()
 
@@ -337,6 +348,13 @@ class Ensemble:
         """
         return serialization.load(path, cls)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickles are the compressed bytes of a file; labels that a file does not take are pickled."""
+        try:
+            return _from_bytes, (zlib.compress(serialization.encode(self), _FAST),)
+        except EnsembleError:
+            return partial(Ensemble, **{each.name: getattr(self, each.name) for each in fields(self)}), ()
+
     def named(self, feature_names: Sequence[str]) -> Ensemble:
         """The same ensemble with other feature names.
 
@@ -384,26 +402,9 @@ class Ensemble:
             value=self.value[:, [column]],
             bias=self.bias[[output]],
             class_names=None if self.class_names is None else (self.class_names[output],),
+            link=None if self.link is not None and self.link.kind == "softmax" else self.link,
         )
-        return one if mine.all() else one._pruned()
-
-    def _pruned(self) -> Ensemble:
-        """The same ensemble without the nodes that no tree contains any more."""
-        kept = np.zeros(self.n_nodes, dtype=np.bool_)
-        level = self.root
-        while len(level):
-            kept[level] = True
-            inner = level[self.feature[level] != LEAF]
-            level = np.concatenate([self.left[inner], self.right[inner]])
-        number = np.append(np.cumsum(kept, dtype=np.int32) - 1, LEAF).astype(np.int32)  # LEAF stays LEAF
-        by_node = ("feature", "threshold", "default_left", "value", "category_set")
-        return replace(
-            self,
-            root=number[self.root],
-            left=number[self.left[kept]],
-            right=number[self.right[kept]],
-            **{name: getattr(self, name)[kept] for name in by_node},
-        )
+        return one if mine.all() else pruned(one)
 
     def _route(self, rows: FloatArray) -> IntArray:
         member = _Members(self)
@@ -461,6 +462,10 @@ _DTYPES: Final[dict[str, Any]] = {
     "set_code": np.int32,
 }
 assert set(_DTYPES) <= {f.name for f in fields(Ensemble)}
+
+
+def _from_bytes(compressed: bytes) -> Ensemble:
+    return Ensemble(**serialization.decode(zlib.decompress(compressed)))
 
 
 def _frozen(name: str, values: Any, dtype: Any) -> NDArray[Any]:

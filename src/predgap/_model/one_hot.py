@@ -26,6 +26,11 @@ class DummyTables:
     old: Ensemble  # with the dummies
     feature_space: None = None  # the features are the columns of X, but for dummies
 
+    @property
+    def column_names(self) -> tuple[str, ...] | None:
+        """The names of the features with the dummies."""
+        return self.old.feature_names
+
     def table(self, X: Any, ensemble: Ensemble) -> Table:
         """X with one column per feature of the ensemble; TableError names a row with two dummies."""
         return self.one_hot.table(self._with_dummies(X))

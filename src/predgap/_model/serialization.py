@@ -1,10 +1,11 @@
 """Saves and loads ensembles in files without code: a first line, a header in JSON, and the arrays.
 
-    predgap ensemble 2 <bytes of the header> <bytes of the arrays> <SHA-256 of both>
+    predgap ensemble 3 <bytes of the header> <bytes of the arrays> <SHA-256 of both>
     {"arrays": {"root": ["<i4", [32]], ...}, "n_features": 11, ...}
     ... the arrays, little-endian, in the order of the header, without gaps ...
 
-The 2 after the name is the version of the format; version 1, without `class_names`, is still read. The first
+The 3 after the name is the version of the format; versions 1, without `class_names`, and 2, without `link`,
+are still read. The first
 line states the size of the file, which is checked before anything else is read.
 """
 
@@ -25,6 +26,7 @@ from numpy.typing import NDArray
 
 from predgap._files import atomic_write, read, read_head_and_tail, show
 from predgap._inputs.categories import Categories
+from predgap._model.links import as_list, from_list
 from predgap.errors import EnsembleError, LoaderError, UnsupportedModelError
 
 if TYPE_CHECKING:  # it imports this module
@@ -37,7 +39,7 @@ Built = TypeVar("Built")
 NAME: Final = b"predgap ensemble "
 """How all files of this format begin, whatever their version."""
 
-VERSION: Final = 2
+VERSION: Final = 3
 
 _NEWLINE: Final = b"\n"
 _FIRST_LINE: Final = re.compile(NAME + rb"(\d{1,9}) (\d{1,18}) (\d{1,18}) ([0-9a-f]{64})\n")
@@ -65,6 +67,7 @@ _PLAIN: Final[Mapping[str, tuple[type, ...]]] = {
     "n_features": (int,),
     "feature_names": (list, type(None)),
     "class_names": (list, type(None)),
+    "link": (list, type(None)),
     "categories": (list, type(None)),
     "row_dtype": (str,),
     "takes_infinity": (bool,),
@@ -73,7 +76,7 @@ _PLAIN: Final[Mapping[str, tuple[type, ...]]] = {
 }
 
 # The version in which a field came into files, if that is not the first; in older files it is None.
-_SINCE: Final[Mapping[str, int]] = {"class_names": 2}
+_SINCE: Final[Mapping[str, int]] = {"class_names": 2, "link": 3}
 
 _LABELS: Final = frozenset({str, int, float, bool})
 _ROW_DTYPES: Final = ("float32", "float64")
@@ -118,6 +121,7 @@ def encode(ensemble: Ensemble) -> bytes:
         "n_features": int(ensemble.n_features),
         "feature_names": ensemble.feature_names,
         "class_names": ensemble.class_names,
+        "link": as_list(ensemble.link),
         "categories": _plain_categories(ensemble),
         "row_dtype": ensemble.row_dtype.name,
         "takes_infinity": bool(ensemble.accepts_infinity),
@@ -180,6 +184,7 @@ def decode(data: bytes) -> dict[str, Any]:
         "n_features": header["n_features"],
         "feature_names": _names(header["feature_names"], "feature_names"),
         "class_names": _names(header["class_names"], "class_names"),
+        "link": from_list(header["link"]),
         "categories": _categories(header["categories"]),
         "row_dtype": header["row_dtype"],
         "accepts_infinity": header["takes_infinity"],

@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from predgap.cli import completion, gaps, info, judging, papers, rankings  # noqa: F401 (they add their commands)
+from predgap.cli import (  # noqa: F401 (they add their commands)
+    comparing,
+    completion,
+    gaps,
+    info,
+    judging,
+    papers,
+    rankings,
+)
 from predgap.cli.app import app
 
 __all__ = ["app"]

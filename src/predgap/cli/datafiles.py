@@ -18,12 +18,14 @@ import pyarrow.parquet
 
 from predgap._csv import csv_blocks, csv_schema, delimiter_of, read_head
 from predgap.errors import TableError
+from predgap.runs import open_dataset
 
 STDIN: Final = "-"
 """The path that means standard input."""
 
 _ROWS_AT_ONCE: Final = 20_000  # of a Parquet file
 _COPIED_AT_ONCE: Final = 1 << 20
+_FOLDER: Final = "Parquet folder"
 _FORMATS: Final = {b"PAR1": "Parquet", b"ARROW1": "Arrow file", b"\xff\xff\xff\xff": "Arrow stream"}
 
 
@@ -33,7 +35,7 @@ class DataFile:
 
     path: Path
     name: str  # in messages: the path as given, or standard input
-    format: str  # "CSV", or a value of _FORMATS
+    format: str  # "CSV", _FOLDER, or a value of _FORMATS
     schema: pa.Schema  # of CSV: as far as the first block tells
     n_rows: int | None = None  # if it is known before reading
     delimiter: str = ","
@@ -43,6 +45,9 @@ class DataFile:
         with _readable(self.name):
             if self.format == "CSV":
                 yield from csv_blocks(self.path, self.name, self.delimiter, types or {})
+            elif self.format == _FOLDER:
+                for each in open_dataset(self.path).files:
+                    yield from _recognised(each.path, repr(str(each.path))).blocks()
             else:
                 with self.path.open("rb") as file:
                     yield from (pa.Table.from_batches([batch]) for batch in _batches(file, self.format))
@@ -50,7 +55,7 @@ class DataFile:
 
 @contextmanager
 def open_data(path: str) -> Iterator[DataFile]:
-    """The table at a path, or on standard input if it is "-".
+    """The table at a path, or on standard input if it is "-"; of a folder, that of its Parquet files.
 
     The format is told by the first bytes. The delimiter of CSV is, of comma, semicolon and tab, the one that
     gives the most column names. What is not a regular file, and can be read only once, is copied to a
@@ -58,6 +63,10 @@ def open_data(path: str) -> Iterator[DataFile]:
     """
     name = "standard input" if path == STDIN else repr(path)
     with ExitStack() as until_the_end:
+        if path != STDIN and Path(path).is_dir():
+            data = open_dataset(Path(path))
+            yield DataFile(data.path, name, _FOLDER, data.schema, data.n_rows)
+            return
         with _readable(name):
             opened = _recognised(until_the_end.enter_context(_regular(path)), name)
         yield opened

@@ -10,7 +10,8 @@ import pyarrow as pa
 
 from predgap.cli.app import app
 from predgap.cli.columns import split_names
-from predgap.cli.options import Estimator, chosen_format, estimator_option, explaining, writing_table
+from predgap.cli.longruns import LongRun, check_guaranteed, long_run, running
+from predgap.cli.options import Estimator, Folder, chosen_format, estimator_option, explaining, writing_table
 from predgap.cli.requests import Request, opened
 from predgap.cli.writing import writing
 
@@ -20,12 +21,14 @@ from predgap.cli.writing import writing
 @click.option("--features", multiple=True, required=True, metavar="NAMES", help="Features to perturb.")
 @estimator_option
 @writing_table
+@running
 def gap(
     features: tuple[str, ...],
     estimator: Estimator,
-    target_file: Path | None,
+    target_file: Path | Folder | None,
     form: str | None,
     as_json: bool,
+    long: LongRun,
     **asked: Any,
 ) -> None:
     """Compute the gap of each row of DATA when some features are perturbed.
@@ -38,8 +41,19 @@ def gap(
     Example:
       predgap gap model.txt rows.csv --features age,bmi --reference train.csv
     """
-    form = chosen_format(target_file, form, as_json)
     request = Request(**asked)
+    if isinstance(target_file, Folder):
+        check_guaranteed(estimator)
+        long_run(
+            target_file,
+            request,
+            long,
+            "gap",
+            lambda job: {"subset": split_names(features, job.names), "columns": long.columns},
+            exact=estimator == "exact",
+        )
+        return
+    form = chosen_format(target_file, form, as_json)
     with opened(request, "gaps") as job:
         subset = split_names(features, job.names)
         schema = pa.schema(

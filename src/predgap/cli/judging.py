@@ -19,8 +19,10 @@ from predgap import DependencyError, Evaluation
 from predgap._optional import require
 from predgap._text import printable
 from predgap.cli.app import OutputConsole, app, complain
+from predgap.cli.longruns import LongRun, evaluate_dataset, running
 from predgap.cli.options import (
     Command,
+    Folder,
     checked_target,
     chosen_format,
     decorated,
@@ -89,11 +91,28 @@ def _judging(command: Command) -> Command:
     )
 
 
+def _metrics(context: click.Context, parameter: click.Parameter, value: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in value.split(","))
+
+
 @app.command()
 @explaining
 @_judging
+@click.option(
+    "--metrics",
+    callback=_metrics,
+    default="pgi2,pgu2",
+    show_default=True,
+    metavar="NAMES",
+    help="Scores, separated by commas: pgi2, pgu2; deletion, insertion, comprehensiveness, sufficiency and "
+    "feature_randomising (needs --target and --top), all with --noise marginal or background; "
+    "monotonicity_correlation; openxai_pgi, openxai_pgu.",
+)
 @writing_table
-def evaluate(target_file: Path | None, form: str | None, as_json: bool, **asked: Any) -> None:
+@running
+def evaluate(
+    target_file: Path | Folder | None, form: str | None, as_json: bool, long: LongRun, **asked: Any
+) -> None:
     """Judge rankings: how faithful are SHAP, gain and others to the model?
 
     Prints a verdict and a table on a terminal; into a pipe or a file, the table as CSV. Scores are placed
@@ -104,6 +123,9 @@ def evaluate(target_file: Path | None, form: str | None, as_json: bool, **asked:
     Example:
       predgap evaluate model.txt rows.csv --reference train.csv --rankings shap,gain,greedy
     """
+    if isinstance(target_file, Folder):
+        evaluate_dataset(target_file, long, as_json, **asked)
+        return
     document = target_file if target_file is not None and target_file.suffix.lower() == ".json" else None
     form = form if document else chosen_format(target_file, form, as_json)
     found = _evaluated(**asked)
@@ -172,6 +194,7 @@ def _evaluated(
     top: int | None,
     strengths: Any,
     budget: float,
+    metrics: tuple[str, ...] = ("pgi2", "pgu2"),
     **asked: Any,
 ) -> Evaluation:
     request = Request(**asked, own_model=True)
@@ -190,6 +213,7 @@ def _evaluated(
                 X,
                 rankings,
                 y=y,
+                metrics=metrics,
                 strengths=strengths,
                 top=top,
                 budget=budget,

@@ -39,6 +39,10 @@ class NoiseText:
     size: float | None = None
     of_deviation: bool = False  # the size is in standard deviations of a column
 
+    def __str__(self) -> str:
+        size = "" if self.size is None else f":{self.size!r}"
+        return f"{self.law}{size}{'std' if self.of_deviation else ''}"
+
     @property
     def moves_categories(self) -> bool:
         """Can it be the noise of a categorical feature?"""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args
 
@@ -72,6 +73,24 @@ def _output(context: click.Context, parameter: click.Parameter, value: str | Non
     return int(value) if value is not None and re.fullmatch(r"-?\d{1,9}", value) else value
 
 
+@dataclass(frozen=True, slots=True)
+class Folder:
+    """A folder to write to."""
+
+    path: Path
+
+
+def _file_or_folder(
+    context: click.Context, parameter: click.Parameter, value: str | None
+) -> Path | Folder | None:
+    """The file to write, or the folder, which ends in / or is there already; None for standard output."""
+    if value is None or value == "-" or not (value.endswith("/") or Path(value).is_dir()):
+        return checked_target(context, parameter, value)
+    if not Path(value).absolute().parent.is_dir():
+        raise click.BadParameter(f"there is no folder {str(Path(value).parent)!r}; make it first")
+    return Folder(Path(value))
+
+
 def checked_target(context: click.Context, parameter: click.Parameter, value: str | None) -> Path | None:
     """The file to write; None for standard output."""
     if value is None or value == "-":
@@ -120,10 +139,14 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, 
 
 def explaining(command: Command) -> Command:
     """Adds MODEL, DATA, and how DATA is read and perturbed."""
+    return click.argument("model", type=click.Path())(perturbing(command))
+
+
+def perturbing(command: Command) -> Command:
+    """Adds DATA, and how it is read and perturbed."""
     return decorated(
         command,
         (
-            click.argument("model", type=click.Path()),
             click.argument("data", type=click.Path(allow_dash=True)),
             click.option(
                 "--reference",
@@ -186,6 +209,14 @@ def explaining(command: Command) -> Command:
     )
 
 
+format_option = click.option(
+    "--format",
+    "form",
+    type=click.Choice(FORMATS),
+    help="Default: by the ending of the file; else csv. arrow is a stream.",
+)
+
+
 def writing_table(command: Command) -> Command:
     """Adds where a table goes, and in which format."""
     return decorated(
@@ -196,15 +227,12 @@ def writing_table(command: Command) -> Command:
                 "--out",
                 "target_file",
                 metavar="FILE",
-                callback=checked_target,
-                help="Write to a file, or to standard output with - (the default).",
+                callback=_file_or_folder,
+                help="Write to a file, or to standard output with - (the default); or with a / at the end to "
+                "a folder, as Parquet files: then DATA is a Parquet file or a folder of them, of any size, "
+                "and the same command goes on where it was stopped.",
             ),
-            click.option(
-                "--format",
-                "form",
-                type=click.Choice(FORMATS),
-                help="Default: by the ending of the file; else csv. arrow is a stream.",
-            ),
+            format_option,
             json_option,
         ),
     )

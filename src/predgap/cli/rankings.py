@@ -13,7 +13,8 @@ import pyarrow as pa
 from predgap import CostError, Explainer, Ranking
 from predgap._engine.scale import RankMethod
 from predgap.cli.app import app, complain
-from predgap.cli.options import Estimator, chosen_format, estimator_option, explaining, writing_table
+from predgap.cli.longruns import LongRun, check_guaranteed, long_run, running
+from predgap.cli.options import Estimator, Folder, chosen_format, estimator_option, explaining, writing_table
 from predgap.cli.requests import Request, opened
 from predgap.cli.writing import writing
 
@@ -31,13 +32,15 @@ from predgap.cli.writing import writing
 @click.option("--top", type=click.IntRange(min=1), metavar="K", help="Only the first K places.")
 @estimator_option
 @writing_table
+@running
 def rank(
     method: RankMethod,
     top: int | None,
     estimator: Estimator,
-    target_file: Path | None,
+    target_file: Path | Folder | None,
     form: str | None,
     as_json: bool,
+    long: LongRun,
     **asked: Any,
 ) -> None:
     """Rank the features for each row of DATA, most important first.
@@ -52,6 +55,11 @@ def rank(
       predgap rank model.txt rows.csv --reference train.csv --top 3 -o ranking.csv
       cat rows.csv | predgap rank model.txt - --format jsonl | head -n 1
     """
+    if isinstance(target_file, Folder):
+        given = {"method": method, "top": top, "columns": long.columns}
+        check_guaranteed(estimator)
+        long_run(target_file, Request(**asked), long, "rank", lambda job: given, exact=estimator == "exact")
+        return
     form = chosen_format(target_file, form, as_json)
     proof = _Proof()
     with opened(Request(**asked), "rankings", exact=estimator == "exact") as job:

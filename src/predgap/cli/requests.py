@@ -102,9 +102,14 @@ class Job:
 
 
 @contextmanager
-def opened(request: Request, what: str, *, exact: bool = False) -> Iterator[Job]:
-    """The job of a command, about `what`; progress is shown while the context lasts."""
-    ensemble = predgap.load(request.model)
+def opened(
+    request: Request, what: str, *, exact: bool = False, ensemble: Ensemble | None = None
+) -> Iterator[Job]:
+    """The job of a command, about `what`; progress is shown while the context lasts.
+
+    `ensemble` is given if it is not simply that of the model file.
+    """
+    ensemble = predgap.load(request.model) if ensemble is None else ensemble
     if request.reference == request.data == "-":
         raise TableError("DATA and --reference cannot both be standard input")
     with ExitStack() as files:

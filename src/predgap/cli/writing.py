@@ -19,7 +19,7 @@ import pyarrow.ipc
 import pyarrow.parquet
 
 from predgap._files import atomic_file
-from predgap._text import printable
+from predgap._text import no_formula, printable
 
 FORMATS: Final = ("csv", "parquet", "jsonl", "arrow")
 """What `--format` takes; also the endings of files."""
@@ -175,23 +175,6 @@ _WRITERS: Final[dict[str, Callable[..., Any]]] = {
 
 
 # ---- text ----------------------------------------------------------------------------------------
-
-
-def no_formula(name: str) -> str:
-    """The name, with an apostrophe in front if a spreadsheet would evaluate it as a formula.
-
-    Examples
-    --------
-    >>> no_formula("=1+1"), no_formula("-x"), no_formula("-1.5")
-    ("'=1+1", "'-x", '-1.5')
-    """
-    if not name.startswith(("=", "+", "-", "@", "\t", "\r")):
-        return name
-    try:
-        float(name)
-    except ValueError:
-        return f"'{name}"
-    return name
 
 
 def with_text(table: pa.Table, change: Callable[[str], str]) -> pa.Table:

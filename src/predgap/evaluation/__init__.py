@@ -1,8 +1,9 @@
 """`predgap.evaluate`: scores rankings against each other, and says how far they can be trusted."""
 
-from predgap.evaluation.evaluation import METRICS, evaluate
+from predgap.evaluation import batches  # noqa: F401 (it adds the words of batch functions)
+from predgap.evaluation.evaluation import evaluate
 from predgap.evaluation.requests import WORDS
 from predgap.evaluation.result import Evaluation
 from predgap.evaluation.statistics import Difference
 
-__all__ = ["METRICS", "WORDS", "Difference", "Evaluation", "evaluate"]
+__all__ = ["WORDS", "Difference", "Evaluation", "evaluate"]

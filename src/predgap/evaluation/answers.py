@@ -12,7 +12,7 @@ from predgap._engine.costs import Cost
 from predgap._engine.estimates import GapEstimate
 from predgap._engine.progress import Tell
 from predgap._engine.questions import Curves, mean_of_curve
-from predgap._engine.scale import BestRankings, Expected, RandomScores, Searched
+from predgap._engine.scale import BestRankings, Searched
 from predgap._typing import BoolArray, FloatArray, IndexArray, IntArray
 from predgap.explainer import Approximation, Explainer
 from predgap.explainer._arguments import Rows
@@ -34,6 +34,7 @@ class Best:
 
     ranking: Ranking
     is_proven: BoolArray  # (n,)
+    searched: Searched | None = None  # what they were found by, if all rankings were to be compared
 
 
 class Answers(Protocol):
@@ -51,8 +52,8 @@ class Answers(Protocol):
     def best(self, rows: Rows, top: int) -> Best:
         """The best rankings that can be found."""
 
-    def random(self, rows: Rows, top: int) -> FloatArray:
-        """The expected PGI² of a random ranking, (n,)."""
+    def random(self, rows: Rows, top: int, best: Best) -> FloatArray:
+        """The expected PGI² of a random ranking, (n,); what came along with the best one is taken over."""
 
 
 @dataclass(eq=False)
@@ -81,18 +82,14 @@ class Proven:
         asked = self.explainer
         if not self.compare_all:
             return _greedy(self, rows, top)
-        found = asked._ranked(rows, "optimal", top, "rank(X, 'optimal')")
-        assert isinstance(found, Searched)
+        found = asked._searched(rows, top, "rank(X, 'optimal')")
         method = "optimal" if found.is_complete.all() else BEST_FOUND
-        return Best(asked._inputs.ranking(found, method, rows), found.is_complete)
+        return Best(asked._inputs.ranking(found, method, rows), found.is_complete, found)
 
-    def random(self, rows: Rows, top: int) -> FloatArray:
+    def random(self, rows: Rows, top: int, best: Best) -> FloatArray:
         if not self.compare_all:
             return _mean_of_some(self, rows, top)
-        asked = self.explainer
-        question = RandomScores(asked._engine, rows.values, top, asked._inputs.members)
-        with asked._asking("random_pgi2(X)"):
-            found: Expected = asked._answer(question, rows, asked._by_kernels)
+        found = self.explainer._random(rows, top, "random_pgi2(X)", best.searched)
         self.how.setdefault("random", set()).update(np.unique(found.method).tolist())
         return found.value
 
@@ -118,7 +115,7 @@ class Estimated:
     def best(self, rows: Rows, top: int) -> Best:
         return _greedy(self, rows, top)
 
-    def random(self, rows: Rows, top: int) -> FloatArray:
+    def random(self, rows: Rows, top: int, best: Best) -> FloatArray:
         return _mean_of_some(self, rows, top)
 
     @property

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Generic, TypeVar
 
 import numpy as np
 
@@ -23,13 +24,16 @@ ENOUGH: Final = 100
 """If so many rows fit, the best ranking of each is still looked for among all."""
 
 _TRIAL: Final = 0.1  # the share of the budget that a trial may take
-_MARGIN: Final = 0.8  # the share of the budget that the rows are chosen for
+_MARGIN: Final = 0.95  # the share of the budget that trials and the rows are chosen for
+_SPREAD: Final = 0.5  # of the times of rows, relative to their mean: a trial of few rows may be too short
 _FEWEST: Final = 50  # rows that must fit by the expected cost, else comparing all rankings is not tried
+_FEW: Final = 5  # rows that must fit by the expected cost of their greedy rankings, else gaps are estimated
 _TOO_FEW: Final = 10  # rows; if not as many fit, gaps are estimated
 _FASTER: Final = 0.7  # the share of the time that a lesser way may take at most, to be worth it
-_STEPS: Final = (1, 2, 5)
+_STEPS: Final = (1, 1.5, 2, 3, 4, 5, 7)
 
-Examine = Callable[[Explainer, IndexArray, Effort], object]
+Found = TypeVar("Found")
+Examine = Callable[[Explainer, IndexArray, Effort], Found]
 """Computes everything for some rows, by an explainer, with an effort."""
 
 Price = Callable[[Explainer, Effort], Cost]
@@ -37,13 +41,14 @@ Price = Callable[[Explainer, Effort], Cost]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Plan:
+class Plan(Generic[Found]):
     """With what tolerance and effort, and for which rows, an evaluation is made."""
 
     explainer: Explainer
     rows: IndexArray  # ascending
     effort: Effort = "full"
     notes: tuple[str, ...] = ()
+    found: Found | None = None  # if a trial has examined just these rows
 
 
 def checked_budget(budget: Any) -> float | None:
@@ -63,32 +68,36 @@ def planned(
     n_rows: int,
     budget: float | None,
     seed: int,
-    examine: Examine,
+    examine: Examine[Found],
     price: Price,
+    prepare: Callable[[], object],
     clock: Callable[[], float] = time.perf_counter,
-) -> Plan:
+) -> Plan[Found]:
     """What fits into a budget: all rows; else with a larger tolerance; else, if less than 100 rows would fit,
     without comparing all rankings for best and random; else, if less than 10 would, from estimated gaps; else
     some of the rows.
 
-    Trials on a few rows tell how long a row takes. The number of rows is rounded down to 1, 2, 5, 10,
-    20, ..., so that it is seldom different when the same call takes a little longer.
+    Trials on a few rows tell how long a row takes; `prepare` first does what is done once, whatever the rows.
+    The time of both counts, too. The number of rows is rounded down
+    (see `rounded_down`), so that it is seldom different when the same call takes a little longer.
     """
     if budget is None or n_rows == 0:
         return Plan(explainer, np.arange(n_rows, dtype=np.intp))
     shuffled = np.random.default_rng(seed).permutation(n_rows).astype(np.intp)
-    trial = _Trial(shuffled, budget, examine, price, clock)
-    most = _MARGIN * budget
-    taken, seconds = Plan(explainer, shuffled), np.inf
+    trial, end = _Trial(shuffled, budget, examine, price, clock), clock() + _MARGIN * budget
+    prepare()
+    taken: Plan[Found] = Plan(explainer, shuffled)
+    pace: _Pace[Found] = _Pace()
     for plan in _ladder(explainer, shuffled, budget):
-        if plan.effort == "estimate" and seconds * _TOO_FEW <= most:
+        if plan.effort == "estimate" and pace.seconds(_TOO_FEW) <= end - clock():
             break
-        needs = trial.seconds_per_row(plan.explainer, plan.effort)
-        if needs < _FASTER * seconds:
-            taken, seconds = plan, needs
-        if seconds * n_rows <= most or (plan.explainer.rtol >= LOOSE and seconds * ENOUGH <= most):
+        tried = trial.pace(plan.explainer, plan.effort)
+        if tried.per_row < _FASTER * pace.per_row:
+            taken, pace = plan, tried
+        left = end - clock()
+        if pace.seconds(n_rows) <= left or (plan.explainer.rtol >= LOOSE and pace.seconds(ENOUGH) <= left):
             break
-    n = n_rows if seconds * n_rows <= most else min(n_rows, rounded_down(most / seconds))
+    n = pace.rows_within(end - clock(), n_rows)
     notes = taken.notes
     if n < n_rows:
         drawn = (
@@ -96,10 +105,11 @@ def planned(
             f"{seed}). On a faster or slower computer it may be another number."
         )
         notes = (*notes, drawn)
-    return Plan(taken.explainer, np.sort(shuffled[:n]), taken.effort, notes)
+    found = pace.found if n == pace.n_tried else None
+    return Plan(taken.explainer, np.sort(shuffled[:n]), taken.effort, notes, found)
 
 
-def _ladder(explainer: Explainer, rows: IndexArray, budget: float) -> Iterator[Plan]:
+def _ladder(explainer: Explainer, rows: IndexArray, budget: float) -> Iterator[Plan[Any]]:
     """Ways to evaluate, each faster than the one before it."""
     yield Plan(explainer, rows)
     notes: tuple[str, ...] = ()
@@ -120,35 +130,60 @@ def _ladder(explainer: Explainer, rows: IndexArray, budget: float) -> Iterator[P
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Trial:
+class _Pace(Generic[Found]):
+    """How long rows take, from a trial: `once`, and each row more; without a trial, for ever."""
+
+    once: float = 0.0
+    per_row: float = np.inf
+    n_tried: int = 0
+    found: Found | None = None  # for the rows that were tried
+
+    def seconds(self, n_rows: int) -> float:
+        """What so many rows may take, if the trial met quicker ones; nothing more if these were tried."""
+        if n_rows == self.n_tried:
+            return 0.0
+        return self.once + self.per_row * n_rows * (1.0 + _SPREAD / math.sqrt(max(1, self.n_tried)))
+
+    def rows_within(self, seconds: float, n_rows: int) -> int:
+        """How many of n rows can be examined in the time, rounded down; at least those of the trial."""
+        if self.seconds(n_rows) <= seconds:
+            return n_rows
+        each = (self.seconds(self.n_tried + 1) - self.once) / (self.n_tried + 1)
+        return min(n_rows, max(rounded_down((seconds - self.once) / each), self.n_tried))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Trial(Generic[Found]):
     """Measures how long a row takes."""
 
     rows: IndexArray
     budget: float
-    examine: Examine
+    examine: Examine[Found]
     price: Price
     clock: Callable[[], float]
 
-    def seconds_per_row(self, explainer: Explainer, effort: Effort) -> float:
-        """From 1, 2, 4, ... rows, up to a tenth of the budget; infinite if a row alone is beyond it."""
+    def pace(self, explainer: Explainer, effort: Effort) -> _Pace[Found]:
+        """From 1, 2, 4, ... rows a thread, up to a tenth of the budget; if a row alone is beyond it, none."""
         estimate = effort == "estimate"
         if not estimate:
             expected = self.price(explainer, effort)
-            most = self.budget / (min(_FEWEST, len(self.rows)) if effort == "full" else 1)
+            fewest = _FEWEST if effort == "full" else _FEW
+            most = self.budget / min(fewest, len(self.rows))
             if expected.refused or expected.milliseconds > 1e3 * most:
-                return np.inf
-        begin, n, before = self.clock(), 1, None
+                return _Pace()
+        begin, n, before = self.clock(), min(len(self.rows), explainer._engine.n_threads), None
         while True:
             start = self.clock()
             try:
-                self.examine(explainer, self.rows[:n], effort)
+                found = self.examine(explainer, np.sort(self.rows[:n]), effort)
             except CostError:
                 if estimate:
                     raise
-                return np.inf
+                return _Pace()
             took, spent = self.clock() - start, self.clock() - begin
             if 2 * n > len(self.rows) or spent + 2 * took > _TRIAL * self.budget:
-                return _per_row(n, took, before)
+                per_row = _per_row(n, took, before)
+                return _Pace(max(0.0, took - n * per_row), per_row, n, found)
             n, before = 2 * n, took
 
 
@@ -158,12 +193,12 @@ def _per_row(n: int, took: float, before: float | None) -> float:
 
 
 def rounded_down(number: float) -> int:
-    """The largest of 1, 2, 5, 10, 20, 50, ... that is not above a number; at least 1.
+    """The largest of 1, 2, 3, 4, 5, 7, 10, 15, 20, 30, ... that is not above a number; at least 1.
 
     Examples
     --------
-    >>> [rounded_down(x) for x in (0.3, 4.9, 5, 99, 1234)]
-    [1, 2, 5, 50, 1000]
+    >>> [rounded_down(x) for x in (0.3, 4.9, 5, 99, 1634)]
+    [1, 4, 5, 70, 1500]
     """
     most = max(1.0, number)
     power = 10 ** int(np.log10(most))

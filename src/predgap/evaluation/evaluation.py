@@ -20,16 +20,17 @@ from predgap.errors import CostError, PredgapError, TableError
 from predgap.evaluation.answers import expected_cost
 from predgap.evaluation.budget import Plan, checked_budget, planned
 from predgap.evaluation.examination import Examined, Task, examined
-from predgap.evaluation.requests import Request, given_order, read_requests
+from predgap.evaluation.requests import Given, Request, given_attributions, given_order, read_requests
 from predgap.evaluation.result import Evaluation
+from predgap.evaluation.scoring import METRICS, check_metrics
 from predgap.evaluation.words import OwnRankings
 from predgap.explainer import Explainer
 from predgap.explainer._arguments import Rows
 from predgap.explainer._outputs import margins
 from predgap.loaders.pipelines.raw_columns import RawColumns
+from predgap.metrics._redrawing import read_outcomes
 
-METRICS: Final = ("pgi2", "pgu2")
-"""The scores that `evaluate` knows."""
+_USUAL: Final = ("pgi2", "pgu2")
 
 
 def evaluate(
@@ -38,7 +39,7 @@ def evaluate(
     rankings: Sequence[Any] | Mapping[str, Any],
     *,
     y: Any = None,
-    metrics: Sequence[str] = METRICS,
+    metrics: Sequence[str] = _USUAL,
     strengths: Any = None,
     top: int | None = None,
     budget: float | None = None,
@@ -65,17 +66,22 @@ def evaluate(
 
         - "greedy", "single", "optimal", "shapley": as `Explainer.rank` makes them.
         - "shap": by the absolute SHAP values that the model's library gives (XGBoost, LightGBM, CatBoost), or
-          shap's TreeExplainer for scikit-learn. Those of a pipeline's columns are added up for each raw
-          column, those of a group for the group. If several outputs are explained together, the
-          absolute values of all outputs are added up.
+          shap's TreeExplainer for scikit-learn; of voting, stacking and other sums of models, the sum of
+          theirs. Those of a pipeline's columns are added up for each raw column, those of a group for the
+          group. If several outputs are explained together, the absolute values of all outputs are added up.
         - "gain": by the gain of the model's library, one order for all rows: XGBoost's gain, LightGBM's gain,
-          scikit-learn's `feature_importances_`, CatBoost's PredictionValuesChange.
+          scikit-learn's `feature_importances_` (for HistGradientBoosting, which has none, the sum of the
+          gains of its splits), CatBoost's PredictionValuesChange.
         - "permutation": by how much worse the trees fit y if a feature is shuffled; one order for all rows.
         - "random": a random order of each row.
     y : (n,) array or None, default=None
-        The outcomes of the rows, for "permutation".
+        The outcomes of the rows, for "permutation" and the metric "feature_randomising".
     metrics : sequence of str, default=("pgi2", "pgu2")
-        The scores to compute; "pgi2" always is.
+        The scores to compute; "pgi2" always is. Others are functions of `predgap.metrics`, which say what
+        they mean and which noise they need: "deletion", "insertion", "comprehensiveness", "sufficiency",
+        "feature_randomising" (with `y` and `top`), "monotonicity_correlation" (of rankings with
+        attributions), "openxai_pgi", "openxai_pgu", and "infidelity" (of rankings that are given as signed
+        attributions). A ranking that lacks what a metric needs has NaN, and a note says so.
     strengths : sequence of s positive numbers, or None, default=None
         Also score the rankings at these strengths of the noise; see `Explainer.sweep`.
     top : int or None, default=None
@@ -101,6 +107,8 @@ def evaluate(
     ------
     RankingError
         If a ranking is none of the model's features, or a word cannot be made for this model.
+    NoiseError, OutputError
+        If a metric cannot use the noise, or needs one output.
     CostError
         If a row is too costly, and there is no budget.
 
@@ -133,9 +141,10 @@ def evaluate(
         seed,
         lambda by, some, effort: examined(task, _quiet(by), some, effort),
         lambda by, effort: expected_cost(by, rows, task.places, effort),
+        task.prepare,
     )
     with reporting(told, len(plan.rows)) as tell, _naming_the_budget(seconds):
-        found = examined(task, _quiet(plan.explainer), plan.rows, plan.effort, tell)
+        found = plan.found or examined(task, _quiet(plan.explainer), plan.rows, plan.effort, tell)
         if tell is not None:
             tell(len(plan.rows))
     return _evaluation(task, plan, found, X, seconds)
@@ -174,10 +183,14 @@ def _task(
     inputs = explainer._inputs
     orders = {r.name: given_order(r, inputs, rows) for r in requests if r.word is None}
     places = min([inputs.places(top), *(order.shape[1] for order in orders.values())])
+    check_metrics(metrics, explainer, y, places)
     if places < inputs.n_units:
         metrics = tuple(metric for metric in metrics if metric != "pgu2")
     own = OwnRankings(explainer, X, rows, y, seed)
-    return Task(requests, rows, orders, own, places, metrics, strengths, seed)
+    needed = any(METRICS[metric].needs != "an order" for metric in metrics)
+    behind = {r.name: given_attributions(r, explainer, rows) if needed else Given() for r in requests}
+    outcomes = read_outcomes(explainer, rows, y) if "feature_randomising" in metrics else None
+    return Task(requests, rows, orders, behind, outcomes, own, places, metrics, strengths, seed)
 
 
 def _checked_metrics(metrics: Any) -> tuple[str, ...]:
@@ -190,7 +203,9 @@ def _checked_metrics(metrics: Any) -> tuple[str, ...]:
     return ("pgi2", *(metric for metric in METRICS if metric in given and metric != "pgi2"))
 
 
-def _evaluation(task: Task, plan: Plan, found: Examined, X: Any, budget: float | None) -> Evaluation:
+def _evaluation(
+    task: Task, plan: Plan[Examined], found: Examined, X: Any, budget: float | None
+) -> Evaluation:
     explainer, n = plan.explainer, len(found.rows)
     inputs = explainer._inputs
     names = found.best_ranking.names

@@ -11,10 +11,12 @@ import numpy as np
 from predgap._engine.progress import Tell
 from predgap._engine.questions import mean_of_curve
 from predgap._engine.scale import RankMethod
+from predgap._text import count
 from predgap._typing import BoolArray, FloatArray, IndexArray, IntArray
 from predgap.errors import CostError
 from predgap.evaluation.answers import Answers, Effort, Estimated, Proven, in_words, reporting_to
-from predgap.evaluation.requests import Request
+from predgap.evaluation.requests import Given, Request
+from predgap.evaluation.scoring import METRICS, Scored, scored
 from predgap.evaluation.statistics import TINY
 from predgap.evaluation.words import OwnRankings, ranking_of
 from predgap.explainer import Explainer, Sweep
@@ -33,6 +35,8 @@ class Task:
     requests: Sequence[Request]
     rows: Rows
     orders: dict[str, IntArray]  # of the given rankings, (n, k or more)
+    given: dict[str, Given]  # what is behind them
+    y: FloatArray | None  # the outcomes, if a metric needs them
     own: OwnRankings
     places: int
     metrics: Sequence[str]
@@ -42,10 +46,16 @@ class Task:
     @property
     def n_steps(self) -> float:
         """The number of steps, each weighed by its time."""
-        per_ranking = 1 + ("pgu2" in self.metrics)
+        per_ranking = len(self.metrics)
         built = sum(_WEIGHTS.get(r.word or "", 1.0) for r in self.requests if r.word in ("greedy", "shapley"))
         swept = 0 if self.strengths is None else 2 * len(self.requests) * np.size(self.strengths)
         return _WEIGHTS["best"] + 5 + built + per_ranking * len(self.requests) + swept
+
+    def prepare(self) -> None:
+        """Does what the rankings by a word need once, whatever the rows; it is kept."""
+        for request in self.requests:
+            if request.word is not None and request.word not in _FROM_GAPS:
+                self.own.made(request.word, np.zeros(1, dtype=np.intp))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -81,7 +91,7 @@ class _Examination:
     ) -> None:
         self._task, self._explainer, self._some, self._tell = task, explainer, some, tell
         self._rows = task.rows.at(some)
-        self._estimate, self._done = effort == "estimate", 0.0
+        self._estimate, self._done, self._notes = effort == "estimate", 0.0, list[str]()
         self._answers: Answers = Proven(explainer, task.seed, effort == "full")
         if self._estimate:
             self._answers = Estimated(explainer, task.seed)
@@ -92,7 +102,7 @@ class _Examination:
             r.name: self._own_ranking(r) for r in task.requests if r.word not in _FROM_GAPS
         }  # errors first
         best = self._step("best").best(rows, k)
-        random = self._step().random(rows, k)
+        random = self._step().random(rows, k, best)
         single = self._step().rank(rows, "single", self._explainer._inputs.n_units)
         rankings = {
             r.name: own[r.name] if r.name in own else self._from_gaps(r.word or "", best.ranking, single)
@@ -105,6 +115,9 @@ class _Examination:
             scores["pgu2"] = np.stack(
                 [mean_of_curve(self._step().curve(rows, order, "pgu2")) for order in reverse]
             )
+        for metric in task.metrics:
+            if metric not in ("pgi2", "pgu2"):
+                scores[metric] = np.stack([self._scored(metric, rankings[r.name], r) for r in task.requests])
         best_curve = self._step().curve(rows, best.ranking.order, "best")
         order, curve, proven = _raised(best.ranking.order, best_curve, best.is_proven, rankings, curves)
         sweep, notes = self._swept(rankings)
@@ -130,7 +143,7 @@ class _Examination:
             single=np.array(single.scores),
             sweep=sweep,
             obtained=self._obtained(scores, proven, sweep),
-            notes=notes,
+            notes=(*self._notes, *notes),
         )
 
     def _random_curve(self) -> FloatArray:
@@ -151,7 +164,38 @@ class _Examination:
             found = self._task.own.made(request.word, self._some)
             return replace(found, order=found.order[:, :k])
         order = self._task.orders[request.name][self._some, :k]
-        return ranking_of(self._explainer, self._rows, order, method="given")
+        sizes = self._task.given[request.name].sizes
+        scores = None if sizes is None else sizes[self._some]
+        return ranking_of(self._explainer, self._rows, order, scores=scores, method="given")
+
+    def _scored(self, metric: str, ranking: Ranking, request: Request) -> FloatArray:
+        """Another score of a ranking, (n,); NaN, and a note, where it cannot be."""
+        task, nothing = self._task, np.full(len(self._rows), np.nan)
+        attributions = task.given[request.name].attributions
+        subject = Scored(
+            self._quiet_step(),
+            self._rows,
+            ranking,
+            None if attributions is None else attributions[self._some],
+            None if task.y is None else task.y[self._some],
+            task.seed,
+        )
+        try:
+            found, how = scored(metric, subject)
+        except CostError as error:
+            if not self._estimate:
+                raise
+            self._notes.append(f"{metric} of {request.name!r} was left out, as it is too costly: {error}.")
+            return nothing
+        self._answers.how.setdefault(metric, set()).update(how)
+        if found is None:
+            self._notes.append(f"{request.name!r} has no {metric}, which needs {METRICS[metric].needs}.")
+            return nothing
+        undefined = int(np.isnan(found).sum())
+        if undefined:
+            left_out = f"is not defined in {count(undefined, 'row')}, left out of its mean"
+            self._notes.append(f"{metric} of {request.name!r} {left_out}.")
+        return found
 
     def _from_gaps(self, word: str, best: Ranking, single: Ranking) -> Ranking:
         k = self._task.places
@@ -184,6 +228,14 @@ class _Examination:
         self._answers.explainer = self._asked(_WEIGHTS.get(name, 1.0))
         return self._answers
 
+    def _quiet_step(self) -> Explainer:
+        """The explainer for a step of several calls; what is done is reported at its beginning."""
+        if self._tell is not None:
+            self._tell(int(len(self._rows) * self._done / self._task.n_steps))
+        asked = self._asked(1.0)
+        asked.progress = None
+        return asked
+
     def _asked(self, weight: float) -> Explainer:
         total = self._task.n_steps
         begin, self._done = self._done, self._done + weight
@@ -195,6 +247,8 @@ class _Examination:
         self, scores: dict[str, FloatArray], proven: BoolArray, sweep: Sweep | None
     ) -> dict[str, str]:
         how, rtol = self._answers.how, self._explainer.rtol
+        if "monotonicity_correlation" in scores:
+            how["monotonicity_correlation"] = how["single"]
         words = {metric: in_words(how.get(metric, set()), rtol) for metric in scores}
         words["curves"] = words["pgi2"]
         words["random"] = in_words(how["random"], rtol)

@@ -15,6 +15,7 @@ from predgap.evaluation.own_model import OwnModel, booster_of, own_model
 from predgap.explainer import Explainer
 from predgap.explainer._arguments import Rows
 from predgap.explainer._outputs import margins
+from predgap.loaders.sklearn import histogram_columns
 
 _REPEATS: Final = 5  # shuffles of each feature
 _MOST_ROWS: Final = 2000  # that are shuffled
@@ -35,10 +36,22 @@ def gains(explainer: Explainer) -> FloatArray:
     elif own.package == "catboost":
         found = own.model.get_feature_importance(type="PredictionValuesChange")
     else:
-        found = getattr(own.model, "feature_importances_", None)
+        found = _sklearn(own.model)
         if found is None:
             raise own.refused(f"a {type(own.model).__name__} has no feature_importances_")
     return np.array([np.asarray(found, dtype=np.float64)[unit].sum() for unit in own.units()])
+
+
+def _sklearn(model: Any) -> FloatArray | None:
+    """The importances; of histogram gradient boosting, which has none, the sum of the gains of its splits."""
+    if not hasattr(model, "_predictors"):
+        found: FloatArray | None = getattr(model, "feature_importances_", None)
+        return found
+    gain, column = np.zeros(model.n_features_in_), histogram_columns(model)
+    for nodes in (tree.nodes for trees in model._predictors for tree in trees):
+        splits = nodes[nodes["is_leaf"] == 0]
+        np.add.at(gain, column[splits["feature_idx"]], splits["gain"])
+    return gain
 
 
 def _xgboost(own: OwnModel) -> FloatArray:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import Any, Final
 
@@ -56,6 +56,11 @@ class OwnModel:
         """What computes SHAP values, for messages."""
         return _LIBRARIES.get(self.package, "shap's TreeExplainer")
 
+    def member(self, model: Any) -> OwnModel:
+        """A model inside this one, of the same features."""
+        inside = unwrapped(model)
+        return replace(self, package=_package(inside, self.word), model=inside)
+
     def refused(self, reason: str) -> RankingError:
         """The error that this model does not have the ranking, and what to pass instead."""
         return refused(self.word, reason)
@@ -64,7 +69,8 @@ class OwnModel:
 def refused(word: str, reason: str) -> RankingError:
     """The error that there is no ranking of this word, and what to pass instead."""
     instead = {
-        "shap": "the SHAP values themselves, {'shap': explanation} (a shap.Explanation, a frame or an array)",
+        "shap": "the SHAP values themselves, {'shap': explanation} (a shap.Explanation, such as "
+        "that of shap.PermutationExplainer, a frame or an array)",
         "gain": "the importances themselves, {'gain': pd.Series(importances, index=names)}",
     }[word]
     return RankingError(f"the ranking {word!r} cannot be made: {reason}. Leave it out, or pass {instead}")
@@ -85,10 +91,18 @@ def own_model(explainer: Explainer, word: str) -> OwnModel:
     model = unwrapped(given)
     if is_pipeline(model):
         model = opened_pipeline(model).model
+    return OwnModel(_package(model, word), model, explainer, word)
+
+
+def _package(model: Any, word: str) -> str:
+    """The library of the model; RankingError if it cannot be asked."""
     package = package_of(model)
-    if package not in (*_LIBRARIES, "sklearn"):
-        raise refused(word, f"a {type(model).__name__} does not tell it")
-    return OwnModel(package, model, explainer, word)
+    if package in (*_LIBRARIES, "sklearn"):
+        return package
+    kind = f"a {type(model).__module__.partition('.')[0]} {type(model).__name__}"
+    if word == "shap":
+        raise refused(word, f"{kind} gives no contributions, and shap's TreeExplainer does not take it")
+    raise refused(word, f"{kind} has no gains")
 
 
 def _from_file(path: str, word: str) -> tuple[str, Any]:

@@ -7,15 +7,19 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from predgap._attributions import is_explanation
+from predgap._inputs.orders import open_order
 from predgap._text import did_you_mean, shown
-from predgap._typing import IntArray
+from predgap._typing import FloatArray, IntArray
 from predgap.errors import RankingError
 from predgap.evaluation.files import SUFFIXES, read_ranking_file
+from predgap.explainer import Explainer
 from predgap.explainer._arguments import Inputs, Rows
+from predgap.metrics._given import attributions_of, sizes_of
 from predgap.ranking import Ranking
 
 WORDS: Final = ("greedy", "single", "optimal", "shapley", "shap", "gain", "permutation", "random")
@@ -75,8 +79,14 @@ def read_requests(rankings: Any) -> tuple[Request, ...]:
     return tuple(Request(name, _opened(name, given)) for name, given in named)
 
 
+def _word(given: Any) -> str | None:
+    """The word, which may be written in capitals, if it is one."""
+    lower = given.lower() if isinstance(given, str) else None
+    return lower if lower in WORDS else None
+
+
 def _name_of(each: str | os.PathLike[str]) -> str:
-    return each if each in WORDS else Path(each).stem[:_LONGEST]
+    return _word(each) or Path(each).stem[:_LONGEST]
 
 
 def _opened(name: str, given: Any) -> Any:
@@ -85,8 +95,9 @@ def _opened(name: str, given: Any) -> Any:
         if given is None:
             raise RankingError(f"rankings[{name!r}] is None, expected {_EXPECTED}")
         return given
-    if given in WORDS:
-        return str(given)
+    word = _word(given)
+    if word is not None:
+        return word
     path = Path(given)
     if path.suffix.lower() not in SUFFIXES:
         meant = did_you_mean(str(given).lower(), WORDS)
@@ -121,3 +132,31 @@ def _as_ranking(given: Any, inputs: Inputs, rows: Rows) -> Any:
         given, explained.output_of(k), feature_names=names, groups=inputs.units
     )
     return Ranking(ranking.order, n_features=ranking.n_features, output=ranking.output)
+
+
+class Given(NamedTuple):
+    """What is behind a ranking that is given: the sizes of attributions, and the attributions themselves."""
+
+    sizes: FloatArray | None = None  # (n, units)
+    attributions: FloatArray | None = None  # with their signs, (n, d)
+
+
+def given_attributions(request: Request, explainer: Explainer, rows: Rows) -> Given:
+    """The attributions behind a ranking that is given by them, or by a Ranking with scores."""
+    given = request.given
+    try:
+        if isinstance(given, Ranking):
+            known = given.scores is not None and bool(np.isfinite(given.scores).all())
+            return Given(sizes_of(explainer, rows, given)) if known else Given()
+        if request.word is not None or not _are_attributions(given, explainer):
+            return Given()
+        attributions = attributions_of(explainer, rows, given)
+    except RankingError as error:
+        raise RankingError(f"rankings[{request.name!r}]: {error}") from None
+    return Given(np.abs(attributions), attributions)
+
+
+def _are_attributions(given: Any, explainer: Explainer) -> bool:
+    if isinstance(given, np.ndarray):
+        return given.dtype.kind == "f" and given.ndim > 1
+    return is_explanation(given) or open_order(given, explainer.ensemble.names) is None

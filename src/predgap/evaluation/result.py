@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from predgap._inputs.frames import to_native
 from predgap._typing import BoolArray, FloatArray, IndexArray
 from predgap.evaluation.requests import BY_ROW
+from predgap.evaluation.scoring import METRICS
 from predgap.evaluation.statistics import (
     Difference,
     differences,
@@ -43,7 +44,7 @@ class Evaluation:
     rankings : dict of name and Ranking
         As they were scored, one row for each examined row.
     scores : dict of metric and (m, n) array
-        "pgi2" (higher is better) and, if asked for, "pgu2" (lower is better).
+        "pgi2" and those that were asked for; `better` says which way is better.
     curves : (m, n, k) array
         The gaps of the first 1, ..., k features.
     random : (n,) array
@@ -131,7 +132,8 @@ class Evaluation:
         `normalized`, `normalized_low`, `normalized_high`: how far the mean is from random (0) to best (1);
         `pgu2`: the mean, NaN if it was not asked for; `share_won`: the share of rows where no other ranking
         has a higher PGI²; `first_moves_most`: the share of rows where its first feature is the one with the
-        largest gap alone; `obtained`: how the scores were obtained.
+        largest gap alone; `obtained`: how the scores were obtained. For each other metric, its name: the mean
+        over the rows where it is defined; and with `_better` behind it: "higher", "lower" or "closer to 0".
         """
         score, won, first = (
             self.scores["pgi2"],
@@ -160,9 +162,25 @@ class Evaluation:
                     "share_won": _mean(won[i, moving]),
                     "first_moves_most": _mean(first[i, moving]),
                     "obtained": obtained,
+                    **self._others(i),
                 }
             )
         return rows
+
+    @property
+    def better(self) -> dict[str, str]:
+        """Which way each metric is better: "higher", "lower" or "closer to 0"."""
+        return {metric: METRICS[metric].better for metric in self.scores}
+
+    def _others(self, ranking: int) -> dict[str, Any]:
+        """The columns of the metrics other than PGI² and PGU²."""
+        columns: dict[str, Any] = {}
+        for metric, better in self.better.items():
+            if metric not in ("pgi2", "pgu2"):
+                of_rows = self.scores[metric][ranking]
+                columns[metric] = _mean(of_rows[~np.isnan(of_rows)])
+                columns[f"{metric}_better"] = better
+        return columns
 
     @cached_property
     def first_moves_most(self) -> BoolArray:
@@ -295,5 +313,5 @@ class Evaluation:
         return as_html(self)
 
 
-def _mean(of_rows: BoolArray) -> float:
+def _mean(of_rows: BoolArray | FloatArray) -> float:
     return float(of_rows.mean()) if len(of_rows) else float("nan")

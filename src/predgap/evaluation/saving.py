@@ -15,6 +15,7 @@ import numpy as np
 
 from predgap._files import atomic_write
 from predgap._inputs.frames import to_native
+from predgap._text import no_formula
 from predgap.errors import DependencyError, PredgapError
 
 if TYPE_CHECKING:  # it imports this module
@@ -89,7 +90,8 @@ def _csv(evaluation: Evaluation) -> bytes:
     text = io.StringIO(newline="")
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(evaluation.summary[0])
-    writer.writerows(row.values() for row in evaluation.summary)
+    for row in evaluation.summary:
+        writer.writerow([no_formula(value) if isinstance(value, str) else value for value in row.values()])
     return text.getvalue().encode()
 
 

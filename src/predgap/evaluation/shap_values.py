@@ -16,6 +16,7 @@ from predgap.evaluation.own_model import OwnModel, booster_of, own_model, withou
 from predgap.explainer import Explainer
 from predgap.explainer._arguments import Rows
 from predgap.explainer._outputs import margins
+from predgap.loaders.wrappers import linear_members
 
 Labels = dict[int, list[Any]]
 """The labels of categorical features, (n,) by feature."""
@@ -90,12 +91,26 @@ def _asked(own: OwnModel, values: FloatArray, labels: Labels) -> FloatArray:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of other libraries, about themselves
-            return _CONTRIBUTIONS[own.package](own, values, labels)
+            return _contributions(own, values, labels)
     except PredgapError:
         raise
     except Exception as error:  # each library has errors of its own
         reason = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
         raise own.refused(f"{own.library} refuses ({reason.strip()[:200]})") from error
+
+
+def _contributions(own: OwnModel, values: FloatArray, labels: Labels) -> FloatArray:
+    """Those of the model; of a sum of models, such as a voting, the same sum of theirs."""
+    summed = linear_members(own.model)
+    if summed is None:
+        return _CONTRIBUTIONS[own.package](own, values, labels)
+    members, bias = summed
+    total = np.zeros((len(values), values.shape[1] + 1, len(bias)))
+    total[:, -1] = bias
+    for model, matrix in members:
+        found = _contributions(own.member(model), values, labels)
+        total += found[:, :, -matrix.shape[1] :] @ matrix.T  # of two classes the second, if that is all
+    return total
 
 
 def labels_of_categories(own: OwnModel, X: Any) -> Labels:
@@ -156,11 +171,42 @@ def _sklearn(own: OwnModel, values: FloatArray, labels: Labels) -> FloatArray:
         raise DependencyError(
             "the ranking 'shap' of a scikit-learn model needs shap, not installed; try: pip install shap"
         ) from None
-    found = shap.TreeExplainer(own.model)(values)
-    by_output = np.asarray(found.values, dtype=np.float64).reshape(*values.shape, -1)
+    if getattr(own.model, "is_categorical_", None) is not None:
+        raise own.refused("shap's TreeExplainer does not know the categories of histogram gradient boosting")
+    if type(own.model).__name__ == "GradientBoostingClassifier" and own.model.estimators_.shape[1] > 1:
+        return _by_class(shap, own.model, values)
+    return _of_explanation(shap.TreeExplainer(own.model)(values), values.shape)
+
+
+def _of_explanation(found: Any, shape: tuple[int, int]) -> FloatArray:
+    by_output = np.asarray(found.values, dtype=np.float64).reshape(*shape, -1)
     n, _, k = by_output.shape
     base = np.broadcast_to(np.asarray(found.base_values, dtype=np.float64).reshape(-1, k), (n, k))
     return np.concatenate([by_output, base[:, None]], axis=1)
+
+
+def _by_class(shap: Any, model: Any, values: FloatArray) -> FloatArray:
+    """Contributions to each of several classes: shap takes such a model not as a whole, but its trees."""
+    found, start = [], model._raw_predict_init(np.zeros((1, values.shape[1])))[0]
+    for trees, bias in zip(model.estimators_.T, start, strict=True):
+        nodes = [_shap_tree(each.tree_, model.learning_rate) for each in trees]
+        explainer = shap.TreeExplainer({"trees": nodes, "input_dtype": np.float32})
+        own = _of_explanation(explainer(values), values.shape)
+        own[:, -1] += bias
+        found.append(own)
+    return np.concatenate(found, axis=2)
+
+
+def _shap_tree(tree: Any, scale: float) -> dict[str, Any]:
+    return {
+        "children_left": tree.children_left,
+        "children_right": tree.children_right,
+        "children_default": tree.children_left,
+        "features": tree.feature,
+        "thresholds": tree.threshold,
+        "values": scale * tree.value[:, 0],
+        "node_sample_weight": tree.weighted_n_node_samples,
+    }
 
 
 _CONTRIBUTIONS: Final = {  # (n, d + 1, k) to k outputs; the last one is what is predicted without a row

@@ -1,7 +1,9 @@
 """The class `Explainer`, the main entry point of predgap; `Approximation`, its faster variant; `Sweep`."""
 
 from predgap.explainer._approximation import Approximation
+from predgap.explainer._batches import BatchFunction
 from predgap.explainer._explainer import Explainer
+from predgap.explainer._spread_results import Moments, Sensitivity
 from predgap.explainer._sweep import Sweep
 
-__all__ = ["Approximation", "Explainer", "Sweep"]
+__all__ = ["Approximation", "BatchFunction", "Explainer", "Moments", "Sensitivity", "Sweep"]

@@ -52,6 +52,9 @@ class Inputs:
     outputs: ExplainedOutputs
     units: Units | None  # what subsets and rankings are of; None: each feature alone
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _inputs, (self.reader, self.outputs, self.units)  # the trees once: the outputs have them
+
     @property
     def members(self) -> Members | None:
         """The features of each unit."""
@@ -66,6 +69,11 @@ class Inputs:
     def unit_names(self) -> tuple[str, ...] | None:
         """The names of the units."""
         return self.ensemble.feature_names if self.units is None else self.units.names
+
+    @property
+    def column_names(self) -> tuple[str, ...] | None:
+        """What the columns of X are called; None if that is not known, so that they go by position."""
+        return self.ensemble.feature_names if self.reader is None else self.reader.column_names
 
     def table(self, X: Any) -> Table:
         """X with one column per feature of the model."""
@@ -112,14 +120,14 @@ class Inputs:
         if self.units is not None and names is not None:
             names = self.units.named(names)
         index, explained = rows.table.index, self.outputs.in_rows(rows.outputs)
-        self._check_data(ranking, rows)
+        self.check_data(ranking, rows)
         with self._naming_groups():
             order = ranking_order(
                 ranking, len(rows), self.n_units, names, self.units, index=index, explained=explained
             )
         return np.ascontiguousarray(order, dtype=np.int32)
 
-    def _check_data(self, ranking: Any, rows: Rows) -> None:
+    def check_data(self, ranking: Any, rows: Rows) -> None:
         """RankingError if a ranking, a shap.Explanation, holds the data of other rows."""
         categorical = self.ensemble.categorical()
         numbers = [q for q in range(self.ensemble.n_features) if q not in categorical]
@@ -164,14 +172,18 @@ class Inputs:
             )
         return int(top)
 
+    def names_in(self, rows: Rows) -> tuple[str, ...] | None:
+        """The names of the units in an answer about these rows; those of X's columns come first."""
+        names = rows.table.names or self.ensemble.feature_names
+        return names if self.units is None else self.units.named(names)
+
     def ranking(self, ranked: Ranked, method: str, rows: Rows) -> Ranking:
         """The `Ranking` of the rows. Its estimator is the least certain method of all rows."""
         table = rows.table
-        names = table.names or self.ensemble.feature_names
         return Ranking(
             order=ranked.order.astype(np.intp),
             scores=ranked.scores,
-            feature_names=names if self.units is None else self.units.named(names),
+            feature_names=self.names_in(rows),
             index=table.index,
             backend=table.backend,
             feature_space=None if self.reader is None else self.reader.feature_space,
@@ -180,6 +192,10 @@ class Inputs:
             estimator=max(set(ranked.method.tolist()), key=_BY_CERTAINTY.index, default="exact"),
             confidence=ranked.confidence,
         )
+
+
+def _inputs(reader: TableReader | None, outputs: ExplainedOutputs, units: Units | None) -> Inputs:
+    return Inputs(outputs.explained(), reader, outputs, units)
 
 
 def check_choice(name: str, given: Any, choices: tuple[str, ...]) -> None:

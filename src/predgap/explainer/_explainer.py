@@ -7,35 +7,40 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from os import PathLike
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 
 from predgap._engine.accuracy import EXACT, RTOL, checked_rtol, guaranteed
 from predgap._engine.choosing import answer_by, guaranteed_if_affordable, sampler_for
 from predgap._engine.costs import Cost, refusing
-from predgap._engine.engine import Strategy, resolve_n_jobs
-from predgap._engine.engines import engine_for
+from predgap._engine.engine import Engine, Strategy, resolve_n_jobs
+from predgap._engine.engines import EngineRecipe
 from predgap._engine.estimates import GapEstimate
 from predgap._engine.points import checked_seed
 from predgap._engine.progress import Tell, checked_progress
 from predgap._engine.questions import N_SAMPLES, Draws, Gaps
+from predgap._engine.scale import RankMethod
 from predgap._inputs.units import read_units
-from predgap._model.ensemble import Ensemble
 from predgap._typing import Progress
 from predgap.explainer._approximation import Approximation, Method
 from predgap.explainer._arguments import Inputs, check_choice
-from predgap.explainer._guaranteed import GuaranteedAnswers
+from predgap.explainer._batches import BatchFunction, What, batch_function
+from predgap.explainer._decisions import DecisionAnswers
 from predgap.explainer._opening import explaining_features, opened
 from predgap.explainer._outputs import ExplainedOutputs
 from predgap.explainer._pricing import cost_of
+from predgap.explainer._spread import SpreadAnswers
 from predgap.explainer._sweep import STRENGTHS, Sweep, sweep
 from predgap.loaders import package_of
 from predgap.noise import Noise
 from predgap.ranking import Ranking
 
+if TYPE_CHECKING:  # optional
+    import pyarrow as pa
+
 EstimateMethod = Literal["auto", "exact", "bounded", "mc", "qmc"]
 
 
-class Explainer(GuaranteedAnswers):
+class Explainer(SpreadAnswers, DecisionAnswers):
     """Computes squared prediction gaps of a tree ensemble, and ranks its features by them.
 
     The gap of a row x and a subset S of its features is PG²(x, S) = E[(f(x') - f(x))²]: the expected squared
@@ -140,16 +145,15 @@ class Explainer(GuaranteedAnswers):
         self.progress = checked_progress(progress)
         n_threads = resolve_n_jobs(n_jobs)
         given = opened(model, noise, feature_names, one_hot)
-        build = partial(engine_for, noise=given.noise, n_threads=n_threads, strategy=_strategy)
-        outputs = ExplainedOutputs(given.ensemble, output, build)
-        self.ensemble: Ensemble = outputs.explained()
-        e = self.ensemble
+        outputs = ExplainedOutputs(given.ensemble, output)
+        e = self.ensemble = outputs.explained()
         units = None if groups is None else read_units(groups, e.n_features, e.feature_names)
-        self._inputs = Inputs(e, given.reader, outputs, units)
         self.model, self.noise, self.output, self.groups = model, given.noise, output, groups
         self._accuracy = guaranteed(self.rtol)
         with explaining_features(given.reader):
-            self._engine = build(self.ensemble)
+            self._recipe = EngineRecipe.of(e, given.noise, n_threads, _strategy)
+            self._engine = self._recipe.engine(e)
+        self._inputs = Inputs(e, given.reader, outputs.answered_by(self._recipe), units)
 
     def estimate(
         self,
@@ -333,13 +337,122 @@ class Explainer(GuaranteedAnswers):
         """
         return sweep(self, X, rankings, strengths)
 
+    def batch_function(
+        self,
+        what: What = "rank",
+        schema: pa.Schema | None = None,
+        *,
+        keys: Sequence[str] | None = None,
+        subset: Any = None,
+        ranking: Any = None,
+        rankings: Any = None,
+        method: RankMethod = "greedy",
+        top: int | None = None,
+        columns: Literal["arrays", "wide"] = "arrays",
+        n_jobs: int = 1,
+    ) -> BatchFunction:
+        """A pure function of Arrow record batches, to explain tables on many processes or machines.
+
+        Its result has a schema that is known beforehand, and it is small when it is pickled: so it fits
+        `mapInArrow` of Spark, `map_partitions` of Dask, joblib, or a loop over the batches of a Parquet file.
+
+        Parameters
+        ----------
+        what : {"rank", "gap", "curve", "pgi2", "scores"}, default="rank"
+            What the columns of the answers are. All but the last have a fixed name:
+
+            - "rank": `order`, the indices of the features (or groups), most important first; `scores`, one
+              per feature, as `Ranking.scores`; `proven`, whether all places are proven.
+            - "gap": `gap`, that of `subset`.
+            - "curve": `curve`, the gaps of the prefixes of `ranking`.
+            - "pgi2": `pgi2`, the score of `ranking`.
+            - "scores": the PGI² of each of `rankings`, in a column of its name.
+
+            The last column is always `method`: "exact", or "bounded" if the error is proven to be at most
+            `rtol`.
+        schema : pyarrow.Schema or None, default=None
+            The columns of the batches. Those that are no features of the model are passed through, before the
+            answers. None: batches have the features only.
+        keys : sequence of names, or None, default=None
+            Columns of the schema to pass through, features or not; None for all that are no features. If the
+            model has no feature names, all columns but the keys are features, in their order.
+        subset : names, indices or a boolean mask (d,), for "gap"
+        ranking : word or order, for "curve" and "pgi2"
+            One order for all rows, as indices, names or a Series of importances; or one of the words
+            "greedy", "single", "optimal", "shapley" (as `rank` makes them), "shap", "gain" (see
+            `predgap.evaluate`), and for scores also "random", the expected score of a random ranking.
+        rankings : sequence of words, or mapping from names to words or orders, for "scores"
+        method : {"greedy", "single", "optimal", "shapley"}, default="greedy"
+            How to rank, for "rank".
+        top : int or None, default=None
+            How many places to fill or to count; None for all.
+        columns : {"arrays", "wide"}, default="arrays"
+            "wide" has `place_1`, … (names) and `score_<feature>` in place of `order` and `scores`, and
+            `gap_1`, … in place of `curve`.
+        n_jobs : int, default=1
+            Number of threads of a call. With one process per core, 1 is best.
+
+        Returns
+        -------
+        BatchFunction
+            Call it with a `pyarrow.RecordBatch`; its attribute `schema` is that of the results.
+
+        Raises
+        ------
+        DependencyError
+            If PyArrow is not installed.
+        TableError
+            If the schema lacks a feature of the model.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> from sklearn.tree import DecisionTreeRegressor
+        >>> from predgap import Explainer, Uniform
+        >>> tree = DecisionTreeRegressor().fit([[7, 0], [7, 1]], [1, 3])
+        >>> explainer = Explainer(tree, Uniform(1.0), feature_names=["age", "bmi"])
+        >>> batch = pa.RecordBatch.from_pydict({"id": ["a"], "bmi": [0.0], "age": [7.0]})
+        >>> ranked = explainer.batch_function("rank", batch.schema)
+        >>> ranked.schema.names
+        ['id', 'order', 'scores', 'proven', 'method']
+        >>> ranked(batch).to_pylist()[0]["order"]
+        [1, 0]
+        """
+        return batch_function(
+            self,
+            what,
+            schema,
+            keys=keys,
+            subset=subset,
+            ranking=ranking,
+            rankings=rankings,
+            method=method,
+            top=top,
+            columns=columns,
+            n_jobs=n_jobs,
+        )
+
+    def _for_batches(self, n_jobs: int, noise: Noise) -> Explainer:
+        """The same explainer with other threads, and without what a batch function does not need."""
+        recipe = replace(self._recipe, noise=noise, n_threads=resolve_n_jobs(n_jobs))
+        engine = copy.copy(self._engine)
+        engine.n_threads = recipe.n_threads
+        other = self._with_recipe(recipe, engine)
+        other.noise, other.progress, other.model = noise, None, self._inputs.outputs.model
+        return other
+
     def _with_noise(self, noise: Noise) -> Explainer:
         """The same explainer with another noise; the model is not loaded again."""
+        recipe = EngineRecipe.of(self.ensemble, noise, self._recipe.n_threads, self._recipe.strategy)
+        other = self._with_recipe(recipe, recipe.engine(self.ensemble))
+        other.noise = noise
+        return other
+
+    def _with_recipe(self, recipe: EngineRecipe, engine: Engine) -> Explainer:
+        """The same explainer with another engine, and the recipe that makes it."""
         other = copy.copy(self)
-        engine = self._engine
-        build = partial(engine_for, noise=noise, n_threads=engine.n_threads, strategy=engine.strategy)
-        other.noise, other._engine = noise, build(self.ensemble)
-        other._inputs = replace(self._inputs, outputs=self._inputs.outputs.answered_by(build))
+        other._recipe, other._engine = recipe, engine
+        other._inputs = replace(self._inputs, outputs=self._inputs.outputs.answered_by(recipe))
         return other
 
     def _with_rtol(self, rtol: float) -> Explainer:
@@ -353,11 +466,21 @@ class Explainer(GuaranteedAnswers):
         return self.rank(X)
 
     def __getstate__(self) -> dict[str, Any]:
-        """What is pickled: treelite's models cannot be, so that the trees take their place."""
-        state = dict(self.__dict__)
+        """What is pickled: no engine, and the trees once. treelite's models cannot be pickled, so that the
+        trees take their place."""
+        state = {key: value for key, value in self.__dict__.items() if key not in ("_engine", "ensemble")}
         if not isinstance(self.model, str | PathLike) and package_of(self.model) == "treelite":
-            state["model"] = self.ensemble
+            state["model"] = self._inputs.outputs.model
         return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self.ensemble = self._inputs.ensemble
+
+    def __copy__(self) -> Self:
+        other = object.__new__(type(self))  # by __getstate__ the engine would be built again
+        other.__dict__.update(self.__dict__)
+        return other
 
     def __repr__(self) -> str:
         return f"Explainer({self.ensemble.source}, {self.noise!r})"

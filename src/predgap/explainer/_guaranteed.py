@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from functools import cached_property
 from typing import Any, Final, Self, TypeVar, get_args
 
 import numpy as np
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 from predgap._engine.accuracy import Accuracy
 from predgap._engine.costs import refusing
 from predgap._engine.engine import Answer, Engine
+from predgap._engine.engines import EngineRecipe
 from predgap._engine.progress import Tell, reporting, share_of
 from predgap._engine.questions import Computed, Curves, Gaps, Ranked, Rankings, mean_of_curve
 from predgap._engine.scale import BestRankings, Expected, RandomScores, RankMethod, Searched, ShapleyRankings
@@ -39,8 +41,13 @@ class GuaranteedAnswers:
     rtol: float
     progress: Progress | bool | None
     _inputs: Inputs
-    _engine: Engine
+    _recipe: EngineRecipe
     _accuracy: Accuracy
+
+    @cached_property
+    def _engine(self) -> Engine:
+        """The kernels; of an explainer from a pickle they are built when they are needed first."""
+        return self._recipe.engine(self.ensemble)
 
     def transform(self, X: Any) -> FloatArray:
         """X as the explainer sees it: one column per feature, so that `ensemble.predict` takes it.
@@ -321,9 +328,9 @@ class GuaranteedAnswers:
         Raises
         ------
         CostError
-            If a row would take more than two minutes; or if more than 14 features (or groups) matter in it,
-            and `top` is so large that they have more than 30,000 subsets of up to `top`, or the noise is
-            `Background`, or there are more than six groups.
+            If a row would take more than two minutes; or, unless the noise is `Background`, if more than 14
+            features (or groups) matter in it, and `top` is so large that they have more than 30,000 subsets
+            of up to `top`, or there are more than six groups.
 
         Examples
         --------
@@ -335,7 +342,7 @@ class GuaranteedAnswers:
         """
         places = self._inputs.places(top)
         rows = self._inputs.rows(X)
-        return self._random(rows, places, "random_pgi2(X)")
+        return self._random(rows, places, "random_pgi2(X)").value
 
     def normalized_pgi2(self, X: Any, ranking: Any) -> FloatArray:
         """PGI² of a ranking on the scale from random to best: (PGI² - random) / (best - random).
@@ -374,31 +381,41 @@ class GuaranteedAnswers:
         with reporting(self.progress, n) as tell:
             parts = [self._telling(share_of(tell, i / 4, (i + 1) / 4, n, n)) for i in range(4)]
             score = mean_of_curve(parts[0]._curve(rows, order, call))
-            random = parts[1]._random(rows, k, call)
-            found = parts[2]._ranked(rows, "optimal", k, call)
+            found = parts[1]._searched(rows, k, call)
+            random = parts[2]._random(rows, k, call, found).value
             best = np.maximum(mean_of_curve(parts[3]._curve(rows, found.order, call)), score)
         width = np.where(best - random > TIE * best, best - random, np.nan)
         normalized: FloatArray = (score - random) / width
         return normalized
 
-    def _random(self, rows: Rows, places: int, call: str) -> FloatArray:
-        """The expected PGI² of the first places of a random ranking, (n,)."""
-        question = RandomScores(self._engine, rows.values, places, self._inputs.members)
+    def _random(self, rows: Rows, places: int, call: str, searched: Searched | None = None) -> Expected:
+        """The expected PGI² of the first places of a random ranking; what came with a search is reused."""
+        known = np.full(len(rows), np.nan) if searched is None else searched.random
+        missing = np.flatnonzero(np.isnan(known))
+        question = RandomScores(self._engine, rows.values[missing], places, self._inputs.members)
         with self._asking(call):
-            found: Expected = self._answer(question, rows, self._by_kernels)
-        return found.value
+            found: Expected = self._answer(question, rows.at(missing), self._by_kernels)
+        if searched is None:
+            return found
+        value, method = known.copy(), searched.method.copy()
+        value[missing], method[missing] = found.value, found.method
+        return Expected(value, method)
+
+    def _searched(self, rows: Rows, places: int, call: str) -> Searched:
+        """The best rankings that can be found."""
+        return self._built(BestRankings(self._engine, rows.values, places, self._inputs.members), rows, call)
 
     def _ranked(self, rows: Rows, method: RankMethod, places: int, call: str) -> Ranked:
-        given = (places, self._inputs.members)
-        question: BestRankings | ShapleyRankings | Rankings
         if method == "optimal":
-            question = BestRankings(self._engine, rows.values, *given)
-        elif method == "shapley":
-            question = ShapleyRankings(self._engine, rows.values, *given)
-        else:
-            question = Rankings(self._engine, rows.values, method, *given)
+            return self._searched(rows, places, call)
+        given = (places, self._inputs.members)
+        if method == "shapley":
+            return self._built(ShapleyRankings(self._engine, rows.values, *given), rows, call)
+        return self._built(Rankings(self._engine, rows.values, method, *given), rows, call)
+
+    def _built(self, question: Computed[Found], rows: Rows, call: str) -> Found:
         with self._asking(call, "Fewer places cost less: rank(X, top=k)."):
-            found: Ranked = self._answer(question, rows, self._by_kernels)
+            found: Found = self._answer(question, rows, self._by_kernels)
         return found
 
     def _telling(self, tell: Tell) -> Self:

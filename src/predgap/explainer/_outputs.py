@@ -13,6 +13,7 @@ from typing import Any, Final, TypeVar
 import numpy as np
 
 from predgap._engine.engine import Engine
+from predgap._engine.engines import EngineRecipe
 from predgap._engine.per_row import answer_per_row
 from predgap._engine.progress import Tell
 from predgap._engine.questions import Computed
@@ -28,16 +29,19 @@ Found = TypeVar("Found")
 PREDICTED: Final = "predicted"
 """The output of each row that has the largest margin: its predicted class."""
 
+_WHOLE: Final = -1  # stands for all outputs, among the numbers of outputs
+
 
 class ExplainedOutputs:
     """What an explainer explains, `output` of `Explainer`: None for all outputs together, one of them for all
     rows, or one for each row.
 
-    `build` makes the engine of a part of the model, when it is needed first.
+    The engine of an output is made when it is needed first, by the recipe that `answered_by` gives.
     """
 
-    def __init__(self, model: Ensemble, output: Any, build: Callable[[Ensemble], Engine]) -> None:
-        self._model, self._build = model, build
+    def __init__(self, model: Ensemble, output: Any) -> None:
+        self._model = model
+        self._recipe: EngineRecipe | None = None
         self._engines: dict[int, Engine] = {}
         self._outputs = Outputs(model.n_outputs, model.class_names)
         self._index = getattr(output, "index", None) if hasattr(output, "to_list") else None
@@ -82,6 +86,18 @@ class ExplainedOutputs:
             raise OutputError("output has no entries; pass at least one")
         return np.resize(self._chosen, len(rows))
 
+    def positions(self, outputs: IndexArray | None, n_rows: int) -> IndexArray | None:
+        """The output that is explained in each row, (n,); None if all are explained together."""
+        chosen = self._chosen if outputs is None else outputs
+        return None if chosen is None else np.broadcast_to(chosen, n_rows)
+
+    def whole_engine(self) -> Engine:
+        """The engine of the model with all its outputs."""
+        if _WHOLE not in self._engines:
+            assert self._recipe is not None
+            self._engines[_WHOLE] = self._recipe.engine(self._model)
+        return self._engines[_WHOLE]
+
     def in_rows(self, outputs: IndexArray | None) -> Explained:
         """What is explained in rows with these outputs, to compare rankings with."""
         return Explained(self._outputs, self._chosen if outputs is None else outputs)
@@ -104,15 +120,20 @@ class ExplainedOutputs:
             return ask(question, tell)
         return answer_per_row(question, outputs, self._engine, ask, tell)
 
-    def answered_by(self, build: Callable[[Ensemble], Engine]) -> ExplainedOutputs:
-        """The same outputs with other engines."""
+    def answered_by(self, recipe: EngineRecipe) -> ExplainedOutputs:
+        """The same outputs with engines made by this recipe."""
         other = copy.copy(self)
-        other._build, other._engines = build, {}
+        other._recipe = recipe
         return other
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What is copied and pickled: not the engines, which are made again."""
+        return {**self.__dict__, "_engines": {}}
 
     def _engine(self, output: int) -> Engine:
         if output not in self._engines:
-            self._engines[output] = self._build(self._model.select(output))
+            assert self._recipe is not None
+            self._engines[output] = self._recipe.engine(self._model.select(output))
         return self._engines[output]
 
     def _predicts(self) -> bool:

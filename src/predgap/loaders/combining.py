@@ -15,11 +15,12 @@ import numpy as np
 from predgap._inputs.categories import Categories
 from predgap._inputs.names import match_names
 from predgap._model.ensemble import ALL_OUTPUTS, LEAF, NUMERIC, Ensemble
+from predgap._model.trees import tree_of_node
 from predgap._text import count
 from predgap._typing import FloatArray, IntArray
 from predgap.errors import UnsupportedModelError
 
-__all__ = ["Member", "combined", "in_double"]
+__all__ = ["Member", "combined", "in_double", "with_one_precision"]
 
 
 class Member(NamedTuple):
@@ -49,7 +50,7 @@ def combined(members: Sequence[Member], bias: FloatArray, source: str) -> Ensemb
     >>> both.predict([[0.0]])
     array([[ 11., 122.]])
     """
-    members = _with_one_precision(members)
+    members = with_one_precision(members)
     first = members[0].ensemble
     for member in members:
         if member.matrix.shape != (len(bias), member.ensemble.n_outputs):
@@ -69,6 +70,7 @@ def combined(members: Sequence[Member], bias: FloatArray, source: str) -> Ensemb
         bias=bias + sum(m.matrix @ m.ensemble.bias for m in members),
         feature_names=next((e.feature_names for e in ensembles if e.feature_names is not None), None),
         class_names=None,
+        link=None,
         accepts_infinity=all(e.accepts_infinity for e in ensembles),
         source=source,
     )
@@ -110,7 +112,8 @@ def _unrounded(ensemble: Ensemble) -> FloatArray:
     return out
 
 
-def _with_one_precision(members: Sequence[Member]) -> Sequence[Member]:
+def with_one_precision(members: Sequence[Member]) -> Sequence[Member]:
+    """The members, all in double precision unless all are in single; see `in_double`."""
     if len({member.ensemble.row_dtype for member in members}) == 1:
         return members
     for member in members:
@@ -227,11 +230,6 @@ def _vectors(ensemble: Ensemble) -> FloatArray:
 
 def _outputs(ensemble: Ensemble) -> IntArray:
     """The output that the tree of each node adds to, (n_nodes,); 0 for nodes of no tree."""
-    out = np.zeros(ensemble.n_nodes, dtype=np.int32)
-    nodes, targets = ensemble.root, ensemble.target
-    while len(nodes):
-        out[nodes] = targets
-        inner = ensemble.feature[nodes] != LEAF
-        targets = np.tile(targets[inner], 2)
-        nodes = np.concatenate([ensemble.left[nodes[inner]], ensemble.right[nodes[inner]]])
+    tree = tree_of_node(ensemble)
+    out: IntArray = np.append(ensemble.target, np.int32(0))[tree]  # the last one for nodes of no tree
     return out

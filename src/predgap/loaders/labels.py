@@ -1,11 +1,15 @@
-"""The labels of classes as text, for `Ensemble.class_names`."""
+"""Classes: their labels as text, and how their probabilities follow from margins."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Any
 
-__all__ = ["class_names", "numbered"]
+import numpy as np
+
+from predgap._model.links import Link
+
+__all__ = ["class_names", "estimator_link", "numbered"]
 
 
 def class_names(labels: Iterable[Any], n_outputs: int) -> tuple[str, ...] | None:
@@ -31,3 +35,14 @@ def numbered(n_outputs: int, *, binary: bool) -> tuple[str, ...] | None:
     if binary:
         return ("0", "1") if n_outputs == 1 else None
     return class_names(range(n_outputs), n_outputs)
+
+
+def estimator_link(model: Any, n_outputs: int) -> Link | None:
+    """How the probabilities of a scikit-learn model follow from its margins; None if it does not give any."""
+    if not isinstance(getattr(model, "classes_", None), np.ndarray) or hasattr(model, "estimator_weights_"):
+        return None
+    if "GradientBoosting" not in type(model).__name__:
+        return Link("identity")
+    if model.loss == "exponential":
+        return Link("logistic", 2.0)
+    return Link("logistic" if n_outputs == 1 else "softmax")

@@ -17,7 +17,7 @@ from predgap._model.ensemble import ALL_OUTPUTS, LEAF, NUMERIC, Ensemble
 from predgap._typing import FloatArray, IntArray
 from predgap.errors import LoaderError
 
-__all__ = ["ask", "check", "rows_at_thresholds"]
+__all__ = ["ask", "check", "rows_at_thresholds", "thresholds_by_feature"]
 
 Rows = NDArray[np.floating[Any]]
 
@@ -101,7 +101,7 @@ def rows_at_thresholds(ensemble: Ensemble, n_rows: int | None = None, *, takes_m
         n_rows = max(_MIN_ROWS, min(MAX_ROWS, _MAX_CELLS // widest))
     shuffle = np.random.default_rng(0)
     rows = np.zeros((n_rows, ensemble.n_features), dtype=ensemble.row_dtype)
-    for j, thresholds in _thresholds(ensemble).items():
+    for j, thresholds in thresholds_by_feature(ensemble).items():
         around = _around(ensemble, thresholds, n_rows, takes_missing)
         rows[:, j] = np.resize(shuffle.permutation(around), n_rows)
     for j, levels in ensemble.categorical().items():
@@ -115,7 +115,7 @@ def rows_at_thresholds(ensemble: Ensemble, n_rows: int | None = None, *, takes_m
     return rows
 
 
-def _thresholds(ensemble: Ensemble) -> dict[int, FloatArray]:
+def thresholds_by_feature(ensemble: Ensemble) -> dict[int, FloatArray]:
     """The thresholds of each feature that is compared with some."""
     inner = np.flatnonzero((ensemble.feature != LEAF) & (ensemble.category_set == NUMERIC))
     inner = inner[np.argsort(ensemble.feature[inner], kind="stable")]

@@ -36,12 +36,12 @@ from numpy.typing import NDArray
 
 from predgap._inputs.categories import Categories, of_labels
 from predgap._model.ensemble import ALL_OUTPUTS, LEAF, NUMERIC, Ensemble
-from predgap._typing import FloatArray
+from predgap._typing import FloatArray, IndexArray
 from predgap.errors import EnsembleError, LoaderError, UnsupportedModelError
 from predgap.loaders import selfcheck, splits
-from predgap.loaders.labels import class_names
+from predgap.loaders.labels import class_names, estimator_link
 
-__all__ = ["from_object"]
+__all__ = ["from_object", "histogram_columns"]
 
 _OLDEST: Final = (1, 5)
 _ONE_BY_ONE: Final = "explain its estimators_ one by one"
@@ -106,6 +106,7 @@ def from_object(model: Any) -> Ensemble:
             categories=parts.categories,
             feature_names=getattr(model, "feature_names_in_", None),
             class_names=_class_names(model, len(nodes["bias"])),
+            link=estimator_link(model, len(nodes["bias"])),
             row_dtype=np.dtype(parts.row_dtype),
             accepts_infinity=_accepts_infinity(parts, model.n_features_in_),
             unseen_is_missing=parts.categories is not None,
@@ -273,17 +274,21 @@ def _read_gradient_boosting(model: Any) -> _Sum:
     return _Sum(trees, getattr(model, "decision_function", model.predict), bias)
 
 
+def histogram_columns(model: Any) -> IndexArray:
+    """The column of X of each feature in the trees of histogram gradient boosting, (d,): in the trees,
+    categorical ones come before the others."""
+    if model.is_categorical_ is None:
+        return np.arange(model.n_features_in_)
+    return np.argsort(~model.is_categorical_, kind="stable")
+
+
 def _read_hist_gradient_boosting(model: Any) -> _Sum:
     predictors = [predictor for iteration in model._predictors for predictor in iteration]
-    bias = np.ravel(model._baseline_prediction)
+    bias, columns = np.ravel(model._baseline_prediction), histogram_columns(model)
+    trees = [_hist_tree(predictor.nodes, columns) for predictor in predictors]
     if model.is_categorical_ is None:
-        columns = np.arange(model.n_features_in_)
-        trees = [_hist_tree(predictor.nodes, columns) for predictor in predictors]
         return _Sum(trees, model._raw_predict, bias, np.float64)
     categories = _categories(model)
-    # In the trees, categorical columns come before the others.
-    columns = np.argsort(~model.is_categorical_, kind="stable")
-    trees = [_hist_tree(predictor.nodes, columns) for predictor in predictors]
     sets = _sets(predictors, [levels for levels in categories if levels is not None])
     return _Sum(
         trees,

@@ -31,7 +31,7 @@ from predgap.loaders import load, selfcheck
 from predgap.loaders.combining import Member, combined
 from predgap.loaders.labels import class_names
 
-__all__ = ["absent_is_missing", "from_object", "unwrapped"]
+__all__ = ["absent_is_missing", "from_object", "linear_members", "unwrapped"]
 
 Rows = selfcheck.Rows
 
@@ -135,6 +135,16 @@ def from_object(model: Any) -> Ensemble:
     return replace(ensemble, class_names=class_names(classes.tolist(), ensemble.n_outputs))
 
 
+def linear_members(model: Any) -> tuple[list[tuple[Any, FloatArray]], FloatArray] | None:
+    """The members of a wrapper that loads as their sum, each with the matrix (n_outputs, n_outputs of the
+    member) that its outputs are multiplied with; and what is added to it. None for any other model."""
+    read = next((_READERS[base] for base in _bases(model) if base in _READERS), None)
+    if read is None:
+        return None
+    parts = read(model)
+    return [(part.model, part.matrix) for part in parts.members], parts.bias
+
+
 # ---- which model it is ----
 
 
@@ -184,6 +194,7 @@ class _Part:
     """A member of a wrapper."""
 
     name: str  # for messages
+    model: Any
     ensemble: Ensemble
     ask: Callable[[Rows], NDArray[Any]]  # what the wrapper asks the member for, (n, n_outputs of the member)
     matrix: FloatArray  # (n_outputs, n_outputs of the member): what the wrapper multiplies the answer with
@@ -267,12 +278,12 @@ def _read_transformed_target(model: Any) -> _Sum:
 def _read_side_by_side(model: Any) -> _Sum:
     """The outputs of one member after the other. Each is loaded as if it were alone, so that nothing is left
     to check."""
-    loaded = [(name, _member(model, name, each)) for name, each in _named_members(model)]
-    first = np.cumsum([0, *(ensemble.n_outputs for _, ensemble in loaded)])
+    loaded = [(name, each, _member(model, name, each)) for name, each in _named_members(model)]
+    first = np.cumsum([0, *(ensemble.n_outputs for _, _, ensemble in loaded)])
     every = np.eye(first[-1])
     members = [
-        _Part(name, ensemble, ensemble.predict, every[:, at : at + ensemble.n_outputs])
-        for (name, ensemble), at in zip(loaded, first, strict=False)
+        _Part(name, each, ensemble, ensemble.predict, every[:, at : at + ensemble.n_outputs])
+        for (name, each, ensemble), at in zip(loaded, first, strict=False)
     ]
     return _Sum(members, np.zeros(len(every)), None)
 
@@ -342,7 +353,7 @@ def _summing(model: Any, named: tuple[str, Any], method: str, matrix: FloatArray
         answer = _probabilities(each, rows) if method == "predict_proba" else getattr(each, method)(rows)
         return np.asarray(answer).reshape(len(rows), -1)
 
-    part = _Part(name, ensemble, lambda rows: _ask(ask, rows), matrix)
+    part = _Part(name, each, ensemble, lambda rows: _ask(ask, rows), matrix)
     advice = "pass its regressor_" if "TransformedTargetRegressor" in _bases(model) else _ONE_BY_ONE
     try:
         double, takes_missing = _is_double(part), _takes_missing(part)

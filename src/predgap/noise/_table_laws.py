@@ -35,6 +35,10 @@ class ColumnLaw(ReplacingLaw):
     given_to: str = "Marginal"  # the noise, for messages
     missing: float = math.nan  # the number or code that means missing
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        own = self.table.only([self.j])  # the rest of the table is not needed
+        return ColumnLaw, (own, 0, self.without, self.given_to, self.missing)
+
     def tails(self, x: FloatArray, thresholds: FloatArray) -> Tails:
         return self._marginal().tails(x, thresholds)
 

@@ -14,10 +14,13 @@ from predgap.plots._ladder import ladder
 from predgap.plots._lines import by_strength, gap_curves
 from predgap.plots._scores import leaderboard
 from predgap.plots._swarm import swarm
+from predgap.plots._two_models import differences, drivers
 
 __all__ = [
     "agreement",
     "by_strength",
+    "differences",
+    "drivers",
     "gap_curves",
     "ladder",
     "leaderboard",

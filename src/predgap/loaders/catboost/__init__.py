@@ -127,6 +127,7 @@ def _ensemble(model: Model) -> Ensemble:
             categories=_by_column(model, known),
             feature_names=_feature_names(model),
             class_names=model.classes,
+            link=model.link,
             row_dtype=np.dtype(np.float32),
             source=model.source,
         )

@@ -82,6 +82,7 @@ def read(data: bytes, *, known_only: bool) -> Model:
         bias=_bias(trees, leaves.shape[1]),
         source=shared.source_of(info),
         classes=shared.classes_of(info, leaves.shape[1]),
+        link=shared.link_of(info),
     )
     news = buffer.unknown or news or next((part for part in parts if part not in _PARTS), "")
     if known_only and news:

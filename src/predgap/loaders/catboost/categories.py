@@ -76,13 +76,16 @@ class HashedCategories(Categories):
         return [text_with(hash_of_code.get(code, other)) for code in codes]
 
     def code_of(self, label: Any) -> float:
-        other = UNSEEN if self.complete else float(self.codes[-1])
         if isinstance(label, Unnamed):
-            return self.place.get(label, other)
+            return self.unknown if label.hash is None else self.code_of_hash.get(label.hash, self.unknown)
         text = self._text(label)
         if self.complete and label in self.place:  # texts may have the same hash
             return self.place[label]
-        return self.code_of_hash.get(hash_of(text), other)
+        return self.code_of_hash.get(hash_of(text), self.unknown)
+
+    @property
+    def unknown(self) -> float:
+        return UNSEEN if self.complete else float(self.codes[-1])
 
     def own_code(self, label: Any) -> float:
         try:
@@ -90,6 +93,23 @@ class HashedCategories(Categories):
         except TableError:  # no label that CatBoost takes
             return UNSEEN
         return UNSEEN if not self.complete and code == self.codes[-1] else code
+
+    def merged(self, other: Categories, what: str) -> Categories:
+        if other.closed and type(other) is Categories:
+            raise UnsupportedModelError(
+                f"one model takes any category of {what}, the other one refuses all but "
+                f"{format_items(other.labels or ())}; train it so that it takes unknown categories"
+            )
+        theirs = other.labels or ()
+        texts = {hash_of(text): text for text in self._texts_of(theirs) | self._texts_of(self.labels or ())}
+        if self.complete and (other.complete or type(other) is Categories):
+            return self.completed(texts.values(), what)[0]
+        known = other.code_of_hash if isinstance(other, HashedCategories) else {}
+        return levels([*dict.fromkeys([*self.code_of_hash, *known, *texts])], texts, what)
+
+    def _texts_of(self, labels: Iterable[Any]) -> dict[str, None]:
+        """The texts of those labels whose text is known, in their order."""
+        return dict.fromkeys(self._plain_text(label) for label in labels if not isinstance(label, Unnamed))
 
     def completed(self, labels: Iterable[Any], what: str) -> tuple[HashedCategories, IntArray]:
         """The categories with these labels and no others; and the old code of each, (m,), -1 if it had none.

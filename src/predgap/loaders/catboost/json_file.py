@@ -102,6 +102,7 @@ def read(data: bytes) -> Model:
         bias=bias,
         source=shared.source_of(about),
         classes=shared.classes_of(about, len(bias)),
+        link=shared.link_of(about),
     )
 
 

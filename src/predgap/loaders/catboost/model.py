@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from predgap._model.links import Link
 from predgap._typing import BoolArray, FloatArray, IntArray
 from predgap.errors import LoaderError, UnsupportedModelError
 from predgap.loaders.catboost.ctrs import Combination, Ctr
@@ -31,6 +32,7 @@ __all__ = [
     "classes_of",
     "combination",
     "grown",
+    "link_of",
     "missing_goes_left",
     "no_counters",
     "questions",
@@ -271,6 +273,7 @@ class Model(NamedTuple):
     bias: FloatArray  # (n_outputs,) added after the scaling
     source: str  # for display
     classes: tuple[str, ...] | None  # labels of the classes, where the metadata state them
+    link: Link | None  # how probabilities follow from margins, where the metadata state it
 
     @property
     def features(self) -> list[Feature]:
@@ -298,6 +301,18 @@ def classes_of(info: Any, n_outputs: int) -> tuple[str, ...] | None:
     if _at(info, "class_params", "class_label_type") == "Float" and kinds <= {int, float}:
         labels = [float(str(label)) for label in labels]  # JSON has 1 for 1.0
     return class_names(labels, n_outputs) if kinds <= {str, int, float, bool} else None
+
+
+_LINKS: Final = {
+    **dict.fromkeys(("Logloss", "CrossEntropy", "MultiClassOneVsAll"), Link("logistic")),
+    "MultiClass": Link("softmax"),
+}
+
+
+def link_of(info: Any) -> Link | None:
+    """How probabilities follow from margins, as far as the model's metadata state the loss function."""
+    loss = _at(info, "params", "loss_function", "type")
+    return _LINKS.get(loss) if isinstance(loss, str) else None
 
 
 def _at(info: Any, *path: str) -> Any:

@@ -33,6 +33,7 @@ from numpy.typing import NDArray
 from predgap import _files
 from predgap._inputs.categories import Categories
 from predgap._model.ensemble import LEAF, NUMERIC, Ensemble
+from predgap._model.links import Link
 from predgap._typing import IntArray
 from predgap.errors import EnsembleError, LoaderError, UnsupportedModelError
 from predgap.loaders import selfcheck
@@ -226,12 +227,29 @@ def _ensemble(
             class_names=numbered(n_outputs, binary=objective == "binary")
             if objective in ("binary", "multiclass", "multiclassova")
             else None,
+            link=None if forest else _link(header.get("objective", "")),
             accepts_infinity=accepts_infinity,
             source=f"LightGBM {'rf ' if forest else ''}{objective[:60]}",
         )
     except EnsembleError as error:
         raise LoaderError(f"the LightGBM model is damaged: {error}; save it again") from error
     return _Loaded(ensemble, nodes["leaf"], unfolded, divisor)
+
+
+def _link(objective: str) -> Link | None:
+    """How probabilities follow from margins; an objective is its name and parameters, "binary sigmoid:1"."""
+    name, *parameters = objective.split() or [""]
+    if name == "multiclass":
+        return Link("softmax")
+    stated = [text.partition(":")[2] for text in parameters if text.startswith("sigmoid:")]
+    if name not in ("binary", "multiclassova") or len(stated) > 1:
+        return None
+    try:
+        return Link("logistic", float(stated[0]) if stated else 1.0)
+    except ValueError:
+        raise LoaderError(
+            f"the objective {objective[:60]!r} has no valid sigmoid; the file is damaged"
+        ) from None
 
 
 # ---- trees to nodes ----

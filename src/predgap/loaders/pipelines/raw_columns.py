@@ -56,6 +56,11 @@ class RawColumns:
     features: tuple[_Feature, ...]
     feature_space: None = None  # the features are the columns of X
 
+    @property
+    def column_names(self) -> tuple[str, ...] | None:
+        """The names of the raw columns."""
+        return self.names
+
     def table(self, X: Any, ensemble: Ensemble) -> Table:
         """X with one column per raw column of the pipeline. Columns that the model does not use are NaN.
 

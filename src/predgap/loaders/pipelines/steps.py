@@ -49,6 +49,13 @@ class Preparation:
             return None
         return None if names is None else tuple(map(str, names))
 
+    @property
+    def column_names(self) -> tuple[str, ...] | None:
+        """The names of the columns that the first step, or the model, was fitted with."""
+        first = self.steps[0][1] if self.steps else self.model
+        names = getattr(first, "feature_names_in_", None)
+        return None if names is None else tuple(map(str, names))
+
     def table(self, X: Any, ensemble: Ensemble) -> Table:
         """X after the steps; row labels of X are kept.
 

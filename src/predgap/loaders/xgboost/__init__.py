@@ -18,6 +18,7 @@ import numpy as np
 
 from predgap import _files
 from predgap._model.ensemble import Ensemble
+from predgap._model.links import Link
 from predgap._typing import FloatArray
 from predgap.errors import EnsembleError, LoaderError, UnsupportedModelError
 from predgap.loaders import selfcheck
@@ -144,6 +145,7 @@ def _ensemble(
             categories=read_categories(learner, model, nodes, n_features, version),
             feature_names=texts(learner, "feature_names"),
             class_names=_class_names(classes, objective, n_outputs, several_targets),
+            link=_link(objective),
             row_dtype=np.dtype(np.float32),
             missing=missing,
             accepts_infinity=bool(np.isinf(missing)),  # XGBoost's own rule
@@ -163,6 +165,13 @@ def _class_names(
         return class_names(np.ravel(classes).tolist(), n_outputs)
     binary = objective.startswith("binary:")
     return numbered(n_outputs, binary=binary) if binary or objective.startswith("multi:") else None
+
+
+def _link(objective: str) -> Link | None:
+    """How probabilities follow from margins; None if the model does not give any."""
+    if objective in ("binary:logistic", "binary:logitraw"):
+        return Link("logistic")
+    return Link("softmax") if objective.startswith("multi:") else None
 
 
 def _unknown_parts(document: Document) -> list[str]:

@@ -1,0 +1,97 @@
+"""Do the bounds of `flip`, `absolute_gap` and `probability_gap` hold, and how tight are they?
+
+Each random case is a small ensemble, a row, a subset and a noise, whose outcomes can all be listed. The exact
+value is compared with the bounds that would be given if they could not. Prints a table; ends with 1 if any
+bound is broken.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections import defaultdict
+
+import numpy as np
+
+from predgap import Bracket, Ensemble, Explainer, Link, Normal
+from predgap._engine.engine import Engine
+
+ROUNDING = 1e-12
+
+
+def random_model(rng: np.random.Generator, n_features: int) -> Ensemble:
+    """A few full trees of depth 1 to 3 with random leaves."""
+    root, feature, threshold, left, right, value = [], [], [], [], [], []
+
+    def grow(depth: int) -> int:
+        node = len(feature)
+        feature.append(int(rng.integers(n_features)) if depth else -1)
+        threshold.append(float(rng.normal()) if depth else 0.0)
+        value.append([0.0 if depth else float(rng.normal())])
+        left.append(-1)
+        right.append(-1)
+        if depth:
+            left[node], right[node] = grow(depth - 1), grow(depth - 1)
+        return node
+
+    for _ in range(int(rng.integers(1, 7))):
+        root.append(grow(int(rng.integers(1, 4))))
+    return Ensemble(
+        root=root,
+        feature=feature,
+        threshold=threshold,
+        left=left,
+        right=right,
+        default_left=np.zeros(len(feature), dtype=bool),
+        value=value,
+        target=np.zeros(len(root), dtype=int),
+        bias=[float(rng.normal())],
+        n_features=n_features,
+        class_names=("no", "yes"),
+        link=Link("logistic"),
+    )
+
+
+def questions(explainer: Explainer, x: np.ndarray, mask: np.ndarray, threshold: float) -> dict[str, Bracket]:
+    few = {"n_samples": 64}
+    return {
+        "flip": explainer.flip(x, threshold, mask, space="margin", **few),
+        "absolute_gap": explainer.absolute_gap(x, mask, **few),
+        "absolute_gap, probability": explainer.absolute_gap(x, mask, space="probability", **few),
+        "probability_gap": explainer.probability_gap(x, mask, **few),
+    }
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--cases", type=int, default=10_000)
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    rng = np.random.default_rng(options.seed)
+    listed, broken = Engine.outcomes, 0
+    tight: dict[str, list[tuple[float, float]]] = defaultdict(list)
+    for _ in range(options.cases):
+        explainer = Explainer(random_model(rng, 4), Normal(float(rng.uniform(0.1, 1.5))))
+        x, mask = rng.normal(size=(1, 4)), rng.random(4) < 0.7
+        threshold = float(explainer.ensemble.predict(x)[0] + rng.normal())
+        exact = questions(explainer, x, mask, threshold)
+        Engine.outcomes = lambda *arguments: None
+        bounded = questions(explainer, x, mask, threshold)
+        Engine.outcomes = listed
+        for name, found in bounded.items():
+            value, slack = float(exact[name].value[0]), ROUNDING * (1.0 + float(exact[name].value[0]))
+            low, high = float(found.lower[0]), float(found.upper[0])
+            broken += not low - slack <= value <= high + slack
+            if value > 1e-6:
+                tight[name].append((low / value, high / value))
+    print(f"{options.cases} cases, {broken} bounds broken. Quartiles of bound / value:\n")
+    print("| question | lower: 25 % | 50 % | 75 % | upper: 25 % | 50 % | 75 % |")
+    print("|---|---|---|---|---|---|---|")
+    for name, ratios in tight.items():
+        parts = [np.quantile(column, [0.25, 0.5, 0.75]) for column in np.array(ratios).T]
+        print(f"| {name} | " + " | ".join(f"{q:.3g}" for q in np.concatenate(parts)) + " |")
+    return int(broken > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

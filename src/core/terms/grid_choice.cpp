@@ -1,0 +1,83 @@
+#include "terms/grid_choice.hpp"
+
+#include <algorithm>
+
+namespace predgap {
+
+using std::int32_t;
+using std::int64_t;
+
+namespace {
+
+// Nanoseconds of a form: over cells, and over pairs of terms.
+double by_cells(const CellGrid& grid, double n_terms, double n_rows) {
+    constexpr double kCell = 0.4, kTerm = 20.0, kRow = 4.0, kFourCells = 0.4;
+    return kCell * static_cast<double>(grid.n_cells * grid.n_axes) +
+           n_terms * (kTerm + n_rows * (kRow + kFourCells * static_cast<double>(grid.row() / 4)));
+}
+double by_pairs(const Component& c, double n_set_pairs) {
+    constexpr double kPairSlot = 0.35, kSetPair = 1.5;
+    return 0.5 * c.n_terms * (c.n_terms + 1.0) * kPairSlot * c.size + kSetPair * n_set_pairs;
+}
+
+}  // namespace
+
+// Different ones among the atoms of a slot.
+int32_t GridChoice::count_atoms(const int32_t* atom, int32_t n) {
+    ++n_counts_;
+    int32_t found = 0;
+    for (int32_t t = 0; t < n; ++t) {
+        found += seen_[atom[t]] != n_counts_;
+        seen_[atom[t]] = n_counts_;
+    }
+    return found;
+}
+
+// Numbers first, and last the category with the fewest cells.
+CellGrid GridChoice::lay_out(const RowTerms& terms, const Component& c, Counts& counts) {
+    CellGrid grid{};
+    const auto feature = [&](int32_t slot) { return terms.feature[c.features + slot]; };
+    const auto add = [&](int32_t slot, int64_t length) {
+        grid.slot[grid.n_axes] = slot;
+        grid.length[grid.n_axes++] = length;
+    };
+    int32_t last = -1;
+    for (int32_t j = 0; j < c.size; ++j) {
+        const auto q = feature(j);
+        const auto n = count_atoms(terms.atom.data() + c.slots + int64_t{j} * c.stride, c.n_terms);
+        if (!model_.cells.categorical(q)) {
+            add(j, n + 1);
+            grid.n_thresholds += model_.atoms.begin[q + 1] - model_.atoms.begin[q];
+            continue;
+        }
+        counts.n_set_pairs += 0.5 * n * n;
+        if (last < 0 || model_.cells.count(q) < model_.cells.count(feature(last))) last = j;
+    }
+    grid.n_numeric = grid.n_axes;
+    for (int32_t j = 0; j < c.size; ++j)
+        if (const auto n = model_.cells.count(feature(j)); n > 0 && j != last) {
+            add(j, n);
+            counts.n_rows *= n / 3.0;
+        }
+    add(last, (model_.cells.count(feature(last)) + 3) / 4 * 4);
+    grid.n_cells = 1;
+    for (auto i = grid.n_axes; i-- > 0 && grid.n_cells <= CellGrid::kMostCells;) {
+        grid.step[i] = grid.n_cells;
+        grid.n_cells *= grid.length[i];
+    }
+    return grid;
+}
+
+GridChoice::Choice GridChoice::choose(const RowTerms& terms, const Component& c, CellRule rule) {
+    if (c.size > CellGrid::kMostAxes) return {{}, false, by_pairs(c, 0.0)};
+    Counts counts;
+    const auto grid = lay_out(terms, c, counts);
+    const double over_cells = terms.width * by_cells(grid, c.n_terms, counts.n_rows);
+    if (c.size == 1) return {grid, true, over_cells};
+    const double over_pairs = (1.0 + 0.4 * (terms.width - 1)) * by_pairs(c, counts.n_set_pairs);
+    const bool is_cheaper = rule == CellRule::all || over_cells < over_pairs;
+    if (grid.n_cells > CellGrid::kMostCells || !is_cheaper) return {grid, false, over_pairs};
+    return {grid, true, over_cells};
+}
+
+}  // namespace predgap

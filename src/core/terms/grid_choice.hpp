@@ -1,0 +1,42 @@
+// Whether the form of a component with categories is a sum over cells or over pairs of terms: by counts.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "model/model.hpp"
+#include "terms/cell_grid.hpp"
+#include "terms/row_terms.hpp"
+
+namespace predgap {
+
+// Which components are evaluated over their cells?
+enum class CellRule : std::uint8_t { cheapest, all };  // all that have few enough cells, for tests
+
+class GridChoice {
+public:
+    explicit GridChoice(const Model& model) : model_(model), seen_(model.n_atoms()) {
+        std::fill(seen_.begin(), seen_.end(), 0);
+    }
+
+    struct Choice {
+        CellGrid grid;
+        bool over_cells;
+        double nanoseconds;  // of a form
+    };
+    Choice choose(const RowTerms& terms, const Component& c, CellRule rule);
+
+private:
+    struct Counts {
+        double n_set_pairs = 0.0;  // pairs of different sets
+        double n_rows = 1.0;       // of cells that a term changes
+    };
+    std::int32_t count_atoms(const std::int32_t* atom, std::int32_t n);
+    CellGrid lay_out(const RowTerms& terms, const Component& c, Counts& counts);
+
+    const Model& model_;
+    Buffer<std::int32_t> seen_;  // (n_atoms) when it was counted last
+    std::int32_t n_counts_ = 0;
+};
+
+}  // namespace predgap

@@ -1,0 +1,282 @@
+// Quadratic forms of components with categories, as sums over the cells of their features.
+//
+// Let h be the sum of W tau over the terms, at each cell; where a feature is in the cell of x, it is 0. Its
+// part that no feature can be left out of is what remains when its means along all axes are subtracted, one
+// axis after the other; the form is the mean square of that. Along the axis of a feature outside the subset
+// nothing is subtracted. h is built up from x outwards, and of a number the probability of a cell is the
+// difference of two tails on its side of x, so that small masses keep their digits.
+#pragma once
+
+#include <utility>
+
+#include "terms/form.hpp"
+
+namespace predgap::PREDGAP_ISA {
+namespace {
+
+// All sets of four cells.
+alignas(32) constexpr double kFourCells[16][4] = {{0, 0, 0, 0}, {1, 0, 0, 0}, {0, 1, 0, 0}, {1, 1, 0, 0},
+                                                  {0, 0, 1, 0}, {1, 0, 1, 0}, {0, 1, 1, 0}, {1, 1, 1, 0},
+                                                  {0, 0, 0, 1}, {1, 0, 0, 1}, {0, 1, 0, 1}, {1, 1, 0, 1},
+                                                  {0, 0, 1, 1}, {1, 0, 1, 1}, {0, 1, 1, 1}, {1, 1, 1, 1}};
+
+class GridForm {
+public:
+    GridForm(const Form& f, const CellGrid& grid) : f_(f), g_(grid), last_(grid.n_axes - 1) {
+        double* at = f.scratch;
+        const auto take = [&](std::int64_t n) { return std::exchange(at, at + n); };
+        cell_ = take(g_.n_cells);
+        mean_ = take(last_ > 0 ? g_.step[0] : 0);
+        row_ = take(g_.row());
+        for (std::int32_t i = 0; i <= last_; ++i) {
+            feature_[i] = f.tables.model().feature_of(f.atom[g_.slot[i] * f.c.stride]);
+            probability_[i] = take((g_.length[i] + 3) / 4 * 4);
+        }
+        for (std::int32_t i = 0; i < g_.n_numeric; ++i)
+            place_[i] = reinterpret_cast<std::int32_t*>(take(f.c.n_terms));
+        auto* marks = reinterpret_cast<std::int32_t*>(at);
+        for (std::int32_t i = 0; i <= last_; ++i) i < g_.n_numeric ? place_terms(i, marks) : read_masses(i);
+    }
+
+    // h of an output.
+    void fill(std::int64_t output) {
+        const double* weight = f_.weight + output * f_.n_weights;
+        for (std::int64_t v = 0; v < g_.n_cells / 4; ++v) fours(cell_)[v] = four(0.0);
+        for (std::int32_t t = 0; t < f_.c.n_terms; ++t) {
+            if (weight[t] == 0.0) continue;
+            write_row(t, sign(t) * weight[t]);
+            each_row(t, 0, 0, [&](std::int64_t row) {
+                Four* to = fours(cell_ + row);
+                for (std::int64_t v = 0; v < g_.row() / 4; ++v) to[v] += fours(row_)[v];
+            });
+        }
+        for (std::int32_t i = 0; i < g_.n_numeric; ++i) sum_outwards(i);
+    }
+    void centre(std::int32_t outside) {
+        for (std::int32_t i = 0; i <= last_; ++i)
+            if (g_.slot[i] != outside) i == last_ ? centre_rows() : centre_axis(i);
+    }
+    double mean() const { return sum_of<false>(0, 0); }
+    double mean_square() const { return sum_of<true>(0, 0); }
+
+    // E[tau V] of each term, where V is what the cells have; they are used up.
+    void write_products(std::int64_t output) {
+        weigh(0, 0, 1.0);
+        for (std::int32_t i = 0; i < g_.n_numeric; ++i) sum_inwards(i);
+        for (std::int32_t t = 0; t < f_.c.n_terms; ++t) {
+            write_row(t, sign(t));
+            Four total = four(0.0);
+            each_row(t, 0, 0, [&](std::int64_t row) {
+                const Four* from = fours(cell_ + row);
+                for (std::int64_t v = 0; v < g_.row() / 4; ++v) total += from[v] * fours(row_)[v];
+            });
+            f_.product[output * f_.n_weights + t] = sum(total);
+        }
+    }
+
+private:
+    std::int32_t atom(std::int32_t axis, std::int32_t t) const {
+        return f_.atom[g_.slot[axis] * std::int64_t{f_.c.stride} + t];
+    }
+    // tau is 1 or 0 where x is not in the event of the atom, and -1 or 0 where it is.
+    double sign(std::int32_t t) const {
+        bool is_negative = false;
+        for (std::int32_t i = 0; i <= last_; ++i) is_negative ^= f_.tables.event[atom(i, t)] != 0;
+        return is_negative ? -1.0 : 1.0;
+    }
+    // 64 of the cells where an atom of a category has changed.
+    std::uint64_t changed(std::int32_t axis, std::int32_t atom, std::size_t word) const {
+        const auto& model = f_.tables.model();
+        const auto set = model.set_atoms.bits(atom - model.n_thresholds())[word];
+        return f_.tables.event[atom] ? model.cells.full_word(feature_[axis], word) & ~set : set;
+    }
+
+    // ---- places and probabilities of cells ----
+
+    void read_masses(std::int32_t axis) {
+        const auto& cells = f_.tables.model().cells;
+        const auto& noise = *f_.tables.laws().categories;
+        const auto q = feature_[axis];
+        const auto own = static_cast<std::int32_t>(f_.tables.x[q]), first = cells.begin[q];
+        for (std::int32_t z = 0; z < (g_.length[axis] + 3) / 4 * 4; ++z)
+            probability_[axis][z] =
+                z >= cells.count(q) ? 0.0 : (z == own ? noise.stay : noise.mass).data()[first + z];
+    }
+
+    // A term stands in the cell next to its threshold, away from x.
+    void place_terms(std::int32_t axis, std::int32_t* marks) {
+        const auto& atoms = f_.tables.model().atoms;
+        const auto q = feature_[axis];
+        const auto first = atoms.begin[q], n = atoms.begin[q + 1] - first;
+        for (std::int32_t a = 0; a < n; ++a) marks[a] = 0;
+        for (std::int32_t t = 0; t < f_.c.n_terms; ++t) marks[atom(axis, t) - first] = 1;
+        const double* tail = f_.tables.tail.data() + 2 * first;
+        double* p = probability_[axis];
+        std::int32_t next = 0, own = 0, last = -1;  // last: the threshold before
+        for (std::int32_t a = 0; a < n; ++a) {
+            if (!marks[a]) continue;
+            const bool above = f_.tables.event[first + a];
+            if (!above) {  // the cell below it
+                p[next] = tail[2 * a] - (last < 0 ? 0.0 : tail[2 * last]);
+                own = next + 1;
+            } else if (next == own) {
+                p[next] = between(tail, last, a);
+            } else {
+                p[next] = tail[2 * last + 1] - tail[2 * a + 1];
+            }
+            marks[a] = above ? next + 1 : next;
+            last = a;
+            ++next;
+        }
+        p[next] = tail[2 * last + 1];
+        for (std::int32_t i = 0; i <= next; ++i) p[i] = p[i] > 0.0 ? p[i] : 0.0;  // tails are rounded
+        own_[axis] = own;
+        for (std::int32_t t = 0; t < f_.c.n_terms; ++t) place_[axis][t] = marks[atom(axis, t) - first];
+    }
+    // The probability of the cell of x, by the smaller tails.
+    static double between(const double* tail, std::int32_t low, std::int32_t high) {
+        if (low < 0) return tail[2 * high];
+        const double below = tail[2 * high], above = tail[2 * low + 1];
+        return below < above ? below - tail[2 * low] : above - tail[2 * high + 1];
+    }
+
+    // ---- terms ----
+
+    // `amount` in the cells of the last axis that are reached where a term changes.
+    void write_row(std::int32_t t, double amount) {
+        const auto own = atom(last_, t);
+        const Four filled = four(amount);
+        for (std::int64_t v = 0; v < g_.row() / 4;) {
+            auto set = changed(last_, own, static_cast<std::size_t>(v / 16));
+            for (const auto end = std::min(v + 16, g_.row() / 4); v < end; ++v, set >>= 4)
+                fours(row_)[v] = *fours(kFourCells[set & 15]) * filled;
+        }
+    }
+    // visit(where it begins) of all rows that a term changes.
+    template <class Visit>
+    void each_row(std::int32_t t, std::int32_t axis, std::int64_t at, const Visit& visit) const {
+        if (axis == last_) return visit(at);
+        if (axis < g_.n_numeric) return each_row(t, axis + 1, at + place_[axis][t] * g_.step[axis], visit);
+        const auto own = atom(axis, t);
+        for (std::int64_t first = 0; first < g_.length[axis]; first += 64)
+            for (auto set = changed(axis, own, static_cast<std::size_t>(first / 64)); set; set &= set - 1)
+                each_row(t, axis + 1, at + (first + __builtin_ctzll(set)) * g_.step[axis], visit);
+    }
+
+    // ---- along an axis ----
+
+    // visit(first cell) of all lines along an axis; next to each other there are `step` of them.
+    template <class Visit>
+    void each_line(std::int32_t axis, Visit visit) {
+        const auto n = g_.step[axis] * g_.length[axis];
+        for (std::int64_t at = 0; at < g_.n_cells && !f_.stopped(); at += n) visit(cell_ + at);
+    }
+    void add(double* to, const double* from, std::int64_t n) const {
+        for (std::int64_t v = 0; v < n / 4; ++v) fours(to)[v] += fours(from)[v];
+    }
+    void sum_outwards(std::int32_t axis) {
+        const auto step = g_.step[axis], own = own_[axis];
+        each_line(axis, [&](double* line) {
+            for (auto i = own - 2; i >= 0; --i) add(line + i * step, line + (i + 1) * step, step);
+            for (auto i = own + 2; i < g_.length[axis]; ++i)
+                add(line + i * step, line + (i - 1) * step, step);
+        });
+    }
+    void sum_inwards(std::int32_t axis) {
+        const auto step = g_.step[axis], own = own_[axis];
+        each_line(axis, [&](double* line) {
+            for (std::int64_t i = 1; i < own; ++i) add(line + i * step, line + (i - 1) * step, step);
+            for (auto i = g_.length[axis] - 2; i > own; --i)
+                add(line + i * step, line + (i + 1) * step, step);
+        });
+    }
+    void centre_axis(std::int32_t axis) {
+        const auto n = g_.step[axis] / 4;
+        each_line(axis, [&](double* line) {
+            for (std::int64_t v = 0; v < n; ++v) fours(mean_)[v] = four(0.0);
+            for (std::int64_t i = 0; i < g_.length[axis]; ++i) {
+                const Four p = four(probability_[axis][i]);
+                for (std::int64_t v = 0; v < n; ++v) fours(mean_)[v] += p * fours(line)[i * n + v];
+            }
+            for (std::int64_t i = 0; i < g_.length[axis]; ++i)
+                for (std::int64_t v = 0; v < n; ++v) {
+                    Four& own = fours(line)[i * n + v];
+                    own = own - fours(mean_)[v];
+                }
+        });
+    }
+    void centre_rows() {
+        for (std::int64_t at = 0; at < g_.n_cells; at += g_.row()) {
+            const Four mean = four(sum_of<false>(last_, at));
+            for (Four *own = fours(cell_ + at), *end = own + g_.row() / 4; own < end; ++own)
+                *own = *own - mean;
+        }
+    }
+
+    // ---- all cells ----
+
+    // The mean of the cells from `at` on along this axis and those after it, or of their squares.
+    template <bool kSquare>
+    double sum_of(std::int32_t axis, std::int64_t at) const {
+        if (axis == last_) {
+            const Four *own = fours(cell_ + at), *p = fours(probability_[axis]);
+            Four total = four(0.0);
+            for (std::int64_t v = 0; v < g_.row() / 4; ++v)
+                total += kSquare ? p[v] * own[v] * own[v] : p[v] * own[v];
+            return sum(total);
+        }
+        double total = 0.0;
+        for (std::int64_t i = 0; i < g_.length[axis]; ++i)
+            if (const double p = probability_[axis][i]; p > 0.0)
+                total += p * sum_of<kSquare>(axis + 1, at + i * g_.step[axis]);
+        return total;
+    }
+    // Multiplies all cells by their probabilities.
+    void weigh(std::int32_t axis, std::int64_t at, double p) {
+        if (axis < last_) {
+            for (std::int64_t i = 0; i < g_.length[axis]; ++i)
+                weigh(axis + 1, at + i * g_.step[axis], p * probability_[axis][i]);
+            return;
+        }
+        Four* own = fours(cell_ + at);
+        for (std::int64_t v = 0; v < g_.row() / 4; ++v)
+            own[v] = own[v] * (four(p) * fours(probability_[axis])[v]);
+    }
+
+    const Form& f_;
+    const CellGrid& g_;
+    const std::int32_t last_;
+    std::int32_t feature_[CellGrid::kMostAxes];
+    std::int64_t own_[CellGrid::kMostAxes];     // of numbers: the cell of x
+    std::int32_t* place_[CellGrid::kMostAxes];  // of numbers: (n_terms) cells
+    double* probability_[CellGrid::kMostAxes];  // (length)
+    double *cell_, *mean_, *row_;
+};
+
+template <bool kProduct>
+double form_by_cells(const Form& f, const CellGrid& grid, std::int32_t outside) {
+    GridForm by(f, grid);
+    double total = 0.0;
+    for (std::int64_t k = 0; k < f.width && !f.stopped(); ++k) {
+        by.fill(k);
+        by.centre(outside);
+        total += by.mean_square();
+        if (kProduct) by.write_products(k);
+    }
+    return total;
+}
+
+// Of a category alone that is outside: also the means.
+double form_by_cells_outside(const Form& f, const CellGrid& grid, double* mean) {
+    GridForm by(f, grid);
+    double total = 0.0;
+    for (std::int64_t k = 0; k < f.width; ++k) {
+        by.fill(k);
+        mean[k] = by.mean();
+        total += by.mean_square();
+    }
+    return total;
+}
+
+}  // namespace
+}  // namespace predgap::PREDGAP_ISA

@@ -1,0 +1,69 @@
+"""Attributions in the order of an explainer's rows and features, from what a user gives."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from predgap._attributions import read_attributions, summed_over
+from predgap._inputs.row_labels import matching_rows
+from predgap._text import names_or_default
+from predgap._typing import FloatArray, IndexArray
+from predgap.errors import RankingError
+from predgap.explainer import Explainer
+from predgap.explainer._arguments import Rows
+from predgap.ranking import Ranking
+
+
+def attributions_of(explainer: Explainer, rows: Rows, values: Any) -> FloatArray:
+    """Attributions with their signs, (n, d); with groups, their sums over each.
+
+    Frames and Explanations are matched by the names of features and the labels of rows, arrays by position;
+    of several outputs the explained one is taken. RankingError if they do not fit, or miss a feature.
+    """
+    inputs = explainer._inputs
+    by_position = isinstance(values, np.ndarray | list | tuple) or inputs.units is not None
+    read = read_attributions(values, inputs.ensemble.names if by_position else None)
+    read = read.of(inputs.outputs.in_rows(rows.outputs).output_of(read.n_outputs))
+    if inputs.units is not None:
+        read = summed_over(read, inputs.units)
+    inputs.check_data(values, rows)
+    of_one = read.values[:, :, 0]
+    ranking = Ranking(_columns(of_one), feature_names=read.names, index=read.index, output=read.output)
+    return _aligned(explainer, rows, ranking, of_one)
+
+
+def sizes_of(explainer: Explainer, rows: Rows, ranking: Any) -> FloatArray:
+    """The sizes of the attributions behind a ranking, (n, d); RankingError if there are none."""
+    if not isinstance(ranking, Ranking):
+        return np.abs(attributions_of(explainer, rows, ranking))
+    if ranking.scores is None:
+        raise RankingError(
+            f"this score needs an attribution of each feature, a ranking by {ranking.method or 'order'} has "
+            "none; use Ranking.from_attributions(values)"
+        )
+    whole = replace(ranking, order=_columns(ranking.scores), confidence=None)
+    return np.abs(_aligned(explainer, rows, whole, ranking.scores))
+
+
+def _columns(values: FloatArray) -> IndexArray:
+    """The order of n rows that has the features in the order of their columns."""
+    return np.tile(np.arange(values.shape[1]), (len(values), 1))
+
+
+def _aligned(explainer: Explainer, rows: Rows, in_order: Ranking, values: FloatArray) -> FloatArray:
+    """Values by the explainer's rows and units, from those by a ranking's rows and features."""
+    inputs = explainer._inputs
+    place = inputs.order(rows, in_order)[:1].reshape(-1)
+    own = matching_rows(in_order.index, rows.table.index, "the ranking", RankingError)
+    out = np.full((len(rows), inputs.n_units), np.nan)
+    out[:, place] = values if own is None else values[own]
+    if not np.isfinite(out).all():
+        names = names_or_default(inputs.n_units, inputs.unit_names)
+        missing = names[int(np.flatnonzero(~np.isfinite(out).all(axis=0))[0])]
+        raise RankingError(
+            f"this score needs an attribution of each feature; {missing!r} has none in some rows"
+        )
+    return out

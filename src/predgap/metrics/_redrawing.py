@@ -1,0 +1,285 @@
+"""Scores by the expected prediction when features are redrawn: deletion, insertion, and their kin.
+
+Removing a feature means to redraw it from data, `Marginal` or `Background`. Other libraries average over some
+draws; here the expected prediction is exact.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+
+from predgap._inputs.row_labels import matching_rows
+from predgap._text import count, shown
+from predgap._typing import BoolArray, FloatArray
+from predgap.errors import NoiseError, OutputError, RankingError, TableError
+from predgap.explainer import Explainer
+from predgap.explainer._arguments import Rows
+from predgap.noise import Background, Marginal
+
+
+def deletion_curve(explainer: Explainer, X: Any, ranking: Any) -> FloatArray:
+    """The expected prediction of each row when its first 0, 1, ..., k features are redrawn.
+
+    Parameters
+    ----------
+    explainer : Explainer
+        Of one output, with `Marginal` or `Background` noise on all features.
+    X : (n, d) array or frame of the rows
+    ranking : Ranking, or another form of a ranking that `Explainer.curve` takes
+        Most important first; k places.
+
+    Returns
+    -------
+    (n, k + 1) array of raw margins; the first column is the prediction
+
+    Examples
+    --------
+    >>> from sklearn.tree import DecisionTreeRegressor
+    >>> from predgap import Explainer, Marginal, metrics
+    >>> tree = DecisionTreeRegressor().fit([[0, 7], [1, 7]], [1, 3])
+    >>> explainer = Explainer(tree, Marginal([[0, 7], [1, 7]]))
+    >>> metrics.deletion_curve(explainer, [[1, 7]], [0, 1])  # 3; then 1 or 3, either as likely
+    array([[3., 2., 2.]])
+    """
+    return _expected(explainer, X, ranking, "first")
+
+
+def insertion_curve(explainer: Explainer, X: Any, ranking: Any) -> FloatArray:
+    """The expected prediction of each row when all but its first 0, 1, ..., k features are redrawn.
+
+    Parameters
+    ----------
+    explainer, X, ranking : as for `deletion_curve`
+
+    Returns
+    -------
+    (n, k + 1) array of raw margins; the last column is the prediction if the ranking has all places
+
+    Examples
+    --------
+    >>> from sklearn.tree import DecisionTreeRegressor
+    >>> from predgap import Explainer, Marginal, metrics
+    >>> tree = DecisionTreeRegressor().fit([[0, 7], [1, 7]], [1, 3])
+    >>> explainer = Explainer(tree, Marginal([[0, 7], [1, 7]]))
+    >>> metrics.insertion_curve(explainer, [[1, 7]], [0, 1])
+    array([[2., 3., 3.]])
+    """
+    return _expected(explainer, X, ranking, "rest")
+
+
+def deletion(explainer: Explainer, X: Any, ranking: Any) -> FloatArray:
+    """The area under the deletion curve, (n,); the places are from 0 to 1, by the trapezoidal rule.
+
+    Lower is better where the prediction is high because of the features that the ranking puts first.
+
+    Parameters
+    ----------
+    explainer, X, ranking : as for `deletion_curve`
+
+    Returns
+    -------
+    (n,) array
+
+    Examples
+    --------
+    >>> from sklearn.tree import DecisionTreeRegressor
+    >>> from predgap import Explainer, Marginal, metrics
+    >>> tree = DecisionTreeRegressor().fit([[0, 7], [1, 7]], [1, 3])
+    >>> explainer = Explainer(tree, Marginal([[0, 7], [1, 7]]))
+    >>> metrics.deletion(explainer, [[1, 7]], [0, 1]), metrics.deletion(explainer, [[1, 7]], [1, 0])
+    (array([2.25]), array([2.75]))
+    """
+    return _area(deletion_curve(explainer, X, ranking))
+
+
+def insertion(explainer: Explainer, X: Any, ranking: Any) -> FloatArray:
+    """The area under the insertion curve, (n,); the places are from 0 to 1, by the trapezoidal rule.
+
+    Higher is better where the prediction is high because of the features that the ranking puts first.
+
+    Parameters
+    ----------
+    explainer, X, ranking : as for `deletion_curve`
+
+    Returns
+    -------
+    (n,) array
+
+    Examples
+    --------
+    >>> from sklearn.tree import DecisionTreeRegressor
+    >>> from predgap import Explainer, Marginal, metrics
+    >>> tree = DecisionTreeRegressor().fit([[0, 7], [1, 7]], [1, 3])
+    >>> explainer = Explainer(tree, Marginal([[0, 7], [1, 7]]))
+    >>> metrics.insertion(explainer, [[1, 7]], [0, 1])
+    array([2.75])
+    """
+    return _area(insertion_curve(explainer, X, ranking))
+
+
+def comprehensiveness(explainer: Explainer, X: Any, ranking: Any) -> FloatArray:
+    """How far the prediction falls when the first features are redrawn: f(x) - E[f(x')], (n,).
+
+    It is the mean over the first 1, ..., k features, k the places of the ranking; pass a ranking of k places
+    for the first k only. It has the sign of the change: a row whose prediction is low for good reasons has a
+    negative one.
+
+    Parameters
+    ----------
+    explainer, X, ranking : as for `deletion_curve`
+
+    Returns
+    -------
+    (n,) array
+
+    Examples
+    --------
+    >>> from sklearn.tree import DecisionTreeRegressor
+    >>> from predgap import Explainer, Marginal, metrics
+    >>> tree = DecisionTreeRegressor().fit([[0, 7], [1, 7]], [1, 3])
+    >>> explainer = Explainer(tree, Marginal([[0, 7], [1, 7]]))
+    >>> metrics.comprehensiveness(explainer, [[1, 7], [0, 7]], [0, 1])
+    array([ 1., -1.])
+    """
+    curve = deletion_curve(explainer, X, ranking)
+    return _mean_fall(curve[:, 0], curve)
+
+
+def sufficiency(explainer: Explainer, X: Any, ranking: Any) -> FloatArray:
+    """How far the prediction falls when all but the first features are redrawn: f(x) - E[f(x')], (n,).
+
+    It is the mean over the first 1, ..., k features, k the places of the ranking. Close to 0 is good: the
+    first features alone give the prediction.
+
+    Parameters
+    ----------
+    explainer, X, ranking : as for `deletion_curve`
+
+    Returns
+    -------
+    (n,) array
+
+    Examples
+    --------
+    >>> from sklearn.tree import DecisionTreeRegressor
+    >>> from predgap import Explainer, Marginal, metrics
+    >>> tree = DecisionTreeRegressor().fit([[0, 7], [1, 7]], [1, 3])
+    >>> explainer = Explainer(tree, Marginal([[0, 7], [1, 7]]))
+    >>> metrics.sufficiency(explainer, [[1, 7]], [1, 0])  # the second feature alone says nothing
+    array([0.5])
+    """
+    rows = explainer._inputs.rows(X)
+    curve = insertion_curve(explainer, rows, ranking)
+    nothing = np.zeros(explainer._inputs.n_units, dtype=np.bool_)
+    return _mean_fall(explainer.expected_prediction(rows, nothing), curve)
+
+
+def feature_randomising(explainer: Explainer, X: Any, ranking: Any, y: Any) -> FloatArray:
+    """The squared error of the expected prediction when the features of a ranking are redrawn, (n,).
+
+    The paper's test: redraw the first k features of each row, and see how wrong the model becomes. Higher is
+    better; the paper reports the root of the mean over rows.
+
+    Parameters
+    ----------
+    explainer, X : as for `deletion_curve`
+    ranking : Ranking, or another form of a ranking that `Explainer.curve` takes
+        Its k places are redrawn, all together; pass a ranking of few places, such as
+        `explainer.rank(X, top=3)`.
+    y : (n,) array or Series
+        The outcomes, in the units of the model's margin; a model whose margins are not in units of
+        outcomes, such as a boosted classifier, is refused.
+
+    Returns
+    -------
+    (n,) array
+
+    Examples
+    --------
+    >>> from sklearn.tree import DecisionTreeRegressor
+    >>> from predgap import Explainer, Marginal, metrics
+    >>> tree = DecisionTreeRegressor().fit([[0, 7], [1, 7]], [1, 3])
+    >>> explainer = Explainer(tree, Marginal([[0, 7], [1, 7]]))
+    >>> metrics.feature_randomising(explainer, [[1, 7]], [[0]], [3.0])  # 2 is expected instead of 3
+    array([1.])
+    """
+    check_redrawn(explainer)
+    rows = explainer._inputs.rows(X)
+    outcomes = read_outcomes(explainer, rows, y)
+    order = explainer._inputs.order(rows, ranking)
+    masks = _first(order, order.shape[1], explainer._inputs.n_units)
+    error: FloatArray = explainer.expected_prediction(rows, masks) - outcomes
+    return error**2
+
+
+def _expected(explainer: Explainer, X: Any, ranking: Any, redrawn: Literal["first", "rest"]) -> FloatArray:
+    """E[f(x')] when the first 0, ..., k places of each row, or all others, are redrawn, (n, k + 1)."""
+    check_redrawn(explainer)
+    rows = explainer._inputs.rows(X)
+    order = explainer._inputs.order(rows, ranking)
+    columns = []
+    for k in range(order.shape[1] + 1):
+        first = _first(order, k, explainer._inputs.n_units)
+        masks = first if redrawn == "first" else ~first
+        columns.append(explainer.expected_prediction(rows, masks))
+    return np.stack(columns, axis=1)
+
+
+def _first(order: Any, k: int, n_units: int) -> BoolArray:
+    """Which units are at the first k places, (n, n_units)."""
+    masks = np.zeros((len(order), n_units), dtype=np.bool_)
+    np.put_along_axis(masks, order[:, :k].astype(np.intp), True, axis=1)
+    return masks
+
+
+def check_redrawn(explainer: Explainer) -> None:
+    """NoiseError if features are not redrawn from data, OutputError if several outputs are explained."""
+    if not isinstance(explainer.noise, Marginal | Background):
+        raise NoiseError(
+            f"the noise is {shown(explainer.noise)}; a feature is removed by redrawing it: use "
+            "Explainer(model, Marginal(X)), each feature by itself, or Background(X), all together"
+        )
+    if explainer.output is None and explainer.ensemble.n_outputs > 1:
+        raise OutputError(
+            f"the explainer has {explainer.ensemble.n_outputs} outputs, and this score is about one; choose "
+            "it: Explainer(..., output=0), the label of a class, or output='predicted'"
+        )
+
+
+def read_outcomes(explainer: Explainer, rows: Rows, y: Any) -> FloatArray:
+    """The outcomes of the rows, (n,), of a pandas Series by its index; TableError if they do not fit."""
+    link = explainer._inputs.outputs.model.link
+    if link is not None and link.kind != "identity":
+        raise OutputError(
+            "the model's margins are not in the units of y, which are classes; feature randomising is about "
+            "regressors, and forests of classes"
+        )
+    own = matching_rows(
+        getattr(y, "index", None) if hasattr(y, "iloc") else None, rows.table.index, "y", TableError
+    )
+    try:
+        outcomes = np.asarray(y, dtype=np.float64).reshape(-1)
+    except (TypeError, ValueError):
+        raise TableError(f"y is {shown(y)}, expected one number for each row") from None
+    if len(outcomes) != len(rows):
+        raise TableError(f"y has {count(len(outcomes), 'number')}, X has {count(len(rows), 'row')}")
+    if not np.isfinite(outcomes).all():
+        raise TableError("y has NaN or infinite entries; leave their rows out, of X too")
+    return outcomes if own is None else outcomes[own]
+
+
+def _mean_fall(prediction: FloatArray, curve: FloatArray) -> FloatArray:
+    """The mean of prediction - expected prediction over the first 1, ..., k places."""
+    if curve.shape[1] < 2:
+        raise RankingError("the ranking has no places; pass at least one")
+    fall: FloatArray = (prediction[:, None] - curve[:, 1:]).mean(axis=1)
+    return fall
+
+
+def _area(curve: FloatArray) -> FloatArray:
+    if curve.shape[1] < 2:
+        raise RankingError("the ranking has no places; pass at least one")
+    area: FloatArray = ((curve[:, 1:] + curve[:, :-1]) / 2.0).mean(axis=1)
+    return area
