@@ -97,6 +97,7 @@ def test_without_a_scheduler_at_the_address_the_message_says_how_to_start_one(fi
     done = run(files, tmp_path / "out", "--scheduler", f"tcp://127.0.0.1:{engines.free_port()}")
     assert done.exit_code != 0
     assert "no Dask scheduler with workers answers at 'tcp://127.0.0.1:" in done.output
+    assert "IO loop" not in {thread.name for thread in threading.enumerate()}  # nothing goes on trying
 
 
 def test_other_versions_on_the_workers_are_refused(files, address, tmp_path, monkeypatch):

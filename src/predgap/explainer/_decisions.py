@@ -121,7 +121,7 @@ class DecisionAnswers(GuaranteedAnswers):
         >>> from sklearn.tree import DecisionTreeRegressor
         >>> from predgap import Explainer, Uniform
         >>> tree = DecisionTreeRegressor().fit([[0], [1]], [1, 3])
-        >>> Explainer(tree, Uniform(1.0)).flip([[0.0]], 2.0).value  # a quarter of [-1, 1] is beyond 0.5
+        >>> Explainer(tree, Uniform(1.0)).flip([[0.0]], 2.0).value.round(6)  # a quarter is beyond 0.5
         array([0.25])
         """
         whole = self._inputs.outputs.model
@@ -199,7 +199,7 @@ class DecisionAnswers(GuaranteedAnswers):
         >>> from sklearn.tree import DecisionTreeRegressor
         >>> from predgap import Explainer, Uniform
         >>> tree = DecisionTreeRegressor().fit([[0], [1]], [1, 3])
-        >>> Explainer(tree, Uniform(1.0)).absolute_gap([[0.0]], [0]).value  # 2, with probability 1/4
+        >>> Explainer(tree, Uniform(1.0)).absolute_gap([[0.0]], [0]).value.round(6)  # 2, with probability 1/4
         array([0.5])
         """
         rows = self._inputs.rows(X)
@@ -245,7 +245,7 @@ class DecisionAnswers(GuaranteedAnswers):
         >>> from sklearn.tree import DecisionTreeClassifier
         >>> from predgap import Explainer, Uniform
         >>> tree = DecisionTreeClassifier().fit([[0], [1]], ["no", "yes"])
-        >>> Explainer(tree, Uniform(1.0)).probability_gap([[0.0]], [0]).value  # from 0 to 1 in a quarter
+        >>> Explainer(tree, Uniform(1.0)).probability_gap([[0.0]], [0]).value.round(6)  # 1, in a quarter
         array([0.25])
         """
         rows = self._inputs.rows(X)

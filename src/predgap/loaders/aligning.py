@@ -38,7 +38,7 @@ def aligned(f: Ensemble, g: Ensemble) -> tuple[Ensemble, Ensemble]:
     ...         right=[2, -1, -1], default_left=[True, False, False], value=[[0.0], [1.0], [3.0]],
     ...         target=[0], bias=[0.0], n_features=len(names), feature_names=names)
     >>> f, g = aligned(stump(["age", "bmi"], 0), stump(["job", "age"], 1))
-    >>> f.feature_names, g.feature_names, f.feature[0] == g.feature[0]
+    >>> f.feature_names, g.feature_names, bool(f.feature[0] == g.feature[0])
     (('age', 'bmi', 'job'), ('age', 'bmi', 'job'), True)
     """
     features = _features(f, g)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import pickle
 import warnings
 from collections.abc import Iterator
@@ -37,6 +38,7 @@ class ScheduledWorkers:
         from distributed import Client
 
         try:
+            asyncio.run(_reach(self._address))
             self._client = Client(self._address, timeout=_PATIENCE, set_as_default=False)
             self._client.wait_for_workers(1, timeout=_PATIENCE)
         except (OSError, TimeoutError, ValueError) as error:
@@ -112,6 +114,13 @@ def _answer(carried: tuple[BatchFunction, bool], batch: bytes) -> Answer | str:
     """What a worker does."""
     function, sets_aside = carried
     return tried(function, batch, sets_aside)
+
+
+async def _reach(address: str) -> None:
+    """OSError or ValueError if no scheduler answers. A Client that cannot connect leaves its thread behind."""
+    from distributed.comm import connect
+
+    await (await connect(address, timeout=_PATIENCE)).close()
 
 
 def _versions() -> str:
