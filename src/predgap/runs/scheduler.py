@@ -117,7 +117,7 @@ def _answer(carried: tuple[BatchFunction, bool], batch: bytes) -> Answer | str:
 
 
 async def _reach(address: str) -> None:
-    """OSError or ValueError if no scheduler answers. A Client that cannot connect leaves its thread behind."""
+    """OSError or ValueError if no scheduler answers: a Client that cannot connect leaves a thread behind."""
     from distributed.comm import connect
 
     await (await connect(address, timeout=_PATIENCE)).close()
