@@ -62,6 +62,17 @@ class _Predictions:
             return 0.0, self.link.one_class_slope
         return self.link.slopes(self.margins[row] + change.least, self.margins[row] + change.most)
 
+    def largest(self, row: int) -> float:
+        """The largest size of a difference, whatever changes: probabilities are between 0 and 1."""
+        if self.link is None or self.link.kind == "identity":
+            return np.inf
+        now = self.link.probabilities(self.margins[row][:, None])[:, 0]
+        if self.column is not None:
+            now = now[[self.column[row]]]
+        elif self.link.kind == "softmax":  # all to the least likely class
+            return float(np.sqrt((now**2).sum() - 2.0 * now.min() + 1.0))
+        return float(np.sqrt((np.maximum(now, 1.0 - now) ** 2).sum()))
+
     def _counted(self, row: int, outputs: FloatArray) -> FloatArray:
         return outputs if self.column is None else outputs[[self.column[row]]]
 
@@ -187,7 +198,8 @@ class DecisionAnswers(GuaranteedAnswers):
         space : {"margin", "probability"}, default="margin"
             "probability": f is the probability of the explained class, or of all classes. The bounds are then
             multiplied by the smallest and the largest slope of the link between the margins that the row can
-            reach: at most 1/4 for two classes, √2/4 for one of several.
+            reach: at most 1/4 for two classes, √2/4 for one of several. No bound is above what a change to
+            probabilities of 0 and 1 makes.
         n_samples : int, default=16384
             The number of samples for rows that are not exact.
         seed : int, default=0
@@ -216,7 +228,7 @@ class DecisionAnswers(GuaranteedAnswers):
         def bounds(row: int, change: ChangeOfRow) -> tuple[float, float]:
             least, most = size_bounds(change)
             low, high = seen.slopes(row, change)
-            return low * least, high * most
+            return low * least, min(high * most, seen.largest(row))
 
         return self._bracket(rows, subset, engine, size, bounds, n_samples, seed)
 
@@ -260,7 +272,7 @@ class DecisionAnswers(GuaranteedAnswers):
 
         def bounds(row: int, change: ChangeOfRow) -> tuple[float, float]:
             low, high = seen.slopes(row, change)
-            return low**2 * change.least_square, high**2 * change.square
+            return low**2 * change.least_square, min(high**2 * change.square, seen.largest(row) ** 2)
 
         return self._bracket(rows, subset, engine, square, bounds, n_samples, seed)
 
