@@ -21,8 +21,9 @@ from predgap.errors import RunError
 ROW: Final = "row"
 """The column with the number of a row in its file, from 0."""
 
-_PART_NAME: Final = re.compile(r"part-\d{5,}-\d{5,}\.parquet")
+_PART_NAME: Final = re.compile(r"part-\d{5}-\d{5}\.parquet")
 _AT_ONCE: Final = 20_000  # rows that are read
+_MOST: Final = 100_000  # files, and parts of a file: their numbers have five digits, so that names sort
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +72,18 @@ class DataSet:
         return sum(file.rows for file in self.files)
 
     def parts(self, size: int) -> list[Part]:
-        """All parts, each of `size` rows but for the last one of a file."""
+        """All parts, each of `size` rows but for the last one of a file; RunError if these are too many."""
+        if len(self.files) > _MOST:
+            raise RunError(
+                f"the data set has {len(self.files):,} files, at most {_MOST:,} are read; run its folders "
+                "one by one, or join files"
+            )
+        largest = max(self.files, key=lambda file: file.rows)
+        if largest.rows > _MOST * size:
+            raise RunError(
+                f"{largest.name} has {largest.rows:,} rows, more than {_MOST:,} parts of {size:,}; choose "
+                f"--part-rows {-(-largest.rows // _MOST)} or more"
+            )
         return [
             Part(file.number, number, first, min(size, file.rows - first))
             for file in self.files

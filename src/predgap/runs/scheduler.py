@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import pickle
 import warnings
 from collections.abc import Iterator
@@ -35,6 +34,8 @@ class ScheduledWorkers:
         self._running: dict[Any, Task] = {}  # by the key of the future
 
     def __enter__(self) -> ScheduledWorkers:
+        import asyncio
+
         from distributed import Client
 
         try:
@@ -110,7 +111,7 @@ class ScheduledWorkers:
         return f"{type(error).__name__}: {error}" if isinstance(error, BaseException) else f"it was {error}"
 
 
-def _answer(carried: tuple[BatchFunction, bool], batch: bytes) -> Answer | str:
+def _answer(carried: tuple[BatchFunction, bool], batch: pa.Buffer) -> Answer | str:
     """What a worker does."""
     function, sets_aside = carried
     return tried(function, batch, sets_aside)
