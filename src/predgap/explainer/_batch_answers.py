@@ -12,12 +12,13 @@ from numpy.typing import NDArray
 
 from predgap._engine.engine import Answer
 from predgap._engine.progress import Tell
-from predgap._engine.questions import METHODS, Computed, Curves, Gaps, mean_of_curve, words
+from predgap._engine.questions import Computed, Curves, Gaps, mean_of_curve, words
 from predgap._engine.scale import RandomScores, RankMethod
 from predgap._text import shown
 from predgap._typing import BoolArray, FloatArray, IntArray
 from predgap.errors import RankingError
 from predgap.explainer._arguments import Inputs, Rows, ranking_call
+from predgap.explainer._arrow import as_arrow, as_lists, as_texts, as_words
 from predgap.ranking import ranking_order
 
 if TYPE_CHECKING:  # PyArrow is optional; the explainer imports this module
@@ -264,25 +265,6 @@ class RankColumns(BatchQuestion):
         if self.layout == "arrays":
             own = [as_lists(found.order.astype(np.int32)), as_lists(found.scores)]
         else:
-            import pyarrow as pa
-
-            names = pa.array(self.names, pa.string())
-            own = [*(names.take(pa.array(place)) for place in found.order.T), *found.scores.T]
+            names = as_texts(self.names)
+            own = [*(names.take(as_arrow(place)) for place in found.order.T), *found.scores.T]
         return [*own, ~np.isnan(found.confidence).any(axis=1), as_words(found.method)]
-
-
-def as_words(how: NDArray[np.str_]) -> pa.Array:
-    """Names of methods as an Arrow array; faster than pa.array, which converts each of them."""
-    import pyarrow as pa
-
-    codes = (how[:, None] == METHODS).argmax(axis=1)
-    return pa.array(METHODS, pa.string()).take(pa.array(codes))
-
-
-def as_lists(rows: NDArray[Any]) -> pa.Array:
-    """The rows of an array (n, k) as an Arrow array of n lists."""
-    import pyarrow as pa
-
-    n, k = rows.shape
-    offsets = np.arange(0, n * k + 1, k, dtype=np.int32) if k else np.zeros(n + 1, dtype=np.int32)
-    return pa.ListArray.from_arrays(offsets, np.ascontiguousarray(rows).reshape(-1))

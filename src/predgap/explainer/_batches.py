@@ -14,6 +14,7 @@ from predgap._model.one_hot import DummyTables
 from predgap._text import count, format_items, names_or_default, shown
 from predgap.errors import DependencyError, PredgapError, RankingError, TableError
 from predgap.explainer._arguments import check_choice
+from predgap.explainer._arrow import as_arrow
 from predgap.explainer._batch_answers import (
     Asked,
     BatchQuestion,
@@ -89,8 +90,7 @@ class BatchFunction:
             return pa.RecordBatch.from_pylist([], schema=self.schema)
         rows = explainer._inputs.rows(X)
         columns = self._question.columns(Asked(explainer, batch, X, rows))
-        types = [each.type for each in self.schema][len(keys) :]
-        answers = [pa.array(column, kind) for column, kind in zip(columns, types, strict=True)]
+        answers = [as_arrow(each) if isinstance(each, np.ndarray) else each for each in columns]
         return pa.RecordBatch.from_arrays([*keys, *answers], schema=self.schema)
 
     def _key(self, batch: pa.RecordBatch, name: str) -> pa.Array:

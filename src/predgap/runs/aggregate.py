@@ -89,8 +89,8 @@ class ScoredDataSet:
             told = f"Not to be told apart: {', '.join(alike)}. "
         return (
             f"Over {count(self.rows, 'row')}, on the scale from a random ranking (0 %) to the best one found "
-            f"in each row (100 %), the mean PGI² of the rankings is: {'; '.join(places)}. {told}This holds for "
-            "this model and this noise; another noise may order the rankings otherwise."
+            f"in each row (100 %), the mean PGI² of the rankings is: {'; '.join(places)}. {told}"
+            "This holds for this model and this noise; another noise may order the rankings otherwise."
         )
 
 

@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 
 from predgap._text import format_items
 from predgap.errors import RunError
+from predgap.explainer._arrow import as_arrow
 
 ROW: Final = "row"
 """The column with the number of a row in its file, from 0."""
@@ -226,7 +227,7 @@ def _with_numbers(table: pa.Table, part: Part) -> pa.RecordBatch:
     """The rows as one batch, with their numbers; dictionaries become the values that they stand for, because
     the dictionary of a part would depend on where reading began."""
     columns = [_plain(column) for column in table.columns]
-    numbers = pa.array(np.arange(part.first, part.first + part.rows, dtype=np.int64))
+    numbers = as_arrow(np.arange(part.first, part.first + part.rows, dtype=np.int64))
     return pa.RecordBatch.from_arrays([numbers, *columns], [ROW, *table.schema.names])
 
 
