@@ -148,7 +148,13 @@ def long_run(
         )
         made = Run(folder, data, function, columns, settings, options)
         update = job.shown.whole
-        report = made.complete(None if update is None else lambda done: update(done, data.n_rows))
+        try:
+            report = made.complete(None if update is None else lambda done: update(done, data.n_rows))
+        except OSError as error:
+            raise RunError(
+                f"{error.filename or folder}: {error.strerror or error}. Parts that were written stay; when "
+                "this is mended, the same command goes on"
+            ) from error
     _tell(report, folder)
     return made
 

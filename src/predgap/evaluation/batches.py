@@ -50,7 +50,7 @@ class ColumnOrders(OrderMaker):
         import pyarrow.types as of
 
         is_list = of.is_list(kind) or of.is_large_list(kind) or of.is_fixed_size_list(kind)
-        return is_list and (of.is_integer(kind.value_type) or of.is_floating(kind.value_type))
+        return bool(is_list and (of.is_integer(kind.value_type) or of.is_floating(kind.value_type)))
 
     def order(self, asked: Asked) -> IntArray:
         """The units of each row, (n, k), most important first."""
