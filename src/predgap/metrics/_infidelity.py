@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from functools import singledispatch
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -15,17 +14,7 @@ from predgap.errors import NoiseError, OutputError
 from predgap.explainer import Explainer
 from predgap.metrics._given import attributions_of
 from predgap.noise import Background
-from predgap.noise._combined_laws import StayLaw
-from predgap.noise._laws import (
-    DiscreteLaw,
-    LaplaceLaw,
-    Law,
-    MarginalLaw,
-    NormalLaw,
-    StillLaw,
-    StudentTLaw,
-    UniformLaw,
-)
+from predgap.noise._laws import Law
 
 
 def infidelity(explainer: Explainer, X: Any, attributions: Any) -> FloatArray:
@@ -35,7 +24,8 @@ def infidelity(explainer: Explainer, X: Any, attributions: Any) -> FloatArray:
     changes per unit of each feature. SHAP values are not slopes, but differences to a baseline; divide them
     by the differences of the features to use them here.
 
-    The score is exact, up to rounding relative to E[(Σ a_i δ_i)²] + PG².
+    The score is exact, up to rounding relative to Σ a_i² E[δ_i²] + PG². It is infinite in rows with an
+    infinite value that moves, unless its slope is 0.
 
     Parameters
     ----------
@@ -78,15 +68,19 @@ def infidelity(explainer: Explainer, X: Any, attributions: Any) -> FloatArray:
         change, variance, _, _ = engine.moments(rows.values, every, EXACT)
         weights = engine.main_weights(rows.values, every, EXACT)[0]
     mean, spread, shared = np.zeros((n, d)), np.zeros((n, d)), np.zeros((n, d))
+    endless = np.zeros((n, d), dtype=np.bool_)
     for q, law in enumerate(laws):
         at = slice(*engine.kernels.threshold_begin[q : q + 2].tolist())
         thresholds = engine.kernels.thresholds[at]
-        for r in np.flatnonzero(_moves(law, rows.values[:, q])).tolist():
-            shift = shift_of(law, float(rows.values[r, q]), thresholds)
+        moves = _moves(law, rows.values[:, q])
+        endless[:, q] = moves & np.isinf(rows.values[:, q])
+        for r in np.flatnonzero(moves & ~endless[:, q]).tolist():
+            shift = law.shift(float(rows.values[r, q]), thresholds)
             mean[r, q], spread[r, q] = shift.mean, shift.variance
             shared[r, q] = (weights[r, at] * shift.covariance).sum()
     of_difference = (slopes**2 * spread - 2.0 * slopes * shared).sum(axis=1) + variance[:, 0, 0]
     found: FloatArray = np.maximum(of_difference, 0.0) + ((slopes * mean).sum(axis=1) - change[:, 0]) ** 2
+    found[(endless & (slopes != 0)).any(axis=1)] = np.inf
     return found
 
 
@@ -111,7 +105,7 @@ def known_laws(explainer: Explainer) -> list[Law]:
     given = explainer.noise.laws_of(list(range(e.n_features)), e.n_features, e.feature_names)
     laws = [engine.laws[q] if q in engine.laws else law.rounded(e.row_dtype) for q, law in enumerate(given)]
     for law in laws:
-        shift_of(law, 0.0, np.empty(0))  # NoiseError if it is not known
+        law.shift(0.0, np.empty(0))  # NoiseError if it is not known
     return laws
 
 
@@ -119,86 +113,3 @@ def _moves(law: Law, x: FloatArray) -> BoolArray:
     """Which values (n,) the law moves: not missing ones, nor infinite ones if it adds to them."""
     moves: BoolArray = (~np.isnan(x) if law.replaces else np.isfinite(x)) & ~law.still(x)
     return moves
-
-
-class Shift(NamedTuple):
-    """Moments of δ = x' - x, and its covariance with 1[x' < t] for each threshold t."""
-
-    mean: float
-    variance: float
-    covariance: FloatArray  # (k,)
-
-
-@singledispatch
-def shift_of(law: Law, x: float, thresholds: FloatArray) -> Shift:
-    """The moments of a law at x."""
-    raise NoiseError(
-        f"the moments of {law!r} are not known; infidelity takes Normal, Uniform, Laplace, StudentT, "
-        "Marginal and Discrete noise, and Stay of them"
-    )
-
-
-@shift_of.register
-def _(law: StillLaw, x: float, thresholds: FloatArray) -> Shift:
-    return Shift(0.0, 0.0, np.zeros(len(thresholds)))
-
-
-@shift_of.register
-def _(law: NormalLaw, x: float, thresholds: FloatArray) -> Shift:
-    z = (thresholds - x) / law.scale
-    return Shift(0.0, law.scale**2, -law.scale * np.exp(-0.5 * z**2) / np.sqrt(2.0 * np.pi))
-
-
-@shift_of.register
-def _(law: UniformLaw, x: float, thresholds: FloatArray) -> Shift:
-    h = law.half_width
-    u = np.clip(thresholds - x, -h, h)
-    return Shift(0.0, h**2 / 3.0, (u - h) * (u + h) / (4.0 * h))
-
-
-@shift_of.register
-def _(law: LaplaceLaw, x: float, thresholds: FloatArray) -> Shift:
-    u = np.abs(thresholds - x)
-    return Shift(0.0, 2.0 * law.scale**2, -0.5 * (u + law.scale) * np.exp(-u / law.scale))
-
-
-@shift_of.register
-def _(law: StudentTLaw, x: float, thresholds: FloatArray) -> Shift:
-    if law.df <= 2:
-        raise NoiseError(f"StudentT with {law.df:g} degrees of freedom has no variance; infidelity needs it")
-    from scipy.special import gammaln
-
-    z = (thresholds - x) / law.scale
-    density = np.exp(
-        gammaln((law.df + 1) / 2) - gammaln(law.df / 2) - (law.df + 1) / 2 * np.log1p(z**2 / law.df)
-    ) / np.sqrt(law.df * np.pi)
-    covariance = -law.scale * (law.df + z**2) / (law.df - 1.0) * density
-    return Shift(0.0, law.scale**2 * law.df / (law.df - 2.0), covariance)
-
-
-@shift_of.register
-def _(law: MarginalLaw, x: float, thresholds: FloatArray) -> Shift:
-    return _listed(law.values, np.full(len(law.values), 1.0 / len(law.values)), x, thresholds)
-
-
-@shift_of.register
-def _(law: DiscreteLaw, x: float, thresholds: FloatArray) -> Shift:
-    return _listed(law._numbers(), np.asarray(law.probabilities), x, thresholds)
-
-
-@shift_of.register
-def _(law: StayLaw, x: float, thresholds: FloatArray) -> Shift:
-    inner = shift_of(law.law, x, thresholds)
-    below = law.law.tails(np.array([x]), thresholds)[0][0]
-    # With a coin B that is 1 with probability m: δ is B times the shift, and 1[x' < t] that of either case.
-    moves, at_x = law.moves, (x < thresholds).astype(np.float64)
-    covariance = moves * inner.covariance + moves * (1.0 - moves) * inner.mean * (below - at_x)
-    variance = moves * inner.variance + moves * (1.0 - moves) * inner.mean**2
-    return Shift(moves * inner.mean, variance, covariance)
-
-
-def _listed(values: FloatArray, probability: FloatArray, x: float, thresholds: FloatArray) -> Shift:
-    mean = float((probability * (values - x)).sum())
-    centred = probability * (values - x - mean)
-    covariance = (centred[None, :] * (values[None, :] < thresholds[:, None])).sum(axis=1)
-    return Shift(mean, float((centred * (values - x - mean)).sum()), covariance)

@@ -15,6 +15,7 @@ from predgap._typing import BoolArray, FloatArray
 from predgap.errors import NoiseError
 from predgap.noise._lattice import Lattice
 from predgap.noise._laws import Law, kept_numbers, may_be_missing, unmoved_tails
+from predgap.noise._shifts import Shift
 from predgap.noise._tails import Tails
 
 
@@ -81,6 +82,16 @@ class StayLaw(_AroundLaw):
             np.minimum(self.stays * h + self.moves * t, 1.0) for h, t in zip(here, there, strict=True)
         )
         return below, above
+
+    def shift(self, x: float, thresholds: FloatArray) -> Shift:
+        there, below = self.law.shift(x, thresholds), self.law.tails(np.array([x]), thresholds)[0][0]
+        # δ is a coin times the shift of the other law, and 1[x' < t] follows the same coin.
+        either = self.moves * self.stays * there.mean
+        return Shift(
+            self.moves * there.mean,
+            self.moves * there.variance + either * there.mean,
+            self.moves * there.covariance + either * (below - (x < thresholds)),
+        )
 
     def category_probabilities(self, levels: Categories) -> FloatArray:
         return self.moves * self.law.category_probabilities(levels)

@@ -15,6 +15,14 @@ from predgap._inputs.categories import Categories
 from predgap._text import format_items, shown
 from predgap._typing import BoolArray, FloatArray
 from predgap.errors import NoiseError
+from predgap.noise._shifts import (
+    Shift,
+    laplace_shift,
+    listed_shift,
+    normal_shift,
+    student_shift,
+    uniform_shift,
+)
 from predgap.noise._tails import (
     Tails,
     laplace_tails,
@@ -61,6 +69,16 @@ class Law(ABC):
         Each is computed directly, never as 1 minus the other, so that small probabilities keep their relative
         accuracy. x is finite; if `replaces`, it may be infinite, but not missing.
         """
+
+    def shift(self, x: float, thresholds: FloatArray) -> Shift:
+        """Moments of x' - x of a numeric feature, for thresholds (k,). x is as for `tails`.
+
+        Override it if they are known: only `metrics.infidelity` needs them.
+        """
+        raise NoiseError(
+            f"the moments of {self!r} are not known; infidelity takes Normal, Uniform, Laplace, StudentT, "
+            "Marginal and Discrete noise, and Stay of them"
+        )
 
     def category_probabilities(self, levels: Categories) -> FloatArray:
         """P(x' = c | x ≠ c), (m,), for each category c that the model knows.
@@ -135,6 +153,9 @@ class StillLaw(Law):
     def tails(self, x: FloatArray, thresholds: FloatArray) -> Tails:
         return unmoved_tails(x, thresholds)
 
+    def shift(self, x: float, thresholds: FloatArray) -> Shift:
+        return Shift(0.0, 0.0, np.zeros(len(thresholds)))
+
     def category_probabilities(self, levels: Categories) -> FloatArray:
         return np.zeros(len(levels))
 
@@ -176,6 +197,9 @@ class NormalLaw(ContinuousLaw):
     def tails(self, x: FloatArray, thresholds: FloatArray) -> Tails:
         return normal_tails(x, thresholds, self.scale)
 
+    def shift(self, x: float, thresholds: FloatArray) -> Shift:
+        return normal_shift(x, thresholds, self.scale)
+
     def draw(self, n: int, rng: np.random.Generator) -> FloatArray:
         return rng.normal(0.0, self.scale, n)
 
@@ -192,6 +216,9 @@ class UniformLaw(ContinuousLaw):
     def tails(self, x: FloatArray, thresholds: FloatArray) -> Tails:
         return uniform_tails(x, thresholds, self.half_width)
 
+    def shift(self, x: float, thresholds: FloatArray) -> Shift:
+        return uniform_shift(x, thresholds, self.half_width)
+
     def draw(self, n: int, rng: np.random.Generator) -> FloatArray:
         return self.half_width * rng.uniform(-1.0, 1.0, n)  # the width of the interval may overflow
 
@@ -207,6 +234,9 @@ class LaplaceLaw(ContinuousLaw):
 
     def tails(self, x: FloatArray, thresholds: FloatArray) -> Tails:
         return laplace_tails(x, thresholds, self.scale)
+
+    def shift(self, x: float, thresholds: FloatArray) -> Shift:
+        return laplace_shift(x, thresholds, self.scale)
 
     def draw(self, n: int, rng: np.random.Generator) -> FloatArray:
         return rng.laplace(0.0, self.scale, n)
@@ -225,6 +255,11 @@ class StudentTLaw(ContinuousLaw):
 
     def tails(self, x: FloatArray, thresholds: FloatArray) -> Tails:
         return student_tails(x, thresholds, self.df, self.scale)
+
+    def shift(self, x: float, thresholds: FloatArray) -> Shift:
+        if self.df <= 2:
+            raise NoiseError(f"StudentT with {self.df:g} degrees of freedom has no variance; use more than 2")
+        return student_shift(x, thresholds, self.df, self.scale)
 
     def draw(self, n: int, rng: np.random.Generator) -> FloatArray:
         return self.scale * rng.standard_t(self.df, n)
@@ -255,6 +290,9 @@ class DiscreteLaw(ReplacingLaw):
         below, above = listed_tails(self._numbers(), self.probabilities, thresholds)
         shape = (len(x), len(thresholds))
         return np.broadcast_to(below, shape), np.broadcast_to(above, shape)
+
+    def shift(self, x: float, thresholds: FloatArray) -> Shift:
+        return listed_shift(x, thresholds, self._numbers(), self.probabilities)
 
     def category_probabilities(self, levels: Categories) -> FloatArray:
         at = levels.levels_of(levels.codes_of(self.values))
@@ -352,6 +390,10 @@ class MarginalLaw(ReplacingLaw):
         below = np.searchsorted(self.values, thresholds, side="left")
         shape = (len(x), len(thresholds))
         return np.broadcast_to(below / n, shape), np.broadcast_to((n - below) / n, shape)
+
+    def shift(self, x: float, thresholds: FloatArray) -> Shift:
+        n = len(self.values)
+        return listed_shift(x, thresholds, self.values, np.full(n, 1.0 / n))
 
     def rounded(self, dtype: np.dtype[Any]) -> Law:
         with np.errstate(over="ignore"):

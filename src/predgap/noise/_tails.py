@@ -37,6 +37,18 @@ def normal_tails(x: FloatArray, thresholds: FloatArray, scale: float) -> Tails:
     return _normal_tail(-z, -z_error), _normal_tail(z, z_error)
 
 
+def normal_density(x: FloatArray, thresholds: FloatArray, scale: float) -> FloatArray:
+    """The standard normal density (n, k) at (t - x) / scale.
+
+    Examples
+    --------
+    >>> normal_density(np.zeros(1), np.array([0.0]), 1.0).round(6)
+    array([[0.398942]])
+    """
+    z, z_error = _quotient(*_distance(x, thresholds, scale))
+    return _normal_power(z, z_error) / np.sqrt(2.0 * np.pi)
+
+
 def uniform_tails(x: FloatArray, thresholds: FloatArray, half_width: float) -> Tails:
     """Tails (n, k) of x + δ; δ is uniform on [-half_width, half_width].
 
@@ -161,8 +173,13 @@ def _normal_tail(z: FloatArray, z_error: FloatArray) -> FloatArray:
     """P(Z >= z + z_error) for a standard normal Z, to a few ulps."""
     from scipy.special import erfcx, ndtr  # slow to import
 
-    square, square_error = _product(z, z)
-    correction = np.exp(-(0.5 * square_error + z * z_error))
-    right = 0.5 * erfcx(np.maximum(z, 0.0) * np.sqrt(0.5)) * np.exp(-0.5 * square) * correction
+    right = 0.5 * erfcx(np.maximum(z, 0.0) * np.sqrt(0.5)) * _normal_power(z, z_error)
     tail: FloatArray = np.where(z > 0, right, ndtr(-z))
     return tail
+
+
+def _normal_power(z: FloatArray, z_error: FloatArray) -> FloatArray:
+    """exp(-(z + z_error)² / 2), to a few ulps."""
+    square, square_error = _product(z, z)
+    power: FloatArray = np.exp(-0.5 * square) * np.exp(-(0.5 * square_error + z * z_error))
+    return power
