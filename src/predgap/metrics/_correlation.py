@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from predgap._typing import FloatArray
+from predgap._typing import FloatArray, IndexArray
 from predgap.explainer import Explainer
 from predgap.metrics._given import sizes_of
 
@@ -15,7 +15,8 @@ def monotonicity_correlation(explainer: Explainer, X: Any, ranking: Any) -> Floa
     """Spearman's correlation of the sizes of attributions and the gaps of single features, row by row.
 
     1 if features with larger attributions move the prediction more, without exception. The gaps are those of
-    `Explainer.rank(X, "single")`, exact or within `rtol`; equal sizes share their place.
+    `Explainer.rank(X, "single")`, exact or within `rtol`; equal sizes share their place, and so do gaps that
+    differ by no more than rounding, 1e-12 of themselves.
 
     Parameters
     ----------
@@ -44,9 +45,20 @@ def monotonicity_correlation(explainer: Explainer, X: Any, ranking: Any) -> Floa
     sizes = sizes_of(explainer, rows, ranking)
     gaps = explainer.rank(rows, "single").scores
     assert gaps is not None
-    a, b = (rankdata(each, axis=1) for each in (sizes, gaps))
+    a, b = (rankdata(each, axis=1) for each in (sizes, _steps(gaps)))
     a, b = (each - each.mean(axis=1, keepdims=True) for each in (a, b))
     norms = np.sqrt((a**2).sum(axis=1) * (b**2).sum(axis=1))
     with np.errstate(invalid="ignore", divide="ignore"):
         correlation: FloatArray = np.where(norms > 0, (a * b).sum(axis=1) / norms, np.nan)
     return correlation
+
+
+def _steps(gaps: FloatArray) -> IndexArray:
+    """How many clearly different gaps of its row are smaller than each gap, (n, d)."""
+    order = np.argsort(gaps, axis=1, kind="stable")
+    ascending = np.take_along_axis(gaps, order, axis=1)
+    steps = np.zeros(gaps.shape, dtype=np.intp)
+    np.cumsum(np.diff(ascending, axis=1) > 1e-12 * ascending[:, 1:], axis=1, out=steps[:, 1:])
+    found = np.empty_like(steps)
+    np.put_along_axis(found, order, steps, axis=1)
+    return found

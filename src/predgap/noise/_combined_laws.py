@@ -84,13 +84,15 @@ class StayLaw(_AroundLaw):
         return below, above
 
     def shift(self, x: float, thresholds: FloatArray) -> Shift:
-        there, below = self.law.shift(x, thresholds), self.law.tails(np.array([x]), thresholds)[0][0]
+        there = self.law.shift(x, thresholds)
+        below, above = (tail[0] for tail in self.law.tails(np.array([x]), thresholds))
+        crossed = np.where(x < thresholds, -above, below)  # E[1[x' < t] - 1[x < t]] where it moves
         # δ is a coin times the shift of the other law, and 1[x' < t] follows the same coin.
         either = self.moves * self.stays * there.mean
         return Shift(
             self.moves * there.mean,
             self.moves * there.variance + either * there.mean,
-            self.moves * there.covariance + either * (below - (x < thresholds)),
+            self.moves * there.covariance + either * crossed,
         )
 
     def category_probabilities(self, levels: Categories) -> FloatArray:

@@ -84,6 +84,11 @@ def listed_shift(x: float, thresholds: FloatArray, values: FloatArray, probabili
     Shift(mean=0.5, variance=0.25, covariance=array([-0.25]))
     """
     mean = float((probabilities * (values - x)).sum())
-    centred = probabilities * (values - x - mean)
-    covariance = (centred[None, :] * (values[None, :] < thresholds[:, None])).sum(axis=1)
-    return Shift(mean, float((centred * (values - x - mean)).sum()), covariance)
+    centred = values - x - mean
+    below = values[None, :] < thresholds[:, None]
+    # E[δ; x' < t] P(x' >= t) - E[δ; x' >= t] P(x' < t): both are small where either probability is.
+    share, part = (
+        [np.where(side, each, 0.0).sum(axis=1) for side in (below, ~below)]
+        for each in (probabilities, probabilities * centred)
+    )
+    return Shift(mean, float((probabilities * centred**2).sum()), share[1] * part[0] - share[0] * part[1])
