@@ -35,7 +35,6 @@ from predgap import (
 from reference import ULP
 from strategies import (
     GRID,
-    PLAIN,
     REPLACING,
     VALUES,
     WIDE,
@@ -99,11 +98,24 @@ def test_infidelity_of_leaves_of_very_different_size(case: Any) -> None:
     assert_infidelity(*case)
 
 
-def test_an_infinite_value_that_is_replaced_moves_endlessly() -> None:
+@pytest.mark.parametrize(
+    ("noise", "x"),
+    [
+        (Discrete([0.0, 1.0]), np.inf),
+        (Discrete([0.0, np.inf]), 0.0),
+        (Stay(Marginal([[0.0, 0.0], [-np.inf, 0.0]]), 0.5), 0.0),
+        (Discrete([0.0, 1e200]), 0.0),
+        (Laplace(1e300), 0.0),
+    ],
+)
+def test_a_shift_without_limits_makes_the_score_infinite(noise: Any, x: float) -> None:
+    """Of squares that are too large for a float, too; but not where the slope is 0."""
     stump = ensemble_of([Split(0, 0.5, 0.0, 1.0)], 2)
-    explainer, x = Explainer(stump, Discrete([0.0, 1.0])), np.array([[np.inf, 0.0]])
-    for slopes, wanted in (([1.0, 0.0], np.inf), ([-1.0, 3.0], np.inf), ([0.0, 0.0], 0.5)):
-        assert metrics.infidelity(explainer, x, np.array([slopes]))[0] == wanted
+    explainer, X = Explainer(stump, PerFeature({0: noise, 1: Normal(1.0)})), np.array([[x, 0.0]])
+    for slopes in ([1.0, 0.0], [-1.0, 3.0]):
+        assert metrics.infidelity(explainer, X, np.array([slopes]))[0] == np.inf
+    wanted = 9.0 + explainer.gap(X, [0])[0]
+    assert metrics.infidelity(explainer, X, np.array([[0.0, 3.0]]))[0] == pytest.approx(wanted, rel=1e-14)
 
 
 @pytest.mark.parametrize("noise", [Normal(0.6), Uniform(1.0), Laplace(0.5), StudentT(5.0, 0.5)])
@@ -173,7 +185,7 @@ def test_monotonicity_is_that_of_the_definition(
 @st.composite
 def twin_features(draw: st.DrawFn) -> Problem:
     """The trees of feature 0 again on feature 1, in another order, and so perhaps with other rounding."""
-    grown = draw(st.lists(trees([0], GRID, st.sampled_from(PLAIN), 2), min_size=2, max_size=6))
+    grown = draw(st.lists(trees([0], GRID, st.floats(-3, 3), 2), min_size=4, max_size=8))
     again = [on_feature(1, tree) for tree in draw(st.permutations(grown))]
     ensemble = ensemble_of([*grown, *again], 3)
     x = draw(st.sampled_from(GRID))
@@ -187,10 +199,18 @@ def on_feature(feature: int, tree: Tree) -> Tree:
     return replace(tree, feature=feature, left=left, right=right)
 
 
-@given(problem=st.one_of(problems(), twin_features()), data=st.data())
-def test_monotonicity_of_rounded_gaps(problem: Problem, data: st.DataObject) -> None:
-    """Gaps that are equal share their place, although they may be rounded to different numbers."""
+def assert_monotonicity_if_gaps_differ_clearly(problem: Problem, values: np.ndarray) -> None:
     for row in rows_of(problem):
         gaps = sorted(row.gap([q]) for q in range(problem.ensemble.n_features))
         assume(all(a == b or b - a > 4e-12 * b for a, b in pairwise(gaps)))
-    assert_monotonicity(problem, data.draw(sizes(problem.ensemble.n_features)), None)
+    assert_monotonicity(problem, values, None)
+
+
+@given(problem=problems(), data=st.data())
+def test_monotonicity_of_any_gaps(problem: Problem, data: st.DataObject) -> None:
+    assert_monotonicity_if_gaps_differ_clearly(problem, data.draw(sizes(problem.ensemble.n_features)))
+
+
+@given(problem=twin_features(), values=sizes(3))
+def test_equal_gaps_share_their_place_whatever_their_rounding(problem: Problem, values: np.ndarray) -> None:
+    assert_monotonicity_if_gaps_differ_clearly(problem, values)

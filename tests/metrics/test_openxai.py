@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -42,38 +41,35 @@ def test_scores_are_near_those_of_samples_through_the_library() -> None:
 
 
 @st.composite
-def scored_orders(draw: st.DrawFn, given_problems: st.SearchStrategy[Problem]) -> tuple[Problem, list[int]]:
-    """A ranking of all features or of some; whether they are used or not, missing or not."""
-    problem = draw(given_problems)
-    order = draw(st.permutations(range(problem.ensemble.n_features)))
-    return problem, order[: draw(st.integers(1, len(order)))]
+def scored_orders(draw: st.DrawFn) -> tuple[Problem, list[int], float | None]:
+    """A ranking of all features or some, used or not, missing or not; and the scale of the link, if any."""
+    small = problems(n_features=st.integers(3, 4), max_used=3)
+    problem = draw(st.one_of(small, problems(n_features=st.integers(1, 3)), mixed_problems(max_depth=3)))
+    d = problem.ensemble.n_features
+    n_places = draw(st.sampled_from([d, d, *range(1, d)]))
+    return problem, draw(st.permutations(range(d)))[:n_places], draw(st.sampled_from([None, 0.1, 1.0]))
 
 
-SMALL: Any = {"n_features": st.integers(1, 4), "max_used": 3}
-
-
-@given(scored_orders(st.one_of(problems(**SMALL), mixed_problems(max_depth=3))), st.data())
-def test_scores_are_those_of_the_definition(case: tuple[Problem, list[int]], data: st.DataObject) -> None:
+@given(scored_orders())
+def test_scores_are_those_of_the_definition(case: tuple[Problem, list[int], float | None]) -> None:
     """Up to rounding: of sums of leaves, which is relative to the largest, and of probabilities."""
-    problem, order = case
-    scale = data.draw(st.sampled_from([None, 0.1, 1.0]))
+    problem, order, scale = case
     size = np.abs(problem.ensemble.value).max(initial=0.0) * problem.ensemble.n_trees
     ensemble, of, rounding = problem.ensemble, lambda margin: margin, 16 * ULP * size
     if scale is not None:  # a classifier
         ensemble = replace(ensemble, link=Link("logistic", scale), class_names=("no", "yes"))
         of, rounding = lambda margin: 1 / (1 + HIGH.exp(-scale * margin)), 16 * ULP * (1.0 + scale * size)
     explainer, tails = Explainer(ensemble, problem.noise), tails_of(problem.noise, ensemble)
-    places, d = range(1, len(order) + 1), ensemble.n_features
-    first = [order[:k] for k in places]
-    rest = [[q for q in range(d) if q not in chosen] for chosen in first]
-    k = data.draw(st.sampled_from([None, *places]))
+    first = [order[:k] for k in range(1, len(order) + 1)]
+    rest = [[q for q in range(ensemble.n_features) if q not in chosen] for chosen in first]
     for score, moved in ((metrics.openxai_pgi, first), (metrics.openxai_pgu, rest)):
-        found = score(explainer, problem.X, order, k=k)
-        assert set(found.method) == {"exact"}
-        np.testing.assert_array_equal(found.lower, found.upper)
-        for x, value in zip(problem.X, found.value, strict=True):
-            wanted = float(openxai(ensemble, x, moved if k is None else [moved[k - 1]], tails, of))
-            assert abs(value - wanted) <= 1e-12 * wanted + rounding
+        for k, subsets in ((None, moved), (len(order), moved[-1:])):
+            found = score(explainer, problem.X, order, k=k)
+            assert set(found.method) == {"exact"}
+            np.testing.assert_array_equal(found.lower, found.upper)
+            for x, value in zip(problem.X, found.value, strict=True):
+                wanted = float(openxai(ensemble, x, subsets, tails, of))
+                assert abs(value - wanted) <= 1e-12 * wanted + rounding
 
 
 def test_the_area_is_a_mean_over_places() -> None:

@@ -8,6 +8,7 @@ import numpy as np
 
 from predgap._engine.accuracy import EXACT
 from predgap._engine.costs import refusing
+from predgap._engine.engine import Engine
 from predgap._text import format_items
 from predgap._typing import BoolArray, FloatArray
 from predgap.errors import NoiseError, OutputError
@@ -24,8 +25,8 @@ def infidelity(explainer: Explainer, X: Any, attributions: Any) -> FloatArray:
     changes per unit of each feature. SHAP values are not slopes, but differences to a baseline; divide them
     by the differences of the features to use them here.
 
-    The score is exact, up to rounding relative to Σ a_i² E[δ_i²] + PG². It is infinite in rows with an
-    infinite value that moves, unless its slope is 0.
+    The score is exact, up to rounding relative to Σ a_i² E[δ_i²] + PG². It is infinite where a
+    feature moves from or to an infinite value, unless its slope is 0.
 
     Parameters
     ----------
@@ -62,26 +63,39 @@ def infidelity(explainer: Explainer, X: Any, attributions: Any) -> FloatArray:
     rows = explainer._inputs.rows(X)
     engine, laws = explainer._engine, known_laws(explainer)
     slopes = attributions_of(explainer, rows, attributions)
-    n, d = len(rows), len(laws)
-    every = np.ones((1, d), dtype=np.bool_)
+    every = np.ones((1, len(laws)), dtype=np.bool_)
     with refusing("infidelity(explainer, X, attributions)", "it with a smaller model"):
         change, variance, _, _ = engine.moments(rows.values, every, EXACT)
         weights = engine.main_weights(rows.values, every, EXACT)[0]
-    mean, spread, shared = np.zeros((n, d)), np.zeros((n, d)), np.zeros((n, d))
-    endless = np.zeros((n, d), dtype=np.bool_)
-    for q, law in enumerate(laws):
-        at = slice(*engine.kernels.threshold_begin[q : q + 2].tolist())
-        thresholds = engine.kernels.thresholds[at]
-        moves = _moves(law, rows.values[:, q])
-        endless[:, q] = moves & np.isinf(rows.values[:, q])
-        for r in np.flatnonzero(moves & ~endless[:, q]).tolist():
-            shift = law.shift(float(rows.values[r, q]), thresholds)
-            mean[r, q], spread[r, q] = shift.mean, shift.variance
-            shared[r, q] = (weights[r, at] * shift.covariance).sum()
-    of_difference = (slopes**2 * spread - 2.0 * slopes * shared).sum(axis=1) + variance[:, 0, 0]
-    found: FloatArray = np.maximum(of_difference, 0.0) + ((slopes * mean).sum(axis=1) - change[:, 0]) ** 2
+    mean, spread, shared = _shifts(laws, rows.values, engine, weights)
+    endless = ~np.isfinite(spread)
+    for each in (mean, spread, shared):
+        each[endless] = 0.0
+    with np.errstate(over="ignore"):
+        of_difference = (slopes**2 * spread - 2.0 * slopes * shared).sum(axis=1) + variance[:, 0, 0]
+        found: FloatArray = np.maximum(of_difference, 0.0) + ((slopes * mean).sum(axis=1) - change[:, 0]) ** 2
     found[(endless & (slopes != 0)).any(axis=1)] = np.inf
     return found
+
+
+def _shifts(
+    laws: list[Law], X: FloatArray, engine: Engine, weights: FloatArray
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Mean and variance of each shift δ, and its covariance with the change of the prediction, all (n, d).
+
+    The weights (n, thresholds) are those of the thresholds in the change that δ alone explains. The variance
+    is infinite where an infinite value moves.
+    """
+    mean, spread, shared = np.zeros(X.shape), np.zeros(X.shape), np.zeros(X.shape)
+    for q, law in enumerate(laws):
+        at = slice(*engine.kernels.threshold_begin[q : q + 2].tolist())
+        moves, finite = _moves(law, X[:, q]), np.isfinite(X[:, q])
+        spread[moves & ~finite, q] = np.inf
+        for r in np.flatnonzero(moves & finite).tolist():
+            shift = law.shift(float(X[r, q]), engine.kernels.thresholds[at])
+            mean[r, q], spread[r, q] = shift.mean, shift.variance
+            shared[r, q] = (weights[r, at] * shift.covariance).sum()
+    return mean, spread, shared
 
 
 def known_laws(explainer: Explainer) -> list[Law]:

@@ -89,11 +89,9 @@ class StayLaw(_AroundLaw):
         crossed = np.where(x < thresholds, -above, below)  # E[1[x' < t] - 1[x < t]] where it moves
         # δ is a coin times the shift of the other law, and 1[x' < t] follows the same coin.
         either = self.moves * self.stays * there.mean
-        return Shift(
-            self.moves * there.mean,
-            self.moves * there.variance + either * there.mean,
-            self.moves * there.covariance + either * crossed,
-        )
+        with np.errstate(invalid="ignore"):  # the mean may be infinite
+            covariance = self.moves * there.covariance + either * crossed
+        return Shift(self.moves * there.mean, self.moves * there.variance + either * there.mean, covariance)
 
     def category_probabilities(self, levels: Categories) -> FloatArray:
         return self.moves * self.law.category_probabilities(levels)

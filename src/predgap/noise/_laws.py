@@ -71,7 +71,7 @@ class Law(ABC):
         """
 
     def shift(self, x: float, thresholds: FloatArray) -> Shift:
-        """Moments of x' - x of a numeric feature, for thresholds (k,). x is as for `tails`.
+        """Moments of x' - x of a numeric feature, for a finite x and thresholds (k,).
 
         Override it if they are known: only `metrics.infidelity` needs them.
         """

@@ -46,7 +46,8 @@ def normal_density(x: FloatArray, thresholds: FloatArray, scale: float) -> Float
     array([[0.398942]])
     """
     z, z_error = _quotient(*_distance(x, thresholds, scale))
-    return _normal_power(z, z_error) / np.sqrt(2.0 * np.pi)
+    density: FloatArray = _normal_power(z, z_error) / np.sqrt(2.0 * np.pi)
+    return density
 
 
 def uniform_tails(x: FloatArray, thresholds: FloatArray, half_width: float) -> Tails:

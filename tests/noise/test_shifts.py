@@ -1,0 +1,123 @@
+"""Shifts: moments of δ = x' - x, and covariances with tails, against high precision, also far out."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from metrics_reference import parts_below
+from predgap.errors import NoiseError
+from predgap.noise import Discrete, Flip, Laplace, Law, Marginal, Noise, Normal, Stay, StudentT, Uniform
+from reference import HIGH, ULP, Number
+
+MODERATE = st.floats(-1e6, 1e6, allow_subnormal=False)
+SCALES = st.floats(1e-6, 1e6)
+
+
+def law_of(noise: Noise) -> Law:
+    (law,) = noise.laws(1)
+    return law.rounded(np.dtype(np.float64))
+
+
+def exact(law: Law, x: float, t: float) -> tuple[Number, Number, Number]:
+    """Mean, variance, and covariance with 1[x' < t], to about 60 digits."""
+    p, below, _ = parts_below(law, x, t)
+    _, mean, square = parts_below(law, x, HIGH.inf)
+    return mean, square - mean**2, below - p * mean
+
+
+def assert_shift(noise: Noise, x: float, t: float, ulps: float) -> None:
+    """Each number is right to so many ulps, the covariance as far out as tails are floats."""
+    law = law_of(noise)
+    found, (_, variance, covariance) = law.shift(x, np.array([t])), exact(law, x, t)
+    assert found.mean == 0
+    assert abs(found.variance - variance) <= 4 * ULP * variance
+    error = abs(found.covariance[0] - covariance)
+    assert error <= ulps * ULP * abs(covariance) + sys.float_info.min * abs(law.shift(x, np.array([x]))[2][0])
+
+
+@given(x=MODERATE, z=st.floats(-37, 37), scale=SCALES)
+def test_normal_shifts_are_right_to_a_few_ulps(x: float, z: float, scale: float) -> None:
+    assert_shift(Normal(scale), x, x + z * scale, 8)
+
+
+@given(x=MODERATE, z=st.floats(-1.1, 1.1), half_width=SCALES)
+def test_uniform_shifts_are_right_to_a_few_ulps(x: float, z: float, half_width: float) -> None:
+    assert_shift(Uniform(half_width), x, x + z * half_width, 8)
+
+
+@given(x=MODERATE, z=st.floats(-690, 690), scale=SCALES)
+def test_laplace_shifts_are_right_to_a_few_ulps(x: float, z: float, scale: float) -> None:
+    assert_shift(Laplace(scale), x, x + z * scale, 8)
+
+
+@given(x=MODERATE, z=st.floats(-1e8, 1e8), df=st.sampled_from([2.1, 3.0, 4.5, 30.0, 1000.0]), scale=SCALES)
+def test_student_shifts_are_right_to_their_power(x: float, z: float, df: float, scale: float) -> None:
+    """The density is a power df + 1 of t, whose rounding, and that of its logarithm, counts so often."""
+    assert_shift(StudentT(df, scale), x, x + z * scale, 400 + 20 * df)
+
+
+VALUES = st.lists(st.one_of(st.floats(-100, 100), st.sampled_from([0.0, 1e-9, 1e6])), min_size=1, max_size=6)
+
+
+@given(
+    values=VALUES,
+    x=st.sampled_from([-1e6, -0.3, 0.0, 7.0]),
+    t=st.sampled_from([-1e7, -0.3, 0.0, 1e-9, 0.1, 7.0, 1e6, 1e7]),
+    rare=st.booleans(),
+    stays=st.sampled_from([None, 0.0, 0.25, 1 - 1e-9, 1.0]),
+)
+def test_shifts_of_listed_values(
+    values: list[float], x: float, t: float, rare: bool, stays: float | None
+) -> None:
+    """Up to rounding relative to √E[δ²], and times the probability that x' is on the rarer side of t."""
+    distinct = sorted(set(values))
+    shares = np.array([1e-12 if rare and k == 0 else 1.0 for k in range(len(distinct))])
+    inner = Discrete(distinct, shares / shares.sum()) if rare else Marginal(np.array(values)[:, None])
+    law = law_of(inner if stays is None else Stay(inner, stays))
+    found, (mean, variance, covariance) = law.shift(x, np.array([t])), exact(law, x, t)
+    size = float(HIGH.sqrt(variance + mean**2))
+    assert abs(found.mean - mean) <= 16 * ULP * size
+    assert abs(found.variance - variance) <= 16 * ULP * size**2
+    rarer = float(np.minimum(*law.tails(np.array([x]), np.array([t])))[0, 0])
+    assert abs(found.covariance[0] - covariance) <= 16 * ULP * max(abs(v - x) for v in values) * rarer
+
+
+@pytest.mark.parametrize(
+    ("noise", "frozen"),
+    [
+        (Normal(0.7), stats.norm(scale=0.7)),
+        (Uniform(0.7), stats.uniform(-0.7, 1.4)),
+        (Laplace(0.7), stats.laplace(scale=0.7)),
+        (StudentT(4.0, 0.7), stats.t(4.0, scale=0.7)),
+    ],
+)
+def test_the_same_as_scipy(noise: Noise, frozen: Any) -> None:
+    thresholds = np.array([-1.5, 0.2, 0.3, 0.45, 2.0])
+    found = law_of(noise).shift(0.3, thresholds)
+    assert found.mean == frozen.mean() == 0.0
+    assert found.variance == pytest.approx(frozen.var(), rel=1e-12)
+    for t, covariance in zip(thresholds, found.covariance, strict=True):
+        wanted = frozen.expect(lambda u: u, lb=frozen.support()[0], ub=max(t - 0.3, frozen.support()[0]))
+        assert covariance == pytest.approx(wanted, abs=1e-8)
+
+
+@pytest.mark.parametrize("noise", [Normal, Uniform, Laplace, lambda scale: StudentT(3.0, scale)])
+@pytest.mark.parametrize("scale", [1e300, 1e-300])
+def test_extreme_scales_neither_warn_nor_fail(noise: Any, scale: float) -> None:
+    for x, t in ((0.0, 0.0), (-1.7e308, 1.7e308), (1.0, -1.0)):
+        found = law_of(noise(scale)).shift(x, np.array([t]))
+        assert -scale <= found.covariance[0] <= 0.0
+
+
+def test_laws_without_moments_say_so() -> None:
+    with pytest.raises(NoiseError, match="takes Normal"):
+        law_of(Flip(0.5)).shift(0.0, np.empty(0))
+    with pytest.raises(NoiseError, match="2 degrees of freedom has no variance; use more than 2"):
+        law_of(StudentT(2.0, 1.0)).shift(0.0, np.empty(0))
