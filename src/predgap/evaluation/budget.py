@@ -252,12 +252,16 @@ class _Attempt(Generic[Found]):
         return expected.refused or expected.milliseconds > 1e3 * _HOPELESS * seconds
 
     def go_on(self, end: float, at_latest: float, show: Progress | None) -> None:
-        """Examines more rows, as many as are expected to be done before the end, a part at a time."""
+        """Examines more rows, as many as are expected to be done before the end, a part at a time.
+
+        A part has no more rows than there were before, as these say little of many more.
+        """
         while self.n < self.job.n_rows:
             left = end - self.job.clock()
             more = [n for n in _steps(self.job.n_rows) if n > self.n]
             fitting = [n for n in more if self.fits(n, left)]
-            near = [n for n in fitting if self.seconds(n) <= _PART * left] or fitting[:1]
+            near = [n for n in fitting if self.seconds(n) <= _PART * left and n <= 2 * self.n]
+            near = near or fitting[:1]
             if not near or not self.advance(near[-1], at_latest, show, fitting[-1]):
                 break
         if show is not None:
