@@ -14,8 +14,10 @@ from strategies import Split, ensemble_of
 
 
 class Computer:
-    """Examines rows in a time that depends on how: `seconds` has that of one row by tolerance or effort. Looks
-    at the deadline in between, as kernels do. Each row of `slow` takes so many times longer."""
+    """Examines rows in a time that depends on how: `seconds` has that of one row by tolerance or effort.
+
+    Looks at the deadline in between, as kernels do. Each row of `slow` takes so many times longer.
+    """
 
     def __init__(self, seconds, once=0.0, refused=(), n_jobs=1, first=0.0, slow=None, price=None):
         self.now, self.calls, self.seconds, self.once, self.refused = 0.0, [], seconds, once, refused

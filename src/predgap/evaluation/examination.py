@@ -107,6 +107,15 @@ def examined(
     return _Examination(task, explainer, some, effort, tell).result()
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Known:
+    """Curves that are known."""
+
+    order: IndexArray  # (n, k)
+    curve: FloatArray  # (n, k), NaN where it is not
+    methods: set[str]
+
+
 class _Examination:
     def __init__(
         self, task: Task, explainer: Explainer, some: IndexArray, effort: Effort, tell: Tell
@@ -116,7 +125,7 @@ class _Examination:
         self._answers: Answers = Proven(explainer)
         if effort in ("estimate", "bare"):
             self._answers = Estimated(explainer, task.seed)
-        self._known: dict[bytes, tuple[FloatArray, set[str]]] = {}  # curves by order, and their methods
+        self._known: list[_Known] = []
         self._built: dict[str, Ranking] = {}  # from gaps, by word
         self._left_out: dict[tuple[str, str], str] = {}
 
@@ -168,20 +177,22 @@ class _Examination:
         answers = self._step("best")
         found = compared(answers, self._rows, self._task.places, np.stack(asked, axis=1).astype(np.int32))
         for order, curve in zip(asked, np.moveaxis(found.curves, 1, 0), strict=True):
-            self._known[_key(order)] = (curve, found.methods)
+            self._known.append(_Known(order, curve, found.methods))
+        self._known.append(_Known(found.ranking.order, found.curve, found.methods))
         return found.ranking, found.curve, found.is_proven, found.random
 
     def _curve(self, order: IndexArray, what: str) -> FloatArray:
-        """The curves (n, k) of orders (n, k); what is known is not computed again."""
-        nothing: FloatArray = np.full(order.shape, np.nan)
-        curve, methods = self._known.get(_key(order), (nothing, set[str]()))
-        missing = np.flatnonzero(np.isnan(curve).any(axis=1))
+        """The curves (n, k) of orders (n, k); what is known of a row is not computed again."""
+        curve: FloatArray = np.full(order.shape, np.nan)
         how = self._answers.how.setdefault(what, set())
-        how |= methods
+        for known in self._known:
+            same = (known.order == order).all(axis=1) & np.isnan(curve[:, 0])
+            curve[same] = known.curve[same]
+            how |= known.methods if same.any() else set()
+        missing = np.flatnonzero(np.isnan(curve[:, 0]))
         if len(missing):
-            curve, rows = curve.copy(), self._rows.at(missing)
-            curve[missing] = self._step().curve(rows, order[missing], what)
-            self._known[_key(order)] = (curve, set(how))
+            curve[missing] = self._step().curve(self._rows.at(missing), order[missing], what)
+            self._known.append(_Known(order, curve, set(how)))
         return curve
 
     def _scores(self, rankings: dict[str, Ranking], curves: FloatArray) -> dict[str, FloatArray]:
@@ -312,10 +323,6 @@ def _raised(
         proven &= ~(other > now * (1 + 1e3 * TINY))
         order[higher], curve[higher] = ranking.order[higher], own[higher]
     return order, curve, proven
-
-
-def _key(order: IndexArray) -> bytes:
-    return order.astype(np.intp).tobytes()
 
 
 def _cut(confidence: FloatArray | None, k: int) -> FloatArray | None:
