@@ -9,6 +9,7 @@ import numpy as np
 
 from predgap import _core
 from predgap._engine.accuracy import Accuracy
+from predgap._engine.deadline import watching
 from predgap._engine.engine import (
     BEAM_WIDTH,
     Answer,
@@ -95,6 +96,8 @@ class BackgroundEngine(Engine):
         self._refuse_if_costly("gap", None, 0)
         change, covariance = self._ask(rows, tell, self._joint.moments, _as_bytes(masks))
         return change, *_exact(covariance)
+
+    joint_moments = moments  # it gives all covariances
 
     def sensitivity(self, *arguments: Any, **options: Any) -> ShareArrays:
         raise PredgapError(
@@ -216,7 +219,7 @@ class BackgroundEngine(Engine):
 
     def _ask(self, rows: FloatArray, tell: Tell, kernel: Callable[..., Found], *arguments: Any) -> Found:
         """Calls a kernel for all rows; reports the end, which kernels do not if they are quick."""
-        found = kernel(self._rows(rows), *arguments, self.n_threads, tell)
+        found = kernel(self._rows(rows), *arguments, self.n_threads, watching(tell))
         if tell is not None:
             tell(len(rows))
         return found
