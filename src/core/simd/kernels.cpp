@@ -6,6 +6,7 @@
 #include "pairs/joint_expectation.hpp"
 #include "sampling/box_pairs.hpp"
 #include "terms/fill_sets.hpp"
+#include "terms/curve.hpp"
 #include "terms/nested.hpp"
 #include "terms/subset_forms.hpp"
 
@@ -18,8 +19,8 @@ const Kernels kKernels = {PREDGAP_ISA_NAME,
                           fill_set_square,
                           gap,
                           covariances,
+                          curve,
                           begin,
-                          add_features_and_gap,
                           add_unit,
                           gains,
                           subset_forms,

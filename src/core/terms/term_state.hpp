@@ -20,6 +20,27 @@ struct ComponentState {
     bool has_weight;          // is any of its weights not 0?
 };
 
+// Of curves: weights that a component had after some of the steps, and the form that it has now.
+struct Versions {
+    static constexpr std::int32_t kMost = 8;                             // that wait for their forms
+    static constexpr std::int32_t kMostSlots = 8, kMostTerms = 124;      // of their component
+    static constexpr std::int64_t kMostKept = std::int64_t{1} << 20;     // doubles, of all components
+    static constexpr std::int64_t kScratch = 128 * 2 * (kMostSlots + kMost);  // doubles
+
+    double form;         // the last one that is known
+    std::int32_t since;  // the step that it counts from
+    std::int32_t last;   // the step that changed the weights last
+    std::int32_t n, room;
+    std::int32_t step[kMost];  // in which the versions were made
+    std::int64_t kept;         // where they begin
+
+    PREDGAP_INLINE void clear() {
+        form = 0.0;
+        since = n = room = 0;
+        last = -1;
+    }
+};
+
 struct TermState {
     const RowTerms* terms = nullptr;
     const RowTables* tables = nullptr;
@@ -41,6 +62,10 @@ struct TermState {
     std::int64_t n_frontier = 0;
     std::int32_t step = 0;
 
+    Buffer<Versions> versions;  // (n_components) of curves
+    Buffer<double> kept;        // weights of the versions
+    std::int64_t n_kept = 0;
+
     // Of units of several features, one after the other; see unit_gain.hpp.
     struct Received {
         std::int32_t component;  // in the subset, to which the unit would add weight
@@ -55,6 +80,8 @@ struct TermState {
     // Room for all of it, with weights in place. Without units there are no gains.
     void prepare(const RowTerms& row_terms, const RowTables& row_tables, const std::atomic<bool>& stopped,
                  const Units* ranked, CellRule rule = CellRule::cheapest);
+    // Room for the versions of a curve, after prepare().
+    void prepare_curve();
     // The same step of another state, which must stay where it is.
     void copy(const TermState& other);
 };
