@@ -5,8 +5,8 @@
 #include "noise/fill_tables.hpp"
 #include "pairs/joint_expectation.hpp"
 #include "sampling/box_pairs.hpp"
-#include "terms/fill_sets.hpp"
 #include "terms/curve.hpp"
+#include "terms/fill_sets.hpp"
 #include "terms/nested.hpp"
 #include "terms/subset_forms.hpp"
 

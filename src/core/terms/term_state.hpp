@@ -22,22 +22,26 @@ struct ComponentState {
 
 // Of curves: weights that a component had after some of the steps, and the form that it has now.
 struct Versions {
-    static constexpr std::int32_t kMost = 8;                             // that wait for their forms
-    static constexpr std::int32_t kMostSlots = 8, kMostTerms = 124;      // of their component
-    static constexpr std::int64_t kMostKept = std::int64_t{1} << 20;     // doubles, of all components
+    static constexpr std::int32_t kMost = 8;                                  // that wait for their forms
+    static constexpr std::int32_t kMostSlots = 8, kMostTerms = 124;           // of their component
+    static constexpr std::int64_t kMostKept = std::int64_t{1} << 20;          // doubles, of all components
     static constexpr std::int64_t kScratch = 128 * 2 * (kMostSlots + kMost);  // doubles
 
-    double form;         // the last one that is known
-    std::int32_t since;  // the step that it counts from
-    std::int32_t last;   // the step that changed the weights last
+    double form;            // the last one that is known
+    std::int32_t since;     // the step that it counts from
+    std::int32_t last;      // the step that changed the weights last
+    std::int32_t parent;    // the component without its last feature
+    std::int32_t n_coming;  // how often its weights change from the step on in which it is complete
     std::int32_t n, room;
     std::int32_t step[kMost];  // in which the versions were made
     std::int64_t kept;         // where they begin
 
-    PREDGAP_INLINE void clear() {
+    PREDGAP_INLINE void begin(std::int32_t complete, std::int32_t without) {
         form = 0.0;
         since = n = room = 0;
-        last = -1;
+        last = complete;
+        parent = without;
+        n_coming = 1;
     }
 };
 
@@ -65,6 +69,8 @@ struct TermState {
     Buffer<Versions> versions;  // (n_components) of curves
     Buffer<double> kept;        // weights of the versions
     std::int64_t n_kept = 0;
+    Buffer<std::int32_t> step_of;         // (n_features)
+    Buffer<std::int32_t> due, due_begin;  // components by the step in which they are complete
 
     // Of units of several features, one after the other; see unit_gain.hpp.
     struct Received {
