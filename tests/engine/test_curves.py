@@ -46,4 +46,3 @@ def test_a_long_curve_of_groups(strategy):
     order = explainer.rank(X).order[:, ::-1]
     curves = explainer.curve(X, order)
     assert_prefixes(curves, lambda r, k: pairs.gap(X[r : r + 1], order[r, :k])[0])
-

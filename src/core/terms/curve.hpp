@@ -149,10 +149,9 @@ PREDGAP_INLINE void schedule(TermState& s, const Units& units, const std::int32_
         if (parent > 0) s.versions[parent].n_coming += last < n_steps;
     }
     for (std::int32_t step = 0; step <= n_steps; ++step) s.due_begin[step + 1] += s.due_begin[step];
-    for (std::int32_t c = 1; c < n; ++c) s.due[s.due_begin[s.versions[c].last]++] = c;
+    for (std::int32_t c = 1; c < n; ++c) s.due[s.due_begin[s.versions[c].complete]++] = c;
     for (auto step = n_steps; step > 0; --step) s.due_begin[step] = s.due_begin[step - 1];
     s.due_begin[0] = 0;
-    for (std::int32_t c = 1; c < n; ++c) s.versions[c].last = -1;
     s.n_kept = 0;
 }
 

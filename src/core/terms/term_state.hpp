@@ -22,24 +22,26 @@ struct ComponentState {
 
 // Of curves: weights that a component had after some of the steps, and the form that it has now.
 struct Versions {
-    static constexpr std::int32_t kMost = 8;                                  // that wait for their forms
-    static constexpr std::int32_t kMostSlots = 8, kMostTerms = 124;           // of their component
-    static constexpr std::int64_t kMostKept = std::int64_t{1} << 20;          // doubles, of all components
-    static constexpr std::int64_t kScratch = 128 * 2 * (kMostSlots + kMost);  // doubles
+    static constexpr std::int32_t kMost = 8;                          // that wait for their forms
+    static constexpr std::int32_t kMostSlots = 8, kMostTerms = 124;   // of their component
+    static constexpr std::int64_t kMostKept = std::int64_t{1} << 20;  // doubles, of all components
+    static constexpr std::int64_t kScratch = kMostTerms * 2 * (kMostSlots + kMost);  // doubles; see Tiles
 
     double form;            // the last one that is known
     std::int32_t since;     // the step that it counts from
-    std::int32_t last;      // the step that changed the weights last
+    std::int32_t complete;  // the step in which its last feature comes
+    std::int32_t last;      // the step that changed the weights last, from then on
     std::int32_t parent;    // the component without its last feature
     std::int32_t n_coming;  // how often its weights change from the step on in which it is complete
     std::int32_t n, room;
     std::int32_t step[kMost];  // in which the versions were made
     std::int64_t kept;         // where they begin
 
-    PREDGAP_INLINE void begin(std::int32_t complete, std::int32_t without) {
+    PREDGAP_INLINE void begin(std::int32_t last_feature, std::int32_t without) {
         form = 0.0;
         since = n = room = 0;
-        last = complete;
+        complete = last_feature;
+        last = -1;
         parent = without;
         n_coming = 1;
     }
