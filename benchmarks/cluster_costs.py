@@ -1,6 +1,7 @@
 """What a run on many machines is made of, measured on this one; for the simulation.
 
-    python benchmarks/cluster_costs.py     measures, prints a table, and writes cluster_costs.json
+    python benchmarks/cluster_costs.py             measures, prints a table, and writes cluster_costs.json
+    python benchmarks/cluster_costs.py --quick     does it run? small models, and nothing is written
 
 Greedy rankings on one thread. All seconds are those of the processor, which other work on the machine changes
 little.
@@ -8,6 +9,7 @@ little.
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import pickle
@@ -144,8 +146,13 @@ def spark_dispatch() -> float:
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--quick", action="store_true", help="wine and lightgbm-100; writes nothing")
+    quick, began = parser.parse_args().quick, time.perf_counter()
     models = {}
-    for model in MODELS:
+    for model in ("wine", "lightgbm-100") if quick else MODELS:
         models[model] = costs_of(model)
         print(models[model], flush=True)
     found = {
@@ -153,8 +160,9 @@ def main() -> None:
         "dispatch_seconds": {"Dask": rounded(dask_dispatch()), "Spark": rounded(spark_dispatch())},
         "models": models,
     }
-    COSTS.write_text(json.dumps(found, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-    print(f"\n{table(found)}")
+    if not quick:
+        COSTS.write_text(json.dumps(found, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    print(f"\n{table(found)}\n\n{time.perf_counter() - began:.0f} s in all")
 
 
 def rounded(seconds: float) -> float:

@@ -1,6 +1,7 @@
 """Spark and Dask on this machine: are two workers faster than one, what do they cost, what do kills change?
 
     python benchmarks/clusters.py                        everything: about 40 minutes on two idle cores
+    python benchmarks/clusters.py --quick                does it run? a few minutes, the figures mean little
     python benchmarks/clusters.py speed --seconds 60     how long one worker takes
     python benchmarks/clusters.py kill --engines dask
 
@@ -42,6 +43,7 @@ import engines
 
 FILES = 24
 KILLS = {"dask": 20, "spark": 5}
+QUICK_KILLS = {"dask": 2, "spark": 1}
 AIMS = {"dask": 1.8, "spark": 1.6}
 OVERHEAD = 1.15
 
@@ -187,7 +189,7 @@ def speed(folder: Path, model: str, seconds: float, chosen: list[str]) -> bool:
     return same
 
 
-def kill(folder: Path, model: str, seconds: float, chosen: list[str]) -> bool:
+def kill(folder: Path, model: str, seconds: float, chosen: list[str], kills: dict[str, int]) -> bool:
     """Runs of which one worker is killed at a random moment."""
     data = folder / "data"
     write_rows(data, model, seconds)
@@ -197,7 +199,7 @@ def kill(folder: Path, model: str, seconds: float, chosen: list[str]) -> bool:
         with RUNS[engine](data, folder / engine, model, 2) as (run, victims):
             usual = run(folder / f"{engine}-usual").seconds
             same = 0
-            for number in range(KILLS[engine]):
+            for number in range(kills[engine]):
                 moment, out = chance.uniform(0, usual), folder / f"{engine}-{number}"
                 victim = chance.choice(victims())
                 killer = threading.Timer(moment, os.kill, (victim, signal.SIGKILL))
@@ -206,8 +208,8 @@ def kill(folder: Path, model: str, seconds: float, chosen: list[str]) -> bool:
                 killer.join()
                 same += digest(out) == clean
                 print(f"{engine}: kill {number + 1} after {moment:.1f} of {usual:.1f} s", flush=True)
-        print(f"{engine}: {same} of {KILLS[engine]} runs with a killed worker have every row once, same bits")
-        good &= same == KILLS[engine]
+        print(f"{engine}: {same} of {kills[engine]} runs with a killed worker have every row once, same bits")
+        good &= same == kills[engine]
     return good
 
 
@@ -219,12 +221,18 @@ def main() -> None:
     parser.add_argument("--engines", default="dask,spark")
     parser.add_argument("--model", default="heloc", help="wine, heloc, lightgbm-100 or lightgbm-1000")
     parser.add_argument("--seconds", type=float, help="of one core; default: 150, and 8 for kill")
+    parser.add_argument("--quick", action="store_true", help="6 seconds of one core, and 3 kills")
     options = parser.parse_args()
-    chosen, good = options.engines.split(","), True
-    for name, ask, usual in (("speed", speed, 150.0), ("kill", kill, 8.0)):
-        if options.what in (None, name):
-            with tempfile.TemporaryDirectory() as folder:
-                good &= ask(Path(folder), options.model, options.seconds or usual, chosen)
+    chosen, good, quick = options.engines.split(","), True, 6.0 if options.quick else None
+    began = time.perf_counter()
+    if options.what in (None, "speed"):
+        with tempfile.TemporaryDirectory() as folder:
+            good &= speed(Path(folder), options.model, options.seconds or quick or 150.0, chosen)
+    if options.what in (None, "kill"):
+        kills = QUICK_KILLS if options.quick else KILLS
+        with tempfile.TemporaryDirectory() as folder:
+            good &= kill(Path(folder), options.model, options.seconds or quick or 8.0, chosen, kills)
+    print(f"{time.perf_counter() - began:.0f} s in all")
     sys.exit(not good)
 
 

@@ -14,7 +14,7 @@ from predgap.explainer import BatchFunction, Explainer
 
 if TYPE_CHECKING:
     from predgap._engine.scale import RankMethod
-    from predgap.explainer._batch_answers import Layout
+    from predgap.explainer._batch_answers import Layout, ScoreName
 
 Frame = TypeVar("Frame")
 
@@ -167,6 +167,7 @@ class FrameFunctions(ABC, Generic[Frame]):
         explainer: Explainer,
         rankings: Any,
         *,
+        metrics: Sequence[ScoreName] = ("pgi2",),
         top: int | None = None,
         keys: Sequence[str] | None = None,
     ) -> Frame:
@@ -178,13 +179,15 @@ class FrameFunctions(ABC, Generic[Frame]):
             As in `rank`.
         rankings : sequence of words, or mapping from names to words or orders
             Words and orders as in `pgi2`.
+        metrics : sequence of "pgi2" and "pgu2", default=("pgi2",)
 
         Returns
         -------
         DataFrame
-            Lazy: the keys, then the PGI² of each ranking in a column of its name, and `method`.
+            Lazy: the keys, then the PGI² of each ranking in a column of its name, its PGU² in <name>_pgu2,
+            and `method`.
         """
-        return self._asked(df, explainer, "scores", keys, rankings=rankings, top=top)
+        return self._asked(df, explainer, "scores", keys, rankings=rankings, metrics=metrics, top=top)
 
     def _asked(
         self, df: Frame, explainer: Explainer, what: Any, keys: Sequence[str] | None, **asked: Any

@@ -135,28 +135,6 @@ def test_wide_columns_and_gaps(made, tmp_path):
     assert pq.read_table(tmp_path / "gaps")["gap"].to_numpy().tobytes() == explainer.gap(X, ["age"]).tobytes()
 
 
-def test_evaluate_gives_the_means_of_all_rows(made, tmp_path):
-    args = arguments(made, tmp_path / "out", "--rankings", "gain,greedy,single", "--json")
-    args[2] = "evaluate"
-    done = python(*args)
-    assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
-    explainer = predgap.Explainer(made / "model.json", predgap.Normal(0.5))
-    X = pa.concat_tables([pq.read_table(made / "rows" / f"{i}.parquet") for i in range(N_FILES)])
-    whole = predgap.evaluate(explainer, X.select(list(NAMES)), ["gain", "greedy", "single"])
-    for line, other in zip(found["summary"], whole.summary, strict=True):
-        assert line["ranking"] == other["ranking"]
-        for name in ("mean", "normalized", "share_won"):
-            assert line[name] == pytest.approx(other[name], rel=1e-12)
-        for name in ("low", "high", "normalized_low", "normalized_high"):  # bootstrap and normal intervals
-            assert line[name] == pytest.approx(other[name], rel=0.05)
-    assert found["random"] == pytest.approx(whole.random.mean(), rel=1e-12)
-    assert found["best"] == pytest.approx(whole.best.mean(), rel=1e-12)
-    assert "greedy" in found["verdict"]
-    for pair, other in zip(found["pairs"], whole.pairs, strict=True):
-        assert pair["difference"] == pytest.approx(other["difference"], rel=1e-9)
-
-
 # ---- stopped and continued -----------------------------------------------------------------------
 
 
@@ -478,14 +456,3 @@ def test_a_column_called_row_is_refused(other, tmp_path):
         path = other / "rows" / f"{i}.parquet"
         pq.write_table(pq.read_table(path).rename_columns(["row", *NAMES]), path)
     assert "--drop row" in refused(other, tmp_path / "out")
-
-
-def test_rankings_that_need_all_rows_are_refused(made, tmp_path):
-    for given, told in (
-        (["--rankings", "permutation"], "needs outcomes"),
-        (["--rankings", "mine=ranking.csv"], "knows the words"),
-        (["--budget", "5"], "leave out --budget"),
-    ):
-        args = arguments(made, tmp_path / "out", *given)[2:]
-        done = CliRunner().invoke(app, ["evaluate", *map(str, args[1:])])
-        assert told in done.stderr

@@ -61,6 +61,7 @@ def test_the_bytes_are_those_of_processes_here(files, address, tmp_path, what):
     assert there.exit_code == 0, there.output
     assert len(contents(tmp_path / "here")) == 24
     assert contents(tmp_path / "there") == contents(tmp_path / "here")
+    assert_no_client_is_left()
 
 
 def test_a_killed_worker_changes_no_byte(files, address, tmp_path):
@@ -97,13 +98,19 @@ def test_without_a_scheduler_at_the_address_the_message_says_how_to_start_one(fi
     done = run(files, tmp_path / "out", "--scheduler", f"tcp://127.0.0.1:{engines.free_port()}")
     assert done.exit_code != 0
     assert "no Dask scheduler with workers answers at 'tcp://127.0.0.1:" in done.output
-    assert "IO loop" not in {thread.name for thread in threading.enumerate()}  # nothing goes on trying
+    assert_no_client_is_left()
+
+
+def assert_no_client_is_left():
+    """The thread of a client goes on trying, and draws random numbers, which disturbs other tests."""
+    assert "IO loop" not in {thread.name for thread in threading.enumerate()}
 
 
 def test_other_versions_on_the_workers_are_refused(files, address, tmp_path, monkeypatch):
     monkeypatch.setattr(predgap.runs.scheduler, "version", lambda _: "9.9")
     done = run(files, tmp_path / "out", "--scheduler", address)
     assert "here is predgap 9.9 with PyArrow" in done.output
+    assert_no_client_is_left()
 
 
 def test_it_is_for_folders(files, tmp_path):

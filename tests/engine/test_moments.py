@@ -119,7 +119,7 @@ def exact_covariances(problem, x):
 @pytest.mark.parametrize("strategy", ["plan", "compiled", None])
 @given(problem=several_outputs())
 def test_covariances_equal_the_definition(strategy, problem):
-    found = explainer_of(problem, strategy).moments(problem.X, problem.mask)
+    found = explainer_of(problem, strategy).moments(problem.X, problem.mask, covariance=True)
     assert (found.covariance == found.covariance.transpose(0, 2, 1)).all()
     assert (np.diagonal(found.covariance, axis1=1, axis2=2) == found.variance).all()
     for x, covariance in zip(problem.X, found.covariance, strict=True):
@@ -127,10 +127,29 @@ def test_covariances_equal_the_definition(strategy, problem):
         assert (np.abs(covariance - exact) <= bound).all()
 
 
+@every_strategy
+@given(problem=several_outputs(), rtol=st.sampled_from([0.0, 1e-3]))
+def test_variances_of_outputs_with_trees_of_their_own(strategy, problem, rtol):
+    explainer = Explainer(problem.ensemble, problem.noise, rtol=rtol, _strategy=strategy)
+    found = explainer.moments(problem.X, problem.mask)
+    tails = tails_of(problem.noise, problem.ensemble)
+    assert found.covariance is None
+    assert (found.error_bound <= rtol * found.gap).all()
+    for r, x in enumerate(problem.X):
+        exact, rounding = exact_covariances(problem, x)
+        off = found.error_bound[r]
+        assert (np.abs(found.variance[r] - np.diagonal(exact)) <= rounding + off).all()
+        for k in range(3):
+            mean, scale = mean_change(problem.ensemble.select(k), x, problem.subset, tails)
+            of_mean = off / math.sqrt(found.gap[r]) if off else 0.0
+            allowed = 1e-12 * abs(float(mean)) + 8 * ULP * scale + of_mean
+            assert abs(found.mean_change[r, k] - float(mean)) <= allowed + 1e-12 * math.sqrt(found.gap[r])
+
+
 @given(problem=several_outputs(), rtol=TOLERANCES)
 def test_bounded_covariances_are_within_their_bound(problem, rtol):
     explainer = Explainer(problem.ensemble, problem.noise, rtol=rtol, _strategy="compiled")
-    found = explainer.moments(problem.X, problem.mask)
+    found = explainer.moments(problem.X, problem.mask, covariance=True)
     for r, x in enumerate(problem.X):
         exact, rounding = exact_covariances(problem, x)
         assert (np.abs(found.covariance[r] - exact) <= rounding + found.error_bound[r]).all()
@@ -151,7 +170,7 @@ def test_moments_over_the_rows_of_a_background(problem, n_rows, seed):
     rng = np.random.default_rng(seed)
     table = rng.choice([-1.5, -0.5, 0.0, 0.5, 2.0], size=(n_rows, problem.ensemble.n_features))
     X = np.nan_to_num(problem.X, posinf=9.0, neginf=-9.0)
-    found = Explainer(problem.ensemble, Background(table)).moments(X, problem.mask)
+    found = Explainer(problem.ensemble, Background(table)).moments(X, problem.mask, covariance=True)
     for r, x in enumerate(X):
         predictions = problem.ensemble.predict(np.where(problem.mask, table, x))
         assert np.allclose(found.mean[r], predictions.mean(axis=0), rtol=1e-12, atol=1e-12)
@@ -197,7 +216,7 @@ def test_covariances_of_classes_within_five_standard_errors(model):
     model.fit(X, y)
     scale = 0.5 * X.std(axis=0)
     explainer = Explainer(model, Normal(scale))
-    found = explainer.moments(X[70:72])
+    found = explainer.moments(X[70:72], covariance=True)
     assert found.output_names == ("0", "1", "2")
     rng, n = np.random.default_rng(0), 40_000
     for r, x in enumerate(X[70:72]):
@@ -238,7 +257,7 @@ def test_a_tiny_variance_keeps_its_digits_beside_a_large_change():
 def test_no_subset_is_all_features(iris):
     model, X = iris
     explainer = Explainer(model, X)
-    every, all_names = explainer.moments(X.iloc[:3]), explainer.moments(X.iloc[:3], list(X.columns))
+    every, all_names = (explainer.moments(X.iloc[:3], s, covariance=True) for s in (None, list(X.columns)))
     assert (every.covariance == all_names.covariance).all()
     nothing = explainer.moments(X.iloc[:3], [])
     assert (nothing.variance == 0).all()
@@ -250,14 +269,15 @@ def test_no_subset_is_all_features(iris):
 def test_a_group_moves_as_one(iris):
     model, X = iris
     names = list(X.columns)
-    grouped = Explainer(model, X, groups={"petal": names[2:]}).moments(X.iloc[:3], ["petal"])
-    assert (grouped.covariance == Explainer(model, X).moments(X.iloc[:3], names[2:]).covariance).all()
+    grouped = Explainer(model, X, groups={"petal": names[2:]}).moments(X.iloc[:3], ["petal"], covariance=True)
+    alone = Explainer(model, X).moments(X.iloc[:3], names[2:], covariance=True)
+    assert (grouped.covariance == alone.covariance).all()
 
 
 def test_each_row_has_its_own_output(iris):
     model, X = iris
     rows = X.iloc[[0, 60, 130]]
-    found = Explainer(model, X, output="predicted").moments(rows)
+    found = Explainer(model, X, output="predicted").moments(rows, covariance=True)
     assert found.variance.shape == (3,)
     assert found.covariance is None
     for r, output in enumerate([0, 1, 2]):
@@ -292,7 +312,7 @@ def test_moments_as_tables(iris):
 
 def test_no_rows_give_an_empty_answer(iris):
     model, X = iris
-    found = Explainer(model, X).moments(X.iloc[:0])
+    found = Explainer(model, X).moments(X.iloc[:0], covariance=True)
     assert (found.variance.shape, found.covariance.shape, found.gap.shape) == ((0, 3), (0, 3, 3), (0,))
     assert repr(found).startswith("Moments of 0 rows and 3 outputs")
 
@@ -300,9 +320,11 @@ def test_no_rows_give_an_empty_answer(iris):
 @pytest.mark.parametrize("n_jobs", [1, 2])
 def test_bits_do_not_depend_on_threads_or_batches(iris, n_jobs):
     model, X = iris
-    whole = Explainer(model, Uniform(0.7)).moments(X.iloc[:9])
-    parts = [Explainer(model, Uniform(0.7), n_jobs=n_jobs).moments(X.iloc[i : i + 3]) for i in (0, 3, 6)]
-    assert (np.concatenate([part.covariance for part in parts]) == whole.covariance).all()
+    one, several = Explainer(model, Uniform(0.7)), Explainer(model, Uniform(0.7), n_jobs=n_jobs)
+    for covariance, name in ((True, "covariance"), (False, "variance")):
+        whole = one.moments(X.iloc[:9], covariance=covariance)
+        parts = [several.moments(X.iloc[i : i + 3], covariance=covariance) for i in (0, 3, 6)]
+        assert (np.concatenate([getattr(part, name) for part in parts]) == getattr(whole, name)).all()
 
 
 def test_ctrl_c_stops_covariances():

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pickle
+import subprocess
+import sys
 from dataclasses import replace
 from functools import partial
 
@@ -99,6 +101,44 @@ def test_rows_have_the_same_bits_in_every_batch(problem, data):
     copy = pickle.loads(pickle.dumps(function))
     parts = [copy(rows.slice(0, cut)), copy(rows.slice(cut))]
     assert bits(*parts) == bits(function(rows))
+
+
+def test_pgu2_is_that_of_the_explainer_and_needs_all_places():
+    rankings = {"mine": ORDER, "greedy": "greedy", "random": "random"}
+    scored = EXPLAINER.batch_function("scores", BATCH.schema, rankings=rankings, metrics=["pgi2", "pgu2"])
+    assert scored.schema.names[:2] == ["mine", "mine_pgu2"]
+    found = scored(BATCH)
+    orders = {"mine": ORDER, "greedy": EXPLAINER.rank(TABLE)}
+    for name, order in orders.items():
+        assert numbers(found, name).tobytes() == EXPLAINER.pgi2(TABLE, order).tobytes()
+        assert numbers(found, f"{name}_pgu2").tobytes() == EXPLAINER.pgu2(TABLE, order).tobytes()
+    assert numbers(found, "random_pgu2").tobytes() == numbers(found, "random").tobytes()
+    with pytest.raises(RankingError, match="PGU² needs all 4 places"):
+        EXPLAINER.batch_function("scores", rankings=["greedy"], metrics=["pgu2"], top=2)
+    with pytest.raises(PredgapError, match="metrics"):
+        EXPLAINER.batch_function("scores", rankings=["greedy"], metrics=["deletion"])
+
+
+def test_pandas_is_not_imported():
+    """It would take a worker longer to start than all else."""
+    ensemble = EXPLAINER.ensemble  # the model's own library may import it
+    explainer = Explainer(ensemble, Normal(0.5))
+    asked = {**QUESTIONS, "scores": {"rankings": ["greedy", "random"]}}
+    functions = [
+        explainer.batch_function(what, BATCH.schema, columns=columns, **given)
+        for what, given in asked.items()
+        for columns in ("arrays", "wide")
+    ]
+    code = f"""
+import pickle, sys
+import pyarrow as pa
+for function in pickle.loads({pickle.dumps(functions)!r}):
+    column = pa.Array.from_buffers(pa.float64(), 2, [None, pa.py_buffer(bytes(16))])
+    function(pa.RecordBatch.from_arrays([column] * 4, names=["a", "b", "c", "d"]))
+print("pandas" in sys.modules)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout == "False\n", done.stderr
 
 
 def test_bounded_answers_say_so():

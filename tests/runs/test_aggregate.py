@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from predgap.runs.aggregate import BEST, RANDOM, Moments, aggregated
+from predgap.runs.aggregate import GREEDY, RANDOM, Moments, aggregated
 
 ROWS = arrays(np.float64, st.tuples(st.integers(2, 30), st.just(3)), elements=st.floats(-10, 10, width=32))
 
@@ -40,10 +40,18 @@ def test_the_summary_is_that_of_all_rows(tmp_path):
     rng = np.random.default_rng(0)
     n = 5000
     a, noise = rng.gamma(2.0, size=n), 0.1 * rng.normal(size=n)
-    columns = {"a": a, "b": a + noise, "c": a + 0.5, RANDOM: 0.5 * a, BEST: a + 0.4, "method": ["exact"] * n}
+    columns = {
+        "a": a,
+        "b": a + noise,
+        "c": a + 0.5,
+        RANDOM: 0.5 * a,
+        GREEDY: a + 0.4,
+        "method": ["exact"] * n,
+    }
+    columns |= {"a_pgu2": 0.1 * a, "b_pgu2": 0.2 * a, "c_pgu2": 0.3 * a}
     found = aggregated(write(tmp_path, columns, [10, 10, 1234]), ["a", "b", "c"])
     scores = np.stack([columns[name] for name in ("a", "b", "c")])
-    best = np.maximum(columns[BEST], scores.max(axis=0))  # a ranking above the best one found is the best
+    best = np.maximum(columns[GREEDY], scores.max(axis=0))
     assert found.rows == n
     assert found.exact
     assert found.best == pytest.approx(best.mean(), rel=1e-12)
@@ -53,6 +61,7 @@ def test_the_summary_is_that_of_all_rows(tmp_path):
         assert line["mean"] == pytest.approx(scores[i].mean(), rel=1e-12)
         assert line["high"] - line["mean"] == pytest.approx(1.959964 * error, rel=1e-6)
         assert line["normalized"] == pytest.approx(shares[i], rel=1e-12)
+        assert line["pgu2"] == pytest.approx(0.1 * (i + 1) * a.mean(), rel=1e-12)
         assert line["share_won"] == pytest.approx(np.mean(scores[i] == scores.max(axis=0)), rel=1e-12)
     resampled = []
     for _ in range(400):
@@ -78,14 +87,15 @@ def _normal_cdf(z):
 
 def test_where_nothing_differs_nothing_is_normalised(tmp_path):
     same = np.ones(4)
-    columns = {"a": same, "b": same, RANDOM: same, BEST: same, "method": ["bounded"] * 4}
+    columns = {"a": same, "b": same, RANDOM: same, "method": ["bounded"] * 4}
     found = aggregated(write(tmp_path, columns, []), ["a", "b"])
     assert np.isnan(found.summary[0]["normalized"])
+    assert np.isnan(found.summary[0]["pgu2"])  # it was not asked for
     assert found.pairs[0]["p"] == 1.0
     assert not found.exact
     assert "not defined" in found.verdict()
 
 
 def test_no_rows(tmp_path):
-    columns = {"a": np.empty(0), RANDOM: np.empty(0), BEST: np.empty(0), "method": pa.array([], pa.string())}
+    columns = {"a": np.empty(0), RANDOM: np.empty(0), "method": pa.array([], pa.string())}
     assert aggregated(write(tmp_path, columns, []), ["a"]).verdict() == "There are no rows."

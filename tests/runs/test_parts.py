@@ -67,6 +67,23 @@ def test_folders_are_read_in_the_order_of_names_without_hidden_ones(tmp_path):
         open_dataset(tmp_path / "_old" / "none")
 
 
+def test_names_of_parts_sort_as_the_rows_do_and_more_are_refused(tmp_path, monkeypatch):
+    for i in range(3):
+        pq.write_table(pa.table({"x": np.zeros(21)}), tmp_path / f"{i}.parquet")
+    found = open_dataset(tmp_path)
+    names = [part.name for part in found.parts(1)]
+    assert names == sorted(names)
+    monkeypatch.setattr("predgap.runs.dataset._MOST", 10)
+    assert len(found.parts(3)) == 21
+    with pytest.raises(
+        RunError, match=r"0\.parquet has 21 rows, more than 10 parts of 2; choose --part-rows 3 "
+    ):
+        found.parts(2)
+    monkeypatch.setattr("predgap.runs.dataset._MOST", 2)
+    with pytest.raises(RunError, match="has 3 files, at most 2 are read"):
+        found.parts(100)
+
+
 def test_a_file_that_loses_rows_while_it_is_read_is_unreadable(tmp_path):
     path, told = tmp_path / "x.parquet", []
     pq.write_table(pa.table({"x": [1.0, 2.0]}), path)
@@ -106,6 +123,32 @@ def test_bad_rows_are_found_and_no_other_row_is_lost(n, refused):
     if set(range(n)) & refused:
         with pytest.raises(PredgapError, match="refused"):
             answered(picky, batch)
+
+
+def test_columns_are_encoded_by_what_they_hold():
+    """Real numbers, which hardly repeat, without a dictionary; and what is read is what was written."""
+    n = 500
+    rng = np.random.default_rng(0)
+    columns = {
+        "row": pa.array(range(n), pa.int64()),
+        "a.key": pa.array([f"k{i % 7}" for i in range(n)]),
+        "order": pa.array([rng.permutation(4).tolist() for _ in range(n)], pa.list_(pa.int32())),
+        "scores": pa.array(rng.normal(size=(n, 4)).tolist()),
+        "gap": pa.array(rng.normal(size=n)),
+    }
+    batch = pa.RecordBatch.from_pydict(columns)
+
+    def same(given):
+        return given
+
+    same.schema = batch.schema
+    content = answered(same, batch).content
+    assert pq.read_table(io.BytesIO(content)).equals(pa.Table.from_batches([batch]))
+    group = pq.ParquetFile(io.BytesIO(content)).metadata.row_group(0)
+    found = {group.column(j).path_in_schema: group.column(j).encodings for j in range(group.num_columns)}
+    with_dictionary = {name for name, encodings in found.items() if "RLE_DICTIONARY" in encodings}
+    assert with_dictionary == {"a.key", "order.list.element"}
+    assert "DELTA_BINARY_PACKED" in found["row"]
 
 
 # ---- records -------------------------------------------------------------------------------------

@@ -64,8 +64,8 @@ public:
                   std::int32_t width, const Accuracy& accuracy, std::int32_t* order, double* gaps);
     // Which units can change anything? moving: (n_units).
     void moving_units(const Units& units, std::uint8_t* moving);
-    // E[f(x')] - f(x) of each output, and the covariances of the outputs, (n_outputs, n_outputs), of a model
-    // with one group of trees. The bound is that of the covariances and of the gap.
+    // E[f(x')] - f(x) of each output, and the covariances of the outputs, (n_outputs, n_outputs): off the
+    // diagonal NaN if each output has trees of its own. The bound is that of the covariances and of the gap.
     Answer moments(const std::uint8_t* subset, const Accuracy& accuracy, double* change, double* covariance);
     // Shares of the variance, when all features move. The sums over components are not divided yet.
     struct Shares {
@@ -114,7 +114,8 @@ private:
     using Evaluate = std::function<double(const Cost& cost, double& bound)>;
     Answer answer(const Job& job, const Accuracy& accuracy, const Evaluate& evaluate);
 
-    double moments_by_terms(double* change, double* covariance);
+    void moments_by_terms(double* change, double* covariance);
+    void moments_by_pairs(double* change, double* covariance);
     void add_shares(const TermState& state, const Units& units, const Shares& shares);
     double gap_by_terms();
     Pairs::Result gap_by_pairs(const std::uint8_t* subset);

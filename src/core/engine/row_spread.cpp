@@ -1,6 +1,7 @@
 // How the noise spreads in the prediction: moments of the outputs, and which units the variance comes from.
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "engine/row_solver.hpp"
 #include "simd/kernels.hpp"
@@ -11,26 +12,35 @@ using std::int32_t;
 using std::int64_t;
 using std::uint8_t;
 
-// Returns the gap: the squared mean change and the variance.
-double RowSolver::moments_by_terms(double* change, double* covariance) {
-    auto& state = states_[0];
-    const int64_t width = state.terms->width;
-    if (width == 1) {
-        kernels().gap(state);
-        covariance[0] = 0.0;
-        for (int64_t c = 1; c < state.terms->n_components(); ++c) covariance[0] += state.form[c];
-    } else {
-        state.product.reset(state.weight.size());
-        kernels().covariances(state, covariance);
+void RowSolver::moments_by_terms(double* change, double* covariance) {
+    const auto n_outputs = static_cast<int64_t>(routes_.pairs.size());
+    for (std::size_t g = 0; g < states_.size(); ++g) {
+        auto& state = states_[g];
+        const int64_t width = state.terms->width;
+        if (width > 1) {  // then there is one group
+            state.product.reset(state.weight.size());
+            kernels().covariances(state, covariance);
+        } else {
+            kernels().gap(state);
+            double& variance = covariance[static_cast<int64_t>(g) * (n_outputs + 1)];
+            variance = 0.0;
+            for (int64_t c = 1; c < state.terms->n_components(); ++c) variance += state.form[c];
+        }
+        for (int64_t k = 0; k < width; ++k)
+            change[static_cast<int64_t>(g) + k] = state.weight[k * state.terms->n_weights];
     }
-    double gap = 0.0;
-    for (int64_t k = 0; k < width; ++k) {
-        change[k] = state.weight[k * state.terms->n_weights];
-        auto& variance = covariance[k * (width + 1)];
+    for (int64_t k = 0; k < n_outputs; ++k) {
+        auto& variance = covariance[k * (n_outputs + 1)];
         variance = std::max(variance, 0.0);
-        gap += change[k] * change[k] + variance;
     }
-    return gap;
+}
+
+void RowSolver::moments_by_pairs(double* change, double* covariance) {
+    for (std::size_t k = 0; k < routes_.pairs.size(); ++k) {
+        const auto found = routes_.pairs[k].spread(pairs_, tables_);
+        change[k] = found.mean_change;
+        covariance[k * (routes_.pairs.size() + 1)] = found.variance;
+    }
 }
 
 Answer RowSolver::moments(const uint8_t* subset, const Accuracy& accuracy, double* change,
@@ -38,21 +48,27 @@ Answer RowSolver::moments(const uint8_t* subset, const Accuracy& accuracy, doubl
     tables_.open(subset);
     forget_compilation();
     const auto n_outputs = routes_.pairs.size();
-    const Job job{Question::gap, subset,         0,
-                  nullptr,       n_outputs == 1, false};  // covariances are sums over terms
+    const bool is_joint = states_.size() < n_outputs;  // covariances are sums over terms
+    std::fill_n(covariance, n_outputs * n_outputs, std::numeric_limits<double>::quiet_NaN());
+    const Job job{Question::gap, subset, 0, nullptr, !is_joint, false};
     return answer(job, accuracy, [&](const Cost& cost, double& bound) {
         if (cost.route == Route::pairs) {
-            const auto found = routes_.pairs[0].spread(pairs_, tables_);
-            change[0] = found.mean_change;
-            covariance[0] = found.variance;
-            return change[0] * change[0] + covariance[0];
+            moments_by_pairs(change, covariance);
+        } else {
+            bound = prepare(cost, nullptr);
+            if (!std::isfinite(bound)) return 0.0;
+            moments_by_terms(change, covariance);
         }
-        bound = prepare(cost, nullptr);
-        if (!std::isfinite(bound)) return 0.0;
-        const double gap = moments_by_terms(change, covariance);
-        double square = 0.0;
-        for (std::size_t k = 0; k < n_outputs; ++k) square += change[k] * change[k];
-        bound += left_out_.mean_error * (2.0 * std::sqrt(square) + left_out_.mean_error);
+        double square = 0.0, variance = 0.0;
+        for (std::size_t k = 0; k < n_outputs; ++k) {
+            square += change[k] * change[k];
+            variance += covariance[k * (n_outputs + 1)];
+        }
+        const double gap = square + variance;
+        if (bound > 0.0) {  // of the variances, and of the means times the root of the gap
+            const double of_mean = left_out_.mean_error;
+            bound = std::max(bound + of_mean * (2.0 * std::sqrt(square) + of_mean), of_mean * std::sqrt(gap));
+        }
         return gap;
     });
 }

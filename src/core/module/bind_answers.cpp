@@ -188,7 +188,6 @@ std::tuple<NewArray<double, 2>, NewArray<double, 3>, NewArray<double, 1>, NewArr
     const nb::object& progress) {
     const auto& model = rows.engine.model();
     require_route(rows, accuracy);
-    require(model.group.size() == 1, "the leaves of several outputs must be vectors");
     const auto subsets = per_row(subset, rows.size(), static_cast<std::size_t>(model.n_features()));
     const auto k = static_cast<std::size_t>(model.n_outputs());
     auto change = make_array<double, 2>({rows.size(), k});

@@ -96,6 +96,8 @@ class BackgroundEngine(Engine):
         change, covariance = self._ask(rows, tell, self._joint.moments, _as_bytes(masks))
         return change, *_exact(covariance)
 
+    joint_moments = moments  # it gives all covariances
+
     def sensitivity(self, *arguments: Any, **options: Any) -> ShareArrays:
         raise PredgapError(
             "sensitivity needs features that move independently of each other, so that each set of them has "

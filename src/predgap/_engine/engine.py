@@ -80,7 +80,7 @@ class Engine:
         self._noise = KernelNoise(self.kernels, ensemble, laws)
         self._every = np.ones((1, e.n_features), dtype=np.bool_)
         self._accuracies: dict[Accuracy, _core.Accuracy] = {}
-        self._joint_outputs: Engine | None = None  # see `moments`
+        self._joint_outputs: Engine | None = None  # see `joint_moments`
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Engine, (self.ensemble, self.laws, self.n_threads, self.strategy)
@@ -153,19 +153,26 @@ class Engine:
     ) -> MomentArrays:
         """Mean changes and covariances of the outputs; a tolerance is relative to the gap.
 
-        Covariances need terms that all outputs share, so trees of single outputs get vectors for leaves.
+        Off the diagonal covariances are NaN if each output has trees of its own; see `joint_moments`.
         """
-        if self.ensemble.n_outputs > self.ensemble.value.shape[1]:
-            if self._joint_outputs is None:
-                joint = with_vector_leaves(self.ensemble)
-                self._joint_outputs = Engine(joint, self.laws, self.n_threads, self.strategy)
-            return self._joint_outputs.moments(rows, masks, accuracy, tell)
         subsets, promised = _as_bytes(masks), self._accuracy(accuracy)
 
         def ask(part: slice, mine: _core.Rows, tell: Tell) -> MomentArrays:
             return _core.moments(mine, _rows_of(subsets, part), promised, self.n_threads, tell)
 
         return self._in_parts(rows, masks, tell, ask)
+
+    def joint_moments(
+        self, rows: FloatArray, masks: BoolArray, accuracy: Accuracy, tell: Tell = None
+    ) -> MomentArrays:
+        """Moments with all covariances, which need terms that the outputs share: trees of single outputs get
+        vectors for leaves."""
+        if self.ensemble.n_outputs == self.ensemble.value.shape[1]:
+            return self.moments(rows, masks, accuracy, tell)
+        if self._joint_outputs is None:
+            joint = with_vector_leaves(self.ensemble)
+            self._joint_outputs = Engine(joint, self.laws, self.n_threads, self.strategy)
+        return self._joint_outputs.moments(rows, masks, accuracy, tell)
 
     def sensitivity(
         self, rows: FloatArray, accuracy: Accuracy, tell: Tell = None, members: Members | None = None

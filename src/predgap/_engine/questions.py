@@ -27,7 +27,8 @@ from predgap._typing import BoolArray, FloatArray, IndexArray, IntArray
 Found = TypeVar("Found")
 Entry = TypeVar("Entry", bound=np.generic)
 
-_METHODS: Final = np.array(_core.METHODS)
+METHODS: Final = np.array(_core.METHODS)
+"""How a number can be obtained without samples; the place of a word is its code."""
 
 N_SAMPLES: Final = 16384
 """The default number of samples per row, for gaps and curves."""
@@ -233,7 +234,7 @@ def _estimate(found: Answer, scale: FloatArray, accuracy: Accuracy) -> GapEstima
 
 def words(method: NDArray[np.uint8]) -> NDArray[np.str_]:
     """The names of method codes."""
-    found: NDArray[np.str_] = _METHODS[method]
+    found: NDArray[np.str_] = METHODS[method]
     return found
 
 

@@ -20,13 +20,15 @@ class OutputMoments(Computed[MomentArrays]):
     """Mean changes and covariances of the outputs when a subset moves, or one subset per row."""
 
     masks: BoolArray  # (1 or n, d)
+    jointly: bool  # with the covariances of outputs that have trees of their own, else NaN
 
     def of_rows(self, some: IndexArray) -> OutputMoments:
         masks = self.masks if len(self.masks) == 1 else self.masks[some]
         return replace(self, rows=self.rows[some], masks=masks)
 
     def answer(self, accuracy: Accuracy, tell: Tell = None) -> MomentArrays:
-        return self.engine.moments(self.rows, self.masks, accuracy, tell)
+        ask = self.engine.joint_moments if self.jointly else self.engine.moments
+        return ask(self.rows, self.masks, accuracy, tell)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

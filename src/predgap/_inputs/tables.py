@@ -306,10 +306,18 @@ def _series_values(series: nw.Series[Any], what: str) -> FloatArray:
     if dtype.is_integer() or dtype == nw.Boolean:
         return _whole_numbers(series, what)
     if dtype.is_float() or dtype == nw.Unknown:
-        values = series.to_numpy()
+        values = _arrow_values(series) if series.implementation.is_pyarrow() else series.to_numpy()
         if values.ndim == 1 and values.dtype.kind in "biuf":
             return values.astype(np.float64)
     return numbers_from(series.to_list(), what)
+
+
+def _arrow_values(series: nw.Series[Any]) -> NDArray[Any]:
+    """The numbers of a column of an Arrow table, whose own to_numpy imports pandas."""
+    column = series.to_native()
+    if column.null_count or not column.num_chunks:
+        return series.to_numpy()
+    return np.concatenate([np.from_dlpack(chunk) for chunk in column.chunks])
 
 
 def _whole_numbers(series: nw.Series[Any], what: str) -> FloatArray:

@@ -1,4 +1,4 @@
-"""The link of a classifier: how the probabilities of classes follow from its margins."""
+"""The link of a model: how what it predicts follows from its margins."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from predgap._text import shown
 from predgap._typing import FloatArray
 from predgap.errors import EnsembleError
 
-Kind = Literal["identity", "logistic", "softmax"]
+Kind = Literal["identity", "logistic", "softmax", "other"]
 KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
 
 
@@ -21,11 +21,13 @@ class Link:
 
     Parameters
     ----------
-    kind : {"identity", "logistic", "softmax"}
+    kind : {"identity", "logistic", "softmax", "other"}
         "identity": margins are probabilities, as of forests. "logistic": each output alone has the
-        probability 1 / (1 + exp(-scale * margin)). "softmax": exp(margin), divided by the sum over outputs.
+        probability 1 / (1 + exp(-scale * margin)). "softmax": exp(scale * margin), divided by the sum over
+        outputs. "other": what the model predicts is not the margin, and predgap does not compute it, such as
+        the exponential of a Poisson regressor.
     scale : float, default=1.0
-        The factor of margins in "logistic"; 1 otherwise.
+        The factor of margins in "logistic" and "softmax"; 1 otherwise.
 
     Examples
     --------
@@ -39,9 +41,15 @@ class Link:
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
             raise EnsembleError(f"a link is {shown(self.kind)}, expected one of {', '.join(KINDS)}")
+        has_scale = self.kind in ("logistic", "softmax")
         is_number = isinstance(self.scale, int | float) and not isinstance(self.scale, bool)
-        if not is_number or not 0 < self.scale < np.inf or (self.scale != 1 and self.kind != "logistic"):
+        if not is_number or not 0 < self.scale < np.inf or (self.scale != 1 and not has_scale):
             raise EnsembleError(f"the link {self.kind!r} has the scale {shown(self.scale)}")
+
+    @property
+    def gives_probabilities(self) -> bool:
+        """Are probabilities known from margins?"""
+        return self.kind != "other"
 
     def probabilities(self, margins: FloatArray) -> FloatArray:
         """The probabilities of margins; both (n_outputs, m)."""
@@ -49,7 +57,7 @@ class Link:
             return margins
         if self.kind == "logistic":
             return logistic(self.scale * margins)
-        powers: FloatArray = np.exp(margins - margins.max(axis=0))
+        powers: FloatArray = np.exp(self.scale * (margins - margins.max(axis=0)))
         shares: FloatArray = powers / powers.sum(axis=0)
         return shares
 
@@ -73,15 +81,17 @@ class Link:
         if self.kind == "identity":
             return 1.0, 1.0
         if self.kind == "softmax":  # the Jacobian diag(p) - pp' has norms from 0 to 1/2
-            return 0.0, 0.5
+            return 0.0, 0.5 * self.scale
         nearest = np.where((least <= 0) & (most >= 0), 0.0, np.minimum(np.abs(least), np.abs(most)))
         farthest = np.maximum(np.abs(least), np.abs(most))
         low, high = (_logistic_slope(self.scale, at) for at in (farthest, nearest))
         return float(low.min()), float(high.max())
 
-
-ONE_CLASS_SLOPE: Final = float(np.sqrt(2.0) / 4.0)
-"""The largest slope of one probability of a softmax: the norm of its gradient, p sqrt((1 - p)² + Σ p_j²)."""
+    @property
+    def one_class_slope(self) -> float:
+        """The largest slope of one probability of a softmax: the norm of its gradient, which is scale times
+        p sqrt((1 - p)² + Σ p_j²)."""
+        return self.scale * float(np.sqrt(2.0) / 4.0)
 
 
 def _logistic_slope(scale: float, margin: FloatArray) -> FloatArray:

@@ -8,14 +8,15 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields, replace
 from functools import wraps
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final, cast, get_args
 
 import click
 from click.core import ParameterSource
 
 import predgap
-from predgap import Ensemble, RunError, TableError
+from predgap import Ensemble, RankingError, RunError, TableError
 from predgap._engine.engine import resolve_n_jobs
+from predgap._engine.scale import RankMethod
 from predgap._files import atomic_write
 from predgap._inputs.names import match_names
 from predgap._tables import text_table
@@ -25,9 +26,11 @@ from predgap.cli.columns import split_names
 from predgap.cli.options import Command, Folder, decorated
 from predgap.cli.requests import Job, Request, opened
 from predgap.cli.writing import json_text
+from predgap.evaluation.batches import ColumnOrders
+from predgap.explainer._batch_answers import WORDS
 from predgap.explainer._batches import What
 from predgap.runs import DataSet, Report, Run, RunOptions, open_dataset
-from predgap.runs.aggregate import BEST, RANDOM, aggregated
+from predgap.runs.aggregate import GREEDY, RANDOM, aggregated
 from predgap.runs.dataset import ROW, batch_schema
 from predgap.runs.run import FAILED
 
@@ -111,22 +114,24 @@ def long_run(
     ask: Callable[[Job], dict[str, Any]],
     *,
     exact: bool = False,
+    judged: tuple[str, ...] = (),
 ) -> Run:
     """Answers all rows of a data set, or goes on with that; RunError if not all could be answered.
 
-    `ask` gives the arguments of the batch function.
+    `ask` gives the arguments of the batch function. The columns `judged` are only for it.
     """
     folder = target.path
     data = _opened_data(request, folder)
-    columns, keys, request = _columns(data, request)
+    columns, keys, request = _columns(data, request, judged)
+    schema = batch_schema(data.schema, [name for name in columns if name not in judged])
     with opened(replace(request, jobs=1), "rows", exact=exact) as job:
         asked = ask(job)
-        function = job.explainer.batch_function(what, batch_schema(data.schema, columns), keys=keys, **asked)
+        function = job.explainer.batch_function(what, schema, keys=keys, **asked)
         settings = {
             "predgap": predgap.__version__,
             "command": what,
             "model": _digest(request.model),
-            "features": [name for name in columns if name not in keys],
+            "features": [name for name in schema.names if name not in keys],
             "noise": {
                 **_text(asdict(request.plan) | {"default": str(request.plan.default)}),
                 "flip": request.flip,
@@ -143,7 +148,13 @@ def long_run(
         )
         made = Run(folder, data, function, columns, settings, options)
         update = job.shown.whole
-        report = made.complete(None if update is None else lambda done: update(done, data.n_rows))
+        try:
+            report = made.complete(None if update is None else lambda done: update(done, data.n_rows))
+        except OSError as error:
+            raise RunError(
+                f"{error.filename or folder}: {error.strerror or error}. Parts that were written stay; when "
+                "this is mended, the same command goes on"
+            ) from error
     _tell(report, folder)
     return made
 
@@ -162,16 +173,26 @@ def evaluate_dataset(
     """Scores rankings on all rows of a data set; prints the verdict and the table."""
     context = click.get_current_context()
     if any(
-        context.get_parameter_source(name) is ParameterSource.COMMANDLINE
-        for name in ("budget", "strengths", "metrics")
+        context.get_parameter_source(name) is ParameterSource.COMMANDLINE for name in ("budget", "strengths")
     ):
         raise click.UsageError(
-            "a folder gets the PGI² of all rows at one strength: leave out --budget, --strengths, --metrics",
-            context,
+            "a folder gets the scores of all rows at one strength: leave out --budget, --strengths", context
         )
+    strange = [name for name in metrics if name not in ("pgi2", "pgu2")]
+    if strange:
+        told = f"--metrics {strange[0]} is not for folders: the scores there are pgi2 and pgu2"
+        raise click.UsageError(told, context)
     words = rankings or {word: word for word in ("shap", "gain", "greedy")}
-    given = {"rankings": {**words, RANDOM: "random", BEST: "optimal"}, "top": top}
-    run = long_run(folder, Request(**asked, own_model=True), long, "scores", lambda job: given)
+    others = {RANDOM: "random"} if "greedy" in words.values() else {RANDOM: "random", GREEDY: "greedy"}
+    scores = ("pgi2", "pgu2") if "pgu2" in metrics else ("pgi2",)
+    if top is not None and "pgu2" in metrics:
+        complain("PGU² needs all places and is left out", 0)
+        scores = ("pgi2",)
+    request = Request(**asked, own_model=True)
+    judged = _judged(words, _opened_data(request, folder.path))
+    given = {"rankings": judged | others, "metrics": scores, "top": top}
+    in_columns = tuple(each.column for each in judged.values() if isinstance(each, ColumnOrders))
+    run = long_run(folder, request, long, "scores", lambda job: given, judged=in_columns)
     found = aggregated(run.parts(), list(words))
     document = {"verdict": found.verdict(), **asdict(found)}
     atomic_write(folder.path / "_evaluation.json", json_text(document).encode() + b"\n")
@@ -180,7 +201,25 @@ def evaluate_dataset(
         return
     head = list(found.summary[0])
     lines = [[line[name] for name in head] for line in found.summary]
-    click.echo(f"{printable(found.verdict())}\n\n{text_table(head, lines, 'Scores of all rows: PGI²')}")
+    click.echo(f"{printable(found.verdict())}\n\n{text_table(head, lines, 'Scores of all rows')}")
+
+
+def _judged(words: dict[str, str], data: DataSet) -> dict[str, Any]:
+    """The rankings by name: a word, or those in a column of the data set; RankingError if it has none."""
+    known = (*get_args(RankMethod), *WORDS, "random")
+    found: dict[str, Any] = {}
+    for name, word in words.items():
+        if word in known:
+            found[name] = word
+        elif word in data.schema.names and ColumnOrders.can_read(data.schema.field(word).type):
+            found[name] = ColumnOrders(word)
+        else:
+            what = str(data.schema.field(word).type) if word in data.schema.names else "absent"
+            raise RankingError(
+                f"the ranking {word!r} is not one of {', '.join(known)}, and the column {word!r} is {what}; "
+                "expected a column with a list of numbers in each row"
+            )
+    return found
 
 
 def _opened_data(request: Request, folder: Path) -> DataSet:
@@ -194,8 +233,11 @@ def _opened_data(request: Request, folder: Path) -> DataSet:
     return open_dataset(path)
 
 
-def _columns(data: DataSet, request: Request) -> tuple[list[str], list[str], Request]:
-    """The columns to read, those to pass through, and the request, in which these are no features."""
+def _columns(
+    data: DataSet, request: Request, judged: tuple[str, ...]
+) -> tuple[list[str], list[str], Request]:
+    """The columns to read, those to pass through, and the request, in which these and `judged` are no
+    features."""
     names = data.schema.names
     drop = split_names(request.drop, names)
     columns = [name for name in names if name not in drop]
@@ -205,11 +247,12 @@ def _columns(data: DataSet, request: Request) -> tuple[list[str], list[str], Req
             f"rename it, or leave it out: --drop {ROW}"
         )
     ensemble: Ensemble = predgap.load(request.model)
-    extra = [] if request.target is None else [request.target]
+    extra = [name for name in columns if name == request.target or name in judged]
     if ensemble.feature_names is not None:
         known = match_names(columns, ensemble.feature_names, TableError)
         extra = [name for name in columns if name not in known]
-    return columns, [ROW, *extra], replace(request, drop=(*request.drop, *extra), target=None)
+    keys = [ROW, *(name for name in extra if name not in judged)]
+    return columns, keys, replace(request, drop=(*request.drop, *extra), target=None)
 
 
 def _digest(path: str | None) -> str | None:

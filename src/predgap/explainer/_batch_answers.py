@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, get_args
+from typing import TYPE_CHECKING, Any, Final, Literal, cast, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,7 @@ from predgap._text import shown
 from predgap._typing import BoolArray, FloatArray, IntArray
 from predgap.errors import RankingError
 from predgap.explainer._arguments import Inputs, Rows, ranking_call
+from predgap.explainer._arrow import as_arrow, as_lists, as_texts, as_words
 from predgap.ranking import ranking_order
 
 if TYPE_CHECKING:  # PyArrow is optional; the explainer imports this module
@@ -26,6 +27,7 @@ if TYPE_CHECKING:  # PyArrow is optional; the explainer imports this module
     from predgap.explainer._explainer import Explainer
 
 Layout = Literal["arrays", "wide"]
+ScoreName = Literal["pgi2", "pgu2"]
 
 RANDOM: Final = "random"
 """The word for the expected score of a random ranking."""
@@ -34,11 +36,27 @@ METHOD: Final = "method"
 """The column that says how the numbers of a row were obtained."""
 
 
-class OrderMaker(Protocol):
+def score_column(ranking: str, metric: ScoreName) -> str:
+    """The name of the column with a score of a ranking."""
+    return ranking if metric == "pgi2" else f"{ranking}_{metric}"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Asked:
+    """A batch of which something is asked."""
+
+    explainer: Explainer
+    batch: pa.RecordBatch
+    X: Any  # its features, as the explainer reads them
+    rows: Rows  # those of X, read
+
+
+class OrderMaker(ABC):
     """Makes rankings of rows that have nothing to do with gaps; it can be pickled."""
 
-    def order(self, explainer: Explainer, X: Any, rows: Rows) -> IntArray:
-        """The units of each row, (n, d), most important first; `rows` are those of X, read."""
+    @abstractmethod
+    def order(self, asked: Asked) -> IntArray:
+        """The units of each row, (n, k), most important first."""
 
 
 WORDS: Final[dict[str, Callable[[Explainer], OrderMaker | IntArray]]] = {}
@@ -61,6 +79,8 @@ class RankingSource:
         """The source of a ranking that was given; RankingError if it is none that fits all rows."""
         inputs = explainer._inputs
         places = inputs.places(top)
+        if isinstance(ranking, OrderMaker):
+            return cls(ranking, places)
         if isinstance(ranking, str):
             if ranking in (*get_args(RankMethod), RANDOM):
                 return cls(ranking, places)
@@ -75,28 +95,35 @@ class RankingSource:
         order = _one_order(inputs, ranking, names)
         return cls(order[:, :places], min(places, order.shape[1]))
 
-    def order(self, explainer: Explainer, X: Any, rows: Rows) -> IntArray:
+    def order(self, asked: Asked) -> IntArray:
         """The order of each row, (1 or n, k)."""
         if isinstance(self.given, np.ndarray):
             return self.given
         if isinstance(self.given, str):
-            method: Any = self.given
-            return explainer._ranked(rows, method, self.places, ranking_call(method, self.places)).order
-        return np.ascontiguousarray(self.given.order(explainer, X, rows)[:, : self.places])
+            method, explainer = cast(RankMethod, self.given), asked.explainer
+            call = ranking_call(method, self.places)
+            return explainer._ranked(asked.rows, method, self.places, call).order
+        order = self.given.order(asked)
+        if order.shape[1] < self.places:
+            raise RankingError(
+                f"a ranking has {order.shape[1]} places, but the first {self.places} are scored; ask for "
+                f"the first {order.shape[1]} of all rankings"
+            )
+        return np.ascontiguousarray(order[:, : self.places])
 
-    def curve(self, explainer: Explainer, X: Any, rows: Rows) -> tuple[FloatArray, NDArray[np.str_]]:
+    def curve(self, asked: Asked) -> tuple[FloatArray, NDArray[np.str_]]:
         """The curve of each row, (n, k), and how it was obtained, (n,)."""
-        order = self.order(explainer, X, rows)
-        return _computed(
-            explainer, Curves(explainer._engine, rows.values, order, explainer._inputs.members), rows
-        )
+        return _curve(asked, self.order(asked))
 
-    def score(self, explainer: Explainer, X: Any, rows: Rows) -> tuple[FloatArray, NDArray[np.str_]]:
-        """PGI² of each row, (n,), and how it was obtained, (n,)."""
+    def scores(self, asked: Asked, metrics: Sequence[ScoreName]) -> tuple[list[FloatArray], BoolArray]:
+        """Each score of each row, (n,), and in which rows all of them are exact, (n,)."""
         if isinstance(self.given, str) and self.given == RANDOM:
-            return _expected(explainer, rows, self.places)
-        curve, how = self.curve(explainer, X, rows)
-        return mean_of_curve(curve), how
+            score, how = _expected(asked, self.places)
+            return [score] * len(metrics), how == "exact"  # reversed, a random ranking is a random one
+        order = self.order(asked)
+        orders = {"pgi2": order, "pgu2": np.ascontiguousarray(order[:, ::-1])}
+        curves, hows = zip(*(_curve(asked, orders[metric]) for metric in metrics), strict=True)
+        return [mean_of_curve(curve) for curve in curves], np.all([how == "exact" for how in hows], axis=0)
 
 
 def _one_order(inputs: Inputs, ranking: Any, names: Sequence[str] | None) -> IntArray:
@@ -113,21 +140,28 @@ def _one_order(inputs: Inputs, ranking: Any, names: Sequence[str] | None) -> Int
     return np.ascontiguousarray(order, dtype=np.int32)
 
 
-def _computed(
-    explainer: Explainer, question: Computed[Any], rows: Rows
-) -> tuple[FloatArray, NDArray[np.str_]]:
+def _curve(asked: Asked, order: IntArray) -> tuple[FloatArray, NDArray[np.str_]]:
+    explainer = asked.explainer
+    members = explainer._inputs.members
+    return _computed(asked, Curves(explainer._engine, asked.rows.values, order, members))
+
+
+def _computed(asked: Asked, question: Computed[Any]) -> tuple[FloatArray, NDArray[np.str_]]:
+    explainer = asked.explainer
+
     def computed(part: Gaps | Curves, tell: Tell) -> Answer:
         return part.computed(explainer._accuracy, tell)
 
     with explainer._asking("batch_function(...)"):
-        value, _, method = explainer._answer(question, rows, computed)
+        value, _, method = explainer._answer(question, asked.rows, computed)
     return value, words(method)
 
 
-def _expected(explainer: Explainer, rows: Rows, places: int) -> tuple[FloatArray, NDArray[np.str_]]:
-    question = RandomScores(explainer._engine, rows.values, places, explainer._inputs.members)
+def _expected(asked: Asked, places: int) -> tuple[FloatArray, NDArray[np.str_]]:
+    explainer = asked.explainer
+    question = RandomScores(explainer._engine, asked.rows.values, places, explainer._inputs.members)
     with explainer._asking("random_pgi2(X)"):
-        found = explainer._answer(question, rows, explainer._by_kernels)
+        found = explainer._answer(question, asked.rows, explainer._by_kernels)
     return found.value, found.method
 
 
@@ -142,8 +176,8 @@ class BatchQuestion(ABC):
         """The columns of the answer."""
 
     @abstractmethod
-    def columns(self, explainer: Explainer, X: Any, rows: Rows) -> list[Any]:
-        """The columns, as Arrow arrays or (n,) arrays; `rows` are those of X, read."""
+    def columns(self, asked: Asked) -> list[Any]:
+        """The columns, as Arrow arrays or (n,) arrays."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -157,8 +191,9 @@ class GapColumns(BatchQuestion):
 
         return [pa.field("gap", pa.float64()), pa.field(METHOD, pa.string())]
 
-    def columns(self, explainer: Explainer, X: Any, rows: Rows) -> list[Any]:
-        return list(_computed(explainer, Gaps(explainer._engine, rows.values, self.mask[None]), rows))
+    def columns(self, asked: Asked) -> list[Any]:
+        gaps, how = _computed(asked, Gaps(asked.explainer._engine, asked.rows.values, self.mask[None]))
+        return [gaps, as_words(how)]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -178,26 +213,31 @@ class CurveColumns(BatchQuestion):
             curve = [pa.field(f"gap_{place}", pa.float64()) for place in range(1, k + 1)]
         return [*curve, pa.field(METHOD, pa.string())]
 
-    def columns(self, explainer: Explainer, X: Any, rows: Rows) -> list[Any]:
-        curve, how = self.source.curve(explainer, X, rows)
-        return [*([as_lists(curve)] if self.layout == "arrays" else curve.T), how]
+    def columns(self, asked: Asked) -> list[Any]:
+        curve, how = self.source.curve(asked)
+        return [*([as_lists(curve)] if self.layout == "arrays" else curve.T), as_words(how)]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ScoreColumns(BatchQuestion):
-    """PGI² of rankings, a column for each; `method`."""
+    """Scores of rankings, a column for each of each ranking; `method`."""
 
     sources: Mapping[str, RankingSource]
+    metrics: tuple[ScoreName, ...] = ("pgi2",)
 
     def fields(self) -> list[pa.Field]:
         import pyarrow as pa
 
-        return [*(pa.field(name, pa.float64()) for name in self.sources), pa.field(METHOD, pa.string())]
+        names = [score_column(name, metric) for name in self.sources for metric in self.metrics]
+        return [*(pa.field(name, pa.float64()) for name in names), pa.field(METHOD, pa.string())]
 
-    def columns(self, explainer: Explainer, X: Any, rows: Rows) -> list[Any]:
-        found = [source.score(explainer, X, rows) for source in self.sources.values()]
-        exact = np.all([how == "exact" for _, how in found], axis=0)
-        return [*(score for score, _ in found), np.where(exact, "exact", "bounded")]
+    def columns(self, asked: Asked) -> list[Any]:
+        found = [source.scores(asked, self.metrics) for source in self.sources.values()]
+        exact = np.all([is_exact for _, is_exact in found], axis=0)
+        return [
+            *(score for scores, _ in found for score in scores),
+            as_words(np.where(exact, "exact", "bounded")),
+        ]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -219,20 +259,12 @@ class RankColumns(BatchQuestion):
             own += [pa.field(f"score_{name}", pa.float64()) for name in self.names]
         return [*own, pa.field("proven", pa.bool_()), pa.field(METHOD, pa.string())]
 
-    def columns(self, explainer: Explainer, X: Any, rows: Rows) -> list[Any]:
-        found = explainer._ranked(rows, self.method, self.places, ranking_call(self.method, self.places))
+    def columns(self, asked: Asked) -> list[Any]:
+        call = ranking_call(self.method, self.places)
+        found = asked.explainer._ranked(asked.rows, self.method, self.places, call)
         if self.layout == "arrays":
             own = [as_lists(found.order.astype(np.int32)), as_lists(found.scores)]
         else:
-            names = np.array(self.names, dtype=object)
-            own = [*names[found.order].T, *found.scores.T]
-        return [*own, ~np.isnan(found.confidence).any(axis=1), found.method]
-
-
-def as_lists(rows: NDArray[Any]) -> pa.Array:
-    """The rows of an array (n, k) as an Arrow array of n lists."""
-    import pyarrow as pa
-
-    n, k = rows.shape
-    offsets = np.arange(0, n * k + 1, k, dtype=np.int32) if k else np.zeros(n + 1, dtype=np.int32)
-    return pa.ListArray.from_arrays(offsets, np.ascontiguousarray(rows).reshape(-1))
+            names = as_texts(self.names)
+            own = [*(names.take(as_arrow(place)) for place in found.order.T), *found.scores.T]
+        return [*own, ~np.isnan(found.confidence).any(axis=1), as_words(found.method)]

@@ -14,7 +14,9 @@ from predgap._model.one_hot import DummyTables
 from predgap._text import count, format_items, names_or_default, shown
 from predgap.errors import DependencyError, PredgapError, RankingError, TableError
 from predgap.explainer._arguments import check_choice
+from predgap.explainer._arrow import as_arrow
 from predgap.explainer._batch_answers import (
+    Asked,
     BatchQuestion,
     CurveColumns,
     GapColumns,
@@ -22,6 +24,7 @@ from predgap.explainer._batch_answers import (
     RankColumns,
     RankingSource,
     ScoreColumns,
+    ScoreName,
 )
 from predgap.noise import Noise
 from predgap.noise._laws import Law
@@ -86,9 +89,8 @@ class BatchFunction:
             explainer._inputs.table(X)  # raises if columns are missing
             return pa.RecordBatch.from_pylist([], schema=self.schema)
         rows = explainer._inputs.rows(X)
-        columns = self._question.columns(explainer, X, rows)
-        types = [each.type for each in self.schema][len(keys) :]
-        answers = [pa.array(column, kind) for column, kind in zip(columns, types, strict=True)]
+        columns = self._question.columns(Asked(explainer, batch, X, rows))
+        answers = [as_arrow(each) if isinstance(each, np.ndarray) else each for each in columns]
         return pa.RecordBatch.from_arrays([*keys, *answers], schema=self.schema)
 
     def _key(self, batch: pa.RecordBatch, name: str) -> pa.Array:
@@ -130,6 +132,7 @@ def batch_function(
     subset: Any,
     ranking: Any,
     rankings: Any,
+    metrics: Sequence[ScoreName],
     method: RankMethod,
     top: int | None,
     columns: Layout,
@@ -153,7 +156,10 @@ def batch_function(
         )
     features, passed = _columns(explainer, schema, keys)
     names = explainer.ensemble.feature_names or features
-    question = _question(explainer, what, subset, ranking, rankings, method, top, columns, names)
+    if what == "scores":
+        question: BatchQuestion = _scores(explainer, rankings, metrics, top, names)
+    else:
+        question = _question(explainer, what, subset, ranking, method, top, columns, names)
     answers = question.fields()
     own = [field.name for field in answers]
     twice = [name for name in own if name in passed or own.count(name) > 1]
@@ -181,7 +187,6 @@ def _question(
     what: What,
     subset: Any,
     ranking: Any,
-    rankings: Any,
     method: RankMethod,
     top: int | None,
     layout: Layout,
@@ -193,12 +198,27 @@ def _question(
     if what == "rank":
         units = inputs.unit_names if inputs.units is not None else names_or_default(inputs.n_units, names)
         return RankColumns(method, inputs.places(top), tuple(units or ()), layout)
-    if what == "scores":
-        return ScoreColumns(
-            {name: RankingSource.of(explainer, each, top, names) for name, each in _named(rankings).items()}
-        )
     source = RankingSource.of(explainer, ranking, top, names)
     return CurveColumns(source, layout) if what == "curve" else ScoreColumns({"pgi2": source})
+
+
+def _scores(
+    explainer: Explainer,
+    rankings: Any,
+    metrics: Sequence[ScoreName],
+    top: int | None,
+    names: Sequence[str] | None,
+) -> ScoreColumns:
+    for metric in metrics:
+        check_choice("metrics", metric, get_args(ScoreName))
+    sources = {name: RankingSource.of(explainer, each, top, names) for name, each in _named(rankings).items()}
+    d = explainer._inputs.n_units
+    short = [name for name, source in sources.items() if source.places < d]
+    if short and "pgu2" in metrics:
+        raise RankingError(
+            f"PGU² needs all {d} places, and {format_items(short)} has fewer; leave out top, or pgu2"
+        )
+    return ScoreColumns(sources, tuple(metrics))
 
 
 def _named(rankings: Any) -> dict[str, Any]:

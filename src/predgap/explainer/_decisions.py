@@ -13,7 +13,8 @@ from predgap._engine.brackets import Bracket
 from predgap._engine.engine import Engine
 from predgap._engine.outcomes import SAMPLES, Expectations
 from predgap._engine.progress import Tell, reporting
-from predgap._model.links import ONE_CLASS_SLOPE, Link
+from predgap._model.ensemble import Ensemble
+from predgap._model.links import Link
 from predgap._text import shown
 from predgap._typing import FloatArray, IndexArray
 from predgap.errors import OutputError, PredgapError
@@ -58,8 +59,19 @@ class _Predictions:
         if self.link is None:
             return 1.0, 1.0
         if self.column is not None:
-            return 0.0, ONE_CLASS_SLOPE
+            return 0.0, self.link.one_class_slope
         return self.link.slopes(self.margins[row] + change.least, self.margins[row] + change.most)
+
+    def largest(self, row: int) -> float:
+        """The largest size of a difference, whatever changes: probabilities are between 0 and 1."""
+        if self.link is None or self.link.kind == "identity":
+            return np.inf
+        now = self.link.probabilities(self.margins[row][:, None])[:, 0]
+        if self.column is not None:
+            now = now[[self.column[row]]]
+        elif self.link.kind == "softmax":  # all to the least likely class
+            return float(np.sqrt((now**2).sum() - 2.0 * now.min() + 1.0))
+        return float(np.sqrt((np.maximum(now, 1.0 - now) ** 2).sum()))
 
     def _counted(self, row: int, outputs: FloatArray) -> FloatArray:
         return outputs if self.column is None else outputs[[self.column[row]]]
@@ -101,7 +113,7 @@ class DecisionAnswers(GuaranteedAnswers):
         space : {"margin", "probability"}, or None, default=None
             "margin": the threshold is one of the sum of the trees. "probability": of the probability of the
             explained class; the model must be a classifier whose probabilities are known. None chooses
-            "probability" for such classifiers, and "margin" for other models.
+            "probability" for such classifiers, and "margin" for models that predict their margin.
         n_samples : int, default=16384
             The number of samples for rows that are not exact.
         seed : int, default=0
@@ -115,6 +127,9 @@ class DecisionAnswers(GuaranteedAnswers):
         ------
         OutputError
             If several outputs are explained together: choose one with `Explainer(..., output=)`.
+        PredgapError
+            If `space` is None and the threshold could be of either: the model predicts something else than
+            its margin, and predgap does not know how it follows.
 
         Examples
         --------
@@ -124,8 +139,7 @@ class DecisionAnswers(GuaranteedAnswers):
         >>> Explainer(tree, Uniform(1.0)).flip([[0.0]], 2.0).value.round(6)  # a quarter is beyond 0.5
         array([0.25])
         """
-        whole = self._inputs.outputs.model
-        space = space or ("margin" if whole.link is None else "probability")
+        space = _own_space(self._inputs.outputs.model) if space is None else space
         rows = self._inputs.rows(X)
         self._check_one_output(rows)
         seen, engine = self._seen(rows, space)
@@ -140,8 +154,8 @@ class DecisionAnswers(GuaranteedAnswers):
 
         def bounds(row: int, change: ChangeOfRow) -> tuple[float, float]:
             if seen.column is not None:
-                away = abs(line - seen.before(row))
-                return 0.0, min(1.0, ONE_CLASS_SLOPE**2 * change.square / away**2 if away > 0 else 1.0)
+                away, slope = abs(line - seen.before(row)), seen.slopes(row, change)[1]
+                return 0.0, min(1.0, slope**2 * change.square / away**2 if away > 0 else 1.0)
             now, margin = seen.before(row), float(seen.margins[row, 0])
             least_slack = _ROUNDING * (abs(now) + abs(line))
             largest = float(change.most[0] - change.least[0]) if seen.link is None else 1.0
@@ -184,7 +198,8 @@ class DecisionAnswers(GuaranteedAnswers):
         space : {"margin", "probability"}, default="margin"
             "probability": f is the probability of the explained class, or of all classes. The bounds are then
             multiplied by the smallest and the largest slope of the link between the margins that the row can
-            reach: at most 1/4 for two classes, √2/4 for one of several.
+            reach: at most 1/4 for two classes, √2/4 for one of several. No bound is above what a change to
+            probabilities of 0 and 1 makes.
         n_samples : int, default=16384
             The number of samples for rows that are not exact.
         seed : int, default=0
@@ -213,7 +228,7 @@ class DecisionAnswers(GuaranteedAnswers):
         def bounds(row: int, change: ChangeOfRow) -> tuple[float, float]:
             least, most = size_bounds(change)
             low, high = seen.slopes(row, change)
-            return low * least, high * most
+            return low * least, min(high * most, seen.largest(row))
 
         return self._bracket(rows, subset, engine, size, bounds, n_samples, seed)
 
@@ -257,7 +272,7 @@ class DecisionAnswers(GuaranteedAnswers):
 
         def bounds(row: int, change: ChangeOfRow) -> tuple[float, float]:
             low, high = seen.slopes(row, change)
-            return low**2 * change.least_square, high**2 * change.square
+            return low**2 * change.least_square, min(high**2 * change.square, seen.largest(row) ** 2)
 
         return self._bracket(rows, subset, engine, square, bounds, n_samples, seed)
 
@@ -267,12 +282,12 @@ class DecisionAnswers(GuaranteedAnswers):
         outputs, whole = self._inputs.outputs, self._inputs.outputs.model
         all_margins = margins(whole, rows.values).reshape(len(rows), -1)
         column = outputs.positions(rows.outputs, len(rows))
-        if space == "probability" and whole.link is None:
+        link = whole.link if space == "probability" else None
+        if space == "probability" and (link is None or not link.gives_probabilities):
             raise PredgapError(
-                f"probabilities of a model of {whole.source} are not known; predgap knows those of "
+                f"probabilities of a model of {whole.source} are not known; predgap knows those of most "
                 "classifiers by XGBoost, LightGBM, CatBoost and scikit-learn. Use space='margin'"
             )
-        link = whole.link if space == "probability" else None
         if link is not None and link.kind == "softmax":  # all margins matter to each probability
             return _Predictions(all_margins, link, column), outputs.whole_engine()
         own = all_margins if column is None else np.take_along_axis(all_margins, column[:, None], axis=1)
@@ -323,6 +338,19 @@ class DecisionAnswers(GuaranteedAnswers):
             if lower[r] == upper[r]:
                 method[r] = "exact"
         return Bracket(value, lower, upper, error, method, np.where(method == "exact", 0, found.n_samples))
+
+
+def _own_space(model: Ensemble) -> Space:
+    """The space of predictions; PredgapError if they are neither margins nor known probabilities."""
+    if model.link is not None and model.link.gives_probabilities:
+        return "probability"
+    if model.link is None and model.class_names is None:
+        return "margin"
+    raise PredgapError(
+        f"a model of {model.source} predicts something else than the sum of its trees, and predgap does not "
+        "know how it follows; so pass space='margin' and a threshold of that sum, which load(model).predict "
+        "gives"
+    )
 
 
 def _threshold(threshold: Any, space: str) -> float:

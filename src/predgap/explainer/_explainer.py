@@ -346,6 +346,7 @@ class Explainer(SpreadAnswers, DecisionAnswers):
         subset: Any = None,
         ranking: Any = None,
         rankings: Any = None,
+        metrics: Sequence[Literal["pgi2", "pgu2"]] = ("pgi2",),
         method: RankMethod = "greedy",
         top: int | None = None,
         columns: Literal["arrays", "wide"] = "arrays",
@@ -366,7 +367,7 @@ class Explainer(SpreadAnswers, DecisionAnswers):
             - "gap": `gap`, that of `subset`.
             - "curve": `curve`, the gaps of the prefixes of `ranking`.
             - "pgi2": `pgi2`, the score of `ranking`.
-            - "scores": the PGI² of each of `rankings`, in a column of its name.
+            - "scores": the PGI² of each of `rankings`, in a column of its name, and PGU² in <name>_pgu2.
 
             The last column is always `method`: "exact", or "bounded" if the error is proven to be at most
             `rtol`.
@@ -382,6 +383,7 @@ class Explainer(SpreadAnswers, DecisionAnswers):
             "greedy", "single", "optimal", "shapley" (as `rank` makes them), "shap", "gain" (see
             `predgap.evaluate`), and for scores also "random", the expected score of a random ranking.
         rankings : sequence of words, or mapping from names to words or orders, for "scores"
+        metrics : sequence of "pgi2" and "pgu2", default=("pgi2",), for "scores"
         method : {"greedy", "single", "optimal", "shapley"}, default="greedy"
             How to rank, for "rank".
         top : int or None, default=None
@@ -426,6 +428,7 @@ class Explainer(SpreadAnswers, DecisionAnswers):
             subset=subset,
             ranking=ranking,
             rankings=rankings,
+            metrics=metrics,
             method=method,
             top=top,
             columns=columns,

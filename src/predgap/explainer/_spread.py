@@ -24,7 +24,7 @@ from predgap.explainer._spread_results import Moments, Sensitivity
 class SpreadAnswers(GuaranteedAnswers):
     """The methods of `Explainer` that say how far noise spreads a prediction, and which features do it."""
 
-    def moments(self, X: Any, subset: Any = None) -> Moments:
+    def moments(self, X: Any, subset: Any = None, *, covariance: bool = False) -> Moments:
         """Mean and variance of the prediction of each row when features are perturbed.
 
         PG² = E[(f(x') - f(x))²] is the sum of two parts: the squared mean change, by how much the noise moves
@@ -37,12 +37,15 @@ class SpreadAnswers(GuaranteedAnswers):
         X : (n, d) array or frame of the rows to explain
         subset : names, indices, a boolean mask (d,), one boolean mask per row (n, d), or None, default=None
             The features to perturb; None for all.
+        covariance : bool, default=False
+            Whether to compute the covariances between the outputs too, if several are explained. They take
+            longer where each output has trees of its own, as in boosted classifiers.
 
         Returns
         -------
         Moments
-            With `mean`, `mean_change`, `variance` and `gap`, and for several outputs `covariance`. The errors
-            of variances, covariances and `gap` are at most `rtol` times `gap`; that of the mean is at most
+            With `mean`, `mean_change`, `variance` and `gap`, and `covariance` if asked for. The errors of
+            variances, covariances and `gap` are at most `rtol` times `gap`; that of the mean is at most
             `rtol` times the square root of `gap`.
 
         Raises
@@ -52,8 +55,7 @@ class SpreadAnswers(GuaranteedAnswers):
 
         Notes
         -----
-        For one output it takes as long as `gap`. Covariances of several outputs take longer, the more outputs
-        there are.
+        Without covariances it takes as long as `gap`.
 
         Examples
         --------
@@ -74,15 +76,15 @@ class SpreadAnswers(GuaranteedAnswers):
             return part.engine.margins(part.rows), *part.answer(self._accuracy, tell)
 
         with self._asking_for(call, "explainer.approximate(rtol=1e-2).gap(X, subset), without its parts"):
-            question = OutputMoments(self._engine, rows.values, masks)
-            margin, change, covariance, bound, method = self._answer(question, rows, found)
+            question = OutputMoments(self._engine, rows.values, masks, covariance)
+            margin, change, products, bound, method = self._answer(question, rows, found)
         several = change.shape[1] > 1
         shape = change.shape if several else (len(rows),)
         return Moments(
             mean=(margin + change).reshape(shape),
             mean_change=change.reshape(shape),
-            variance=np.diagonal(covariance, axis1=1, axis2=2).reshape(shape).copy(),
-            covariance=covariance if several else None,
+            variance=np.diagonal(products, axis1=1, axis2=2).reshape(shape).copy(),
+            covariance=products if several and covariance else None,
             error_bound=bound,
             method=words(method),
             output_names=self._output_names() if several else None,

@@ -46,7 +46,8 @@ class Moments(_ShownAsTable):
     variance : array of the same shape
         Var f(x').
     covariance : (n, n_outputs, n_outputs) array, or None
-        Between the outputs; its diagonal is `variance`. None if one output is explained.
+        Between the outputs; its diagonal is `variance`. None unless several outputs are explained, and
+        `moments(X, covariance=True)` asked for it.
     error_bound : (n,) array
         0 where the method is "exact". Elsewhere each variance and covariance, their sum over the outputs and
         `gap` are proven to be within it, and `mean` and `mean_change` within `error_bound / sqrt(gap)`, up to

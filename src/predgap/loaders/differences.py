@@ -23,6 +23,7 @@ _OF_LINK: Final = {
     "identity": "probabilities",
     "logistic": "log-odds",
     "softmax": "logarithms of odds of many classes",
+    "other": "margins of another kind",
 }
 
 

@@ -38,9 +38,12 @@ def numbered(n_outputs: int, *, binary: bool) -> tuple[str, ...] | None:
 
 
 def estimator_link(model: Any, n_outputs: int) -> Link | None:
-    """How the probabilities of a scikit-learn model follow from its margins; None if it does not give any."""
-    if not isinstance(getattr(model, "classes_", None), np.ndarray) or hasattr(model, "estimator_weights_"):
-        return None
+    """How the probabilities of a scikit-learn model follow from its margins; None if it predicts these."""
+    if not isinstance(getattr(model, "classes_", None), np.ndarray):
+        is_other = getattr(model, "loss", None) in ("poisson", "gamma") or hasattr(model, "score_samples")
+        return Link("other") if is_other else None  # a log link, or the score of an isolation forest
+    if hasattr(model, "estimator_weights_"):  # AdaBoost
+        return Link("logistic") if n_outputs == 1 else Link("softmax", 1.0 / (n_outputs - 1))
     if "GradientBoosting" not in type(model).__name__:
         return Link("identity")
     if model.loss == "exponential":

@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from predgap._model.ensemble import ALL_OUTPUTS, LEAF, Ensemble
+from predgap._model.links import Link
 from predgap._typing import BoolArray, FloatArray
 from predgap.errors import EnsembleError, LoaderError, UnsupportedModelError
 from predgap.loaders import selfcheck
@@ -59,6 +60,7 @@ def from_object(model: Any) -> Ensemble:
             bias=outputs.select(header["base_scores"]),
             n_features=int(header["num_feature"][0]),
             class_names=numbered(outputs.n, binary=False) if outputs.are_classes else None,
+            link=_link(header),
             row_dtype=np.dtype(kind),
             source=f"treelite {header['major_ver'][0]}.{header['minor_ver'][0]} {header['postprocessor']}",
         )
@@ -103,8 +105,27 @@ def _header(model: Any) -> dict[str, Any]:
             f"the model was made by treelite {version[0]}; predgap knows treelite {_MAJOR_VERSION}"
         )
     names = ("num_tree", "num_feature", "num_target", "num_class", "target_id", "class_id", "base_scores")
-    more = ("major_ver", "minor_ver", "leaf_vector_shape", "average_tree_output", "postprocessor")
+    more = (
+        "major_ver",
+        "minor_ver",
+        "leaf_vector_shape",
+        "average_tree_output",
+        "postprocessor",
+        "sigmoid_alpha",
+    )
     return {name: field(name) for name in names + more}
+
+
+def _link(header: dict[str, Any]) -> Link | None:
+    """How predictions follow from margins: the postprocessor."""
+    name, alpha = header["postprocessor"], float(header["sigmoid_alpha"][0])
+    if name in ("sigmoid", "multiclass_ova"):
+        return Link("logistic", alpha)
+    if name == "identity":
+        return None
+    if name == "identity_multiclass":
+        return Link("identity")
+    return Link("softmax" if name == "softmax" and len(header["num_class"]) == 1 else "other")
 
 
 def _columns(model: Any, n_trees: int) -> Columns:

@@ -18,12 +18,14 @@ import copy
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from predgap._model.ensemble import Ensemble
+from predgap._model.links import Link
 from predgap._text import shown
 from predgap._typing import FloatArray
 from predgap.errors import LoaderError, UnsupportedModelError
@@ -129,6 +131,7 @@ def from_object(model: Any) -> Ensemble:
         raise _refused(model, f"{error}; {_ONE_BY_ONE}") from error
     if parts.answer is not None:
         _check(parts, ensemble, parts.answer)
+    ensemble = replace(ensemble, link=parts.link)
     classes = getattr(model, "classes_", None)  # members may have been trained on other labels
     if not isinstance(classes, np.ndarray) or classes.ndim != 1:
         return ensemble
@@ -207,6 +210,7 @@ class _Sum:
     members: list[_Part]
     bias: FloatArray  # (n_outputs,)
     answer: Callable[[Rows], Any] | None  # the wrapper's own prediction; None if that is something else
+    link: Link | None = None  # how probabilities follow from the sum
 
 
 def _read_voting_regressor(model: Any) -> _Sum:
@@ -229,7 +233,8 @@ def _read_voting_classifier(model: Any) -> _Sum:
         _summing(model, each, "predict_proba", weight * np.eye(width))
         for each, weight in zip(_named_members(model), _weights(model), strict=True)
     ]
-    return _Sum(members, np.zeros(width), lambda rows: _probabilities(model, rows))
+    answer = partial(_probabilities, model)
+    return _Sum(members, np.zeros(width), answer, Link("identity"))
 
 
 def _read_stacking(model: Any) -> _Sum:
@@ -255,7 +260,22 @@ def _read_stacking(model: Any) -> _Sum:
         members.append(replace(part, matrix=weights[:, first : first + width]))
         first += width
     bias = np.broadcast_to(np.asarray(final.intercept_, dtype=np.float64), (len(weights),)).copy()
-    return _Sum(members, bias, model.decision_function if classifies else model.predict)
+    if not classifies:
+        return _Sum(members, bias, model.predict)
+    return _Sum(members, bias, model.decision_function, _final_link(final))
+
+
+def _final_link(final: Any) -> Link:
+    """How the probabilities of a linear classifier follow from its decisions, found by trying: that depends
+    on its class, its options and scikit-learn's version."""
+    if hasattr(final, "predict_proba"):
+        rows = np.random.default_rng(0).normal(size=(8, final.n_features_in_))
+        margins = np.asarray(final.decision_function(rows), dtype=np.float64).reshape(len(rows), -1).T
+        own = _probabilities(final, rows).T
+        for link in (Link("logistic"), Link("softmax")):
+            if np.allclose(link.probabilities(margins), own, rtol=1e-9, atol=0.0):
+                return link
+    return Link("other")
 
 
 def _read_transformed_target(model: Any) -> _Sum:
@@ -285,7 +305,17 @@ def _read_side_by_side(model: Any) -> _Sum:
         _Part(name, each, ensemble, ensemble.predict, every[:, at : at + ensemble.n_outputs])
         for (name, each, ensemble), at in zip(loaded, first, strict=False)
     ]
-    return _Sum(members, np.zeros(len(every)), None)
+    return _Sum(members, np.zeros(len(every)), None, _common_link(model, [e for _, _, e in loaded]))
+
+
+def _common_link(model: Any, ensembles: list[Ensemble]) -> Link | None:
+    """The link of outputs side by side: that of all members, if it is about each output alone."""
+    links = {ensemble.link for ensemble in ensembles}
+    divides = "OneVsRestClassifier" in _bases(model) and len(ensembles) > 1  # by the sum of probabilities
+    link = links.pop()
+    if links or divides or (link is not None and link.kind == "softmax"):
+        return Link("other")
+    return link
 
 
 _READERS: Final[dict[str, Callable[[Any], _Sum]]] = {

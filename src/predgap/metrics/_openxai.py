@@ -11,7 +11,7 @@ from predgap._engine.outcomes import SAMPLES
 from predgap._inputs.tables import open_columns
 from predgap._text import shown
 from predgap._typing import FloatArray
-from predgap.errors import NoiseError, RankingError
+from predgap.errors import NoiseError, OutputError, RankingError
 from predgap.explainer import Explainer
 from predgap.noise import Flip, Noise, Normal, PerFeature
 
@@ -91,6 +91,11 @@ def openxai_pgi(
     -------
     Bracket
 
+    Raises
+    ------
+    OutputError
+        If several outputs are explained together, or the model's predictions are not known.
+
     Examples
     --------
     >>> from sklearn.tree import DecisionTreeClassifier
@@ -150,16 +155,34 @@ def _score(
     n_units, n_places = explainer._inputs.n_units, order.shape[1]
     if n_places == 0 or not (k is None or 1 <= k <= n_places):
         raise RankingError(f"k is {shown(k)}, expected a number of places from 1 to {n_places}")
-    known = explainer._inputs.outputs.model.link is not None
+    space = _space(explainer)
     parts = []
     for places in range(1, n_places + 1) if k is None else [k]:
         masks = np.zeros((len(rows), n_units), dtype=np.bool_)
         np.put_along_axis(masks, order[:, :places].astype(np.intp), True, axis=1)
         if moved == "rest":
             masks = ~masks
-        space: Literal["margin", "probability"] = "probability" if known else "margin"
         parts.append(explainer.absolute_gap(rows, masks, space=space, n_samples=n_samples, seed=seed))
     return _area(parts)
+
+
+def _space(explainer: Explainer) -> Literal["margin", "probability"]:
+    """Probabilities of classifiers, else margins; an error if OpenXAI's score of the explainer is neither."""
+    model = explainer._inputs.outputs.model
+    if explainer.output is None and explainer.ensemble.n_outputs > 1:
+        raise OutputError(
+            f"the explainer has {explainer.ensemble.n_outputs} outputs, and OpenXAI's score is about one; "
+            "choose it: Explainer(..., output=0), which is their class, the label of another, or "
+            "output='predicted'"
+        )
+    if model.link is None and model.class_names is None:
+        return "margin"
+    if model.link is None or not model.link.gives_probabilities:
+        raise OutputError(
+            f"OpenXAI's score is about predictions, and predgap does not know how a model of {model.source} "
+            "makes them from the sum of its trees; use pgi2, or absolute_gap, which is about that sum"
+        )
+    return "probability"
 
 
 def _area(parts: list[Bracket]) -> Bracket:

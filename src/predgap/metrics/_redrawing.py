@@ -253,8 +253,8 @@ def read_outcomes(explainer: Explainer, rows: Rows, y: Any) -> FloatArray:
     link = explainer._inputs.outputs.model.link
     if link is not None and link.kind != "identity":
         raise OutputError(
-            "the model's margins are not in the units of y, which are classes; feature randomising is about "
-            "regressors, and forests of classes"
+            "the model's margins are not in the units of y; feature randomising is about regressors that "
+            "predict their margin, and forests of classes"
         )
     own = matching_rows(
         getattr(y, "index", None) if hasattr(y, "iloc") else None, rows.table.index, "y", TableError

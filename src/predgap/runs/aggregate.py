@@ -15,17 +15,19 @@ from statistics import NormalDist
 from typing import Any, Final
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from predgap._text import count
 from predgap._typing import FloatArray
 from predgap.evaluation.statistics import CONFIDENCE, TINY, highest, holm
+from predgap.explainer._batch_answers import score_column
 
 RANDOM: Final = "(random)"
 """The column with the expected score of a random ranking."""
 
-BEST: Final = "(best)"
-"""The column with the score of the best ranking that was found."""
+GREEDY: Final = "(greedy)"
+"""The column with the score of the greedy ranking, if that is none of those that are judged."""
 
 _WIDTH: Final = NormalDist().inv_cdf(0.5 + CONFIDENCE / 2)  # of an interval, in standard errors
 
@@ -70,7 +72,7 @@ class ScoredDataSet:
     summary: list[dict[str, Any]]
     pairs: list[dict[str, Any]]
     random: float  # means
-    best: float
+    best: float  # the mean of the highest score of each row
     exact: bool  # or bounded, with a proven relative error
 
     def verdict(self) -> str:
@@ -87,8 +89,8 @@ class ScoredDataSet:
             told = f"Not to be told apart: {', '.join(alike)}. "
         return (
             f"Over {count(self.rows, 'row')}, on the scale from a random ranking (0 %) to the best one found "
-            f"(100 %), the mean PGI² of the rankings is: {'; '.join(places)}. {told}This holds for this "
-            "model and this noise; another noise may order the rankings otherwise."
+            f"in each row (100 %), the mean PGI² of the rankings is: {'; '.join(places)}. {told}"
+            "This holds for this model and this noise; another noise may order the rankings otherwise."
         )
 
 
@@ -100,24 +102,45 @@ def _percent(line: dict[str, Any]) -> str:
 
 
 def aggregated(parts: Iterable[Path], names: Sequence[str]) -> ScoredDataSet:
-    """The evaluation of the rankings with these names, from parts with their scores, `RANDOM` and `BEST`."""
+    """The evaluation of the rankings with these names, from parts with their scores and `RANDOM`.
+
+    The best ranking of a row is the best of these, and of `GREEDY` if the parts have it.
+    """
     m = len(names)
-    moments, won, exact = Moments.of_columns(m + 2), np.zeros(m), True
+    moments, reverse, won, exact = Moments.of_columns(m + 2), Moments.of_columns(m), np.zeros(m), True
     for path in parts:
-        table = pq.read_table(path, columns=[*names, RANDOM, BEST, "method"])
+        table = _scores_in(path, names)
         exact = exact and set(table["method"].unique().to_pylist()) <= {"exact"}
-        scores = np.stack([table[name].to_numpy() for name in (*names, RANDOM, BEST)], axis=1)
-        own = scores[:, :m]
-        scores[:, -1] = np.maximum(scores[:, -1], own.max(axis=1, initial=-np.inf))
+        own, random = _columns(table, names), table[RANDOM].to_numpy()
+        found = own if GREEDY not in table.column_names else _columns(table, [*names, GREEDY])
         won += highest(own.T, TINY).sum(axis=1)
-        moments.add(scores)
+        moments.add(np.column_stack([own, random, found.max(axis=1, initial=-np.inf)]))
+        reverse.add(_columns(table, [score_column(name, "pgu2") for name in names]))
     return ScoredDataSet(
         rows=moments.n,
-        summary=[_line(name, i, moments, won[i]) for i, name in enumerate(names)],
+        summary=[
+            {**_line(name, i, moments, won[i]), "pgu2": float(reverse.mean[i])}
+            for i, name in enumerate(names)
+        ],
         pairs=_pairs(names, moments),
         random=float(moments.mean[-2]),
         best=float(moments.mean[-1]),
         exact=exact,
+    )
+
+
+def _scores_in(path: Path, names: Sequence[str]) -> pa.Table:
+    """The columns of a part that count."""
+    known = {*names, *(score_column(name, "pgu2") for name in names), RANDOM, GREEDY, "method"}
+    with pq.ParquetFile(path) as opened:
+        return opened.read([name for name in opened.schema_arrow.names if name in known])
+
+
+def _columns(table: pa.Table, names: Sequence[str]) -> FloatArray:
+    """Columns as an array (n, k); NaN for one that is not there."""
+    absent = np.full(table.num_rows, np.nan)
+    return np.column_stack(
+        [table[name].to_numpy() if name in table.column_names else absent for name in names]
     )
 
 

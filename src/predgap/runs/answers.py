@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -30,8 +30,20 @@ def answered(function: BatchFunction, batch: pa.RecordBatch, sets_aside: bool = 
     found = _without_bad(function, batch, 0, bad) if sets_aside else [function(batch)]
     table = pa.Table.from_batches(found, function.schema).combine_chunks()
     sink = pa.BufferOutputStream()
-    pq.write_table(table, sink, row_group_size=max(1, table.num_rows), **_WRITING)
+    pq.write_table(
+        table, sink, row_group_size=max(1, table.num_rows), **_WRITING, **_encodings(function.schema)
+    )
     return Answer(sink.getvalue().to_pybytes(), table.num_rows, bad)
+
+
+def _encodings(schema: pa.Schema) -> dict[str, Any]:
+    """How columns are encoded: whole numbers by their differences, words and orders by a dictionary. Real
+    numbers, which hardly repeat, as they are: to look for repetitions would take most of the writing."""
+    counting = [each.name for each in schema if pa.types.is_integer(each.type)]
+    plain = {*counting, *(each.name for each in schema if pa.types.is_floating(each.type))}
+    repeating = [each.name for each in schema if each.name not in plain and not pa.types.is_nested(each.type)]
+    repeating += [f"{each.name}.list.element" for each in schema if each.type == pa.list_(pa.int32())]
+    return {"use_dictionary": repeating, "column_encoding": dict.fromkeys(counting, "DELTA_BINARY_PACKED")}
 
 
 def _without_bad(

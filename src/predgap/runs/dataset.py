@@ -17,12 +17,14 @@ import pyarrow.parquet as pq
 
 from predgap._text import format_items
 from predgap.errors import RunError
+from predgap.explainer._arrow import as_arrow
 
 ROW: Final = "row"
 """The column with the number of a row in its file, from 0."""
 
-_PART_NAME: Final = re.compile(r"part-\d{5,}-\d{5,}\.parquet")
+_PART_NAME: Final = re.compile(r"part-\d{5}-\d{5}\.parquet")
 _AT_ONCE: Final = 20_000  # rows that are read
+_MOST: Final = 100_000  # files, and parts of a file: their numbers have five digits, so that names sort
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +73,18 @@ class DataSet:
         return sum(file.rows for file in self.files)
 
     def parts(self, size: int) -> list[Part]:
-        """All parts, each of `size` rows but for the last one of a file."""
+        """All parts, each of `size` rows but for the last one of a file; RunError if these are too many."""
+        if len(self.files) > _MOST:
+            raise RunError(
+                f"the data set has {len(self.files):,} files, at most {_MOST:,} are read; run its folders "
+                "one by one, or join files"
+            )
+        largest = max(self.files, key=lambda file: file.rows)
+        if largest.rows > _MOST * size:
+            raise RunError(
+                f"{largest.name} has {largest.rows:,} rows, more than {_MOST:,} parts of {size:,}; choose "
+                f"--part-rows {-(-largest.rows // _MOST)} or more"
+            )
         return [
             Part(file.number, number, first, min(size, file.rows - first))
             for file in self.files
@@ -214,7 +227,7 @@ def _with_numbers(table: pa.Table, part: Part) -> pa.RecordBatch:
     """The rows as one batch, with their numbers; dictionaries become the values that they stand for, because
     the dictionary of a part would depend on where reading began."""
     columns = [_plain(column) for column in table.columns]
-    numbers = pa.array(np.arange(part.first, part.first + part.rows, dtype=np.int64))
+    numbers = as_arrow(np.arange(part.first, part.first + part.rows, dtype=np.int64))
     return pa.RecordBatch.from_arrays([numbers, *columns], [ROW, *table.schema.names])
 
 

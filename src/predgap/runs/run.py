@@ -76,6 +76,7 @@ class Run:
     ) -> None:
         self._folder, self._data, self._function, self._columns = folder, data, function, columns
         self._settings, self._options = settings, options
+        self._parts = data.parts(options.part_rows)
         self._report = Report()
         self._inputs: dict[str, dict[str, Any]] = {}
 
@@ -140,8 +141,7 @@ class Run:
         }
 
     def _work(self, journal: Journal, tell: Callable[[int], object] | None) -> None:
-        options, report = self._options, self._report
-        parts = self._data.parts(options.part_rows)
+        parts, report = self._parts, self._report
         todo = [part for part in parts if part.name not in journal.finished]
         (self._folder / FAILED).unlink(missing_ok=True)  # they are tried again
         report.n_parts, report.n_before = len(parts), len(parts) - len(todo)
@@ -170,7 +170,7 @@ class Run:
             sink = pa.BufferOutputStream()
             with pa.ipc.new_stream(sink, batch.schema) as stream:
                 stream.write_batch(batch)
-            yield Task(part, sink.getvalue().to_pybytes())
+            yield Task(part, sink.getvalue())
 
     def _unreadable(self, file: InputFile, error: str) -> None:
         """Remembers a file that cannot be read: it may be another one when the run goes on."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import pickle
 import warnings
 from collections.abc import Iterator
@@ -35,6 +34,25 @@ class ScheduledWorkers:
         self._running: dict[Any, Task] = {}  # by the key of the future
 
     def __enter__(self) -> ScheduledWorkers:
+        try:
+            self._connect()
+            self._check_versions()
+            # a task, not scattered: a worker that has it may be lost, then it is done again
+            self._carried = self._client.submit(pickle.loads, self._sent, pure=False)
+        except BaseException:
+            self.__exit__()  # the client has a thread
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._carried = None
+        if self._client is not None:
+            self._client.close()
+
+    def _connect(self) -> None:
+        """RunError unless there is a scheduler with a worker."""
+        import asyncio
+
         from distributed import Client
 
         try:
@@ -42,21 +60,11 @@ class ScheduledWorkers:
             self._client = Client(self._address, timeout=_PATIENCE, set_as_default=False)
             self._client.wait_for_workers(1, timeout=_PATIENCE)
         except (OSError, TimeoutError, ValueError) as error:
-            self.__exit__()
             reason = str(error).partition("\n")[0]
             raise RunError(
                 f"no Dask scheduler with workers answers at {self._address!r} ({reason}); start one with "
                 "`dask scheduler` and `dask worker`, and give the address that it prints"
             ) from None
-        self._check_versions()
-        # a task, not scattered: a worker that has it may be lost, then it is done again
-        self._carried = self._client.submit(pickle.loads, self._sent, pure=False)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._carried = None
-        if self._client is not None:
-            self._client.close()
 
     def _check_versions(self) -> None:
         """RunError unless the workers would write the bytes that are written here."""
@@ -110,7 +118,7 @@ class ScheduledWorkers:
         return f"{type(error).__name__}: {error}" if isinstance(error, BaseException) else f"it was {error}"
 
 
-def _answer(carried: tuple[BatchFunction, bool], batch: bytes) -> Answer | str:
+def _answer(carried: tuple[BatchFunction, bool], batch: pa.Buffer) -> Answer | str:
     """What a worker does."""
     function, sets_aside = carried
     return tried(function, batch, sets_aside)

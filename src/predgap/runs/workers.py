@@ -29,7 +29,7 @@ class Task:
     """A batch to compute."""
 
     part: Part
-    batch: bytes  # an Arrow stream
+    batch: pa.Buffer  # an Arrow stream
     attempts: int = 0
     error: str = ""  # of the last attempt
 
@@ -149,7 +149,7 @@ def _work(pipe: Connection) -> None:
         return
 
 
-def tried(function: BatchFunction, batch: bytes, sets_aside: bool) -> Answer | str:
+def tried(function: BatchFunction, batch: bytes | pa.Buffer, sets_aside: bool) -> Answer | str:
     """The answer for a batch, an Arrow stream; or what went wrong."""
     try:
         with pa.ipc.open_stream(batch) as stream:

@@ -304,8 +304,12 @@ def classes_of(info: Any, n_outputs: int) -> tuple[str, ...] | None:
 
 
 _LINKS: Final = {
-    **dict.fromkeys(("Logloss", "CrossEntropy", "MultiClassOneVsAll"), Link("logistic")),
+    **dict.fromkeys(
+        ("Logloss", "CrossEntropy", "MultiClassOneVsAll", "MultiLogloss", "MultiCrossEntropy"),
+        Link("logistic"),
+    ),
     "MultiClass": Link("softmax"),
+    **dict.fromkeys(("Poisson", "Tweedie"), Link("other")),  # exponentials
 }
 
 

@@ -227,7 +227,7 @@ def _ensemble(
             class_names=numbered(n_outputs, binary=objective == "binary")
             if objective in ("binary", "multiclass", "multiclassova")
             else None,
-            link=None if forest else _link(header.get("objective", "")),
+            link=_link(header.get("objective", "")),
             accepts_infinity=accepts_infinity,
             source=f"LightGBM {'rf ' if forest else ''}{objective[:60]}",
         )
@@ -237,12 +237,17 @@ def _ensemble(
 
 
 def _link(objective: str) -> Link | None:
-    """How probabilities follow from margins; an objective is its name and parameters, "binary sigmoid:1"."""
+    """How probabilities follow from margins; an objective is its name and parameters, "binary sigmoid:1".
+
+    None if the model predicts margins. A forest (boosting=rf) applies the link to the average of its trees.
+    """
     name, *parameters = objective.split() or [""]
     if name == "multiclass":
         return Link("softmax")
     stated = [text.partition(":")[2] for text in parameters if text.startswith("sigmoid:")]
-    if name not in ("binary", "multiclassova") or len(stated) > 1:
+    if name in ("poisson", "gamma", "tweedie", "cross_entropy_lambda") or "sqrt" in parameters:
+        return Link("other")
+    if name not in ("binary", "multiclassova", "cross_entropy") or len(stated) > 1:
         return None
     try:
         return Link("logistic", float(stated[0]) if stated else 1.0)

@@ -29,6 +29,7 @@ import numpy as np
 
 from predgap import _files
 from predgap._model.ensemble import ALL_OUTPUTS, LEAF, Ensemble
+from predgap._model.links import Link
 from predgap._typing import FloatArray
 from predgap.errors import EnsembleError, LoaderError, UnsupportedModelError
 from predgap.loaders import selfcheck
@@ -83,6 +84,7 @@ def _ensemble(data: bytes) -> Ensemble:
             bias=bias,
             n_features=n_features,
             class_names=_class_names(node, len(bias)),
+            link=_link(node, trees, len(bias)),
             row_dtype=np.dtype(node.row_kind),
             source=f"ONNX {node.operator} by {node.producer or 'an unknown program'}",
         )
@@ -135,6 +137,20 @@ def _class_names(node: TreeNode, n_outputs: int) -> tuple[str, ...] | None:
         return class_names([text.decode() for text in texts], n_outputs) if isinstance(texts, list) else None
     except UnicodeDecodeError:
         return None
+
+
+def _link(node: TreeNode, trees: Trees, n_outputs: int) -> Link | None:
+    """How predictions follow from margins: `post_transform`, where runtimes do what ONNX says.
+
+    onnxruntime leaves transforms of one target out.
+    """
+    if trees.transform == "NONE":
+        return Link("identity") if node.operator == CLASSIFIER else None
+    if node.operator != CLASSIFIER:
+        return Link("other")
+    if trees.transform == "LOGISTIC":
+        return Link("logistic")
+    return Link("softmax" if trees.transform == "SOFTMAX" and n_outputs > 1 else "other")
 
 
 def _bias(base: FloatArray, n: int) -> FloatArray:

@@ -66,6 +66,7 @@ class Trees(NamedTuple):
     n_targets: int
     base: FloatArray  # (0,) or (n_targets,), or one for a binary classifier
     average: bool
+    transform: str  # post_transform
 
 
 def read_trees(node: TreeNode) -> Trees:
@@ -163,8 +164,11 @@ class _Attributes:
                 f"aggregate_function is {aggregate}: the prediction is not a sum of trees; predgap handles "
                 "SUM and AVERAGE"
             )
-        self.choice("post_transform", _TRANSFORMS, "NONE")
         return aggregate == "AVERAGE"
+
+    def transform(self) -> str:
+        """What is done with the sum, one of _TRANSFORMS."""
+        return self.choice("post_transform", _TRANSFORMS, "NONE")
 
 
 def _widened(numbers: NDArray[Any]) -> FloatArray:
@@ -214,6 +218,7 @@ def _listed(a: _Attributes) -> Trees:
         n_targets=a.n_targets(),
         base=a.floats("base_values"),
         average=a.average(),
+        transform=a.transform(),
     )
 
 
@@ -294,6 +299,7 @@ def _general(a: _Attributes) -> Trees:
         n_targets=a.n_targets(),
         base=np.empty(0),
         average=a.average(),
+        transform=a.transform(),
     )
 
 

@@ -36,7 +36,7 @@ from predgap.loaders.xgboost.document import (
     text,
     texts,
 )
-from predgap.loaders.xgboost.intercepts import read_bias
+from predgap.loaders.xgboost.intercepts import predicts_exponentials, read_bias
 from predgap.loaders.xgboost.trees import read_nodes
 
 __all__ = ["from_file", "from_object"]
@@ -168,9 +168,11 @@ def _class_names(
 
 
 def _link(objective: str) -> Link | None:
-    """How probabilities follow from margins; None if the model does not give any."""
-    if objective in ("binary:logistic", "binary:logitraw"):
+    """How probabilities follow from margins; None if the model predicts margins."""
+    if objective in ("binary:logistic", "binary:logitraw", "reg:logistic"):
         return Link("logistic")
+    if objective == "binary:hinge" or predicts_exponentials(objective):
+        return Link("other")
     return Link("softmax") if objective.startswith("multi:") else None
 
 

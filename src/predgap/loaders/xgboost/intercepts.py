@@ -63,6 +63,11 @@ def read_bias(text: str, objective: str, version: tuple[int, ...], n_outputs: in
     return np.broadcast_to(score, n_outputs) + np.float64(0)  # turns -0.0 into 0.0
 
 
+def predicts_exponentials(objective: str) -> bool:
+    """Is the prediction of this objective the exponential of the margin?"""
+    return _LINK_OF.get(objective) == "log"
+
+
 def _base_score(text: str, n_outputs: int) -> NDArray[np.float32]:
     """The number in the text, or (since XGBoost 3.1) the list of numbers."""
     try:
