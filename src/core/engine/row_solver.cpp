@@ -349,14 +349,13 @@ Answer RowSolver::gap(const uint8_t* subset, const Accuracy& accuracy, double& v
 }
 
 double RowSolver::curve_by_terms(const Units& units, const int32_t* order, int32_t n_places, double* gaps) {
-    double total = 0.0;
-    for (auto& state : states_) kernels().begin(state);
-    for (int32_t i = 0; i < n_places && !stopped(); ++i) {
-        double sum = 0.0;
-        for (auto& state : states_) sum += kernels().add_features_and_gap(state, units.members(order[i]));
-        gaps[i] = std::max(sum, 0.0);
-        total += gaps[i];
+    std::fill_n(gaps, n_places, 0.0);
+    for (auto& state : states_) {
+        state.prepare_curve();
+        kernels().curve(state, units, order, n_places, gaps);
     }
+    double total = 0.0;
+    for (int32_t i = 0; i < n_places; ++i) total += gaps[i] = std::max(gaps[i], 0.0);
     return total / std::max(n_places, 1);
 }
 
