@@ -198,12 +198,17 @@ def test_the_table_says_which_way_is_better(diabetes: Any, model: Any, tmp_path:
     assert saved["scores"]["deletion"] == found.scores["deletion"].tolist()
 
 
-def test_some_rows_are_scored_as_all(diabetes: Any, model: Any, slopes: Any) -> None:
+def test_some_rows_are_scored_as_all(
+    diabetes: Any, model: Any, slopes: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     X = diabetes[0]
     explainer, rows = Explainer(model, Normal(0.05)), X[:8]
     asked, names = {"a": slopes, "shap": "shap"}, ["infidelity", "monotonicity_correlation"]
     whole = evaluate(explainer, rows, asked, metrics=names)
-    some = evaluate(explainer, rows, asked, metrics=names, budget=1e-3)
+    monkeypatch.setattr("predgap.evaluation.budget._TRIAL", 0.0)  # one row
+    monkeypatch.setattr("predgap.evaluation.budget._Attempt.fits", lambda self, n, left: n <= 3)
+    some = evaluate(explainer, rows, asked, metrics=names, budget=60)
+    assert len(some.rows) < len(rows)
     for metric in names:
         np.testing.assert_array_equal(some.scores[metric], whole.scores[metric][:, some.rows])
 
@@ -221,7 +226,7 @@ def test_progress_never_goes_back(diabetes: Any, model: Any) -> None:
 def refused(error: type[PredgapError], match: str, *arguments: Any, **options: Any) -> None:
     """It is refused before anything is computed."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("predgap.evaluation.evaluation.planned", lambda *a: pytest.fail("it was computed"))
+        patch.setattr("predgap.evaluation.evaluation.examined_within", lambda *a: pytest.fail("computed"))
         with pytest.raises(error, match=match):
             evaluate(*arguments, **options)
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from predgap import _core
 from predgap._engine.accuracy import Accuracy
+from predgap._engine.deadline import watching
 from predgap._engine.engine import (
     BEAM_WIDTH,
     Answer,
@@ -218,7 +219,7 @@ class BackgroundEngine(Engine):
 
     def _ask(self, rows: FloatArray, tell: Tell, kernel: Callable[..., Found], *arguments: Any) -> Found:
         """Calls a kernel for all rows; reports the end, which kernels do not if they are quick."""
-        found = kernel(self._rows(rows), *arguments, self.n_threads, tell)
+        found = kernel(self._rows(rows), *arguments, self.n_threads, watching(tell))
         if tell is not None:
             tell(len(rows))
         return found

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from predgap import _core
 from predgap._engine.accuracy import Accuracy
+from predgap._engine.deadline import watching
 from predgap._engine.kernel_noise import KernelNoise
 from predgap._engine.progress import Tell, after
 from predgap._engine.vector_leaves import with_vector_leaves
@@ -412,7 +413,7 @@ class Engine:
         found = []
         for part, mine in self._parts(rows, masks):
             try:
-                found.append(ask(part, mine, after(tell, part.start)))
+                found.append(ask(part, mine, watching(after(tell, part.start))))
             except _core.TooCostly as refused:
                 row, *takes = refused.args
                 raise _core.TooCostly(part.start + row, *takes) from None

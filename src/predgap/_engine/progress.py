@@ -38,13 +38,18 @@ def reporting(progress: Progress | bool | None, n_rows: int) -> Iterator[Tell]:
 
     The numbers that are reported never decrease, in whatever order the parts of the work are done.
     """
-    if progress is None or progress is False:
-        yield None
-    elif progress is True:
-        with _bar(n_rows) as shown:
-            yield None if shown is None else _never_backwards(shown, n_rows)
+    with showing(progress) as show:
+        yield None if show is None else never_backwards(show, n_rows)
+
+
+@contextmanager
+def showing(progress: Progress | bool | None) -> Iterator[Progress | None]:
+    """A context for one call; gives the function that shows the rows done and all rows, if there is one."""
+    if progress is True:
+        with _bar() as shown:
+            yield shown
     else:
-        yield _never_backwards(progress, n_rows)
+        yield progress or None
 
 
 def after(tell: Tell, n_before: int) -> Tell:
@@ -63,7 +68,8 @@ def share_of(tell: Tell, begin: float, end: float, n_asked: int, n_rows: int) ->
     return lambda done: tell(int(n_rows * (begin + (end - begin) * done / max(1, n_asked))))
 
 
-def _never_backwards(progress: Progress, n_rows: int) -> Tell:
+def never_backwards(progress: Progress, n_rows: int) -> Tell:
+    """A function to report rows done of n_rows, which never decrease."""
     most = 0
 
     def tell(done: int) -> None:
@@ -75,7 +81,7 @@ def _never_backwards(progress: Progress, n_rows: int) -> Tell:
 
 
 @contextmanager
-def _bar(n_rows: int) -> Iterator[Progress | None]:
+def _bar() -> Iterator[Progress | None]:
     """A function that moves a bar on the terminal, removed at the end; None if there is no terminal."""
     from rich import progress as rich  # optional, and slow to import
     from rich.console import Console
@@ -92,5 +98,5 @@ def _bar(n_rows: int) -> Iterator[Progress | None]:
         rich.TimeRemainingColumn(),
     )
     with rich.Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task("", total=n_rows)
+        task = bar.add_task("", total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)

@@ -26,6 +26,7 @@ from predgap._engine.questions import Computed, Ranked, words
 from predgap._engine.subset_tables import (
     TIE,
     best_orders,
+    curves_in,
     mean_by_size,
     random_shares,
     shapley_values,
@@ -45,6 +46,7 @@ MOST_UNITS: Final = 14
 
 _MOST_MILLISECONDS: Final = 20e3  # for these gaps of a row
 _MOST_SMALL_SUBSETS: Final = 30_000  # of at most k units, where more units matter
+_LEAST: Final = 0.2  # what most orders reach at least of the expected score of a random one
 _TABLE_ENTRIES: Final = 1 << 20  # gaps in memory at the same time
 
 
@@ -53,6 +55,8 @@ class Searched(Ranked):
     """Rankings of rows, and whether all rankings of the row were compared."""
 
     is_complete: BoolArray  # (n,)
+    curve: FloatArray  # (n, k) the gaps of the prefixes
+    curves: FloatArray  # (n, r, k) those of the orders that were asked; NaN where they did not come along
     random: FloatArray  # (n,) the expected PGI² of a random ranking; NaN where it did not come along
 
 
@@ -77,7 +81,14 @@ class _Table(_Same):
     """The gaps of all subsets of these units."""
 
     gaps: FloatArray  # (k, 2^m)
+    bound: FloatArray  # (k,) of the error of each gap
     method: NDArray[np.str_]  # (k,)
+
+    def curves(self, orders: IntArray, n_units: int) -> FloatArray:
+        """The gaps of the prefixes of orders (k, r, top) of all units, (k, r, top)."""
+        place = np.full((len(self.some), n_units), -1)
+        np.put_along_axis(place, self.units.astype(np.intp), np.arange(self.units.shape[1])[None], axis=1)
+        return curves_in(self.gaps, place[np.arange(len(place))[:, None, None], orders])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -145,10 +156,10 @@ class _OfPlaces(Computed[Found]):
         n_before = 0
         for part in few:
             share, told = shares(part.units.shape[1]), after(tell, n_before)
-            gaps, _, method = self.engine.subset_gaps(
+            gaps, bound, method = self.engine.subset_gaps(
                 self.rows[part.some], part.units, share, accuracy, told, self.members
             )
-            yield _Table(part.some, part.units, gaps, words(method))
+            yield _Table(part.some, part.units, gaps, bound, words(method))
             n_before += len(part.some)
 
     def random_shares(self, m: int) -> FloatArray:
@@ -234,16 +245,32 @@ class ShapleyRankings(_OfPlaces[Ranked]):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BestRankings(_OfPlaces[Searched]):
-    """The rankings whose first `top` places have the highest PGI²."""
+    """The rankings whose first `top` places have the highest PGI².
+
+    The gaps of all subsets also tell the curves of any other order. Those of `orders` come along, in the rows
+    where they are within the tolerance of a curve.
+    """
+
+    orders: IntArray | None = None  # (n, r, top)
+
+    def of_rows(self, some: IndexArray) -> Self:
+        orders = None if self.orders is None else self.orders[some]
+        return replace(self, rows=self.rows[some], orders=orders)
 
     def answer(self, accuracy: Accuracy, tell: Tell = None) -> Searched:
         n, d = len(self.rows), self.n_units
         order, gaps = np.zeros((n, self.top), dtype=np.int32), np.zeros((n, self.top))
         method, is_complete = _exact(n), np.ones(n, dtype=np.bool_)
         random = np.full(n, np.nan)
+        orders = np.zeros((n, 0, self.top), dtype=np.int32) if self.orders is None else self.orders
+        curves = np.full(orders.shape, np.nan)
         few, many = self.split(accuracy)
-        for table in self.tables(few, self.random_shares, accuracy, tell):  # the best has at least that
+        asked = replace(accuracy, tolerance=accuracy.tolerance * _LEAST) if orders.size else accuracy
+        for table in self.tables(few, self.random_shares, asked, tell):  # the best has at least that
             random[table.some] = self.random_of(table)
+            read = table.curves(orders[table.some], d)
+            is_proven = table.bound[:, None] <= accuracy.tolerance * read.mean(axis=2)
+            curves[table.some] = np.where(is_proven[..., None], read, np.nan)
             places, gaps[table.some] = best_orders(table.gaps, d - table.units.shape[1], self.top)
             order[table.some], method[table.some] = _numbered(places, table.units, d), table.method
         n_before = n - sum(len(part.some) for part in many)
@@ -255,7 +282,7 @@ class BestRankings(_OfPlaces[Searched]):
         scores = np.full((n, d), np.nan)
         np.put_along_axis(scores, order.astype(np.intp), np.diff(gaps, axis=1, prepend=0.0), axis=1)
         confidence = _confidence(is_complete & (method == "exact"), self.top)
-        return Searched(order, scores, confidence, method, is_complete, random)
+        return Searched(order, scores, confidence, method, is_complete, gaps, curves, random)
 
     def _searched(
         self, part: _Same, accuracy: Accuracy, tell: Tell

@@ -79,6 +79,14 @@ def shapley_values(table: FloatArray) -> FloatArray:
     return values
 
 
+def curves_in(table: FloatArray, order: IndexArray) -> FloatArray:
+    """The gaps of the prefixes of orders (n, r, k) of the m units, (n, r, k); a unit -1 changes nothing."""
+    bits = np.where(order < 0, 0, 1 << np.maximum(order, 0))
+    subsets = np.bitwise_or.accumulate(bits, axis=2)
+    found: FloatArray = table[np.arange(len(table))[:, None, None], subsets]
+    return found
+
+
 def best_orders(table: FloatArray, n_still: int, n_places: int) -> tuple[IndexArray, FloatArray]:
     """The orders with the highest sum of the gaps of their prefixes, and the gaps, (n, n_places) each.
 

@@ -11,30 +11,33 @@ import numpy as np
 from predgap._engine.costs import Cost
 from predgap._engine.estimates import GapEstimate
 from predgap._engine.progress import Tell
-from predgap._engine.questions import Curves, mean_of_curve
-from predgap._engine.scale import BestRankings, Searched
+from predgap._engine.questions import Curves
+from predgap._engine.scale import BestRankings
 from predgap._typing import BoolArray, FloatArray, IndexArray, IntArray
 from predgap.explainer import Approximation, Explainer
 from predgap.explainer._arguments import Rows
 from predgap.explainer._guaranteed import BEST_FOUND
 from predgap.ranking import Ranking
 
-_RANDOM_PAIRS: Final = 4  # random rankings of a row that stand for all, with the reversed ones
 _ESTIMATED: Final = ("pruned", "qmc", "mc")
 _RTOL: Final = 1e-2  # that estimates aim at
-_PRICED: Final = 20  # rows whose cost stands for all
+_SEARCH: Final = 8.0  # what a search for the best ranking takes, in greedy rankings
 
-Effort = Literal["full", "search", "estimate"]
-"""full: all rankings are compared for best and random; search: a few; estimate: gaps are estimated, too."""
+Effort = Literal["full", "search", "estimate", "bare"]
+"""full: all rankings are compared for best and random; search: a few; estimate: gaps are estimated, too;
+bare: and what cannot be estimated is left out."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Best:
-    """The rankings with the highest PGI², and in which rows that is proven."""
+class Compared:
+    """The rankings with the highest PGI², and what is known after the search for them."""
 
     ranking: Ranking
+    curve: FloatArray  # (n, k)
     is_proven: BoolArray  # (n,)
-    searched: Searched | None = None  # what they were found by, if all rankings were to be compared
+    random: FloatArray  # (n,) the expected PGI² of a random ranking
+    curves: FloatArray  # (n, r, k) of other orders; NaN where they are not known
+    methods: set[str]  # how the gaps were obtained
 
 
 class Answers(Protocol):
@@ -49,20 +52,12 @@ class Answers(Protocol):
     def rank(self, rows: Rows, method: str, top: int) -> Ranking:
         """A ranking that is built from gaps."""
 
-    def best(self, rows: Rows, top: int) -> Best:
-        """The best rankings that can be found."""
-
-    def random(self, rows: Rows, top: int, best: Best) -> FloatArray:
-        """The expected PGI² of a random ranking, (n,); what came along with the best one is taken over."""
-
 
 @dataclass(eq=False)
 class Proven:
     """Answers of an explainer within its tolerance."""
 
     explainer: Explainer
-    seed: int
-    compare_all: bool = True  # rankings, for best and random; else the greedy one, and a few random ones
     how: dict[str, set[str]] = field(default_factory=dict)
 
     def curve(self, rows: Rows, order: IndexArray | IntArray, what: str) -> FloatArray:
@@ -78,25 +73,10 @@ class Proven:
         self.how.setdefault(method, set()).add(found.estimator or "exact")
         return found
 
-    def best(self, rows: Rows, top: int) -> Best:
-        asked = self.explainer
-        if not self.compare_all:
-            return _greedy(self, rows, top)
-        found = asked._searched(rows, top, "rank(X, 'optimal')")
-        method = "optimal" if found.is_complete.all() else BEST_FOUND
-        return Best(asked._inputs.ranking(found, method, rows), found.is_complete, found)
-
-    def random(self, rows: Rows, top: int, best: Best) -> FloatArray:
-        if not self.compare_all:
-            return _mean_of_some(self, rows, top)
-        found = self.explainer._random(rows, top, "random_pgi2(X)", best.searched)
-        self.how.setdefault("random", set()).update(np.unique(found.method).tolist())
-        return found.value
-
 
 @dataclass(eq=False)
 class Estimated:
-    """Answers whose error is estimated. "Best" is the greedy ranking, "random" the mean of a few."""
+    """Answers whose error is estimated."""
 
     explainer: Explainer
     seed: int
@@ -108,55 +88,50 @@ class Estimated:
         return found.value
 
     def rank(self, rows: Rows, method: str, top: int) -> Ranking:
-        found = self._asked.rank(rows, method, top=top)  # type: ignore[arg-type]
+        asked = self.explainer if method == "shapley" else self._asked  # which does not estimate it
+        found = asked.rank(rows, method, top=top)  # type: ignore[arg-type]
         self.how.setdefault(method, set()).add(found.estimator or "exact")
         return found
-
-    def best(self, rows: Rows, top: int) -> Best:
-        return _greedy(self, rows, top)
-
-    def random(self, rows: Rows, top: int, best: Best) -> FloatArray:
-        return _mean_of_some(self, rows, top)
 
     @property
     def _asked(self) -> Approximation:
         return self.explainer.approximate(rtol=_RTOL, seed=self.seed)
 
 
-def _greedy(answers: Answers, rows: Rows, top: int) -> Best:
-    """The greedy ranking as the best one that was found; nothing is proven."""
-    return Best(answers.rank(rows, "greedy", top), np.zeros(len(rows), dtype=np.bool_))
+def compared(answers: Answers, rows: Rows, top: int, orders: IntArray) -> Compared:
+    """The best rankings within the explainer's tolerance, with the curves of other orders (n, r, top)."""
+    asked = answers.explainer
+    found = asked._searched(rows, top, "rank(X, 'optimal')", orders)
+    random = asked._random(rows, top, "random_pgi2(X)", found)
+    answers.how["best"] = set(found.method.tolist())
+    answers.how["random"] = set(random.method.tolist())
+    method = "optimal" if found.is_complete.all() else BEST_FOUND
+    ranking = asked._inputs.ranking(found, method, rows)
+    return Compared(ranking, found.curve, found.is_complete, random.value, found.curves, answers.how["best"])
 
 
-def _mean_of_some(answers: Proven | Estimated, rows: Rows, top: int) -> FloatArray:
-    """The mean PGI² of a few random rankings of each row and of the same reversed, (n,)."""
-    rng = np.random.default_rng(answers.seed)
-    in_order = np.tile(np.arange(answers.explainer._inputs.n_units), (len(rows), 1))
-    scores = []
-    for _ in range(_RANDOM_PAIRS):
-        shuffled = rng.permuted(in_order, axis=1)
-        for order in (shuffled, shuffled[:, ::-1]):
-            scores.append(mean_of_curve(answers.curve(rows, order[:, :top], "random")))
-    answers.how["random"] = {"mc"}
-    mean: FloatArray = np.mean(scores, axis=0)
-    return mean
+def random_orders(rows: IndexArray, n_units: int, n_pairs: int, seed: int) -> list[IndexArray]:
+    """Random orders of each row of a table, each followed by the same reversed, (n, n_units) each; those of a
+    row do not depend on the other rows."""
+    in_order = np.tile(np.arange(n_units), (n_pairs, 1))
+    drawn = [np.random.default_rng((seed, row)).permuted(in_order, axis=1) for row in rows.tolist()]
+    return [order for pair in np.stack(drawn, axis=1) for order in (pair, pair[:, ::-1])]
 
 
-def expected_cost(explainer: Explainer, rows: Rows, places: int, effort: Effort) -> Cost:
-    """The expected cost of a row, from up to 20 of them: of its greedy ranking, and for the effort "full" of
-    the gaps of all subsets, from which the best ranking is found if there are not too many."""
+def expected_cost(explainer: Explainer, rows: Rows, places: int, effort: Effort, n_curves: int) -> Cost:
+    """The expected cost of a row, from some of them: of a greedy ranking and n curves, of which each counts
+    as much; for the effort "full" of the gaps of all subsets, which tell all curves, or of a search."""
     cost = explainer.cost("rank", rows)
     if effort != "full":
-        return cost
-    some = rows.at(np.unique(np.linspace(0, len(rows) - 1, _PRICED).astype(np.intp)))
+        return replace(cost, milliseconds=cost.milliseconds * (1 + n_curves))
     engine, members, accuracy = explainer._engine, explainer._inputs.members, explainer._accuracy
-    few, _ = BestRankings(engine, some.values, places, members).split(accuracy)
-    total = 0.0
+    few, many = BestRankings(engine, rows.values, places, members).split(accuracy)
+    total = (1 + n_curves + _SEARCH) * cost.milliseconds * sum(len(part.some) for part in many)
     for part in few:
         features = engine.features_of(part.units, members)
-        at = some.values[part.some]
+        at = rows.values[part.some]
         total += engine.cost(at, "subsets", features, part.units.shape[1], accuracy, members)[1].sum()
-    return replace(cost, milliseconds=cost.milliseconds + float(total) / len(some))
+    return replace(cost, milliseconds=cost.milliseconds + float(total) / len(rows))
 
 
 def reporting_to(explainer: Explainer, tell: Tell, begin: float, end: float, n_rows: int) -> Explainer:

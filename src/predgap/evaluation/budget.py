@@ -1,4 +1,8 @@
-"""Keeps an evaluation within a number of seconds: a larger tolerance first, less search, fewer rows."""
+"""Keeps an evaluation within a number of seconds: a larger tolerance first, less search, fewer rows.
+
+Rows are examined in a random order, part by part, and what is examined is kept. The time that parts took
+tells how many more rows fit. A deadline ends what takes longer than expected, so no expectation is trusted.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +15,10 @@ from typing import Any, Final, Generic, TypeVar
 import numpy as np
 
 from predgap._engine.costs import Cost
+from predgap._engine.deadline import Clock, DeadlineError, deadline
+from predgap._engine.progress import Tell, after, never_backwards, showing
 from predgap._text import shown
-from predgap._typing import IndexArray
+from predgap._typing import IndexArray, Progress
 from predgap.errors import CostError, PredgapError
 from predgap.evaluation.answers import Effort
 from predgap.explainer import Explainer
@@ -24,31 +30,54 @@ ENOUGH: Final = 100
 """If so many rows fit, the best ranking of each is still looked for among all."""
 
 _TRIAL: Final = 0.1  # the share of the budget that a trial may take
-_MARGIN: Final = 0.95  # the share of the budget that trials and the rows are chosen for
+_SHARES: Final = 3  # or more, by the rows: the first rows of a trial may take one share of the time left
+_MARGIN: Final = 0.95  # the share of the budget that rows are chosen for; the rest is for what comes after
 _SPREAD: Final = 0.5  # of the times of rows, relative to their mean: a trial of few rows may be too short
-_FEWEST: Final = 50  # rows that must fit by the expected cost, else comparing all rankings is not tried
-_FEW: Final = 5  # rows that must fit by the expected cost of their greedy rankings, else gaps are estimated
 _TOO_FEW: Final = 10  # rows; if not as many fit, gaps are estimated
 _FASTER: Final = 0.7  # the share of the time that a lesser way may take at most, to be worth it
-_STEPS: Final = (1, 1.5, 2, 3, 4, 5, 7)
+_HOPELESS: Final = 4.0  # expected to take so many times what a trial may: not even tried
+_PART: Final = 0.3  # the share of the time left that a part of the rows may take
+_STEPS: Final = (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8)
 
 Found = TypeVar("Found")
-Examine = Callable[[Explainer, IndexArray, Effort], Found]
-"""Computes everything for some rows, by an explainer, with an effort."""
+Examine = Callable[[Explainer, IndexArray, Effort, Tell], Found]
+"""Computes everything for some rows, by an explainer, with an effort; tells the rows done."""
 
 Price = Callable[[Explainer, Effort], Cost]
 """The expected cost of a row."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Plan(Generic[Found]):
-    """With what tolerance and effort, and for which rows, an evaluation is made."""
+@dataclass(frozen=True, slots=True)
+class Way:
+    """With what tolerance and effort rows are examined, and what is to be said of it."""
 
     explainer: Explainer
-    rows: IndexArray  # ascending
     effort: Effort = "full"
     notes: tuple[str, ...] = ()
-    found: Found | None = None  # if a trial has examined just these rows
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Job(Generic[Found]):
+    """What is to be examined, and how it is asked."""
+
+    explainer: Explainer
+    n_rows: int
+    seed: int
+    examine: Examine[Found]
+    price: Price
+    prepare: Callable[[], object]  # does what is done once, whatever the rows
+    has_more: bool = False  # is anything asked that cannot be estimated?
+    progress: Progress | bool | None = None
+    clock: Clock = time.perf_counter
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Outcome(Generic[Found]):
+    """What was examined, and in which way."""
+
+    way: Way
+    parts: list[Found]  # each of some of the rows; each row is in one of them at most
+    notes: tuple[str, ...] = ()
 
 
 def checked_budget(budget: Any) -> float | None:
@@ -63,143 +92,210 @@ def checked_budget(budget: Any) -> float | None:
     return float(budget)
 
 
-def planned(
-    explainer: Explainer,
-    n_rows: int,
-    budget: float | None,
-    seed: int,
-    examine: Examine[Found],
-    price: Price,
-    prepare: Callable[[], object],
-    clock: Callable[[], float] = time.perf_counter,
-) -> Plan[Found]:
-    """What fits into a budget: all rows; else with a larger tolerance; else, if less than 100 rows would fit,
-    without comparing all rankings for best and random; else, if less than 10 would, from estimated gaps; else
-    some of the rows.
+def examined_within(budget: float | None, job: Job[Found]) -> Outcome[Found]:
+    """All rows, if they fit into the budget; else with a larger tolerance; else, if less than 100 rows would
+    fit, without comparing all rankings for best and random; else, if less than 10 would, from estimated gaps;
+    else some of the rows.
 
-    Trials on a few rows tell how long a row takes; `prepare` first does what is done once, whatever the rows.
-    The time of both counts, too. The number of rows is rounded down
-    (see `rounded_down`), so that it is seldom different when the same call takes a little longer.
+    Trials on a few rows tell how long a row takes. The number of rows is rounded down, so that it is seldom
+    different when the same call takes a little longer.
     """
-    if budget is None or n_rows == 0:
-        return Plan(explainer, np.arange(n_rows, dtype=np.intp))
-    shuffled = np.random.default_rng(seed).permutation(n_rows).astype(np.intp)
-    trial, end = _Trial(shuffled, budget, examine, price, clock), clock() + _MARGIN * budget
-    prepare()
-    taken: Plan[Found] = Plan(explainer, shuffled)
-    pace: _Pace[Found] = _Pace()
-    for plan in _ladder(explainer, shuffled, budget):
-        if plan.effort == "estimate" and pace.seconds(_TOO_FEW) <= end - clock():
-            break
-        tried = trial.pace(plan.explainer, plan.effort)
-        if tried.per_row < _FASTER * pace.per_row:
-            taken, pace = plan, tried
-        left = end - clock()
-        if pace.seconds(n_rows) <= left or (plan.explainer.rtol >= LOOSE and pace.seconds(ENOUGH) <= left):
-            break
-    n = pace.rows_within(end - clock(), n_rows)
-    notes = taken.notes
-    if n < n_rows:
+    if budget is None:
+        attempt = _Attempt(job, Way(job.explainer), np.arange(job.n_rows, dtype=np.intp))
+        with showing(job.progress) as show:
+            attempt.advance(job.n_rows, math.inf, show, job.n_rows)
+        return Outcome(attempt.way, attempt.parts)
+    start, rows = job.clock(), np.random.default_rng(job.seed).permutation(job.n_rows)
+    end, at_latest = start + _MARGIN * budget, start + budget
+    job.prepare()
+    *ways, last = _ladder(job, budget)
+    with showing(job.progress) as show:
+        try:
+            taken = _chosen([_Attempt(job, way, rows) for way in ways], end, _TRIAL * budget)
+            if taken is None or not taken.fits(min(_TOO_FEW, job.n_rows), end - job.clock()):
+                taken = _faster(taken, _Attempt(job, last, rows).tried(_TRIAL * budget))
+            taken.go_on(end, at_latest, show)
+        except CostError:  # of a row that no trial met
+            taken = _Attempt(job, last, rows).tried(_TRIAL * budget)
+            taken.go_on(end, at_latest, show)
+    notes = taken.way.notes
+    if taken.n < job.n_rows:
         drawn = (
-            f"To keep within {budget:g} s, {n:,} of {n_rows:,} rows were drawn at random (seed "
-            f"{seed}). On a faster or slower computer it may be another number."
+            f"To keep within {budget:g} s, {taken.n:,} of {job.n_rows:,} rows were drawn at random (seed "
+            f"{job.seed}). On a faster or slower computer it may be another number."
         )
         notes = (*notes, drawn)
-    found = pace.found if n == pace.n_tried else None
-    return Plan(taken.explainer, np.sort(shuffled[:n]), taken.effort, notes, found)
+    return Outcome(taken.way, taken.parts, notes)
 
 
-def _ladder(explainer: Explainer, rows: IndexArray, budget: float) -> Iterator[Plan[Any]]:
-    """Ways to evaluate, each faster than the one before it."""
-    yield Plan(explainer, rows)
-    notes: tuple[str, ...] = ()
+def _chosen(attempts: list[_Attempt[Found]], end: float, trial: float) -> _Attempt[Found] | None:
+    """The first attempt by which all rows fit, or 100 at least if the tolerance is loose; else the fastest.
+
+    Each has examined some rows, in about `trial` seconds; None if all take too long for that.
+    """
+    taken: _Attempt[Found] | None = None
+    for attempt in attempts:
+        n_rows = attempt.job.n_rows
+        if attempt.way.effort == "estimate" and taken and taken.fits(min(_TOO_FEW, n_rows), taken.left(end)):
+            break
+        if attempt.try_out(end, trial):
+            taken = _faster(taken, attempt)
+        if taken is not None and (
+            taken.fits(n_rows, taken.left(end))
+            or (attempt.way.explainer.rtol >= LOOSE and taken.fits(ENOUGH, taken.left(end)))
+        ):
+            break
+    return taken
+
+
+def _faster(attempt: _Attempt[Found] | None, lesser: _Attempt[Found]) -> _Attempt[Found]:
+    """A lesser way only if it is worth it."""
+    is_worth = attempt is None or lesser.pace.per_row < _FASTER * attempt.pace.per_row
+    return lesser if is_worth or attempt is None else attempt
+
+
+def _ladder(job: Job[Any], budget: float) -> Iterator[Way]:
+    """Ways to evaluate, each faster than the one before it, as a rule; the last one always gives a result."""
+    explainer, notes = job.explainer, tuple[str, ...]()
+    yield Way(explainer)
     if explainer.rtol < LOOSE:
         explainer = explainer._with_rtol(LOOSE)
         notes = (f"To keep within {budget:g} s, gaps have a proven relative error of up to {LOOSE:g}.",)
-        yield Plan(explainer, rows, "full", notes)
+        yield Way(explainer, "full", notes)
     found = (
         f"To keep within {budget:g} s, the best ranking of a row is the best that was found by a greedy "
         "search, and the score of a random one is the mean of 8; not all rankings were compared."
     )
-    yield Plan(explainer, rows, "search", (*notes, found))
+    yield Way(explainer, "search", (*notes, found))
     estimated = (
         f"To keep within {budget:g} s, gaps are estimated, the best ranking of a row is the best that was "
         "found by a greedy search, and the score of a random one is the mean of 8."
     )
-    yield Plan(explainer, rows, "estimate", (estimated,))
+    yield Way(explainer, "estimate", (estimated,))
+    if job.has_more:
+        yield Way(explainer, "bare", (estimated,))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Pace(Generic[Found]):
-    """How long rows take, from a trial: `once`, and each row more; without a trial, for ever."""
+@dataclass(frozen=True, slots=True)
+class _Pace:
+    """How long some rows take: `once`, and each of them; without a trial, for ever."""
 
     once: float = 0.0
-    per_row: float = np.inf
-    n_tried: int = 0
-    found: Found | None = None  # for the rows that were tried
+    per_row: float = math.inf
+
+    @classmethod
+    def of(cls, times: list[tuple[int, float]]) -> _Pace:
+        """From the numbers of rows of parts, and their seconds.
+
+        What a part takes longer than the first one is due to the rows that it has more; as times vary, each
+        of its rows counts half its share at least.
+        """
+        if not times:
+            return cls()
+        (few, before), (n, took) = times[0], times[-1]
+        per_row = took / n if n < 2 * few else max((took - before) / (n - few), 0.5 * took / n)
+        return cls(max(0.0, took - n * per_row), per_row)
+
+
+class _Attempt(Generic[Found]):
+    """The rows that were examined in one way."""
+
+    def __init__(self, job: Job[Found], way: Way, rows: IndexArray) -> None:
+        self.job, self.way, self._rows = job, way, rows
+        self.parts: list[Found] = []
+        self.n = 0  # rows that are examined
+        self._times: list[tuple[int, float]] = []
+
+    @property
+    def pace(self) -> _Pace:
+        return _Pace.of(self._times)
 
     def seconds(self, n_rows: int) -> float:
-        """What so many rows may take, if the trial met quicker ones; nothing more if these were tried."""
-        if n_rows == self.n_tried:
-            return 0.0
-        return self.once + self.per_row * n_rows * (1.0 + _SPREAD / math.sqrt(max(1, self.n_tried)))
+        """What all up to so many rows may still take, if those before them were quick ones."""
+        more = max(0, n_rows - self.n)
+        longer = 1.0 + _SPREAD / math.sqrt(max(1, self.n))
+        return self.pace.once + self.pace.per_row * more * longer if more else 0.0
 
-    def rows_within(self, seconds: float, n_rows: int) -> int:
-        """How many of n rows can be examined in the time, rounded down; at least those of the trial."""
-        if self.seconds(n_rows) <= seconds:
-            return n_rows
-        each = (self.seconds(self.n_tried + 1) - self.once) / (self.n_tried + 1)
-        return min(n_rows, max(rounded_down((seconds - self.once) / each), self.n_tried))
+    def fits(self, n_rows: int, left: float) -> bool:
+        """May so many rows be examined in the seconds left?"""
+        return self.n > 0 and self.seconds(n_rows) <= left
+
+    def left(self, end: float) -> float:
+        """The seconds up to an end."""
+        return end - self.job.clock()
+
+    def try_out(self, end: float, most: float) -> bool:
+        """Examines some rows, in about `most` seconds; False if the first take too long or are too costly."""
+        limit = self.left(end) / max(_SHARES, min(self.job.n_rows, _TOO_FEW))
+        try:
+            if not self._is_hopeless(limit):
+                self.tried(most, limit)
+        except CostError:
+            return False
+        return self.n > 0
+
+    def tried(self, most: float, limit: float = math.inf) -> _Attempt[Found]:
+        """Itself, after 1, 2, 4, ... rows a thread, in about `most` seconds; gives up after `limit`."""
+        clock, n_rows = self.job.clock, self.job.n_rows
+        begin, to = clock(), min(n_rows, self.way.explainer._engine.n_threads)
+        while self.advance(to, begin + max(limit, 2 * most) if self.n else begin + limit):
+            if self.n == n_rows or clock() - begin + 2 * self._times[-1][1] > most:
+                break
+            to = min(n_rows, 2 * self.n)
+        return self
+
+    def _is_hopeless(self, seconds: float) -> bool:
+        """Is a row expected to take far longer than that?"""
+        if self.way.effort in ("estimate", "bare"):
+            return False
+        expected = self.job.price(self.way.explainer, self.way.effort)
+        return expected.refused or expected.milliseconds > 1e3 * _HOPELESS * seconds
+
+    def go_on(self, end: float, at_latest: float, show: Progress | None) -> None:
+        """Examines more rows, as many as are expected to be done before the end, a part at a time.
+
+        A part has no more rows than there were before, as these say little of many more.
+        """
+        while self.n < self.job.n_rows:
+            left = end - self.job.clock()
+            more = [n for n in _steps(self.job.n_rows) if n > self.n]
+            fitting = [n for n in more if self.fits(n, left)]
+            near = [n for n in fitting if self.seconds(n) <= _PART * left and n <= 2 * self.n]
+            near = near or fitting[:1]
+            if not near or not self.advance(near[-1], at_latest, show, fitting[-1]):
+                break
+        if show is not None:
+            show(self.n, self.n)
+
+    def advance(self, to: int, ends_by: float, show: Progress | None = None, aim: int = 0) -> bool:
+        """Examines the rows up to a number of them; False if that was given up.
+
+        Shows the rows done, of those that are aimed at.
+        """
+        clock, begin = self.job.clock, self.job.clock()
+        tell = None if show is None else after(never_backwards(show, aim), self.n)
+        rows = np.sort(self._rows[self.n : to])
+        try:
+            with deadline(ends_by, clock):
+                found = self.job.examine(self.way.explainer, rows, self.way.effort, tell)
+        except DeadlineError:
+            return False
+        if tell is not None:
+            tell(len(rows))
+        self.parts.append(found)
+        self._times.append((to - self.n, clock() - begin))
+        self.n = to
+        return True
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Trial(Generic[Found]):
-    """Measures how long a row takes."""
-
-    rows: IndexArray
-    budget: float
-    examine: Examine[Found]
-    price: Price
-    clock: Callable[[], float]
-
-    def pace(self, explainer: Explainer, effort: Effort) -> _Pace[Found]:
-        """From 1, 2, 4, ... rows a thread, up to a tenth of the budget; if a row alone is beyond it, none."""
-        estimate = effort == "estimate"
-        if not estimate:
-            expected = self.price(explainer, effort)
-            fewest = _FEWEST if effort == "full" else _FEW
-            most = self.budget / min(fewest, len(self.rows))
-            if expected.refused or expected.milliseconds > 1e3 * most:
-                return _Pace()
-        begin, n, before = self.clock(), min(len(self.rows), explainer._engine.n_threads), None
-        while True:
-            start = self.clock()
-            try:
-                found = self.examine(explainer, np.sort(self.rows[:n]), effort)
-            except CostError:
-                if estimate:
-                    raise
-                return _Pace()
-            took, spent = self.clock() - start, self.clock() - begin
-            if 2 * n > len(self.rows) or spent + 2 * took > _TRIAL * self.budget:
-                per_row = _per_row(n, took, before)
-                return _Pace(max(0.0, took - n * per_row), per_row, n, found)
-            n, before = 2 * n, took
-
-
-def _per_row(n: int, took: float, before: float | None) -> float:
-    """The time of one row more, from that of n rows and of half as many: what is done once is left out."""
-    return took / n if before is None else max((took - before) / (n // 2), 0.2 * took / n)
-
-
-def rounded_down(number: float) -> int:
-    """The largest of 1, 2, 3, 4, 5, 7, 10, 15, 20, 30, ... that is not above a number; at least 1.
+def _steps(n_rows: int) -> list[int]:
+    """1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 25, 30, 40, ... up to a number, and that number itself.
 
     Examples
     --------
-    >>> [rounded_down(x) for x in (0.3, 4.9, 5, 99, 1634)]
-    [1, 4, 5, 70, 1500]
+    >>> _steps(37)
+    [1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 25, 30, 37]
     """
-    most = max(1.0, number)
-    power = 10 ** int(np.log10(most))
-    return int(max(step * power for step in _STEPS if step * power <= most))
+    powers = 10 ** np.arange(len(str(n_rows)))
+    numbers = np.unique(np.outer(powers, _STEPS).astype(int))
+    return [*numbers[numbers < n_rows].tolist(), n_rows]

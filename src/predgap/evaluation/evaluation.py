@@ -12,14 +12,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from predgap._engine.points import checked_seed
-from predgap._engine.progress import checked_progress, reporting
+from predgap._engine.progress import checked_progress
+from predgap._engine.questions import mean_of_curve
 from predgap._inputs.tables import open_columns
 from predgap._text import count, names_or_default, shown
-from predgap._typing import FloatArray, IndexArray, IntArray, Progress
+from predgap._typing import FloatArray, IndexArray, Progress
 from predgap.errors import CostError, PredgapError, TableError
 from predgap.evaluation.answers import expected_cost
-from predgap.evaluation.budget import Plan, checked_budget, planned
+from predgap.evaluation.budget import Job, Outcome, checked_budget, examined_within
 from predgap.evaluation.examination import Examined, Task, examined
+from predgap.evaluation.joining import best_ranking, joined, notes, obtained
 from predgap.evaluation.requests import Given, Request, given_attributions, given_order, read_requests
 from predgap.evaluation.result import Evaluation
 from predgap.evaluation.scoring import METRICS, check_metrics
@@ -31,6 +33,7 @@ from predgap.loaders.pipelines.raw_columns import RawColumns
 from predgap.metrics._redrawing import read_outcomes
 
 _USUAL: Final = ("pgi2", "pgu2")
+_PRICED: Final = np.zeros(1, dtype=np.intp)  # the row whose cost stands for all: the price of many takes long
 
 
 def evaluate(
@@ -134,20 +137,20 @@ def evaluate(
     if len(rows) == 0:
         raise TableError("X has no rows to evaluate; pass one or more")
     task = _task(explainer, X, rows, requests, y, _checked_metrics(metrics), strengths, top, seed)
-    plan = planned(
+    job = Job(
         explainer,
         len(rows),
-        seconds,
         seed,
-        lambda by, some, effort: examined(task, _quiet(by), some, effort),
-        lambda by, effort: expected_cost(by, rows, task.places, effort),
+        lambda by, some, effort, tell: examined(task, _quiet(by), some, effort, tell),
+        lambda by, effort: expected_cost(by, rows.at(_PRICED), task.places, effort, task.n_curves),
         task.prepare,
+        task.has_more,
+        told,
     )
-    with reporting(told, len(plan.rows)) as tell, _naming_the_budget(seconds):
-        found = plan.found or examined(task, _quiet(plan.explainer), plan.rows, plan.effort, tell)
-        if tell is not None:
-            tell(len(plan.rows))
-    return _evaluation(task, plan, found, X, seconds)
+    with _naming_the_budget(seconds):
+        outcome = examined_within(seconds, job)
+    found = joined(task, outcome.way.explainer, outcome.parts)
+    return _evaluation(task, outcome, found, X, seconds)
 
 
 @contextmanager
@@ -204,13 +207,12 @@ def _checked_metrics(metrics: Any) -> tuple[str, ...]:
 
 
 def _evaluation(
-    task: Task, plan: Plan[Examined], found: Examined, X: Any, budget: float | None
+    task: Task, outcome: Outcome[Examined], found: Examined, X: Any, budget: float | None
 ) -> Evaluation:
-    explainer, n = plan.explainer, len(found.rows)
-    inputs = explainer._inputs
-    names = found.best_ranking.names
-    values, table = _shown(explainer, found.rows)
-    table = _with_unused(explainer, X, plan.rows, table)
+    explainer, rows = outcome.way.explainer, task.rows.at(found.some)
+    how, best = obtained(found, explainer.rtol), best_ranking(explainer, rows, found)
+    values, table = _shown(explainer, rows)
+    table = _with_unused(explainer, X, found.some, table)
     return Evaluation(
         names=tuple(r.name for r in task.requests),
         rankings=found.rankings,
@@ -218,41 +220,40 @@ def _evaluation(
         curves=found.curves,
         random=found.random,
         random_curve=found.random_curve,
-        best=found.best,
-        best_ranking=found.best_ranking,
+        best=mean_of_curve(found.best_curve),
+        best_ranking=best,
         best_curve=found.best_curve,
         best_is_proven=found.best_is_proven,
         single=found.single,
         table=table,
         values=values,
-        feature_names=names,
-        index=found.rows.table.index,
-        rows=plan.rows,
-        predictions=_predictions(explainer, found.rows),
-        sweep=found.sweep,
-        description=_description(task, explainer, n, budget),
-        notes=(*plan.notes, *_notes(task, orders=task.orders, d=inputs.n_units), *found.notes),
-        obtained=found.obtained,
+        feature_names=best.names,
+        index=rows.table.index,
+        rows=found.some,
+        predictions=_predictions(explainer, rows),
+        sweep=None if found.swept is None else found.swept.sweep(),
+        description=_description(task, explainer, len(rows), budget),
+        notes=(*outcome.notes, *_notes(task, explainer._inputs.n_units), *notes(found)),
+        obtained=how,
         words={r.name: r.word for r in task.requests},
         shap=tuple(r.name for r in task.requests if r.is_shap),
         seed=task.seed,
-        tolerance=_tolerance(explainer, found),
-        backend=found.rows.table.backend,
+        tolerance=_tolerance(how["pgi2"], explainer.rtol),
+        backend=rows.table.backend,
     )
 
 
-def _tolerance(explainer: Explainer, found: Examined) -> float:
-    """The relative difference up to which scores count as equal."""
-    how = found.obtained["pgi2"]
+def _tolerance(how: str, rtol: float) -> float:
+    """The relative difference up to which scores count as equal, by how they were obtained."""
     if how == "exact":
         return 1e-12
-    return 1e-2 if how == "estimated" else explainer.rtol
+    return 1e-2 if how == "estimated" else rtol
 
 
-def _notes(task: Task, orders: dict[str, IntArray], d: int) -> list[str]:
+def _notes(task: Task, d: int) -> list[str]:
     if task.places == d:
         return []
-    longer = [name for name, order in orders.items() if order.shape[1] > task.places]
+    longer = [name for name, order in task.orders.items() if order.shape[1] > task.places]
     cut = f" Of {', '.join(map(repr, longer))} only these are used." if longer else ""
     return [
         f"Scores are those of the first {count(task.places, 'place')} of {d}; random and best have as many."

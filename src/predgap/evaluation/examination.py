@@ -2,30 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, get_args
+from typing import Any, Final, TypeVar, get_args
 
 import numpy as np
 
 from predgap._engine.progress import Tell
 from predgap._engine.questions import mean_of_curve
 from predgap._engine.scale import RankMethod
-from predgap._text import count
 from predgap._typing import BoolArray, FloatArray, IndexArray, IntArray
 from predgap.errors import CostError
-from predgap.evaluation.answers import Answers, Effort, Estimated, Proven, in_words, reporting_to
+from predgap.evaluation.answers import (
+    Answers,
+    Effort,
+    Estimated,
+    Proven,
+    compared,
+    random_orders,
+    reporting_to,
+)
 from predgap.evaluation.requests import Given, Request
 from predgap.evaluation.scoring import METRICS, Scored, scored
 from predgap.evaluation.statistics import TINY
 from predgap.evaluation.words import OwnRankings, ranking_of
-from predgap.explainer import Explainer, Sweep
+from predgap.explainer import Explainer
 from predgap.explainer._arguments import Rows
-from predgap.explainer._guaranteed import BEST_FOUND
+from predgap.explainer._sweep import Swept, swept
 from predgap.ranking import Ranking
+
+Found = TypeVar("Found")
 
 _FROM_GAPS: Final = get_args(RankMethod)
 _WEIGHTS: Final = {"best": 10.0, "shapley": 4.0}  # of steps that take longer than a curve
+_RANDOM_PAIRS: Final = 4  # random rankings of a row that stand for all, with the reversed ones
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -51,6 +61,18 @@ class Task:
         swept = 0 if self.strengths is None else 2 * len(self.requests) * np.size(self.strengths)
         return _WEIGHTS["best"] + 5 + built + per_ranking * len(self.requests) + swept
 
+    @property
+    def n_curves(self) -> int:
+        """The number of curves of a row, if not all rankings are compared."""
+        per_ranking = 2 if "pgu2" in self.metrics else 1
+        swept = 0 if self.strengths is None else np.size(self.strengths)
+        return 2 * _RANDOM_PAIRS + (per_ranking + swept) * len(self.requests)
+
+    @property
+    def has_more(self) -> bool:
+        """Is anything asked that cannot be estimated?"""
+        return self.strengths is not None or any(metric not in ("pgi2", "pgu2") for metric in self.metrics)
+
     def prepare(self) -> None:
         """Does what the rankings by a word need once, whatever the rows; it is kept."""
         for request in self.requests:
@@ -62,20 +84,20 @@ class Task:
 class Examined:
     """The numbers of some rows."""
 
-    rows: Rows
+    some: IndexArray  # (n,) the rows of the table
     rankings: dict[str, Ranking]
     scores: dict[str, FloatArray]  # (m, n) by metric
     curves: FloatArray  # (m, n, k)
     random: FloatArray  # (n,)
     random_curve: FloatArray  # (n, k)
-    best: FloatArray  # (n,)
-    best_ranking: Ranking
+    best_order: IndexArray  # (n, k)
     best_curve: FloatArray  # (n, k)
     best_is_proven: BoolArray  # (n,)
     single: FloatArray  # (n, d)
-    sweep: Sweep | None
-    obtained: dict[str, str]
-    notes: tuple[str, ...]
+    swept: Swept | None
+    how: dict[str, set[str]]  # the methods by which each quantity was obtained
+    n_random: int  # how many random orders of each row are behind their curve
+    left_out: dict[tuple[str, str], str]  # the metrics of rankings that there are not, and why
 
 
 def examined(
@@ -85,77 +107,104 @@ def examined(
     return _Examination(task, explainer, some, effort, tell).result()
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Known:
+    """Curves that are known."""
+
+    order: IndexArray  # (n, k)
+    curve: FloatArray  # (n, k), NaN where it is not
+    methods: set[str]
+
+
 class _Examination:
     def __init__(
         self, task: Task, explainer: Explainer, some: IndexArray, effort: Effort, tell: Tell
     ) -> None:
         self._task, self._explainer, self._some, self._tell = task, explainer, some, tell
-        self._rows = task.rows.at(some)
-        self._estimate, self._done, self._notes = effort == "estimate", 0.0, list[str]()
-        self._answers: Answers = Proven(explainer, task.seed, effort == "full")
-        if self._estimate:
+        self._rows, self._effort, self._done = task.rows.at(some), effort, 0.0
+        self._answers: Answers = Proven(explainer)
+        if effort in ("estimate", "bare"):
             self._answers = Estimated(explainer, task.seed)
+        self._known: list[_Known] = []
+        self._built: dict[str, Ranking] = {}  # from gaps, by word
+        self._left_out: dict[tuple[str, str], str] = {}
 
     def result(self) -> Examined:
-        task, rows, k = self._task, self._rows, self._task.places
-        own = {
+        task, rows, d = self._task, self._rows, self._explainer._inputs.n_units
+        made = {
             r.name: self._own_ranking(r) for r in task.requests if r.word not in _FROM_GAPS
         }  # errors first
-        best = self._step("best").best(rows, k)
-        random = self._step().random(rows, k, best)
-        single = self._step().rank(rows, "single", self._explainer._inputs.n_units)
-        rankings = {
-            r.name: own[r.name] if r.name in own else self._from_gaps(r.word or "", best.ranking, single)
-            for r in task.requests
-        }
-        curves = np.stack([self._step().curve(rows, r.order, "pgi2") for r in rankings.values()])
-        scores = {"pgi2": np.stack([mean_of_curve(curve) for curve in curves])}
-        if "pgu2" in task.metrics:
-            reverse = [r.order[:, ::-1] for r in rankings.values()]
-            scores["pgu2"] = np.stack(
-                [mean_of_curve(self._step().curve(rows, order, "pgu2")) for order in reverse]
-            )
-        for metric in task.metrics:
-            if metric not in ("pgi2", "pgu2"):
-                scores[metric] = np.stack([self._scored(metric, rankings[r.name], r) for r in task.requests])
-        best_curve = self._step().curve(rows, best.ranking.order, "best")
-        order, curve, proven = _raised(best.ranking.order, best_curve, best.is_proven, rankings, curves)
-        sweep, notes = self._swept(rankings)
+        single = self._step().rank(rows, "single", d)
+        made |= self._from_gaps(single)
+        n_pairs = 1 if self._effort == "full" else _RANDOM_PAIRS
+        orders = random_orders(self._some, d, n_pairs, task.seed)
+        shuffled = [order[:, : task.places] for order in orders]
+        best, best_curve, proven, random = self._scale(made, shuffled)
+        rankings = {r.name: made.get(r.name, best) for r in task.requests}  # "optimal" is the best
+        curves = np.stack([self._curve(r.order, "pgi2") for r in rankings.values()])
+        random_curve: FloatArray = np.mean([self._curve(o, "random curve") for o in shuffled], axis=0)
+        order, curve, proven = _raised(best.order, best_curve, proven, rankings, curves)
         assert single.scores is not None
         return Examined(
-            rows=rows,
+            some=self._some,
             rankings=rankings,
-            scores=scores,
+            scores=self._scores(rankings, curves),
             curves=curves,
-            random=random,
-            random_curve=self._random_curve(),
-            best=mean_of_curve(curve),
-            best_ranking=ranking_of(
-                self._explainer,
-                rows,
-                order,
-                scores=_gains(order, curve, self._explainer._inputs.n_units),
-                method="optimal" if proven.all() else BEST_FOUND,
-                estimator=best.ranking.estimator,
-            ),
+            random=mean_of_curve(random_curve) if random is None else random,
+            random_curve=random_curve,
+            best_order=order,
             best_curve=curve,
             best_is_proven=proven,
             single=np.array(single.scores),
-            sweep=sweep,
-            obtained=self._obtained(scores, proven, sweep),
-            notes=(*self._notes, *notes),
+            swept=self._swept(rankings),
+            how=self._answers.how,
+            n_random=len(shuffled),
+            left_out=self._left_out,
         )
 
-    def _random_curve(self) -> FloatArray:
-        """The mean of the curves of a random order of each row and of the same reversed, (n, k)."""
-        n, k = len(self._rows), self._task.places
-        in_order = np.tile(np.arange(self._explainer._inputs.n_units), (n, 1))
-        order = np.random.default_rng(self._task.seed).permuted(in_order, axis=1)
-        both = [
-            self._step().curve(self._rows, each[:, :k], "random curve") for each in (order, order[:, ::-1])
-        ]
-        mean: FloatArray = np.mean(both, axis=0)
-        return mean
+    def _scale(
+        self, made: dict[str, Ranking], shuffled: list[IndexArray]
+    ) -> tuple[Ranking, FloatArray, BoolArray, FloatArray | None]:
+        """The best ranking, its curves, where it is proven, and the expected score of a random ranking; None
+        if that is to be the mean of some."""
+        if self._effort != "full":
+            greedy = self._ranked("greedy")
+            self._answers.how["random"] = {"mc"}
+            return greedy, self._curve(greedy.order, "best"), np.zeros(len(self._rows), dtype=np.bool_), None
+        asked = [*shuffled, *(ranking.order for ranking in made.values())]
+        if "pgu2" in self._task.metrics:
+            asked += [ranking.order[:, ::-1] for ranking in made.values()]
+        answers = self._step("best")
+        found = compared(answers, self._rows, self._task.places, np.stack(asked, axis=1).astype(np.int32))
+        for order, curve in zip(asked, np.moveaxis(found.curves, 1, 0), strict=True):
+            self._known.append(_Known(order, curve, found.methods))
+        self._known.append(_Known(found.ranking.order, found.curve, found.methods))
+        return found.ranking, found.curve, found.is_proven, found.random
+
+    def _curve(self, order: IndexArray, what: str) -> FloatArray:
+        """The curves (n, k) of orders (n, k); what is known of a row is not computed again."""
+        curve: FloatArray = np.full(order.shape, np.nan)
+        how = self._answers.how.setdefault(what, set())
+        for known in self._known:
+            same = (known.order == order).all(axis=1) & np.isnan(curve[:, 0])
+            curve[same] = known.curve[same]
+            how |= known.methods if same.any() else set()
+        missing = np.flatnonzero(np.isnan(curve[:, 0]))
+        if len(missing):
+            curve[missing] = self._step().curve(self._rows.at(missing), order[missing], what)
+            self._known.append(_Known(order, curve, set(how)))
+        return curve
+
+    def _scores(self, rankings: dict[str, Ranking], curves: FloatArray) -> dict[str, FloatArray]:
+        task = self._task
+        scores = {"pgi2": np.stack([mean_of_curve(curve) for curve in curves])}
+        if "pgu2" in task.metrics:
+            reverse = [r.order[:, ::-1] for r in rankings.values()]
+            scores["pgu2"] = np.stack([mean_of_curve(self._curve(order, "pgu2")) for order in reverse])
+        for metric in task.metrics:
+            if metric not in ("pgi2", "pgu2"):
+                scores[metric] = np.stack([self._scored(metric, rankings[r.name], r) for r in task.requests])
+        return scores
 
     def _own_ranking(self, request: Request) -> Ranking:
         """A ranking that is given, or by a word that has nothing to do with gaps."""
@@ -170,7 +219,7 @@ class _Examination:
 
     def _scored(self, metric: str, ranking: Ranking, request: Request) -> FloatArray:
         """Another score of a ranking, (n,); NaN, and a note, where it cannot be."""
-        task, nothing = self._task, np.full(len(self._rows), np.nan)
+        task, key = self._task, (metric, request.name)
         attributions = task.given[request.name].attributions
         subject = Scored(
             self._quiet_step(),
@@ -180,35 +229,41 @@ class _Examination:
             None if task.y is None else task.y[self._some],
             task.seed,
         )
-        try:
-            found, how = scored(metric, subject)
-        except CostError as error:
-            if not self._estimate:
-                raise
-            self._notes.append(f"{metric} of {request.name!r} was left out, as it is too costly: {error}.")
+        answer = self._if_affordable(
+            key, f"{metric} of {request.name!r} was", lambda: scored(metric, subject)
+        )
+        nothing = np.full(len(self._rows), np.nan)
+        if answer is None:
             return nothing
+        found, how = answer
         self._answers.how.setdefault(metric, set()).update(how)
         if found is None:
-            self._notes.append(f"{request.name!r} has no {metric}, which needs {METRICS[metric].needs}.")
+            needs = METRICS[metric].needs
+            self._left_out[key] = f"{request.name!r} has no {metric}, which needs {needs}."
             return nothing
-        undefined = int(np.isnan(found).sum())
-        if undefined:
-            left_out = f"is not defined in {count(undefined, 'row')}, left out of its mean"
-            self._notes.append(f"{metric} of {request.name!r} {left_out}.")
         return found
 
-    def _from_gaps(self, word: str, best: Ranking, single: Ranking) -> Ranking:
-        k = self._task.places
-        if word == "optimal":
-            return best
-        if word == "single":
-            return replace(single, order=single.order[:, :k], confidence=_cut(single.confidence, k))
-        return self._step(word).rank(self._rows, word, k)
+    def _ranked(self, word: str) -> Ranking:
+        """A ranking from gaps; what is known is not computed again."""
+        if word not in self._built:
+            self._built[word] = self._step(word).rank(self._rows, word, self._task.places)
+        return self._built[word]
 
-    def _swept(self, rankings: dict[str, Ranking]) -> tuple[Sweep | None, tuple[str, ...]]:
+    def _from_gaps(self, single: Ranking) -> dict[str, Ranking]:
+        """The rankings that are built from gaps, by name, but for the best."""
+        k, found = self._task.places, {}
+        for request in self._task.requests:
+            if request.word == "single":
+                cut = _cut(single.confidence, k)
+                found[request.name] = replace(single, order=single.order[:, :k], confidence=cut)
+            elif request.word in ("greedy", "shapley"):
+                found[request.name] = self._ranked(request.word)
+        return found
+
+    def _swept(self, rankings: dict[str, Ranking]) -> Swept | None:
         task = self._task
         if task.strengths is None:
-            return None, ()
+            return None
         named = {r.name: r.word if r.word in _FROM_GAPS else rankings[r.name].order for r in task.requests}
         if (
             all(isinstance(each, str) for each in named.values())
@@ -216,12 +271,24 @@ class _Examination:
         ):
             named = {name: ranking.order for name, ranking in rankings.items()}
         step = 2.0 * len(named) * np.size(task.strengths)
+        return self._if_affordable(
+            ("sweep", ""),
+            "Scores at other strengths were",
+            lambda: swept(self._asked(step), self._rows, named, task.strengths),
+        )
+
+    def _if_affordable(self, key: tuple[str, str], what: str, ask: Callable[[], Found]) -> Found | None:
+        """What cannot be estimated: if gaps are estimated, None and a note where it is too costly."""
+        if self._effort == "bare":
+            self._left_out[key] = f"{what} left out, to keep within the budget."
+            return None
         try:
-            return self._asked(step).sweep(self._rows, named, task.strengths), ()
+            return ask()
         except CostError as error:
-            if not self._estimate:
+            if self._effort != "estimate":
                 raise
-            return None, (f"Scores at other strengths were left out, as they are too costly: {error}.",)
+            self._left_out[key] = f"{what} left out, as too costly: {error}."
+            return None
 
     def _step(self, name: str = "") -> Answers:
         """The answers for the next step, which reports its progress after the steps before it."""
@@ -243,26 +310,6 @@ class _Examination:
             self._explainer, self._tell, begin / total, min(1.0, self._done / total), len(self._rows)
         )
 
-    def _obtained(
-        self, scores: dict[str, FloatArray], proven: BoolArray, sweep: Sweep | None
-    ) -> dict[str, str]:
-        how, rtol = self._answers.how, self._explainer.rtol
-        if "monotonicity_correlation" in scores:
-            how["monotonicity_correlation"] = how["single"]
-        words = {metric: in_words(how.get(metric, set()), rtol) for metric in scores}
-        words["curves"] = words["pgi2"]
-        words["random"] = in_words(how["random"], rtol)
-        words["random_curve"] = "estimated (from two random orders of each row)"
-        n = int(proven.sum())
-        found = "proven" if n == len(proven) else f"proven in {n} of {len(proven)} rows, else the best found"
-        words["best"] = f"{in_words(how['best'], rtol)}; {found}"
-        words["single"] = in_words(how["single"], rtol)
-        words["intervals"] = "estimated (bootstrap over rows)"
-        words["differences"] = "estimated (Wilcoxon's test, Holm's correction)"
-        if sweep is not None:
-            words["sweep"] = f"exact or bounded ({rtol:g})"
-        return words
-
 
 def _raised(
     order: IndexArray, curve: FloatArray, proven: BoolArray, rankings: dict[str, Ranking], curves: FloatArray
@@ -276,13 +323,6 @@ def _raised(
         proven &= ~(other > now * (1 + 1e3 * TINY))
         order[higher], curve[higher] = ranking.order[higher], own[higher]
     return order, curve, proven
-
-
-def _gains(order: IndexArray, curve: FloatArray, d: int) -> FloatArray:
-    """By how much each feature changes the gap at its place, (n, d); NaN for features without a place."""
-    out = np.full((len(order), d), np.nan)
-    np.put_along_axis(out, order, np.diff(curve, axis=1, prepend=0.0), axis=1)
-    return out
 
 
 def _cut(confidence: FloatArray | None, k: int) -> FloatArray | None:

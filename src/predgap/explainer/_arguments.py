@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
@@ -189,9 +189,14 @@ class Inputs:
             feature_space=None if self.reader is None else self.reader.feature_space,
             method=method,
             output=self.outputs.of_ranking(rows.outputs),
-            estimator=max(set(ranked.method.tolist()), key=_BY_CERTAINTY.index, default="exact"),
+            estimator=least_certain(ranked.method.tolist()),
             confidence=ranked.confidence,
         )
+
+
+def least_certain(methods: Iterable[str]) -> str:
+    """Of the ways in which numbers were obtained, the least certain; "exact" if there are none."""
+    return max(methods, key=_BY_CERTAINTY.index, default="exact")
 
 
 def _inputs(reader: TableReader | None, outputs: ExplainedOutputs, units: Units | None) -> Inputs:

@@ -29,7 +29,7 @@ from predgap.explainer._opening import explaining_features, opened
 from predgap.explainer._outputs import ExplainedOutputs
 from predgap.explainer._pricing import cost_of
 from predgap.explainer._spread import SpreadAnswers
-from predgap.explainer._sweep import STRENGTHS, Sweep, sweep
+from predgap.explainer._sweep import STRENGTHS, Sweep, swept
 from predgap.loaders import package_of
 from predgap.noise import Noise
 from predgap.ranking import Ranking
@@ -335,7 +335,7 @@ class Explainer(SpreadAnswers, DecisionAnswers):
              0.3  0.01094      0.005792  greedy
                1    4.046         2.142  greedy
         """
-        return sweep(self, X, rankings, strengths)
+        return swept(self, X, rankings, strengths).sweep()
 
     def batch_function(
         self,

@@ -20,7 +20,7 @@ from predgap._engine.questions import Computed, Curves, Gaps, Ranked, Rankings, 
 from predgap._engine.scale import BestRankings, Expected, RandomScores, RankMethod, Searched, ShapleyRankings
 from predgap._engine.subset_tables import TIE
 from predgap._model.ensemble import Ensemble
-from predgap._typing import FloatArray, Progress
+from predgap._typing import FloatArray, IntArray, Progress
 from predgap.explainer._arguments import Inputs, Rows, check_choice, ranking_call
 from predgap.explainer._outputs import margins
 from predgap.ranking import Ranking
@@ -401,9 +401,10 @@ class GuaranteedAnswers:
         value[missing], method[missing] = found.value, found.method
         return Expected(value, method)
 
-    def _searched(self, rows: Rows, places: int, call: str) -> Searched:
-        """The best rankings that can be found."""
-        return self._built(BestRankings(self._engine, rows.values, places, self._inputs.members), rows, call)
+    def _searched(self, rows: Rows, places: int, call: str, orders: IntArray | None = None) -> Searched:
+        """The best rankings that can be found, and the curves of other orders that come along."""
+        given = (places, self._inputs.members, orders)
+        return self._built(BestRankings(self._engine, rows.values, *given), rows, call)
 
     def _ranked(self, rows: Rows, method: RankMethod, places: int, call: str) -> Ranked:
         if method == "optimal":

@@ -116,8 +116,39 @@ class Sweep:
         return ["strength", *self.names, "best"], rows, caption
 
 
-def sweep(explainer: Explainer, X: Any, rankings: Any, strengths: Any) -> Sweep:
-    """The answer of `Explainer.sweep`."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Swept:
+    """What a sweep sums up, row by row; so sweeps of parts of the rows can be joined."""
+
+    strengths: tuple[float, ...]
+    names: tuple[str, ...]
+    scores: FloatArray  # (s, m, n)
+    orders: tuple[tuple[IntArray, ...], ...]  # of s strengths and m rankings, (n, k) each
+    own: tuple[IntArray, ...]  # of m rankings at the explainer's own noise, (n, k) each
+    is_full: bool  # do all rankings have all places?
+    backend: str | None
+
+    def sweep(self) -> Sweep:
+        """The scores and how far the rankings agree."""
+        pairs = [[[agreement(a, b, self.is_full) for b in now] for a in now] for now in self.orders]
+        kept = [
+            [agreement(a, b, self.is_full) for a, b in zip(now, self.own, strict=True)] for now in self.orders
+        ]
+        of_pairs, with_own = np.array(pairs), np.array(kept)
+        return Sweep(
+            strengths=self.strengths,
+            names=self.names,
+            scores=self.scores,
+            same_first=of_pairs[..., 0],
+            correlation=of_pairs[..., 1],
+            same_first_as_own=with_own[..., 0],
+            correlation_with_own=with_own[..., 1],
+            backend=self.backend,
+        )
+
+
+def swept(explainer: Explainer, X: Any, rankings: Any, strengths: Any) -> Swept:
+    """What `Explainer.sweep` computes, row by row."""
     named = _checked_rankings(rankings)
     noises = _noises(explainer.noise, strengths)
     rows, n_features = explainer._inputs.rows(X), explainer._inputs.places(None)
@@ -135,17 +166,13 @@ def sweep(explainer: Explainer, X: Any, rankings: Any, strengths: Any) -> Sweep:
                 now = calls.rankings(changed)
                 scores.append([calls.score(changed, ranking) for ranking in now])
                 orders.append(calls.orders(changed, now))
-    full = top == n_features
-    pairs = np.array([[[agreement(a, b, full) for b in now] for a in now] for now in orders])
-    kept = np.array([[agreement(a, b, full) for a, b in zip(now, own, strict=True)] for now in orders])
-    return Sweep(
+    return Swept(
         strengths=tuple(strength for strength, _ in noises),
         names=tuple(named),
         scores=np.array(scores).reshape(len(noises), len(named), n),
-        same_first=pairs[..., 0],
-        correlation=pairs[..., 1],
-        same_first_as_own=kept[..., 0],
-        correlation_with_own=kept[..., 1],
+        orders=tuple(map(tuple, orders)),
+        own=tuple(own),
+        is_full=top == n_features,
         backend=rows.table.backend,
     )
 
