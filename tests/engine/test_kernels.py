@@ -86,7 +86,8 @@ ANSWERS = """
     value, target = rng.normal(size=(ensemble.n_nodes, 3)), np.full(12, -1)
     vectors = replace(ensemble, value=value, bias=np.zeros(3), target=target)
     for strategy in ("plan", "compiled"):
-        found.update(Explainer(vectors, Normal(0.4), _strategy=strategy).moments(X).covariance.tobytes())
+        moments = Explainer(vectors, Normal(0.4), _strategy=strategy).moments(X, covariance=True)
+        found.update(moments.covariance.tobytes())
     ensemble, noise = cities(rng, n_trees=30, sizes=(40, 5), depth=4)
     X = np.column_stack([rng.integers(0, 41, 20), rng.integers(0, 5, 20), rng.normal(size=(20, 2))])
     for strategy in ("plan", "compiled", "cells", None):
