@@ -47,7 +47,7 @@ def check(explainer, X, rankings, k=None, **options):
     found = evaluate(explainer, X, rankings, top=k, **options)
     d = explainer._inputs.n_units
     random, best = slow_scale(explainer, X, k or d)
-    scale = 1e-11 * best
+    scale = 1e-12 * best
     assert (np.abs(found.random - random) <= scale).all()
     assert (np.abs(found.best - best) <= scale).all()
     assert (np.abs(explainer.pgi2(X, found.best_ranking) - best) <= scale).all()
