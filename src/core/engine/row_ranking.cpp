@@ -123,7 +123,7 @@ double RowSolver::greedy_by_pairs(const Units& units, const Places& places) {
 // For a few places, terms with at most one unit outside the likely ones suffice: those of a coarse ranking,
 // and two more. False if all units are likely, or the row is too large for a guess.
 bool RowSolver::guess_first_places(const Units& units, const Places& places) {
-    constexpr double kCoarse = 1e-5, kFew = 4e6;
+    constexpr double kCoarse = 1e-4, kFew = 4e6;
     constexpr int32_t kMore = 2;
     std::fill(subset_.begin(), subset_.end(), 0);
     for (const auto q : routes_.model.features) subset_[static_cast<std::size_t>(q)] = 1;
@@ -157,7 +157,8 @@ Answer RowSolver::greedy(const Units& units, const Places& places, const Accurac
     likely_ = {};
     const bool may_plan = !routes_.plan.empty() && !(accuracy.is_forced && accuracy.route != Route::plan);
     const bool by_pairs = accuracy.is_forced && accuracy.route == Route::pairs;
-    bool is_guess = !may_plan && !by_pairs && guess_first_places(units, places);
+    const bool is_planned = may_plan && cost_by_plan(job).nanoseconds <= kCheapNanoseconds;
+    bool is_guess = !is_planned && !by_pairs && guess_first_places(units, places);
     for (;;) {
         const auto found = answer(job, of_scores(accuracy), [&](const Cost& cost, double& bound) {
             if (cost.route == Route::pairs) return greedy_by_pairs(units, places);

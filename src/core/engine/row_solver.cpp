@@ -115,10 +115,11 @@ Cost RowSolver::decide_exact(const Job& job, const Accuracy& accuracy) {
 }
 
 // Is an exact compilation cheap, or a sum over pairs? The cost is that of the cheaper one, or of the former.
+// All terms count, also where only the first places are asked for: they are as exact as a whole ranking.
 bool RowSolver::is_exact_cheap(const Job& job, Cost& cost) {
     constexpr double kWorthAsking = 20e6;  // nanoseconds
     load_compilation();
-    cost = cost_of(compilation_.count(0.0, kMostEntries, likely_), job, 0.0, Method::exact);
+    cost = cost_of(compilation_.count(0.0, kMostEntries, {}), job, 0.0, Method::exact);
     if (cost.nanoseconds > kCheapNanoseconds) return false;
     if (cost.nanoseconds > kWorthAsking && are_few(job)) cost = cheaper(cost, cost_by_pairs(job));
     return true;
@@ -134,6 +135,15 @@ double RowSolver::exact_limit(const Job& job, const Accuracy& accuracy, const Co
     return compilation_.guess_limit(first_target(job, kExactShare), likely_);
 }
 
+// What is left at this limit: from some of the trees, unless that is near to what a row may take.
+RowCompilation::Totals RowSolver::count_pruned(const Job& job, double limit) {
+    constexpr double kFar = 4.0;
+    const auto roughly = compilation_.count(limit, kMostEntries, likely_, true);
+    const auto cost = cost_of(roughly, job, limit, Method::pruned);
+    if (kFar * cost.nanoseconds <= kMostNanoseconds && kFar * cost.bytes <= kMostBytes) return roughly;
+    return compilation_.count(limit, kMostEntries, likely_);
+}
+
 // Exact where that is cheap; else with as much left out as the tolerance allows.
 Cost RowSolver::decide_bounded(const Job& job, const Accuracy& accuracy) {
     Cost cost;
@@ -143,7 +153,7 @@ Cost RowSolver::decide_bounded(const Job& job, const Accuracy& accuracy) {
     if (accuracy.kind == Method::bounded)
         limit = compilation_.find_limit(first_target(job, accuracy.tolerance), kMostEntries, likely_, totals);
     else
-        totals = compilation_.count(limit, kMostEntries, likely_);
+        totals = count_pruned(job, limit);
     auto pruned = cost_of(totals, job, limit, accuracy.kind);
     // Where the bound says nothing at all, experience does not either.
     constexpr double kHopeless = 1e4;
@@ -339,14 +349,13 @@ Answer RowSolver::gap(const uint8_t* subset, const Accuracy& accuracy, double& v
 }
 
 double RowSolver::curve_by_terms(const Units& units, const int32_t* order, int32_t n_places, double* gaps) {
-    double total = 0.0;
-    for (auto& state : states_) kernels().begin(state);
-    for (int32_t i = 0; i < n_places && !stopped(); ++i) {
-        double sum = 0.0;
-        for (auto& state : states_) sum += kernels().add_features_and_gap(state, units.members(order[i]));
-        gaps[i] = std::max(sum, 0.0);
-        total += gaps[i];
+    std::fill_n(gaps, n_places, 0.0);
+    for (auto& state : states_) {
+        state.prepare_curve();
+        kernels().curve(state, units, order, n_places, gaps);
     }
+    double total = 0.0;
+    for (int32_t i = 0; i < n_places; ++i) total += gaps[i] = std::max(gaps[i], 0.0);
     return total / std::max(n_places, 1);
 }
 

@@ -91,6 +91,7 @@ private:
     Cost decide_exact(const Job& job, const Accuracy& accuracy);
     Cost decide_bounded(const Job& job, const Accuracy& accuracy);
     bool is_exact_cheap(const Job& job, Cost& cost);
+    RowCompilation::Totals count_pruned(const Job& job, double limit);
     Cost first_try(const Job& job, const Accuracy& accuracy);
     bool are_few(const Job& job) const;
     bool pairs_may_win(const Job& job, const Cost& exact) const;

@@ -16,6 +16,14 @@ namespace predgap {
 void* allocate_bytes(std::size_t n);
 void free_bytes(void* p);
 
+// Asks for items that are needed soon.
+template <class T>
+void prefetch_items(const T* items, std::size_t n) {
+    constexpr std::size_t kLine = 64;
+    const auto* bytes = reinterpret_cast<const char*>(items);
+    for (std::size_t at = 0; at < n * sizeof(T); at += kLine) __builtin_prefetch(bytes + at);
+}
+
 // Unlike std::vector its accessors are always inlined: code that is compiled for a newer processor must not
 // leave copies of them that the linker may choose for all.
 template <class T>

@@ -5,6 +5,7 @@
 #include "noise/fill_tables.hpp"
 #include "pairs/joint_expectation.hpp"
 #include "sampling/box_pairs.hpp"
+#include "terms/curve.hpp"
 #include "terms/fill_sets.hpp"
 #include "terms/nested.hpp"
 #include "terms/subset_forms.hpp"
@@ -18,8 +19,8 @@ const Kernels kKernels = {PREDGAP_ISA_NAME,
                           fill_set_square,
                           gap,
                           covariances,
+                          curve,
                           begin,
-                          add_features_and_gap,
                           add_unit,
                           gains,
                           subset_forms,

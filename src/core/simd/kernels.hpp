@@ -8,7 +8,7 @@
 
 namespace predgap {
 
-struct FeatureList;
+class Units;
 struct TermState;
 struct ReducedNode;
 struct LeafGroup;
@@ -43,10 +43,10 @@ struct Kernels {
     double (*gap)(TermState&);
     // Instead of the gap, the covariances of the outputs (width, width); needs room for TermState::product.
     void (*covariances)(TermState&, double* found);
-    // Nested subsets: begin with none; add features, for the gap of those added so far, or a unit, for what
-    // each other unit would add to it (TermState::gain).
+    // Nested subsets: adds the gaps of the prefixes of an order of units to `gaps`.
+    void (*curve)(TermState&, const Units& units, const std::int32_t* order, std::int32_t n, double* gaps);
+    // Begin with none; add a unit, for what each other unit would add to the gap (TermState::gain).
     void (*begin)(TermState&);
-    double (*add_features_and_gap)(TermState&, const FeatureList& features);
     void (*add_unit)(TermState&, std::int32_t unit);
     void (*gains)(TermState&);
     // The forms of a component for a block of subsets.

@@ -143,6 +143,23 @@ PREDGAP_INLINE bool any_less(const Lanes& low, const Lanes& high) {
     return any;
 #endif
 }
+// The pairs at four places of a table: their first and their second numbers.
+PREDGAP_INLINE void look_up_pairs(const double* table, const std::int32_t* place, Four& first, Four& second) {
+#if defined(__AVX__)
+    const auto two = [&](int i) {
+        return _mm256_insertf128_pd(_mm256_castpd128_pd256(_mm_loadu_pd(table + 2 * place[i])),
+                                    _mm_loadu_pd(table + 2 * place[i + 2]), 1);
+    };
+    const __m256d even = two(0), odd = two(1);
+    first.part[0] = _mm256_unpacklo_pd(even, odd);
+    second.part[0] = _mm256_unpackhi_pd(even, odd);
+#else
+    for (int i = 0; i < 4; ++i) {
+        first[i] = table[2 * place[i]];
+        second[i] = table[2 * place[i] + 1];
+    }
+#endif
+}
 PREDGAP_INLINE double sum(const Four& a) { return (a[0] + a[2]) + (a[1] + a[3]); }
 
 PREDGAP_INLINE Lanes* lanes(double* p) { return reinterpret_cast<Lanes*>(p); }

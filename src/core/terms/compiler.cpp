@@ -8,13 +8,6 @@ namespace predgap {
 using std::int32_t;
 using std::int64_t;
 
-namespace {
-
-constexpr double kOfSide =
-    0.1;  // what a feature of a box counts beside its entries: chains of splits have many
-
-}  // namespace
-
 Compiler::Compiler(const Model& model, const TreeGroup& group)
     : model_(model),
       group_(group),
@@ -99,6 +92,7 @@ CompileCounts Compiler::run(const Pruning& pruning, std::size_t step) {
     for (std::size_t first = 0; first < n_trees; first += step) {
         if (stop_->load(std::memory_order_relaxed) || !counts_.complete) break;
         const auto t = step == 1 ? first : first + scrambled(first) % std::min(step, n_trees - first);
+        if (step == 1 && t + 1 < n_trees) prefetch(t + 1);
         walk<kMode>(group_.root[t]);
     }
     if (kMode == Mode::compile || kMode == Mode::main_effects) {
@@ -111,6 +105,17 @@ CompileCounts Compiler::run(const Pruning& pruning, std::size_t step) {
         counts_.product_error = left_out_.with_boxes();
     }
     return counts_;
+}
+
+// What a walk of a tree reads, from its root on: most of it has left the cache since the last one.
+void Compiler::prefetch(std::size_t tree) const {
+    const auto first = static_cast<std::size_t>(group_.root[tree]);
+    const auto end =
+        tree + 1 < group_.root.size() ? static_cast<std::size_t>(group_.root[tree + 1]) : group_.node.size();
+    const auto n = std::min<std::size_t>(end - first, 256);
+    prefetch_items(group_.node.data() + first, n);
+    prefetch_items(group_.range.data() + first, n);
+    prefetch_items(leaf_.data() + first, n);
 }
 
 template <Compiler::Mode kMode>
@@ -149,15 +154,14 @@ void Compiler::enter(const Visit& visit) {
 }
 
 Compiler::Path Compiler::with(const Bounds& before, const Bounds& after) const {
-    return {products_.chance / before.chance * after.chance, products_.size / before.size * after.size,
-            products_.choices / before.choices * after.choices};
+    if (before.inside) return {products_.chance * after.chance, products_.size * after.size};
+    return {products_.chance / before.chance * after.chance, products_.size / before.size * after.size};
 }
 
 // The chance is a difference of tails on the side of x where the bounds are; of categories, that of the set.
 Compiler::Bounds Compiler::narrowed(int32_t q, int32_t lo, int32_t hi) const {
     const auto& t = *tables_;
-    Bounds b{lo, hi, 1.0, 1.0, 1.0, (lo == kNone || !t.event[lo]) && (hi == kNone || t.event[hi]), kNone};
-    b.choices += (lo != kNone && t.shift[lo] != 0.0) + (hi != kNone && t.shift[hi] != 0.0);
+    Bounds b{1.0, 1.0, lo, hi, kNone, (lo == kNone || !t.event[lo]) && (hi == kNone || t.event[hi])};
     if (b.inside) return b;
     int32_t near = hi;
     if (model_.cells.categorical(q)) {
@@ -229,7 +233,7 @@ int32_t Compiler::branch(int32_t at) {
             return x_side;
         }
     }
-    add_box<kMode>(q, turned, products.choices, x_side, other);
+    add_box<kMode>(q, turned, x_side, other);
     if (const auto on = side_bounds(node, here, x_left); on.chance > 0.0)
         stack_.push_back({x_side, q, on, with(here, on), false});
     stack_.push_back({other, q, turned, products, false});
@@ -260,15 +264,27 @@ double Compiler::change(int32_t from, int32_t to) {
 }
 
 template <Compiler::Mode kMode>
-void Compiler::add_box(int32_t turned, const Bounds& bounds, double choices, int32_t x_side, int32_t other) {
+void Compiler::add_box(int32_t turned, const Bounds& bounds, int32_t x_side, int32_t other) {
     const double size = change(x_side, other);
     if (size == 0.0) return;
     if (kMode == Mode::count_all) {
-        counts_.n_entries += choices - 1.0;
+        counts_.n_entries += n_entries(turned, bounds);
         return;
     }
     collect_sides<kMode>(turned, bounds);
     expand<kMode>(size);
+}
+
+// Of a box of which nothing is left out: for each feature one of the bounds that can be crossed, or none.
+double Compiler::n_entries(int32_t turned, const Bounds& bounds) const {
+    const auto choices = [&](const Bounds& b) {
+        return 1.0 + (b.lo != kNone && tables_->shift[b.lo] != 0.0) +
+               (b.hi != kNone && tables_->shift[b.hi] != 0.0);
+    };
+    double n = choices(bounds);
+    for (const auto p : path_)
+        if (p != turned) n *= choices(bounds_[p]);
+    return n - 1.0;
 }
 
 // The features of the box, ascending; bounds that cannot be crossed are left out.

@@ -74,22 +74,22 @@ public:
 
 private:
     static constexpr std::int32_t kNone = -1;
+    // What a feature of a box counts beside its entries: chains of splits have many.
+    static constexpr double kOfSide = 0.1;
 
     enum class Mode { count, count_all, compile, main_effects };
 
     // A feature of the path: the bounds that were passed, and how likely it gets there from x.
     struct Bounds {
-        std::int32_t lo = kNone, hi = kNone;  // atoms
         double chance = 1.0;                  // P(x' within the bounds) if x is not, else 1
         double size = 1.0;                    // the same times the amplitude of the bound next to x
-        double choices = 1.0;                 // none, or one of the bounds that can be crossed
+        std::int32_t lo = kNone, hi = kNone;  // atoms
+        std::int32_t near = kNone;            // the one next to x, if x is not inside
         bool inside = true;                   // is x?
-        std::int32_t near = kNone;            // if not, the bound next to x
     };
     // Products over the features of the path.
     struct Path {
         double chance = 1.0, size = 1.0;
-        double choices = 1.0;  // of bounds that can be crossed, or of none
     };
     struct Visit {
         std::int32_t node, feature;  // or kNone at a root
@@ -135,6 +135,7 @@ private:
     // Walks one tree of every `step`, at a scrambled place among them: sizes of trees may alternate.
     template <Mode kMode>
     CompileCounts run(const Pruning& pruning, std::size_t step = 1);
+    void prefetch(std::size_t tree) const;
     template <Mode kMode>
     void walk(std::int32_t root);
     template <Mode kMode>
@@ -150,8 +151,8 @@ private:
     void lose(const Side& side, int bound, double lost, double n_lost);
     void add_lost();
     template <Mode kMode>
-    void add_box(std::int32_t turned, const Bounds& bounds, double choices, std::int32_t x_side,
-                 std::int32_t other);
+    void add_box(std::int32_t turned, const Bounds& bounds, std::int32_t x_side, std::int32_t other);
+    double n_entries(std::int32_t turned, const Bounds& bounds) const;
     template <Mode kMode>
     void collect_sides(std::int32_t turned, const Bounds& bounds);
     void collect_side(std::int32_t feature, const Bounds& bounds);

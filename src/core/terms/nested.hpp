@@ -67,40 +67,16 @@ PREDGAP_INLINE void add_to_frontier(TermState& s, Use use) {
 
 void begin(TermState& s) {
     const auto n = s.terms->n_components();
+    const bool on_plan = s.terms->edge.size() > 0;
     s.step = 0;
     s.n_frontier = 0;
     for (std::int32_t c = 0; c < n; ++c) {
         const auto& own = s.terms->component[c];
-        s.component[c] = {0.0, s.units ? n_units(s, own) : own.size, -1, -1, true, has_weight(s, own)};
+        const bool has_any = on_plan ? is_open(s, own) : has_weight(s, own);
+        s.component[c] = {0.0, s.units ? n_units(s, own) : own.size, -1, -1, true, has_any};
         s.form[c] = 0.0;
         if (own.size == 1 && s.units) add_to_frontier(s, {c, 0});
     }
-}
-
-// The form of a complete component, where its weights have changed.
-PREDGAP_INLINE void renew_form(TermState& s, std::int32_t c) {
-    if (!s.component[c].is_stale) return;
-    s.form[c] = form_inside<false>(Form(s, c));
-    s.component[c].is_stale = false;
-}
-
-// A component is complete when its last feature comes; so are those without that feature, whose weights have
-// changed too.
-double add_features_and_gap(TermState& s, const FeatureList& features) {
-    for (const auto q : features) push_feature(s, q);
-    for (const auto q : features) {
-        const auto begin = s.terms->use_begin[q], end = s.terms->use_begin[q + 1];
-        for (auto i = begin; i < end && !stopped(s); ++i) {
-            const auto use = s.terms->use[i];
-            auto& state = s.component[use.component];
-            if (--state.n_outside > 0 || !state.has_weight) continue;
-            renew_form(s, use.component);
-            if (const auto parent = parent_of(s, use); parent > 0) renew_form(s, parent);
-        }
-    }
-    Four total = four(0.0);
-    for (std::int64_t c = 0; c < s.form.size(); c += 4) total += *fours(s.form.data() + c);
-    return squared_mean(s) + sum(total);
 }
 
 // The first place of a component whose feature is not in the subset.
@@ -112,15 +88,18 @@ PREDGAP_INLINE std::int32_t slot_outside(const TermState& s, const Component& c)
 
 void add_unit(TermState& s, std::int32_t unit) {
     ++s.step;
-    for (const auto q : s.units->members(unit)) {
-        s.in_subset[q] = 1;
-        push_feature(s, q);
-    }
+    const bool on_plan = s.terms->edge.size() > 0;
+    for (const auto q : s.units->members(unit)) s.in_subset[q] = 1;
     for (const auto q : s.units->members(unit)) {
         const auto begin = s.terms->use_begin[q], end = s.terms->use_begin[q + 1];
+        if (on_plan) push_edges(s, q);
         for (auto i = begin; i < end; ++i) {
             const auto use = s.terms->use[i];
             auto& state = s.component[use.component];
+            if (state.has_weight) {
+                if (!on_plan) push(s, use, s.weight);
+                mark_parent(s, use);
+            }
             if (!is_first_of_unit(s, use) || --state.n_outside > 1) continue;
             state.is_stale = true;
             if (state.n_outside == 1)

@@ -34,15 +34,20 @@ PREDGAP_INLINE std::int32_t parent_of(const TermState& s, Use use) {
     return s.terms->parent_component[s.terms->component[use.component].features + use.slot];
 }
 
-// Centres a feature in all terms; their parents then have weights, too.
+// The component without the feature has weights, which have changed.
+PREDGAP_INLINE void mark_parent(TermState& s, Use use) {
+    auto& parent = s.component[parent_of(s, use)];
+    parent.has_weight = parent.is_stale = true;
+}
+
+// Centres a feature in all terms.
 PREDGAP_INLINE void push_feature(TermState& s, std::int32_t q) {
     const auto begin = s.terms->use_begin[q], end = s.terms->use_begin[q + 1];
     for (auto i = begin; i < end; ++i) {
         const auto use = s.terms->use[i];
         if (!s.component[use.component].has_weight) continue;
         push(s, use, s.weight);
-        auto& parent = s.component[parent_of(s, use)];
-        parent.has_weight = parent.is_stale = true;
+        mark_parent(s, use);
     }
 }
 

@@ -160,7 +160,7 @@ RowCompilation::Totals RowCompilation::compile(double limit, double most_entries
 }
 
 double RowCompilation::guess_limit(double target, const Likely& likely) {
-    constexpr double kAim = 0.5, kNear = 0.25;  // of the target: the bound of all trees may be larger
+    constexpr double kAim = 0.65, kNear = 0.4;  // of the target: the bound of all trees may be larger
     constexpr int kTries = 3;
     double largest = 0.0;
     for (const auto& compiler : compilers_) largest += compiler->largest_change();

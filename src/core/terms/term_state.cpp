@@ -29,6 +29,16 @@ void TermState::prepare(const RowTerms& row_terms, const RowTables& row_tables,
     receiver.reset(terms->n_components(), 0);
 }
 
+void TermState::prepare_curve() {
+    const auto d = tables->model().n_features();
+    versions.reset(terms->n_components());
+    step_of.reset(d);
+    due.reset(terms->n_components());
+    due_begin.reset(d + 2);
+    kept.reset(std::min(Versions::kMostKept, std::int64_t{Versions::kMost} * terms->n_weights));
+    scratch.reset(std::max(scratch.size(), Versions::kScratch));
+}
+
 void TermState::copy(const TermState& other) {
     terms = other.terms;
     tables = other.tables;

@@ -20,6 +20,33 @@ struct ComponentState {
     bool has_weight;          // is any of its weights not 0?
 };
 
+// Of curves: weights that a component had after some of the steps, and the form that it has now.
+struct Versions {
+    static constexpr std::int32_t kMost = 8;                          // that wait for their forms
+    static constexpr std::int32_t kMostSlots = 8, kMostTerms = 124;   // of their component
+    static constexpr std::int64_t kMostKept = std::int64_t{1} << 20;  // doubles, of all components
+    static constexpr std::int64_t kScratch = kMostTerms * 2 * (kMostSlots + kMost);  // doubles; see Tiles
+
+    double form;            // the last one that is known
+    std::int32_t since;     // the step that it counts from
+    std::int32_t complete;  // the step in which its last feature comes
+    std::int32_t last;      // the step that changed the weights last, from then on
+    std::int32_t parent;    // the component without its last feature
+    std::int32_t n_coming;  // how often its weights change from the step on in which it is complete
+    std::int32_t n, room;
+    std::int32_t step[kMost];  // in which the versions were made
+    std::int64_t kept;         // where they begin
+
+    PREDGAP_INLINE void begin(std::int32_t last_feature, std::int32_t without) {
+        form = 0.0;
+        since = n = room = 0;
+        complete = last_feature;
+        last = -1;
+        parent = without;
+        n_coming = 1;
+    }
+};
+
 struct TermState {
     const RowTerms* terms = nullptr;
     const RowTables* tables = nullptr;
@@ -41,6 +68,12 @@ struct TermState {
     std::int64_t n_frontier = 0;
     std::int32_t step = 0;
 
+    Buffer<Versions> versions;  // (n_components) of curves
+    Buffer<double> kept;        // weights of the versions
+    std::int64_t n_kept = 0;
+    Buffer<std::int32_t> step_of;         // (n_features)
+    Buffer<std::int32_t> due, due_begin;  // components by the step in which they are complete
+
     // Of units of several features, one after the other; see unit_gain.hpp.
     struct Received {
         std::int32_t component;  // in the subset, to which the unit would add weight
@@ -55,6 +88,8 @@ struct TermState {
     // Room for all of it, with weights in place. Without units there are no gains.
     void prepare(const RowTerms& row_terms, const RowTables& row_tables, const std::atomic<bool>& stopped,
                  const Units* ranked, CellRule rule = CellRule::cheapest);
+    // Room for the versions of a curve, after prepare().
+    void prepare_curve();
     // The same step of another state, which must stay where it is.
     void copy(const TermState& other);
 };

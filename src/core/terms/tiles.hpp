@@ -54,12 +54,24 @@ struct Tiles {
 private:
     PREDGAP_INLINE void gather(const Form& f, const double* table, std::int32_t slot, std::int32_t to) {
         const auto* atom = f.atom + slot * stride;
-        for (std::int64_t i = 0; i < stride; ++i) {
-            low[to * stride + i] = table[2 * atom[i]];
-            high[to * stride + i] = table[2 * atom[i] + 1];
-        }
+        for (std::int64_t i = 0; i < n; ++i)
+            look_up_pairs(table, atom + 4 * i, fours(low)[to * n + i], fours(high)[to * n + i]);
     }
 };
+
+// The factors of four terms with four others; on the diagonal as kDiagonal says.
+template <int kSlots, bool kFolded, bool kOutside>
+PREDGAP_INLINE void tile(const Tiles<kSlots>& t, std::int64_t b, std::int64_t v, Four* z) {
+    Four low[kSlots], high[kSlots];
+    for (int j = kFolded; j < kSlots; ++j) {
+        low[j] = *fours(t.low + j * t.stride + 4 * v);
+        high[j] = *fours(t.high + j * t.stride + 4 * v);
+    }
+    for (int r = 0; r < 4; ++r)
+        z[r] = factors<kSlots, kFolded, kOutside>(t.low, t.high, t.stride, 4 * b + r, low, high);
+    if (v == b)
+        for (int r = 0; r < 4; ++r) z[r] *= *fours(kDiagonal[r]);
+}
 
 // Pairs of terms in the same block, of so many tiles. Terms are sorted by their first atom, so for s before t
 // that slot's factor is F_s S_t: it is folded into the weights, but where the first feature is the one
@@ -125,15 +137,8 @@ double wide_form_by_tiles(const Form& f, std::int32_t outside, std::int64_t bloc
             for (std::int64_t i = 0; i < 4 * width; ++i) fours(t.sums)[i] = four(0.0);
         const auto end = std::min(t.n, (b / block + 1) * block);
         for (auto v = b; v < end; ++v) {
-            Four low[kSlots], high[kSlots], z[4];
-            for (int j = kFolded; j < kSlots; ++j) {
-                low[j] = *fours(t.low + j * t.stride + 4 * v);
-                high[j] = *fours(t.high + j * t.stride + 4 * v);
-            }
-            for (int r = 0; r < 4; ++r) {
-                z[r] = factors<kSlots, kFolded, kOutside>(t.low, t.high, t.stride, 4 * b + r, low, high);
-                if (v == b) z[r] *= *fours(kDiagonal[r]);
-            }
+            Four z[4];
+            tile<kSlots, kFolded, kOutside>(t, b, v, z);
             for (std::int64_t k = 0; k < width; ++k) {
                 const Four column = fours(t.column)[k * t.n + v];
                 Four with_rows = four(0.0);

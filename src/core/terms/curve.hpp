@@ -1,0 +1,180 @@
+// The gaps of growing subsets, one after the other.
+//
+// The factors of a component's pairs of terms do not depend on the subset. So the weights that it has after
+// each step that changes them, its versions, are kept for a while, and the forms of several are computed at
+// once.
+#pragma once
+
+#include "terms/nested.hpp"
+#include "terms/subset_forms.hpp"
+
+namespace predgap::PREDGAP_ISA {
+namespace {
+
+// Large components and those with categories have other ways; of one or two terms there is nothing to share.
+PREDGAP_INLINE bool keeps_versions(const TermState& s, const Component& c) {
+    if (s.terms->width > 1 || c.has_sets) return false;
+    return c.size == 1 ||
+           (c.size <= Versions::kMostSlots && c.n_terms > 2 && c.n_terms <= Versions::kMostTerms);
+}
+
+// The versions of a feature's main effect lie side by side, the others one after the other.
+PREDGAP_INLINE void keep_weights(const double* weight, const Component& c, std::int32_t version, double* to) {
+    if (c.size > 1) {
+        to += std::int64_t{version} * c.stride;
+        for (std::int32_t i = 0; i < c.stride; i += 4)
+            for (std::int32_t t = i; t < i + 4; ++t) to[t] = weight[t];
+    } else if (version == 0) {
+        for (std::int32_t t = 0; t < c.n_terms; ++t) lanes(to)[t] = splat(weight[t]);
+    } else {
+        for (std::int32_t t = 0; t < c.n_terms; ++t) to[Versions::kMost * t + version] = weight[t];
+    }
+}
+
+template <int kSlots>
+void forms_of_versions(const Form& f, double* found) {
+    const Tiles<kSlots> t(f, kInside, true);
+    const auto n = f.width;
+    for (std::int64_t k = 0; k < n; ++k)
+        for (std::int64_t i = 0; i < t.stride; ++i)
+            t.below[k * t.stride + i] = f.weight[k * t.stride + i] * t.low[i];
+    Four total[Versions::kMost];
+    for (std::int64_t k = 0; k < n; ++k) total[k] = four(0.0);
+    for (std::int64_t b = 0; b < t.n; ++b)
+        for (auto v = b; v < t.n; ++v) {
+            Four z[4];
+            tile<kSlots, true, false>(t, b, v, z);
+            const double* row = t.below + 4 * b;
+            const Four* column = fours(t.column) + v;
+            for (std::int64_t k = 0; k < n; ++k, row += t.stride, column += t.n)
+                total[k] += ((z[0] * four(row[0]) + z[1] * four(row[1])) +
+                             (z[2] * four(row[2]) + z[3] * four(row[3]))) *
+                            *column;
+        }
+    for (std::int64_t k = 0; k < n; ++k) found[k] = 2.0 * sum(total[k]);
+}
+
+// The forms of n versions.
+PREDGAP_INLINE void versions_forms(TermState& s, std::int32_t component, const double* weight, std::int64_t n,
+                                   double* found) {
+    Form f(s, component);
+    f.weight = weight;
+    f.n_weights = f.c.stride;
+    f.width = n;
+    switch (f.c.size) {
+        case 1: *lanes(found) = sweep_lanes(f, lanes(weight), 1); return;
+        case 2: return forms_of_versions<2>(f, found);
+        case 3: return forms_of_versions<3>(f, found);
+        case 4: return forms_of_versions<4>(f, found);
+        case 5: return forms_of_versions<5>(f, found);
+        case 6: return forms_of_versions<6>(f, found);
+        case 7: return forms_of_versions<7>(f, found);
+        default: return forms_of_versions<8>(f, found);
+    }
+}
+
+// From this step on a component has another form.
+PREDGAP_INLINE void show(Versions& v, double form, std::int32_t step, double* gaps) {
+    for (auto i = v.since; i < step; ++i) gaps[i] += v.form;
+    v.form = form;
+    v.since = step;
+}
+
+PREDGAP_INLINE void show_versions(TermState& s, std::int32_t component, double* gaps) {
+    auto& v = s.versions[component];
+    alignas(64) double found[Versions::kMost];
+    if (v.n == 0) return;
+    versions_forms(s, component, s.kept.data() + v.kept, v.n, found);
+    for (std::int32_t i = 0; i < v.n; ++i) show(v, found[i], v.step[i], gaps);
+    v.n = 0;
+}
+
+// Room for the versions to come, if there is any; that of one version is where its weights are.
+PREDGAP_INLINE void make_room(TermState& s, const Component& c, Versions& v) {
+    const auto most = std::min(v.n_coming, Versions::kMost);
+    const auto size =
+        c.size == 1 ? std::int64_t{c.n_terms} * Versions::kMost : (std::int64_t{c.stride} * most + 7) / 8 * 8;
+    if (s.n_kept + size > s.kept.size()) return;
+    v.room = most;
+    v.kept = s.n_kept;
+    s.n_kept += size;
+}
+
+// The weights of a complete component have changed in this step.
+PREDGAP_INLINE void renew(TermState& s, std::int32_t component, std::int32_t step, double* gaps) {
+    auto& v = s.versions[component];
+    if (v.last == step) return;
+    v.last = step;
+    const auto& c = s.terms->component[component];
+    const double* weight = s.weight.data() + c.first_term;
+    if (!keeps_versions(s, c)) return show(v, form_inside<false>(Form(s, component)), step, gaps);
+    if (v.room == 0 && (v.n_coming > 1 || c.size == 1)) make_room(s, c, v);
+    if (v.room == 0) {
+        double form;
+        if (c.size == 1)
+            form = sweep<false>(Form(s, component));
+        else
+            versions_forms(s, component, weight, 1, &form);
+        return show(v, form, step, gaps);
+    }
+    if (v.n == v.room) show_versions(s, component, gaps);
+    keep_weights(weight, c, v.n, s.kept.data() + v.kept);
+    v.step[v.n++] = step;
+}
+
+// In which step each component is complete, and how often its weights will change from then on: then, and
+// with each larger one that becomes complete.
+PREDGAP_INLINE void schedule(TermState& s, const Units& units, const std::int32_t* order,
+                             std::int32_t n_steps) {
+    const auto n = s.terms->n_components();
+    const bool on_plan = s.terms->edge.size() > 0;
+    for (auto& step : s.step_of) step = n_steps;
+    for (std::int32_t step = 0; step < n_steps; ++step)
+        for (const auto q : units.members(order[step])) s.step_of[q] = step;
+    for (std::int32_t step = 0; step <= n_steps + 1; ++step) s.due_begin[step] = 0;
+    for (std::int32_t c = 0; c < n; ++c) {
+        const auto& own = s.terms->component[c];
+        const auto* feature = s.terms->feature.data() + own.features;
+        std::int32_t last = -1, slot = 0;
+        for (std::int32_t j = 0; j < own.size; ++j) {
+            const auto step = s.step_of[feature[j]];
+            slot = step > last ? j : slot;
+            last = step > last ? step : last;
+        }
+        s.component[c].has_weight = on_plan ? is_open(s, own) : has_weight(s, own);
+        const auto parent = c > 0 ? parent_of(s, {c, slot}) : 0;
+        s.versions[c].begin(last, parent);
+        if (c == 0) continue;
+        ++s.due_begin[last + 1];
+        if (parent > 0) s.versions[parent].n_coming += last < n_steps;
+    }
+    for (std::int32_t step = 0; step <= n_steps; ++step) s.due_begin[step + 1] += s.due_begin[step];
+    for (std::int32_t c = 1; c < n; ++c) s.due[s.due_begin[s.versions[c].complete]++] = c;
+    for (auto step = n_steps; step > 0; --step) s.due_begin[step] = s.due_begin[step - 1];
+    s.due_begin[0] = 0;
+    s.n_kept = 0;
+}
+
+// A component is complete when its last feature comes; so is the one without it, whose weights change.
+// Adds to the gaps.
+void curve(TermState& s, const Units& units, const std::int32_t* order, std::int32_t n_steps, double* gaps) {
+    const bool on_plan = s.terms->edge.size() > 0;
+    schedule(s, units, order, n_steps);
+    for (std::int32_t step = 0; step < n_steps; ++step) {
+        for (const auto q : units.members(order[step])) on_plan ? push_edges(s, q) : push_feature(s, q);
+        for (auto i = s.due_begin[step]; i < s.due_begin[step + 1] && !stopped(s); ++i) {
+            const auto c = s.due[i], parent = s.versions[c].parent;
+            if (!s.component[c].has_weight) continue;
+            renew(s, c, step, gaps);
+            if (parent > 0) renew(s, parent, step, gaps);
+        }
+        gaps[step] += squared_mean(s);
+    }
+    for (std::int32_t c = 1; c < s.terms->n_components() && !stopped(s); ++c) {
+        show_versions(s, c, gaps);
+        show(s.versions[c], 0.0, n_steps, gaps);
+    }
+}
+
+}  // namespace
+}  // namespace predgap::PREDGAP_ISA

@@ -1,0 +1,48 @@
+"""Curves of many places: components change their weights more often than kernels take them together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from assertions import exactly
+from predgap import Ensemble, Normal
+from strategies import full_trees
+
+D = 12
+X = np.random.default_rng(1).normal(size=(3, D))
+ORDERS = np.array([np.random.default_rng(seed).permutation(D) for seed in range(3)])
+GROUPS = {"pair": [0, 7], "three": [1, 4, 11]}
+NOISE = Normal(0.6)
+
+
+def ensemble_of(n_trees: int, depth: int) -> Ensemble:
+    return full_trees(np.random.default_rng(depth), n_trees=n_trees, depth=depth, n_features=D)
+
+
+def assert_prefixes(curves: np.ndarray, gaps_of_prefix: Callable[[int, int], float]) -> None:
+    """`gaps_of_prefix(r, k)`: the gap of row r and its first k units, by sums over pairs of leaves."""
+    for r, curve in enumerate(curves):
+        expected = [gaps_of_prefix(r, k) for k in range(1, len(curve) + 1)]
+        np.testing.assert_allclose(curve, expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("strategy", ["plan", "compiled"])
+@pytest.mark.parametrize(("n_trees", "depth"), [(60, 2), (40, 3), (6, 5)])
+def test_a_long_curve_holds_the_gaps_of_the_prefixes(strategy, n_trees, depth):
+    ensemble = ensemble_of(n_trees, depth)
+    pairs = exactly(ensemble, NOISE, "pairs")
+    curves = exactly(ensemble, NOISE, strategy).curve(X, ORDERS)
+    assert_prefixes(curves, lambda r, k: pairs.gap(X[r : r + 1], ORDERS[r, :k])[0])
+
+
+@pytest.mark.parametrize("strategy", ["plan", "compiled"])
+def test_a_long_curve_of_groups(strategy):
+    ensemble = ensemble_of(40, 3)
+    pairs = exactly(ensemble, NOISE, "pairs", groups=GROUPS)
+    explainer = exactly(ensemble, NOISE, strategy, groups=GROUPS)
+    order = explainer.rank(X).order[:, ::-1]
+    curves = explainer.curve(X, order)
+    assert_prefixes(curves, lambda r, k: pairs.gap(X[r : r + 1], order[r, :k])[0])
