@@ -88,8 +88,7 @@ class Estimated:
         return found.value
 
     def rank(self, rows: Rows, method: str, top: int) -> Ranking:
-        asked = self.explainer if method == "shapley" else self._asked  # which does not estimate it
-        found = asked.rank(rows, method, top=top)  # type: ignore[arg-type]
+        found = self._asked.rank(rows, method, top=top)  # type: ignore[arg-type]
         self.how.setdefault(method, set()).add(found.estimator or "exact")
         return found
 

@@ -1,6 +1,7 @@
 """Keeps an evaluation within a number of seconds: a larger tolerance first, less search, fewer rows.
 
-Rows are examined in a random order, part by part, and what is examined is kept. The time that parts took
+There is a ladder of ways to examine rows, each with less effort. Trials on a few rows choose one of them.
+Then rows are examined in a random order, part by part, and what is examined is kept. The time that parts took
 tells how many more rows fit. A deadline ends what takes longer than expected, so no expectation is trusted.
 """
 
@@ -94,11 +95,12 @@ def checked_budget(budget: Any) -> float | None:
 
 def examined_within(budget: float | None, job: Job[Found]) -> Outcome[Found]:
     """All rows, if they fit into the budget; else with a larger tolerance; else, if less than 100 rows would
-    fit, without comparing all rankings for best and random; else, if less than 10 would, from estimated gaps;
-    else some of the rows.
+    fit, without comparing all rankings for best and random; else, if less than 10 would, from estimated gaps,
+    and at last without what cannot be estimated; some of the rows if not all fit.
 
-    Trials on a few rows tell how long a row takes. The number of rows is rounded down, so that it is seldom
-    different when the same call takes a little longer.
+    The last way is not given up before it has examined a row a thread, so that there is a result, however
+    small the budget. The number of rows is rounded down, so that it is seldom different when the same call
+    takes a little longer.
     """
     if budget is None:
         attempt = _Attempt(job, Way(job.explainer), np.arange(job.n_rows, dtype=np.intp))
@@ -149,9 +151,10 @@ def _chosen(attempts: list[_Attempt[Found]], end: float, trial: float) -> _Attem
 
 
 def _faster(attempt: _Attempt[Found] | None, lesser: _Attempt[Found]) -> _Attempt[Found]:
-    """A lesser way only if it is worth it."""
-    is_worth = attempt is None or lesser.pace.per_row < _FASTER * attempt.pace.per_row
-    return lesser if is_worth or attempt is None else attempt
+    """The lesser of two ways only if it is worth it."""
+    if attempt is None or lesser.pace.per_row < _FASTER * attempt.pace.per_row:
+        return lesser
+    return attempt
 
 
 def _ladder(job: Job[Any], budget: float) -> Iterator[Way]:

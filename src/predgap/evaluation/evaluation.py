@@ -92,9 +92,11 @@ def evaluate(
     budget : float or None, default=None
         Seconds that the call should take; None for no limit. If all rows would take longer, the tolerance is
         raised to 1e-3; if less than 100 rows fit then, the best ranking is looked for by a greedy search
-        only, and the score of a random one is the mean of 8; if less than 10 fit, gaps are estimated; then
-        rows are drawn at random. `Evaluation.notes` says what was done. Without a budget, `CostError` is
-        raised if a row is too costly.
+        only, and the score of a random one is the mean of 8; if less than 10 fit, gaps are estimated; if that
+        takes too long, `strengths` and other metrics than "pgi2" and "pgu2", which are not estimated, are
+        left out; then rows are drawn at random. What is still not done when the time is over is given up, and
+        the rows that are done are kept; one row (on each thread) is always done. `Evaluation.notes` says what
+        was left out. Without a budget, `CostError` is raised if a row is too costly.
     seed : int, default=0
         Of rows that are drawn, random rankings, shuffles and bootstrap samples. The same seed gives the same
         numbers; a budget may change the number of rows.

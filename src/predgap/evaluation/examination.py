@@ -122,12 +122,16 @@ class _Examination:
     ) -> None:
         self._task, self._explainer, self._some, self._tell = task, explainer, some, tell
         self._rows, self._effort, self._done = task.rows.at(some), effort, 0.0
-        self._answers: Answers = Proven(explainer)
-        if effort in ("estimate", "bare"):
-            self._answers = Estimated(explainer, task.seed)
+        self._answers: Answers = Estimated(explainer, task.seed) if self._estimates else Proven(explainer)
+        n_pairs = 1 if effort == "full" else _RANDOM_PAIRS
+        self._random_orders = random_orders(some, explainer._inputs.n_units, n_pairs, task.seed)
         self._known: list[_Known] = []
         self._built: dict[str, Ranking] = {}  # from gaps, by word
         self._left_out: dict[tuple[str, str], str] = {}
+
+    @property
+    def _estimates(self) -> bool:
+        return self._effort in ("estimate", "bare")
 
     def result(self) -> Examined:
         task, rows, d = self._task, self._rows, self._explainer._inputs.n_units
@@ -136,9 +140,7 @@ class _Examination:
         }  # errors first
         single = self._step().rank(rows, "single", d)
         made |= self._from_gaps(single)
-        n_pairs = 1 if self._effort == "full" else _RANDOM_PAIRS
-        orders = random_orders(self._some, d, n_pairs, task.seed)
-        shuffled = [order[:, : task.places] for order in orders]
+        shuffled = [order[:, : task.places] for order in self._random_orders]
         best, best_curve, proven, random = self._scale(made, shuffled)
         rankings = {r.name: made.get(r.name, best) for r in task.requests}  # "optimal" is the best
         curves = np.stack([self._curve(r.order, "pgi2") for r in rankings.values()])
@@ -186,7 +188,7 @@ class _Examination:
         curve: FloatArray = np.full(order.shape, np.nan)
         how = self._answers.how.setdefault(what, set())
         for known in self._known:
-            same = (known.order == order).all(axis=1) & np.isnan(curve[:, 0])
+            same = (known.order == order).all(axis=1) & np.isnan(curve[:, 0]) & ~np.isnan(known.curve[:, 0])
             curve[same] = known.curve[same]
             how |= known.methods if same.any() else set()
         missing = np.flatnonzero(np.isnan(curve[:, 0]))
@@ -246,8 +248,24 @@ class _Examination:
     def _ranked(self, word: str) -> Ranking:
         """A ranking from gaps; what is known is not computed again."""
         if word not in self._built:
-            self._built[word] = self._step(word).rank(self._rows, word, self._task.places)
+            if word == "shapley" and self._estimates:
+                self._built[word] = self._estimated_shapley()
+            else:
+                self._built[word] = self._step(word).rank(self._rows, word, self._task.places)
         return self._built[word]
+
+    def _estimated_shapley(self) -> Ranking:
+        """By the mean of what each unit adds along random orders of all units."""
+        k, values = self._task.places, np.zeros((len(self._rows), self._explainer._inputs.n_units))
+        for order in self._random_orders:
+            curve = self._step().curve(self._rows, order, "shapley")
+            self._known.append(_Known(order[:, :k], curve[:, :k], self._answers.how["shapley"]))
+            gains = np.diff(curve, axis=1, prepend=0.0)
+            values += np.take_along_axis(gains, order.argsort(axis=1), axis=1) / len(self._random_orders)
+        places = np.argsort(-values, axis=1, kind="stable")
+        np.put_along_axis(values, places[:, k:], np.nan, axis=1)
+        given = {"scores": values, "method": "shapley", "estimator": "mc"}
+        return ranking_of(self._explainer, self._rows, places[:, :k], **given)
 
     def _from_gaps(self, single: Ranking) -> dict[str, Ranking]:
         """The rankings that are built from gaps, by name, but for the best."""

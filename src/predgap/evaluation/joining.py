@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from predgap._text import count
+from predgap._typing import BoolArray
 from predgap.evaluation.answers import in_words
 from predgap.evaluation.examination import Examined, Task
 from predgap.evaluation.words import ranking_of
@@ -55,10 +56,19 @@ def joined(task: Task, explainer: Explainer, parts: Sequence[Examined]) -> Exami
         best_is_proven=join([part.best_is_proven for part in parts]),
         single=join([part.single for part in parts]),
         swept=_swept([part.swept for part in parts], join),
-        how={what: set().union(*(part.how.get(what, ()) for part in parts)) for what in first.how},
+        how=_united([part.how for part in parts]),
         n_random=first.n_random,
         left_out=left_out,
     )
+
+
+def _united(parts: Sequence[dict[str, set[str]]]) -> dict[str, set[str]]:
+    """By which methods each quantity was obtained in any of the parts."""
+    found: dict[str, set[str]] = {}
+    for part in parts:
+        for what, methods in part.items():
+            found.setdefault(what, set()).update(methods)
+    return found
 
 
 def _ranking(explainer: Explainer, rows: Rows, parts: Sequence[Ranking], join: Join) -> Ranking:
@@ -109,16 +119,14 @@ def best_ranking(explainer: Explainer, rows: Rows, found: Examined) -> Ranking:
 
 def obtained(found: Examined, rtol: float) -> dict[str, str]:
     """How each number was obtained, in words."""
-    how, proven = dict(found.how), found.best_is_proven
+    how = dict(found.how)
     if "monotonicity_correlation" in found.scores:
         how["monotonicity_correlation"] = how["single"]
     words = {metric: in_words(how.get(metric, set()), rtol) for metric in found.scores}
     words["curves"] = words["pgi2"]
     words["random"] = in_words(how["random"], rtol)
     words["random_curve"] = f"estimated (from {found.n_random} random orders of each row)"
-    n = int(proven.sum())
-    best = "proven" if n == len(proven) else f"proven in {n} of {len(proven)} rows, else the best found"
-    words["best"] = f"{in_words(how['best'], rtol)}; {best}"
+    words["best"] = f"{in_words(how['best'], rtol)}; {_proven(found.best_is_proven)}"
     words["single"] = in_words(how["single"], rtol)
     words["intervals"] = "estimated (bootstrap over rows)"
     words["differences"] = "estimated (Wilcoxon's test, Holm's correction)"
@@ -127,9 +135,21 @@ def obtained(found: Examined, rtol: float) -> dict[str, str]:
     return words
 
 
+def _proven(rows: BoolArray) -> str:
+    """In which rows the best ranking is proven to be it, in words."""
+    if rows.all():
+        return "proven"
+    n = int(rows.sum())
+    return f"proven in {n} of {len(rows)} rows, else the best found" if n else "the best found"
+
+
 def notes(found: Examined) -> tuple[str, ...]:
-    """What is missing, in sentences."""
+    """What is missing, or estimated in its own way, in sentences."""
     said = list(found.left_out.values())
+    for name, ranking in found.rankings.items():
+        if ranking.method == "shapley" and ranking.estimator == "mc":
+            over = f"over {found.n_random} random orders of each row"
+            said.append(f"The Shapley values of {name!r} are estimated, by means {over}.")
     for metric, scores in found.scores.items():
         for name, own in zip(found.rankings, scores, strict=True):
             undefined = int(np.isnan(own).sum())

@@ -126,7 +126,10 @@ def open_dataset(path: Path) -> DataSet:
             reason = str(error).partition("\n")[0][:300]
         files.append(InputFile(number, each, name, rows, stamp, reason))
     if not schemas:
-        raise RunError(f"{files[0].name} cannot be read as Parquet ({files[0].error})")
+        raise RunError(
+            f"{files[0].name} cannot be read as Parquet ({files[0].error}); expected a Parquet file, or a "
+            "folder of them. What is found for the rows of a CSV file goes to a file, such as -o found.csv"
+        )
     first, schema = next(iter(schemas.items()))
     for name, other in schemas.items():
         if not other.equals(schema):
