@@ -290,7 +290,7 @@ class DecisionAnswers(GuaranteedAnswers):
             )
         if link is not None and link.kind == "softmax":  # all margins matter to each probability
             return _Predictions(all_margins, link, column), outputs.whole_engine()
-        own = all_margins if column is None else np.take_along_axis(all_margins, column[:, None], axis=1)
+        own = all_margins if column is None else outputs.own_margins(all_margins, column)
         return _Predictions(own, link, None), None
 
     def _check_one_output(self, rows: Rows) -> None:
