@@ -16,16 +16,9 @@ from typing import Any
 import numpy as np
 
 from predgap._model.ensemble import Ensemble
+from predgap.noise._added_laws import LaplaceLaw, NormalLaw, StudentTLaw, UniformLaw
 from predgap.noise._combined_laws import StayLaw
-from predgap.noise._laws import (
-    DiscreteLaw,
-    LaplaceLaw,
-    Law,
-    MarginalLaw,
-    NormalLaw,
-    StudentTLaw,
-    UniformLaw,
-)
+from predgap.noise._laws import DiscreteLaw, Law, MarginalLaw
 from reference import HIGH, Number, Tails, error_scale, outcomes, tails_of, thresholds_of, tree_values
 
 Parts = tuple[Number, Number, Number]

@@ -11,7 +11,7 @@ from predgap._model.ensemble import LEAF
 from predgap._typing import BoolArray, FloatArray
 from predgap.errors import PredgapError
 from predgap.explainer import Explainer
-from predgap.noise._laws import NormalLaw
+from predgap.noise._added_laws import NormalLaw
 
 __all__ = ["LEAF", "algorithm1_gap", "instruction_set", "resolve_n_jobs", "sums_of_squares"]
 

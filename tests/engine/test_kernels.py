@@ -18,7 +18,7 @@ from scipy import stats
 
 from assertions import interrupted
 from predgap import CostError, Ensemble, Explainer, FromScipy, Normal, PredgapError, Uniform, _core
-from predgap.noise._laws import NormalLaw, UniformLaw
+from predgap.noise._added_laws import NormalLaw, UniformLaw
 from strategies import Split, ensemble_of, full_trees, random_ensemble
 
 INSTRUCTION_SETS = ("baseline", "avx2", "avx512")

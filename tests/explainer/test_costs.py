@@ -24,7 +24,7 @@ from predgap import (
     _core,
 )
 from predgap._engine.costs import refusing
-from predgap.noise._laws import NormalLaw
+from predgap.noise._added_laws import NormalLaw
 from strategies import Split, ensemble_of, full_trees
 
 

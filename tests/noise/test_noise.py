@@ -17,7 +17,8 @@ from scipy import stats
 
 from predgap.errors import NoiseError
 from predgap.noise import Discrete, Flip, FromScipy, Marginal, Normal, PerFeature, Uniform
-from predgap.noise._laws import DiscreteLaw, FlipLaw, MarginalLaw, NormalLaw, StillLaw, UniformLaw
+from predgap.noise._added_laws import NormalLaw, UniformLaw
+from predgap.noise._laws import DiscreteLaw, FlipLaw, MarginalLaw, StillLaw
 from predgap.noise._scipy_laws import ScipyLaw
 
 MODERATE = st.floats(-1e6, 1e6, allow_subnormal=False)

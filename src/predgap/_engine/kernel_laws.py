@@ -11,8 +11,9 @@ import math
 from dataclasses import dataclass, replace
 
 from predgap._typing import FloatArray
+from predgap.noise._added_laws import NormalLaw, UniformLaw
 from predgap.noise._combined_laws import KeptLaw, MappedLaw, StayLaw, WithinLaw
-from predgap.noise._laws import Law, NormalLaw, StillLaw, UniformLaw
+from predgap.noise._laws import Law, StillLaw
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any, Final
 
 import numpy as np
 
-from predgap._engine.accuracy import EXACT
+from predgap._engine.accuracy import EXACT, Accuracy
 from predgap._engine.costs import refusing
-from predgap._engine.engine import Engine
+from predgap._engine.progress import Tell
+from predgap._engine.questions import Computed
 from predgap._text import format_items
-from predgap._typing import BoolArray, FloatArray
-from predgap.errors import NoiseError, OutputError
+from predgap._typing import BoolArray, FloatArray, IndexArray
+from predgap.errors import NoiseError, OutputError, RankingError
 from predgap.explainer import Explainer
 from predgap.metrics._given import attributions_of
 from predgap.noise import Background
 from predgap.noise._laws import Law
+from predgap.ranking import Ranking
+
+_KNOWN: Final = (
+    "infidelity knows Relative, Normal, Uniform, Laplace, StudentT with more than 2 degrees of freedom, "
+    "Marginal, Redraw, Discrete and Flip, and Stay, Clipped and Rounded of these"
+)
 
 
 def infidelity(explainer: Explainer, X: Any, attributions: Any) -> FloatArray:
@@ -31,12 +41,13 @@ def infidelity(explainer: Explainer, X: Any, attributions: Any) -> FloatArray:
     Parameters
     ----------
     explainer : Explainer
-        Of one output, with independent noise on numeric features whose moments are known: `Normal`,
-        `Uniform`, `Laplace`, `StudentT` (more than 2 degrees of freedom), `Marginal`, `Discrete`, and `Stay`
-        of them.
+        Of one output, or of one per row (`output="predicted"`), with numeric features and independent noise
+        whose moments are known: `Relative`, `Normal`, `Uniform`, `Laplace`, `StudentT` (more than 2 degrees
+        of freedom), `Marginal`, `Redraw`, `Discrete`, `Flip`, and `Stay`, `Clipped` and `Rounded` of them.
     X : (n, d) array or frame of the rows
     attributions : what `Ranking.from_attributions` takes
-        The attributions of all features, (n, d), with their signs.
+        The attributions of all features, (n, d), with their signs; those of several outputs if one is
+        explained in each row.
 
     Returns
     -------
@@ -45,7 +56,10 @@ def infidelity(explainer: Explainer, X: Any, attributions: Any) -> FloatArray:
     Raises
     ------
     NoiseError
-        If a feature is categorical, or its noise is another one.
+        If a feature is categorical, or its noise is another one; or if it is rounded to a lattice of which
+        it reaches more than 100,000 points.
+    RankingError
+        If a `Ranking` is given: it has no signs.
     CostError
         If a row would take more than two minutes or 1 GiB.
 
@@ -61,41 +75,66 @@ def infidelity(explainer: Explainer, X: Any, attributions: Any) -> FloatArray:
     [array([0.]), array([2.])]
     """
     rows = explainer._inputs.rows(X)
-    engine, laws = explainer._engine, known_laws(explainer)
+    laws = known_laws(explainer)
+    if isinstance(attributions, Ranking):
+        raise RankingError(
+            "found a Ranking, which has no signs; expected attributions (n, d) that are slopes, such as SHAP "
+            "values divided by the differences of the features to their baseline"
+        )
     slopes = attributions_of(explainer, rows, attributions)
-    every = np.ones((1, len(laws)), dtype=np.bool_)
+    question = _Infidelities(explainer._engine, rows.values, slopes, laws, explainer.ensemble.names)
     with refusing("infidelity(explainer, X, attributions)", "it with a smaller model"):
-        change, variance, _, _ = engine.moments(rows.values, every, EXACT)
-        weights = engine.main_weights(rows.values, every, EXACT)[0]
-    mean, spread, shared = _shifts(laws, rows.values, engine, weights)
-    endless = ~np.isfinite(spread)
-    for each in (mean, spread, shared):
-        each[endless] = 0.0
-    with np.errstate(over="ignore"):
-        of_difference = (slopes**2 * spread - 2.0 * slopes * shared).sum(axis=1) + variance[:, 0, 0]
-        found: FloatArray = np.maximum(of_difference, 0.0) + ((slopes * mean).sum(axis=1) - change[:, 0]) ** 2
-    found[(endless & (slopes != 0)).any(axis=1)] = np.inf
+        (found,) = explainer._inputs.outputs.answer(question, rows.outputs, _answered)
     return found
 
 
-def _shifts(
-    laws: list[Law], X: FloatArray, engine: Engine, weights: FloatArray
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Mean and variance of each shift δ, and its covariance with the change of the prediction, all (n, d).
+def _answered(part: _Infidelities, tell: Tell) -> tuple[FloatArray]:
+    return part.answer(EXACT, tell)
 
-    The weights (n, thresholds) are those of the thresholds in the change that δ alone explains. The variance
-    is infinite where an infinite value moves.
-    """
-    mean, spread, shared = np.zeros(X.shape), np.zeros(X.shape), np.zeros(X.shape)
-    for q, law in enumerate(laws):
-        at = slice(*engine.kernels.threshold_begin[q : q + 2].tolist())
-        moves, finite = _moves(law, X[:, q]), np.isfinite(X[:, q])
-        spread[moves & ~finite, q] = np.inf
-        for r in np.flatnonzero(moves & finite).tolist():
-            shift = law.shift(float(X[r, q]), engine.kernels.thresholds[at])
-            mean[r, q], spread[r, q] = shift.mean, shift.variance
-            shared[r, q] = (weights[r, at] * shift.covariance).sum()
-    return mean, spread, shared
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Infidelities(Computed[tuple[FloatArray]]):
+    """The infidelity of slopes, (n,), to the only output of an engine."""
+
+    slopes: FloatArray  # (n, d)
+    laws: list[Law]  # of all features
+    names: tuple[str, ...]
+
+    def of_rows(self, some: IndexArray) -> _Infidelities:
+        return replace(self, rows=self.rows[some], slopes=self.slopes[some])
+
+    def answer(self, accuracy: Accuracy, tell: Tell = None) -> tuple[FloatArray]:
+        every, slopes = np.ones((1, len(self.laws)), dtype=np.bool_), self.slopes
+        change, variance, _, _ = self.engine.moments(self.rows, every, accuracy, tell)
+        mean, spread, shared = self._shifts(self.engine.main_weights(self.rows, every, accuracy)[0])
+        endless = ~np.isfinite(spread)
+        for each in (mean, spread, shared):
+            each[endless] = 0.0
+        with np.errstate(over="ignore"):
+            of_difference = (slopes**2 * spread - 2.0 * slopes * shared).sum(axis=1) + variance[:, 0, 0]
+            of_means = ((slopes * mean).sum(axis=1) - change[:, 0]) ** 2
+            found: FloatArray = np.maximum(of_difference, 0.0) + of_means
+        found[(endless & (slopes != 0)).any(axis=1)] = np.inf
+        return (found,)
+
+    def _shifts(self, weights: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Mean and variance of each shift δ, and its covariance with the change of f, all (n, d).
+
+        The weights (n, thresholds) are those of the thresholds in the change that δ alone explains. The
+        variance is infinite where an infinite value moves.
+        """
+        X, kernels = self.rows, self.engine.kernels
+        mean, spread, shared = np.zeros(X.shape), np.zeros(X.shape), np.zeros(X.shape)
+        for q, law in enumerate(self.laws):
+            at = slice(*kernels.threshold_begin[q : q + 2].tolist())
+            moves, finite = _moves(law, X[:, q]), np.isfinite(X[:, q])
+            spread[moves & ~finite, q] = np.inf
+            for r in np.flatnonzero(moves & finite).tolist():
+                with _noise_of(self.names[q]):
+                    shift = law.shift(float(X[r, q]), kernels.thresholds[at])
+                mean[r, q], spread[r, q] = shift.mean, shift.variance
+                shared[r, q] = (weights[r, at] * shift.covariance).sum()
+        return mean, spread, shared
 
 
 def known_laws(explainer: Explainer) -> list[Law]:
@@ -104,8 +143,11 @@ def known_laws(explainer: Explainer) -> list[Law]:
     Raises what `infidelity` does if the noise or the model has no moments.
     """
     e, engine = explainer.ensemble, explainer._engine
-    if e.n_outputs > 1:
-        raise OutputError(f"infidelity is about one of {e.n_outputs} outputs: Explainer(..., output=0)")
+    if explainer.output is None and e.n_outputs > 1:
+        raise OutputError(
+            f"the explainer has {e.n_outputs} outputs, and infidelity is about one; choose it: "
+            "Explainer(..., output=0), the label of a class, or output='predicted'"
+        )
     if isinstance(explainer.noise, Background):
         raise NoiseError("infidelity needs features that move independently; Background moves them together")
     categorical = e.categorical()
@@ -118,9 +160,19 @@ def known_laws(explainer: Explainer) -> list[Law]:
         raise NoiseError("infidelity is about single features; use an Explainer without groups")
     given = explainer.noise.laws_of(list(range(e.n_features)), e.n_features, e.feature_names)
     laws = [engine.laws[q] if q in engine.laws else law.rounded(e.row_dtype) for q, law in enumerate(given)]
-    for law in laws:
-        law.shift(0.0, np.empty(0))  # NoiseError if it is not known
+    for q, law in enumerate(laws):
+        with _noise_of(e.names[q]):
+            law.shift(0.0, np.empty(0))
     return laws
+
+
+@contextmanager
+def _noise_of(feature: str) -> Iterator[None]:
+    """A context in which an error about a noise names the feature, and the noises that are known."""
+    try:
+        yield
+    except NoiseError as error:
+        raise NoiseError(f"the noise of {feature!r}: {error}. {_KNOWN}") from None
 
 
 def _moves(law: Law, x: FloatArray) -> BoolArray:

@@ -9,15 +9,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from predgap._inputs.one_hot import OneHot
-from predgap.noise._laws import (
-    LaplaceLaw,
-    Law,
-    NormalLaw,
-    StillLaw,
-    StudentTLaw,
-    UniformLaw,
-    positive,
-)
+from predgap.noise._added_laws import LaplaceLaw, NormalLaw, StudentTLaw, UniformLaw
+from predgap.noise._laws import Law, StillLaw, positive
 from predgap.noise._noise import Noise
 from predgap.noise._scales import Measured, Names, Numbers, measure, read_numbers
 from predgap.noise._scipy_laws import ScipyLaw, show_frozen

@@ -6,9 +6,10 @@ import math
 from dataclasses import dataclass
 from typing import Any, Final
 
+from predgap.noise._added_laws import NormalLaw
 from predgap.noise._combined_laws import KeptLaw, RoundedLaw, StayLaw, WithinLaw
 from predgap.noise._kinds import Column
-from predgap.noise._laws import Law, NormalLaw, StillLaw, kept_numbers
+from predgap.noise._laws import Law, StillLaw, kept_numbers
 from predgap.noise._sizes import mass_outside, mean_squared_move, solved_scale
 
 _REDRAWN: Final = ("binary", "categorical", "discrete")

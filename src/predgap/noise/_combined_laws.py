@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from predgap._inputs.categories import Categories
 from predgap._typing import BoolArray, FloatArray
 from predgap.errors import NoiseError
+from predgap.noise._areas import Areas, clipped_areas, mixed_areas, unmoved_areas
 from predgap.noise._lattice import Lattice
 from predgap.noise._laws import Law, kept_numbers, may_be_missing, unmoved_tails
-from predgap.noise._shifts import Shift
 from predgap.noise._tails import Tails
 
 
@@ -83,15 +83,13 @@ class StayLaw(_AroundLaw):
         )
         return below, above
 
-    def shift(self, x: float, thresholds: FloatArray) -> Shift:
-        there = self.law.shift(x, thresholds)
-        below, above = (tail[0] for tail in self.law.tails(np.array([x]), thresholds))
-        crossed = np.where(x < thresholds, -above, below)  # E[1[x' < t] - 1[x < t]] where it moves
-        # δ is a coin times the shift of the other law, and 1[x' < t] follows the same coin.
-        either = self.moves * self.stays * there.mean
-        with np.errstate(invalid="ignore"):  # the mean may be infinite
-            covariance = self.moves * there.covariance + either * crossed
-        return Shift(self.moves * there.mean, self.moves * there.variance + either * there.mean, covariance)
+    def points(self, x: float, low: float = -math.inf, high: float = math.inf) -> FloatArray | None:
+        there = self.law.points(x, low, high)
+        return None if there is None else np.union1d(there, [x])
+
+    def areas(self, x: float, low: FloatArray, high: FloatArray) -> Areas:
+        here, there = unmoved_areas(x, low, high), self.law.areas(x, low, high)
+        return mixed_areas(self.stays, here, self.moves, there)
 
     def category_probabilities(self, levels: Categories) -> FloatArray:
         return self.moves * self.law.category_probabilities(levels)
@@ -177,6 +175,12 @@ class ClippedLaw(MappedLaw):
         above, at_low = thresholds > self.high, thresholds <= self.low
         return np.where(above, np.inf, np.where(at_low, -np.inf, thresholds))
 
+    def points(self, x: float, low: float = -math.inf, high: float = math.inf) -> FloatArray | None:
+        return _clipped_points(self.law, x, self.low, self.high)
+
+    def areas(self, x: float, low: FloatArray, high: FloatArray) -> Areas:
+        return clipped_areas(lambda *ends: self.law.areas(x, *ends), x, (self.low, self.high), low, high)
+
     def rounded(self, dtype: np.dtype[Any]) -> Law:
         return ClippedLaw(self.law.rounded(dtype), *_rounded_ends(self.low, self.high, dtype))
 
@@ -197,6 +201,12 @@ class RoundedLaw(MappedLaw):
 
     def before(self, thresholds: FloatArray) -> FloatArray:
         return self.lattice.lower_ends(thresholds)
+
+    def points(self, x: float, low: float = -math.inf, high: float = math.inf) -> FloatArray:
+        before = self.law.points(x)
+        if before is not None:
+            return np.unique(self.mapped(before))
+        return self.lattice.between(*np.clip(_reach(self.law, x, self.lattice.step), low, high))
 
     def rounded(self, dtype: np.dtype[Any]) -> Law:
         return replace(self, lattice=replace(self.lattice, dtype=dtype))
@@ -221,6 +231,13 @@ class WithinLaw(_AroundLaw):
             np.where(never, 1.0, np.where(always, 0.0, below)),
             np.where(never, 0.0, np.where(always, 1.0, above)),
         )
+
+    def points(self, x: float, low: float = -math.inf, high: float = math.inf) -> FloatArray | None:
+        return _clipped_points(self.law, x, min(self.low, x), max(self.high, x))
+
+    def areas(self, x: float, low: FloatArray, high: FloatArray) -> Areas:
+        ends = min(self.low, x), max(self.high, x)
+        return clipped_areas(lambda *some: self.law.areas(x, *some), x, ends, low, high)
 
     def rounded(self, dtype: np.dtype[Any]) -> Law:
         return WithinLaw(self.law.rounded(dtype), *_rounded_ends(self.low, self.high, dtype))
@@ -261,6 +278,12 @@ class KeptLaw(_AroundLaw):
         below, above = (np.where(stays, h, t) for h, t in zip(here, there, strict=True))
         return below, above
 
+    def points(self, x: float, low: float = -math.inf, high: float = math.inf) -> FloatArray | None:
+        return np.array([x]) if self.still(np.array([x]))[0] else self.law.points(x, low, high)
+
+    def areas(self, x: float, low: FloatArray, high: FloatArray) -> Areas:
+        return self.law.areas(x, low, high)  # of values that move; others have points
+
     def rounded(self, dtype: np.dtype[Any]) -> Law:
         with np.errstate(over="ignore"):
             values = kept_numbers(self.values).astype(dtype).astype(np.float64)
@@ -279,3 +302,22 @@ class KeptLaw(_AroundLaw):
 def _rounded_ends(low: float, high: float, dtype: np.dtype[Any]) -> tuple[float, float]:
     with np.errstate(over="ignore"):
         return float(dtype.type(low)), float(dtype.type(high))
+
+
+def _clipped_points(law: Law, x: float, low: float, high: float) -> FloatArray | None:
+    """What points become that are clipped to a range, and its ends."""
+    points = law.points(x, low, high)
+    if points is None:
+        return None
+    ends = [end for end in (low, high) if math.isfinite(end)]
+    return np.unique(np.clip(np.append(points, ends), low, high))
+
+
+def _reach(law: Law, x: float, step: float) -> tuple[float, float]:
+    """Numbers that x' is between, at most a fifth too far from x; infinite if that is a million steps."""
+    away = step * 2.0 ** np.arange(0.0, 20.0, 0.25)
+    with np.errstate(over="ignore"):
+        below = law.tails(np.array([x]), x - away)[0][0]
+        above = law.tails(np.array([x]), x + away)[1][0]
+    down, up = (float(np.append(away[tail == 0], np.inf)[0]) for tail in (below, above))
+    return x - down, x + up

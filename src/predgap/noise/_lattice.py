@@ -16,6 +16,7 @@ _LARGEST_DENOMINATOR: Final = 10**6
 _MOST_INDEX: Final = 2.0**50  # beyond it neighbouring points of a lattice are too close for float64
 _MOST_DECIMALS: Final = 6
 _ROUNDING: Final = 1e-3  # in steps: how far rounding, such as to float32, may take a number off its point
+_MOST_LISTED: Final = 100_000  # points that are listed one by one
 _MOST_POINTS: Final = 10_000  # of a lattice of numbers that are not whole; a finer one is no lattice
 
 
@@ -61,6 +62,16 @@ class Lattice:
         """For each t the number b such that the point nearest to y is at least t exactly if y >= b."""
         k, least = self._first(thresholds)
         return np.where(np.abs(k) < _MOST_INDEX, self._lower_end(k), least)
+
+    def between(self, low: float, high: float) -> FloatArray:
+        """The points from the last one up to low to the first one from high on; NoiseError if too many."""
+        if not (high - low) / self.step < _MOST_LISTED:
+            raise NoiseError(
+                f"it is rounded to steps of {self.step:g} and reaches more than {_MOST_LISTED:,} of them; "
+                "use a larger step, or clip it to a range"
+            )
+        (first, last), _ = self._first(np.array([low, high]))
+        return np.unique(self._cast(self.points(np.arange(first - 1, last + 1))))
 
     def holds(self, value: float) -> bool:
         """Is this number one of the points?"""

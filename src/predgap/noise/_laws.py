@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import numbers
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -15,22 +16,9 @@ from predgap._inputs.categories import Categories
 from predgap._text import format_items, shown
 from predgap._typing import BoolArray, FloatArray
 from predgap.errors import NoiseError
-from predgap.noise._shifts import (
-    Shift,
-    laplace_shift,
-    listed_shift,
-    normal_shift,
-    student_shift,
-    uniform_shift,
-)
-from predgap.noise._tails import (
-    Tails,
-    laplace_tails,
-    listed_tails,
-    normal_tails,
-    student_tails,
-    uniform_tails,
-)
+from predgap.noise._areas import Areas, shift_from_areas
+from predgap.noise._shifts import Shift, stepped_shift
+from predgap.noise._tails import Tails, listed_tails
 
 
 class Law(ABC):
@@ -73,12 +61,26 @@ class Law(ABC):
     def shift(self, x: float, thresholds: FloatArray) -> Shift:
         """Moments of x' - x of a numeric feature, for a finite x and thresholds (k,).
 
-        Override it if they are known: only `metrics.infidelity` needs them.
+        They follow from `points`, or from `areas`; only `metrics.infidelity` needs them.
         """
-        raise NoiseError(
-            f"the moments of {self!r} are not known; infidelity takes Normal, Uniform, Laplace, StudentT, "
-            "Marginal and Discrete noise, and Stay of them"
-        )
+        points = self.points(x)
+        if points is not None:
+            points = np.union1d(points, [x])
+            return stepped_shift(x, thresholds, points, self._tails_of(x, points))
+        at_thresholds = self._tails_of(x, thresholds)
+        return shift_from_areas(lambda low, high: self.areas(x, low, high), at_thresholds, x, thresholds)
+
+    def points(self, x: float, low: float = -math.inf, high: float = math.inf) -> FloatArray | None:
+        """Numbers (m,), ascending, with all that x' can be from low to high; None if it has a density."""
+        return None
+
+    def areas(self, x: float, low: FloatArray, high: FloatArray) -> Areas:
+        """The areas under the tails between low and high (k,), for a finite x."""
+        raise NoiseError(f"the mean and variance of {self!r} are not known")
+
+    def _tails_of(self, x: float, thresholds: FloatArray) -> Tails:
+        below, above = self.tails(np.array([x]), thresholds)
+        return below[0], above[0]
 
     def category_probabilities(self, levels: Categories) -> FloatArray:
         """P(x' = c | x ≠ c), (m,), for each category c that the model knows.
@@ -153,8 +155,8 @@ class StillLaw(Law):
     def tails(self, x: FloatArray, thresholds: FloatArray) -> Tails:
         return unmoved_tails(x, thresholds)
 
-    def shift(self, x: float, thresholds: FloatArray) -> Shift:
-        return Shift(0.0, 0.0, np.zeros(len(thresholds)))
+    def points(self, x: float, low: float = -math.inf, high: float = math.inf) -> FloatArray:
+        return np.array([x])
 
     def category_probabilities(self, levels: Categories) -> FloatArray:
         return np.zeros(len(levels))
@@ -164,105 +166,6 @@ class StillLaw(Law):
 
     def sample(self, x: NDArray[Any], rng: np.random.Generator) -> NDArray[Any]:
         return x
-
-
-class ContinuousLaw(Law):
-    """x' = x + δ, where δ has a density."""
-
-    __slots__ = ()
-
-    @property
-    def continuous(self) -> bool:
-        return True
-
-    def sample(self, x: NDArray[Any], rng: np.random.Generator) -> NDArray[Any]:
-        if x.dtype == object:
-            raise NoiseError(f"{self!r} is for numbers, but a column holds {x[0]!r}")
-        return x + self.draw(len(x), rng)
-
-    @abstractmethod
-    def draw(self, n: int, rng: np.random.Generator) -> FloatArray:
-        """n independent δ."""
-
-
-@dataclass(frozen=True, slots=True)
-class NormalLaw(ContinuousLaw):
-    """δ is normal with mean 0 and standard deviation `scale`."""
-
-    scale: float
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "scale", positive(self.scale, "scale"))
-
-    def tails(self, x: FloatArray, thresholds: FloatArray) -> Tails:
-        return normal_tails(x, thresholds, self.scale)
-
-    def shift(self, x: float, thresholds: FloatArray) -> Shift:
-        return normal_shift(x, thresholds, self.scale)
-
-    def draw(self, n: int, rng: np.random.Generator) -> FloatArray:
-        return rng.normal(0.0, self.scale, n)
-
-
-@dataclass(frozen=True, slots=True)
-class UniformLaw(ContinuousLaw):
-    """δ is uniform on [-half_width, half_width]."""
-
-    half_width: float
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "half_width", positive(self.half_width, "half_width"))
-
-    def tails(self, x: FloatArray, thresholds: FloatArray) -> Tails:
-        return uniform_tails(x, thresholds, self.half_width)
-
-    def shift(self, x: float, thresholds: FloatArray) -> Shift:
-        return uniform_shift(x, thresholds, self.half_width)
-
-    def draw(self, n: int, rng: np.random.Generator) -> FloatArray:
-        return self.half_width * rng.uniform(-1.0, 1.0, n)  # the width of the interval may overflow
-
-
-@dataclass(frozen=True, slots=True)
-class LaplaceLaw(ContinuousLaw):
-    """δ has the density exp(-|δ| / scale) / (2 scale)."""
-
-    scale: float
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "scale", positive(self.scale, "scale"))
-
-    def tails(self, x: FloatArray, thresholds: FloatArray) -> Tails:
-        return laplace_tails(x, thresholds, self.scale)
-
-    def shift(self, x: float, thresholds: FloatArray) -> Shift:
-        return laplace_shift(x, thresholds, self.scale)
-
-    def draw(self, n: int, rng: np.random.Generator) -> FloatArray:
-        return rng.laplace(0.0, self.scale, n)
-
-
-@dataclass(frozen=True, slots=True)
-class StudentTLaw(ContinuousLaw):
-    """δ is `scale` times a number from Student's t distribution with `df` degrees of freedom."""
-
-    df: float
-    scale: float
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "df", positive(self.df, "df"))
-        object.__setattr__(self, "scale", positive(self.scale, "scale"))
-
-    def tails(self, x: FloatArray, thresholds: FloatArray) -> Tails:
-        return student_tails(x, thresholds, self.df, self.scale)
-
-    def shift(self, x: float, thresholds: FloatArray) -> Shift:
-        if self.df <= 2:
-            raise NoiseError(f"StudentT with {self.df:g} degrees of freedom has no variance; use more than 2")
-        return student_shift(x, thresholds, self.df, self.scale)
-
-    def draw(self, n: int, rng: np.random.Generator) -> FloatArray:
-        return self.scale * rng.standard_t(self.df, n)
 
 
 class ReplacingLaw(Law):
@@ -291,8 +194,8 @@ class DiscreteLaw(ReplacingLaw):
         shape = (len(x), len(thresholds))
         return np.broadcast_to(below, shape), np.broadcast_to(above, shape)
 
-    def shift(self, x: float, thresholds: FloatArray) -> Shift:
-        return listed_shift(x, thresholds, self._numbers(), self.probabilities)
+    def points(self, x: float, low: float = -math.inf, high: float = math.inf) -> FloatArray:
+        return np.unique(self._numbers())
 
     def category_probabilities(self, levels: Categories) -> FloatArray:
         at = levels.levels_of(levels.codes_of(self.values))
@@ -345,6 +248,9 @@ class FlipLaw(Law):
         here, there = x[:, None] < thresholds, (1 - x)[:, None] < thresholds
         return _flipped(here, there, self.p), _flipped(~here, ~there, self.p)
 
+    def points(self, x: float, low: float = -math.inf, high: float = math.inf) -> FloatArray:
+        return np.array([0.0, 1.0])
+
     def avoiding(self, missing: float) -> Law:
         if missing in (0.0, 1.0):
             raise may_be_missing("Flip", missing)
@@ -391,9 +297,9 @@ class MarginalLaw(ReplacingLaw):
         shape = (len(x), len(thresholds))
         return np.broadcast_to(below / n, shape), np.broadcast_to((n - below) / n, shape)
 
-    def shift(self, x: float, thresholds: FloatArray) -> Shift:
-        n = len(self.values)
-        return listed_shift(x, thresholds, self.values, np.full(n, 1.0 / n))
+    def points(self, x: float, low: float = -math.inf, high: float = math.inf) -> FloatArray:
+        different: FloatArray = self.values[np.diff(self.values, prepend=np.nan) != 0]
+        return different
 
     def rounded(self, dtype: np.dtype[Any]) -> Law:
         with np.errstate(over="ignore"):

@@ -54,8 +54,11 @@ class ScipyLaw(Law):
 
     def avoiding(self, missing: float) -> Law:
         if hasattr(self.frozen, "pmf"):
-            raise may_be_missing(f"FromScipy({show_frozen(self.frozen)})", missing)
+            raise may_be_missing(repr(self), missing)
         return self
+
+    def __repr__(self) -> str:
+        return f"FromScipy({show_frozen(self.frozen)})"
 
 
 def show_frozen(frozen: Any) -> str:

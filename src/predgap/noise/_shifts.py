@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from predgap._typing import BoolArray, FloatArray
-from predgap.noise._tails import laplace_tails, normal_density, uniform_tails
+from predgap._typing import FloatArray
+from predgap.noise._tails import Tails, laplace_tails, normal_density, uniform_tails
 
 
 class Shift(NamedTuple):
@@ -69,35 +69,41 @@ def student_shift(x: float, thresholds: FloatArray, df: float, scale: float) -> 
     >>> student_shift(0.0, np.array([0.0]), 3.0, 1.0).covariance.round(6)
     array([-0.551329])
     """
-    from scipy.special import poch  # slow to import
-
     with np.errstate(over="ignore"):
         z = np.clip((thresholds - x) / scale, -1e150, 1e150)
-    power = np.exp(-0.5 * (df - 1.0) * np.log1p(z**2 / df))
-    at_x = 0.5 * np.sqrt(df / np.pi) / poch(0.5 * (df - 1.0), 0.5)  # E[δ; δ > 0] / scale
-    return Shift(0.0, scale * scale * df / (df - 2.0), -scale * at_x * power)
+    return Shift(0.0, scale * scale * df / (df - 2.0), -scale * student_mean_beyond(z, df))
 
 
-def listed_shift(x: float, thresholds: FloatArray, values: FloatArray, probabilities: FloatArray) -> Shift:
-    """Of an x' that is one of `values` (m,), with these probabilities (m,).
+def student_mean_beyond(z: FloatArray, df: float) -> FloatArray:
+    """E[T; T >= z] of a number T from Student's t distribution with `df` > 1 degrees of freedom."""
+    from scipy.special import poch  # slow to import
+
+    beyond_0 = 0.5 * np.sqrt(df / np.pi) / poch(0.5 * (df - 1.0), 0.5)
+    found: FloatArray = beyond_0 * np.exp(-0.5 * (df - 1.0) * np.log1p(z**2 / df))
+    return found
+
+
+def stepped_shift(x: float, thresholds: FloatArray, points: FloatArray, tails: Tails) -> Shift:
+    """Of an x' that is one of the ascending `points` (m,), of which x is one; with the tails (m,) at them.
+
+    It is summed from tails rather than from probabilities, so that nothing cancels: see `_areas`.
 
     Examples
     --------
-    >>> listed_shift(0.0, np.array([0.5]), np.array([0.0, 1.0]), np.array([0.5, 0.5]))
+    >>> tails = np.array([0.0, 0.5]), np.array([1.0, 0.5])  # of 0 and 1, equally likely
+    >>> stepped_shift(0.0, np.array([0.5]), np.array([0.0, 1.0]), tails)
     Shift(mean=0.5, variance=0.25, covariance=array([-0.25]))
     """
-    with np.errstate(over="ignore", invalid="ignore"):  # values may be infinite
-        mean = float((probabilities * (values - x)).sum())
-        centred = values - x - mean
-        variance = float((probabilities * centred**2).sum())
-        below, parts = values[None, :] < thresholds[:, None], probabilities * centred
-        # E[δ; x' < t] P(x' >= t) - E[δ; x' >= t] P(x' < t): small where either probability is.
-        covariance = _sums(below, parts) * _sums(~below, probabilities)
-        covariance -= _sums(~below, parts) * _sums(below, probabilities)
-    return Shift(mean, variance, covariance)
-
-
-def _sums(chosen: BoolArray, numbers: FloatArray) -> FloatArray:
-    """The sum of the numbers (m,) that each row of `chosen` (k, m) chooses."""
-    sums: FloatArray = np.where(chosen, numbers, 0.0).sum(axis=1)
-    return sums
+    below, above = tails
+    here = int(np.searchsorted(points, x))
+    with np.errstate(over="ignore", invalid="ignore"):  # points may be infinite
+        steps, reach = np.diff(points), points - x
+        # What the tails are at a point they are from the point before it on.
+        left = np.concatenate([[0.0], np.cumsum(steps * below[1:])])
+        right = np.concatenate([np.cumsum((steps * above[1:])[::-1])[::-1], [0.0]])
+        mean = float(right[here] - left[here])
+        outer = np.where(reach > 0, above, below)[1:]
+        square = float((steps * np.abs(reach[1:] + reach[:-1]) * outer).sum())
+        at_points = np.append(-(above * left + below * right), 0.0)
+    covariance: FloatArray = at_points[np.searchsorted(points, thresholds)]
+    return Shift(mean, float(np.maximum(square - mean * mean, 0.0)), covariance)

@@ -1,0 +1,206 @@
+"""Areas under the tails of a law, ∫ P(x' < s) ds and ∫ P(x' >= s) ds, and the shift δ = x' - x from them.
+
+Over [x, ∞) the upper tail has the area E[max(δ, 0)]; and the covariance of δ and 1[x' < t] is
+-(P(x' >= t) ∫_{s < t} P(x' < s) ds + P(x' < t) ∫_{s > t} P(x' >= s) ds). Nothing cancels in this sum, so it
+is as accurate as tails and areas, however small they are. Areas of tails that are mixed or cut off add up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from predgap._typing import FloatArray
+from predgap.noise._shifts import Shift, student_mean_beyond
+from predgap.noise._tails import Tails, student_tails
+
+Beyond = tuple[FloatArray, FloatArray]
+"""E[max(δ - u, 0)], and E[max(δ² - u², 0); δ > 0], for numbers u >= 0."""
+
+_NODES, _WEIGHTS = ((a + b) / 2 for a, b in zip(np.polynomial.legendre.leggauss(12), (1.0, 0.0), strict=True))
+_N_RATIOS: Final = 60  # of a continued fraction; enough from z = 1 on
+
+
+class Areas(NamedTuple):
+    """Of the tails over intervals (k,)."""
+
+    below: FloatArray  # ∫ P(x' < s) ds
+    above: FloatArray  # ∫ P(x' >= s) ds
+    square: FloatArray  # the part of E[δ²]: ∫ 2 |s - x| P(s is between x and x') ds
+
+
+def shift_from_areas(
+    areas: Callable[[FloatArray, FloatArray], Areas], tails: Tails, x: float, thresholds: FloatArray
+) -> Shift:
+    """The shift of a law with these areas (by the ends of intervals), and tails (k,) at the thresholds."""
+    below, above = tails
+    endless = np.full(len(thresholds), np.inf)
+    with np.errstate(over="ignore", invalid="ignore"):  # areas may be infinite
+        sides = areas(np.array([-np.inf, x]), np.array([x, np.inf]))
+        mean = float(sides.above[1] - sides.below[0])
+        left, right = areas(-endless, thresholds).below, areas(thresholds, endless).above
+        covariance = -(_products(above, left) + _products(below, right))
+        return Shift(mean, float(np.maximum(sides.square.sum() - mean * mean, 0.0)), covariance)
+
+
+def unmoved_areas(x: float, low: FloatArray, high: FloatArray) -> Areas:
+    """Of an x' that is x.
+
+    Examples
+    --------
+    >>> unmoved_areas(0.5, np.array([0.0]), np.array([2.0]))
+    Areas(below=array([1.5]), above=array([0.5]), square=array([0.]))
+    """
+    left, right = _parts(x, low, high)
+    return Areas(_lengths(*right), _lengths(*left), np.zeros(len(low)))
+
+
+def mixed_areas(p: float, first: Areas, q: float, second: Areas) -> Areas:
+    """Of an x' that follows one law with probability p, another one with probability q, the rest."""
+    with np.errstate(invalid="ignore"):  # 0 times an infinite area that is not asked for
+        return Areas(*(p * a + q * b for a, b in zip(first, second, strict=True)))
+
+
+def clipped_areas(
+    areas: Callable[[FloatArray, FloatArray], Areas],
+    x: float,
+    ends: tuple[float, float],
+    low: FloatArray,
+    high: FloatArray,
+) -> Areas:
+    """Of a law with these areas, clipped to [first, last] = `ends`."""
+    first, last = ends
+    inside = areas(np.clip(low, first, last), np.clip(high, first, last))
+    before, after = _parts(first, low, high)[0], _parts(last, low, high)[1]
+    with np.errstate(over="ignore", invalid="ignore"):
+        # x' is never before the first end, nor after the last; x may be.
+        passed = _outer_square(x, *_parts(x, *before)[1]) + _outer_square(x, *_parts(x, *after)[0])
+        return Areas(
+            inside.below + _lengths(*after), inside.above + _lengths(*before), inside.square + passed
+        )
+
+
+def symmetric_areas(
+    tail: Callable[[FloatArray], FloatArray],
+    beyond: Callable[[FloatArray], Beyond],
+    x: float,
+    low: FloatArray,
+    high: FloatArray,
+) -> Areas:
+    """Of x' = x + δ, where δ has a symmetric density: `tail` gives P(δ >= u) for u >= 0."""
+    left, right = _parts(x, low, high)
+    with np.errstate(over="ignore", invalid="ignore"):
+        widths = _lengths(*left), _lengths(*right)
+        below, square_below = _outer_areas(tail, beyond, x - left[1], widths[0])
+        above, square_above = _outer_areas(tail, beyond, right[0] - x, widths[1])
+        # Inner tails are 1 minus the outer ones, which are at most 1/2.
+        return Areas(below + (widths[1] - above), above + (widths[0] - below), square_below + square_above)
+
+
+def normal_beyond(u: FloatArray, scale: float) -> Beyond:
+    """Of a normal δ with standard deviation `scale`.
+
+    Examples
+    --------
+    >>> normal_beyond(np.array([0.0, 10.0]), 1.0)[0]
+    array([3.98942280e-01, 7.47456009e-25])
+    """
+    from scipy.special import ndtr  # slow to import
+
+    z = np.minimum(u / scale, 40.0)
+    tail = ndtr(-z)
+    # Q, the area under Q, the area under that one, ...: their ratios are a continued fraction.
+    ratio = 1.0 / (0.5 * z + np.sqrt(0.25 * z * z + _N_RATIOS))
+    for n in range(_N_RATIOS, 1, -1):
+        ratio = 1.0 / (z + n * ratio)
+    direct = np.exp(-0.5 * z * z) / np.sqrt(2.0 * np.pi) - z * tail
+    area = np.where(z < 1.0, direct, tail * ratio)
+    return scale * area, scale * scale * (tail + z * area)
+
+
+def uniform_beyond(u: FloatArray, half_width: float) -> Beyond:
+    """Of a δ that is uniform on [-half_width, half_width].
+
+    Examples
+    --------
+    >>> uniform_beyond(np.array([0.0]), 1.0)
+    (array([0.25]), array([0.16666667]))
+    """
+    rest = np.maximum(1.0 - u / half_width, 0.0)
+    return 0.25 * half_width * rest**2, half_width * half_width * rest**2 * (0.5 - rest / 3.0)
+
+
+def laplace_beyond(u: FloatArray, scale: float) -> Beyond:
+    """Of a δ with the density exp(-|δ| / scale) / (2 scale).
+
+    Examples
+    --------
+    >>> laplace_beyond(np.array([0.0]), 1.0)
+    (array([0.5]), array([1.]))
+    """
+    z = np.minimum(u / scale, 800.0)
+    tail = 0.5 * np.exp(-z)
+    return scale * tail, 2.0 * scale * scale * tail * (z + 1.0)
+
+
+def student_beyond(u: FloatArray, df: float, scale: float) -> Beyond:
+    """Of a δ that is `scale` times a number from Student's t distribution with `df` > 2 degrees of freedom.
+
+    Examples
+    --------
+    >>> [each.round(6) for each in student_beyond(np.array([0.0]), 3.0, 1.0)]
+    [array([0.551329]), array([1.5])]
+    """
+    from scipy.special import betainc
+
+    z = np.minimum(u / scale, 1e150)
+    tail = student_tails(np.zeros(1), z, df, 1.0)[1][0]
+    second = 0.5 * df / (df - 2.0) * betainc(0.5 * df - 1.0, 1.5, df / (df + z * z))
+    return (
+        scale * np.maximum(student_mean_beyond(z, df) - z * tail, 0.0),
+        scale * scale * np.maximum(second - z * z * tail, 0.0),
+    )
+
+
+def _outer_areas(
+    tail: Callable[[FloatArray], FloatArray],
+    beyond: Callable[[FloatArray], Beyond],
+    first: FloatArray,
+    width: FloatArray,
+) -> tuple[FloatArray, FloatArray]:
+    """∫ P(δ >= u) du and ∫ 2u P(δ >= u) du over intervals from first >= 0 on.
+
+    If the tail falls to less than half of what it is, they are the differences of what is beyond; if not, the
+    tail is so smooth there that a Gauss rule has no error but rounding.
+    """
+    last = first + width
+    area, square = (begin - end for begin, end in zip(beyond(first), beyond(last), strict=True))
+    near = np.flatnonzero(tail(last) > 0.5 * tail(first))
+    u = first[near, None] + width[near, None] * _NODES
+    parts = width[near, None] * _WEIGHTS * tail(u.reshape(-1)).reshape(u.shape)
+    area[near], square[near] = parts.sum(axis=1), (2.0 * u * parts).sum(axis=1)
+    return area, square
+
+
+def _outer_square(x: float, low: FloatArray, high: FloatArray) -> FloatArray:
+    """∫ 2 |s - x| ds over intervals on one side of x; 0 of those without length."""
+    return _products(_lengths(low, high), np.abs((low - x) + (high - x)))
+
+
+def _parts(
+    at: float, low: FloatArray, high: FloatArray
+) -> tuple[tuple[FloatArray, FloatArray], tuple[FloatArray, FloatArray]]:
+    """The parts of intervals to the left and to the right of a number; of length 0 if there are none."""
+    return (np.minimum(low, at), np.minimum(high, at)), (np.maximum(low, at), np.maximum(high, at))
+
+
+def _lengths(low: FloatArray, high: FloatArray) -> FloatArray:
+    """Of intervals; 0 of those that begin and end at the same number, or at infinity."""
+    return np.where(low < high, high - low, 0.0)
+
+
+def _products(a: FloatArray, b: FloatArray) -> FloatArray:
+    """a · b; 0 where either is, even if the other one is infinite."""
+    return np.where((a == 0) | (b == 0), 0.0, a * b)
