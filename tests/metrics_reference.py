@@ -17,8 +17,9 @@ import numpy as np
 
 from predgap._model.ensemble import Ensemble
 from predgap.noise._added_laws import LaplaceLaw, NormalLaw, StudentTLaw, UniformLaw
-from predgap.noise._combined_laws import StayLaw
-from predgap.noise._laws import DiscreteLaw, Law, MarginalLaw
+from predgap.noise._combined_laws import ClippedLaw, KeptLaw, RoundedLaw, StayLaw, WithinLaw
+from predgap.noise._lattice import Lattice
+from predgap.noise._laws import DiscreteLaw, FlipLaw, Law, MarginalLaw, StillLaw
 from reference import HIGH, Number, Tails, error_scale, outcomes, tails_of, thresholds_of, tree_values
 
 Parts = tuple[Number, Number, Number]
@@ -30,54 +31,108 @@ NOTHING: Parts = (HIGH.mpf(0), HIGH.mpf(0), HIGH.mpf(0))
 # --- the shift of one feature ---------------------------------------------------------------------------
 
 
-def parts_below(law: Law, x: float, t: float) -> Parts:
-    """Of {x' < t}; t may be infinite."""
+def parts(law: Law, x: float, low: float, high: float) -> Parts:
+    """Of {low <= x' < high}; both may be infinite. Tails are never 1 minus the other one."""
     match law:
         case StayLaw(inner, stays, moves):
-            here = HIGH.mpf(stays) if x < t else HIGH.mpf(0)
-            p, first, second = (HIGH.mpf(moves) * part for part in parts_below(inner, x, t))
-            return here + p, first, second
+            here = HIGH.mpf(stays) if low <= x < high else HIGH.mpf(0)
+            return _sum((here, HIGH.mpf(0), HIGH.mpf(0)), _times(moves, parts(inner, x, low, high)))
         case MarginalLaw(values):
-            return _listed(values, [Fraction(1, len(values))] * len(values), x, t)
+            return _listed(values, [Fraction(1, len(values))] * len(values), x, low, high)
         case DiscreteLaw(_, probabilities):
-            return _listed(np.array(law.values, dtype=float), map(Fraction, probabilities), x, t)
-    u = HIGH.mpf(t) - HIGH.mpf(x)
-    if u <= 0:
-        return _outer(law, u)
-    p, first, second = _outer(law, -u)  # the density is symmetric, and E[δ] = 0
-    return 1 - p, first, _variance(law) - second
+            return _listed(np.array(law.values, dtype=float), map(Fraction, probabilities), x, low, high)
+        case FlipLaw(p):
+            return _listed(np.array([x, 1 - x]), [1 - Fraction(p), Fraction(p)], x, low, high)
+        case StillLaw():
+            return _listed(np.array([x]), [Fraction(1)], x, low, high)
+        case KeptLaw(inner, values, first, last):
+            stays = x in values or not first < x < last
+            return parts(StillLaw() if stays else inner, x, low, high)
+        case ClippedLaw(inner, first, last):
+            return _clipped(inner, x, (low, high), (first, last))
+        case WithinLaw(inner, first, last):
+            return _clipped(inner, x, (low, high), (min(first, x), max(last, x)))
+        case RoundedLaw(inner, lattice):
+            return _rounded(inner, lattice, x, low, high)
+    return _sum(_left(law, x, low, min(high, x)), _mirrored(_left(law, -x, -high, min(-low, -x))))
 
 
-def _listed(values: Any, probabilities: Any, x: float, t: float) -> Parts:
+def _left(law: Law, x: float, low: float, high: float) -> Parts:
+    """Of {low <= x' < high} for a high that is at most x, of a law with a density."""
+    if low >= high:
+        return NOTHING
+    return _sum(
+        *(_times(sign, _outer(law, HIGH.mpf(end) - HIGH.mpf(x))) for sign, end in ((1, high), (-1, low)))
+    )
+
+
+def _sum(a: Parts, b: Parts) -> Parts:
+    return a[0] + b[0], a[1] + b[1], a[2] + b[2]
+
+
+def _times(factor: float, own: Parts) -> Parts:
+    return HIGH.mpf(factor) * own[0], HIGH.mpf(factor) * own[1], HIGH.mpf(factor) * own[2]
+
+
+def _mirrored(own: Parts) -> Parts:
+    return own[0], -own[1], own[2]
+
+
+def _listed(values: Any, probabilities: Any, x: float, low: float, high: float) -> Parts:
     """In fractions, and so that probabilities, which are doubles, sum to 1."""
     shares, from_here = list(probabilities), Fraction(x if math.isfinite(x) else 0)  # δ is not asked for then
     total, here = sum(shares), [Fraction(0)] * 3
     for value, share in zip(values.tolist(), shares, strict=True):
-        if value < t:
+        if low <= value < high:
             delta = Fraction(value) - from_here
             here = [part + share / total * delta**k for k, part in enumerate(here)]
     p, first, second = (HIGH.mpf(part.numerator) / part.denominator for part in here)
     return p, first, second
 
 
-@cache
-def _variance(law: Law) -> Number:
+def _clipped(law: Law, x: float, between: tuple[float, float], ends: tuple[float, float]) -> Parts:
+    """What is below the first end is there, and what is at least the last end there."""
+    (low, high), (first, last) = between, ends
+    found = parts(law, x, max(low, first), min(high, last))
+    for end, outside in ((first, (-math.inf, first)), (last, (last, math.inf))):
+        if low <= end < high and math.isfinite(end):
+            p, delta = parts(law, x, *outside)[0], HIGH.mpf(end) - HIGH.mpf(x)
+            found = _sum(found, (p, p * delta, p * delta**2))
+    return found
+
+
+def _rounded(law: Law, lattice: Lattice, x: float, low: float, high: float) -> Parts:
+    """Point by point, as far out as 1e-330 matters: not for laws with heavy tails."""
+    found, middle = NOTHING, round((_middle(law, x) - lattice.origin) / lattice.step)
+    for up in (1, -1):
+        for k in itertools.count(middle if up > 0 else middle - 1, up):
+            here, first, last = lattice.points(np.array([k, k - 0.5, k + 0.5], dtype=float)).tolist()
+            value = float(lattice.dtype.type(here))
+            if low <= value < high:
+                p, delta = parts(law, x, first, last)[0], HIGH.mpf(value) - HIGH.mpf(x)
+                found = _sum(found, (p, p * delta, p * delta**2))
+            outside = (last, math.inf) if up > 0 else (-math.inf, first)
+            if parts(law, x, *outside)[0] < 1e-330:
+                break
+    return found
+
+
+def _middle(law: Law, x: float) -> float:
+    """A number between values of the law."""
     match law:
-        case NormalLaw(scale):
-            return HIGH.mpf(scale) ** 2
-        case UniformLaw(half_width):
-            return HIGH.mpf(half_width) ** 2 / 3
-        case LaplaceLaw(scale):
-            return 2 * HIGH.mpf(scale) ** 2
-        case StudentTLaw(df, scale):
-            return HIGH.mpf(scale) ** 2 * df / (HIGH.mpf(df) - 2)
-    raise NotImplementedError(law)
+        case DiscreteLaw() | MarginalLaw():
+            return float(np.median(np.array(law.values, dtype=float)))
+        case ClippedLaw(_, low, high):
+            return min(max(x, low), high)
+        case StayLaw(inner):
+            return _middle(inner, x)
+    return x
 
 
 @cache
 def _outer(law: Law, u: Number) -> Parts:
     """Of {δ < u}, for u <= 0."""
-    if u == -HIGH.inf:
+    if u == -HIGH.inf or (isinstance(law, NormalLaw) and u < -1e4 * law.scale):
         return NOTHING
     match law:
         case NormalLaw(scale):
@@ -126,11 +181,11 @@ def infidelity(ensemble: Ensemble, x: Any, slopes: Any, noise: Any) -> tuple[Num
     cells = [list(_cells(ensemble, laws[q], q, float(x[q]), float(slopes[q]))) for q in moved]
     here, total = sum(tree_values(ensemble, x, HIGH.mpf)), HIGH.mpf(0)
     for combination in itertools.product(*cells):
-        point, parts = x.copy(), (HIGH.mpf(1), HIGH.mpf(0), HIGH.mpf(0))
+        point, joint = x.copy(), (HIGH.mpf(1), HIGH.mpf(0), HIGH.mpf(0))
         for q, (value, own) in zip(moved, combination, strict=True):
-            point[q], parts = value, _independent(parts, own)
+            point[q], joint = value, _independent(joint, own)
         change = sum(tree_values(ensemble, point, HIGH.mpf)) - here
-        p, first, second = parts
+        p, first, second = joint
         total += second - 2 * change * first + change**2 * p
     linear = sum(math.sqrt(sum(float(second) for _, (_, _, second) in own)) for own in cells)
     of_gap = math.sqrt(error_scale(ensemble, x, range(len(x)), tails_of(noise, ensemble)))
@@ -143,9 +198,7 @@ def _cells(
     """The cells that x' may fall in: a value that stands for it, and its parts of slope · δ."""
     ends = [-math.inf, *thresholds_of(ensemble, feature), math.inf]
     for left, right in itertools.pairwise(ends):
-        p, first, second = (
-            b - a for a, b in zip(*(parts_below(law, x, end) for end in (left, right)), strict=True)
-        )
+        p, first, second = parts(law, x, left, right)
         if p != 0:
             yield left, (p, HIGH.mpf(slope) * first, HIGH.mpf(slope) ** 2 * second)
 

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy import stats
 
-from metrics_reference import parts_below
+from metrics_reference import parts
 from predgap.errors import NoiseError
 from predgap.noise import Discrete, Flip, Laplace, Law, Marginal, Noise, Normal, Stay, StudentT, Uniform
+from predgap.noise._combined_laws import ClippedLaw, StayLaw, WithinLaw
 from reference import HIGH, ULP, Number
 
 MODERATE = st.floats(-1e6, 1e6, allow_subnormal=False)
@@ -27,9 +29,9 @@ def law_of(noise: Noise) -> Law:
 
 def exact(law: Law, x: float, t: float) -> tuple[Number, Number, Number]:
     """Mean, variance, and covariance with 1[x' < t], to about 60 digits."""
-    p, below, _ = parts_below(law, x, t)
-    _, mean, square = parts_below(law, x, HIGH.inf)
-    return mean, square - mean**2, below - p * mean
+    below, above = parts(law, x, -math.inf, t), parts(law, x, t, math.inf)
+    mean, square = below[1] + above[1], below[2] + above[2]
+    return mean, square - mean**2, below[1] * above[0] - above[1] * below[0]
 
 
 def assert_shift(noise: Noise, x: float, t: float, ulps: float) -> None:
@@ -87,6 +89,57 @@ def test_shifts_of_listed_values(
     assert abs(found.variance - variance) <= 16 * ULP * size**2
     rarer = float(np.minimum(*law.tails(np.array([x]), np.array([t])))[0, 0])
     assert abs(found.covariance[0] - covariance) <= 16 * ULP * max(abs(v - x) for v in values) * rarer
+
+
+ADDED = st.one_of(
+    st.just(Normal(1.0)),
+    st.just(Uniform(1.0)),
+    st.just(Laplace(1.0)),
+    st.sampled_from([2.1, 3.0, 4.5, 30.0]).map(lambda df: StudentT(df, 1.0)),
+)
+DISTANCES = st.one_of(
+    st.floats(-1.0, 1.0),
+    st.floats(-5.0, 5.0),
+    st.floats(-37.0, 37.0),
+    st.sampled_from([-math.inf, -1e5, -1e-3, -1e-9, 0.0, 1e-12, 1e-6, 0.1, 1e5, math.inf]),
+)
+
+
+@st.composite
+def clipped_laws(draw: st.DrawFn, within: bool) -> tuple[Law, float, float]:
+    """A law with ends, a value x, and a threshold between the ends, at one of them, or beyond."""
+    x = draw(st.sampled_from([0.0, 0.3, -1e3, 1e6]))
+    low, t, high = sorted(x + draw(DISTANCES) for _ in range(3))
+    assume(low < math.inf and high > -math.inf)
+    t = draw(st.sampled_from([t, t, t, low, high, math.nextafter(low, math.inf), high + 1.0]))
+    inner = law_of(draw(ADDED))
+    if draw(st.booleans()):
+        inner = StayLaw(inner, *draw(st.sampled_from([(0.25, 0.75), (1 - 1e-9, 1e-9), (1.0, 0.0)])))
+    law = WithinLaw(inner, low, high) if within else ClippedLaw(inner, low, high)
+    if draw(st.booleans()):
+        law = StayLaw(law, 0.25, 0.75)
+    return law, x, t if math.isfinite(t) else x
+
+
+def assert_parts(law: Law, x: float, t: float, ulps: float) -> None:
+    """Mean and variance up to rounding relative to E[δ²]; the covariance to so many ulps of itself."""
+    found, (mean, variance, covariance) = law.shift(x, np.array([t])), exact(law, x, t)
+    size = float(HIGH.sqrt(variance + mean**2))
+    assert abs(found.mean - mean) <= ulps * ULP * size
+    assert abs(found.variance - variance) <= ulps * ULP * size**2
+    error = abs(found.covariance[0] - covariance)
+    assert error <= ulps * ULP * abs(covariance) + sys.float_info.min * max(1.0, size)
+
+
+@given(clipped_laws(within=True))
+def test_shifts_that_are_kept_in_a_range(case: tuple[Law, float, float]) -> None:
+    """Also of an x outside the range, which then begins, or ends, at x."""
+    assert_parts(*case, 2000)
+
+
+@given(clipped_laws(within=False))
+def test_shifts_that_are_clipped(case: tuple[Law, float, float]) -> None:
+    assert_parts(*case, 2000)
 
 
 @pytest.mark.parametrize(

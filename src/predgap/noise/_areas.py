@@ -20,7 +20,7 @@ Beyond = tuple[FloatArray, FloatArray]
 """E[max(δ - u, 0)], and E[max(δ² - u², 0); δ > 0], for numbers u >= 0."""
 
 _NODES, _WEIGHTS = ((a + b) / 2 for a, b in zip(np.polynomial.legendre.leggauss(12), (1.0, 0.0), strict=True))
-_N_RATIOS: Final = 60  # of a continued fraction; enough from z = 1 on
+_N_RATIOS: Final = 30  # of a continued fraction; enough from z = 3 on
 
 
 class Areas(NamedTuple):
@@ -116,7 +116,7 @@ def normal_beyond(u: FloatArray, scale: float) -> Beyond:
     for n in range(_N_RATIOS, 1, -1):
         ratio = 1.0 / (z + n * ratio)
     direct = np.exp(-0.5 * z * z) / np.sqrt(2.0 * np.pi) - z * tail
-    area = np.where(z < 1.0, direct, tail * ratio)
+    area = np.where(z < 3.0, direct, tail * ratio)
     return scale * area, scale * scale * (tail + z * area)
 
 

@@ -85,7 +85,7 @@ class StayLaw(_AroundLaw):
 
     def points(self, x: float, low: float = -math.inf, high: float = math.inf) -> FloatArray | None:
         there = self.law.points(x, low, high)
-        return None if there is None else np.union1d(there, [x])
+        return None if there is None else np.append(there, x)
 
     def areas(self, x: float, low: FloatArray, high: FloatArray) -> Areas:
         here, there = unmoved_areas(x, low, high), self.law.areas(x, low, high)
@@ -205,7 +205,7 @@ class RoundedLaw(MappedLaw):
     def points(self, x: float, low: float = -math.inf, high: float = math.inf) -> FloatArray:
         before = self.law.points(x)
         if before is not None:
-            return np.unique(self.mapped(before))
+            return self.mapped(before)
         return self.lattice.between(*np.clip(_reach(self.law, x, self.lattice.step), low, high))
 
     def rounded(self, dtype: np.dtype[Any]) -> Law:
@@ -310,7 +310,7 @@ def _clipped_points(law: Law, x: float, low: float, high: float) -> FloatArray |
     if points is None:
         return None
     ends = [end for end in (low, high) if math.isfinite(end)]
-    return np.unique(np.clip(np.append(points, ends), low, high))
+    return np.clip(np.append(points, ends), low, high)
 
 
 def _reach(law: Law, x: float, step: float) -> tuple[float, float]:

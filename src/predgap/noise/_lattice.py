@@ -71,7 +71,7 @@ class Lattice:
                 "use a larger step, or clip it to a range"
             )
         (first, last), _ = self._first(np.array([low, high]))
-        return np.unique(self._cast(self.points(np.arange(first - 1, last + 1))))
+        return self._cast(self.points(np.arange(first - 1, last + 1)))
 
     def holds(self, value: float) -> bool:
         """Is this number one of the points?"""

@@ -71,7 +71,7 @@ class Law(ABC):
         return shift_from_areas(lambda low, high: self.areas(x, low, high), at_thresholds, x, thresholds)
 
     def points(self, x: float, low: float = -math.inf, high: float = math.inf) -> FloatArray | None:
-        """Numbers (m,), ascending, with all that x' can be from low to high; None if it has a density."""
+        """Numbers (m,), with all among them that x' can be from low to high; None if it has a density."""
         return None
 
     def areas(self, x: float, low: FloatArray, high: FloatArray) -> Areas:
@@ -195,7 +195,7 @@ class DiscreteLaw(ReplacingLaw):
         return np.broadcast_to(below, shape), np.broadcast_to(above, shape)
 
     def points(self, x: float, low: float = -math.inf, high: float = math.inf) -> FloatArray:
-        return np.unique(self._numbers())
+        return self._numbers()
 
     def category_probabilities(self, levels: Categories) -> FloatArray:
         at = levels.levels_of(levels.codes_of(self.values))
@@ -298,8 +298,7 @@ class MarginalLaw(ReplacingLaw):
         return np.broadcast_to(below / n, shape), np.broadcast_to((n - below) / n, shape)
 
     def points(self, x: float, low: float = -math.inf, high: float = math.inf) -> FloatArray:
-        different: FloatArray = self.values[np.diff(self.values, prepend=np.nan) != 0]
-        return different
+        return self.values
 
     def rounded(self, dtype: np.dtype[Any]) -> Law:
         with np.errstate(over="ignore"):
