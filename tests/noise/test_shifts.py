@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
+import tracemalloc
 from typing import Any
 
 import numpy as np
@@ -14,8 +15,22 @@ from scipy import stats
 
 from metrics_reference import parts
 from predgap.errors import NoiseError
-from predgap.noise import Discrete, Flip, Laplace, Law, Marginal, Noise, Normal, Stay, StudentT, Uniform
-from predgap.noise._combined_laws import ClippedLaw, StayLaw, WithinLaw
+from predgap.noise import (
+    Clipped,
+    Discrete,
+    FromScipy,
+    Laplace,
+    Law,
+    Marginal,
+    Noise,
+    Normal,
+    Rounded,
+    Stay,
+    StudentT,
+    Uniform,
+)
+from predgap.noise._combined_laws import ClippedLaw, KeptLaw, RoundedLaw, StayLaw, WithinLaw
+from predgap.noise._lattice import Lattice
 from reference import HIGH, ULP, Number
 
 MODERATE = st.floats(-1e6, 1e6, allow_subnormal=False)
@@ -125,21 +140,77 @@ def assert_parts(law: Law, x: float, t: float, ulps: float) -> None:
     """Mean and variance up to rounding relative to E[δ²]; the covariance to so many ulps of itself."""
     found, (mean, variance, covariance) = law.shift(x, np.array([t])), exact(law, x, t)
     size = float(HIGH.sqrt(variance + mean**2))
-    assert abs(found.mean - mean) <= ulps * ULP * size
-    assert abs(found.variance - variance) <= ulps * ULP * size**2
+    assert abs(found.mean - mean) <= 16 * ULP * size
+    assert abs(found.variance - variance) <= 256 * ULP * size**2
     error = abs(found.covariance[0] - covariance)
     assert error <= ulps * ULP * abs(covariance) + sys.float_info.min * max(1.0, size)
 
 
 @given(clipped_laws(within=True))
 def test_shifts_that_are_kept_in_a_range(case: tuple[Law, float, float]) -> None:
-    """Also of an x outside the range, which then begins, or ends, at x."""
-    assert_parts(*case, 2000)
+    """Also of an x outside the range, which then begins, or ends, at x. Powers of t count often, as above."""
+    assert_parts(*case, 1000)
 
 
 @given(clipped_laws(within=False))
 def test_shifts_that_are_clipped(case: tuple[Law, float, float]) -> None:
-    assert_parts(*case, 2000)
+    """If x is far outside, all that is left of a normal law is in its tail: z² ulps."""
+    assert_parts(*case, 4000)
+
+
+@st.composite
+def rounded_laws(draw: st.DrawFn) -> tuple[Law, float, float]:
+    """A law of points on a lattice, clipped before, after or not at all."""
+    x, step = draw(st.sampled_from([0.0, 0.3, 1e3])), draw(st.sampled_from([0.5, 1.0, 2.5, 0.7, 1e3]))
+    small = st.one_of(st.floats(-1.0, 1.0), st.floats(-30.0, 30.0), st.sampled_from([0.0, 0.5]))
+    low, high = sorted(x + draw(small) for _ in range(2))
+    law = law_of(draw(st.sampled_from([Normal(1.0), Uniform(3.0), Laplace(0.2), Discrete([0.0, 0.5, 1e3])])))
+    if draw(st.booleans()):
+        law = StayLaw(law, 0.25, 0.75)
+    if draw(st.booleans()):
+        law = ClippedLaw(law, low, high)
+    dtype = draw(st.sampled_from([np.float32, np.float64]))
+    law = RoundedLaw(law, Lattice(step, draw(st.sampled_from([0.0, 0.1])))).rounded(np.dtype(dtype))
+    if draw(st.booleans()):
+        law = draw(st.sampled_from([ClippedLaw, WithinLaw]))(law, low, high)
+    if draw(st.booleans()):
+        law = StayLaw(law, 0.25, 0.75)
+    return law, x, draw(st.sampled_from([x, low, high, x + draw(small), float(np.float32(0.1)), 1e3]))
+
+
+@given(rounded_laws())
+def test_shifts_that_are_rounded(case: tuple[Law, float, float]) -> None:
+    assert_parts(*case, 64)
+
+
+@given(
+    x=st.sampled_from([-9.0, -1.0, 0.0, 0.5, 2.0]),
+    t=st.floats(-9.5, 3.0),
+    inner=st.sampled_from([Normal(0.5), Rounded(Normal(0.5), 0.5), Stay(Marginal([[0.5], [1.0]]), 0.5)]),
+)
+def test_shifts_of_kept_values(x: float, t: float, inner: Noise) -> None:
+    assert_parts(KeptLaw(WithinLaw(law_of(inner), -1.0, 2.0), (-9.0, 0.5), -9.0), x, t, 64)
+
+
+@pytest.mark.parametrize("df", [2.5, 30.0])
+def test_heavy_tails_can_be_rounded_in_a_range(df: float) -> None:
+    """Clipped and then rounded they are the same as rounded and then clipped."""
+    inner, t = StudentT(df, 5.0), np.array([-3.0, 0.5, 2.0, 8.5])
+    one, other = law_of(Clipped(Rounded(inner), -3.0, 8.0)), law_of(Rounded(Clipped(inner, -3.0, 8.0)))
+    np.testing.assert_array_equal(one.shift(0.3, t).covariance, other.shift(0.3, t).covariance)
+    assert one.shift(0.3, t)[:2] == other.shift(0.3, t)[:2]
+
+
+def test_many_values_and_thresholds_take_little_memory() -> None:
+    values = np.random.default_rng(0).normal(size=20_000)
+    law, thresholds = law_of(Marginal(values[:, None])), np.linspace(-4.0, 4.0, 5_000)
+    tracemalloc.start()
+    found = law.shift(0.5, thresholds)
+    assert tracemalloc.get_traced_memory()[1] < 5e6  # a table of both would take 8e8
+    tracemalloc.stop()
+    assert found.mean == pytest.approx(values.mean() - 0.5, rel=1e-12)
+    wanted = [np.cov(values, values < t, bias=True)[0, 1] for t in thresholds[::500]]
+    np.testing.assert_allclose(found.covariance[::500], wanted, rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -169,8 +240,28 @@ def test_extreme_scales_neither_warn_nor_fail(noise: Any, scale: float) -> None:
         assert -scale <= found.covariance[0] <= 0.0
 
 
+@pytest.mark.parametrize("noise", [Normal, Uniform, Laplace, lambda scale: StudentT(3.0, scale)])
+@pytest.mark.parametrize("scale", [1e300, 1e-300])
+@pytest.mark.parametrize("ends", [(-1.0, 1.0), (-1.7e308, math.inf), (5.0, 5.0), (-1e-300, 0.0)])
+def test_extreme_ranges_neither_warn_nor_fail(noise: Any, scale: float, ends: tuple[float, float]) -> None:
+    for x, t in ((0.0, 0.0), (-1.7e308, 1.7e308), (1.0, -1.0), (-1.0, 1.0)):
+        for law in (ClippedLaw(law_of(noise(scale)), *ends), WithinLaw(law_of(noise(scale)), *ends)):
+            found = law.shift(x, np.array([t]))
+            assert not found.variance < 0
+            assert found.covariance[0] <= 0.0
+
+
 def test_laws_without_moments_say_so() -> None:
-    with pytest.raises(NoiseError, match="takes Normal"):
-        law_of(Flip(0.5)).shift(0.0, np.empty(0))
-    with pytest.raises(NoiseError, match="2 degrees of freedom has no variance; use more than 2"):
-        law_of(StudentT(2.0, 1.0)).shift(0.0, np.empty(0))
+    skewed = FromScipy(stats.expon(scale=2.0))
+    for noise in (skewed, Clipped(skewed, 0.0, 1.0), Stay(skewed, 0.5)):
+        with pytest.raises(NoiseError, match=r"variance of FromScipy\(expon\(scale=2.0\)\) are not known"):
+            law_of(noise).shift(0.0, np.empty(0))
+    assert law_of(Rounded(skewed)).shift(0.0, np.empty(0)).mean == pytest.approx(2.0, abs=0.1)
+    for noise in (StudentT(2.0, 1.0), Clipped(StudentT(2.0, 1.0), 0.0, math.inf)):
+        with pytest.raises(NoiseError, match="2 degrees of freedom has no variance; use more than 2"):
+            law_of(noise).shift(0.0, np.empty(0))
+    for noise in (Rounded(StudentT(3.0, 1.0)), Rounded(FromScipy(stats.norm(scale=1e6)))):
+        with pytest.raises(
+            NoiseError, match="steps of 1 and reaches more than 100,000 of them; use a larger"
+        ):
+            law_of(noise).shift(0.0, np.empty(0))
