@@ -112,7 +112,7 @@ def _rounded(law: Law, lattice: Lattice, x: float, low: float, high: float) -> P
                 p, delta = parts(law, x, first, last)[0], HIGH.mpf(value) - HIGH.mpf(x)
                 found = _sum(found, (p, p * delta, p * delta**2))
             outside = (last, math.inf) if up > 0 else (-math.inf, first)
-            if parts(law, x, *outside)[0] < 1e-330:
+            if parts(law, x, *outside)[0] < HIGH.mpf("1e-330"):
                 break
     return found
 

@@ -11,22 +11,28 @@ import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from scipy import stats
 
 from assertions import STRATEGIES, explainer_of, rows_of
-from metrics_reference import infidelity, spearman
+from metrics_reference import infidelity, parts, spearman
 from predgap import (
     Categories,
+    Clipped,
     Discrete,
     Ensemble,
     Explainer,
     Flip,
+    FromScipy,
     Laplace,
     Marginal,
     NoiseError,
     Normal,
+    OutputError,
     PerFeature,
     Ranking,
     RankingError,
+    Relative,
+    Rounded,
     Stay,
     StudentT,
     Uniform,
@@ -53,6 +59,17 @@ from strategies import (
 NUMBERS = st.sampled_from([-3.0, -1.0, -0.3, 0.0, 0.0, 0.1, 0.5, 2.0, 1e4])
 
 
+RANGES = ((-1.0, 0.25), (0.1, 0.1), (-np.inf, 0.0), (0.1, np.inf), (-20.0, 20.0), (3.0, 4.0))
+ROUNDING = st.sampled_from([0.25, 0.5, 1.0, 0.1])
+STRENGTHS = st.sampled_from([0.3, 1.0])
+COLUMNS = (
+    np.arange(-9.0, 21.0),  # whole numbers, rounded and kept in their range
+    np.arange(-9.0, 21.0) / 4,
+    np.random.default_rng(0).normal(size=30),  # continuous
+    np.array([0.0, 1.0] * 15),  # redrawn
+)
+
+
 @st.composite
 def known_noises(draw: st.DrawFn, ensemble: Ensemble) -> Any:
     """Noise whose moments are known, of its own for each feature; values on thresholds among others."""
@@ -66,8 +83,12 @@ def known_noises(draw: st.DrawFn, ensemble: Ensemble) -> Any:
         st.builds(StudentT, st.sampled_from([2.5, 4.0, 30.0]), scale),
         table.map(Marginal),
     )
+    clipped = st.builds(lambda noise, ends: Clipped(noise, *ends), one, st.sampled_from(RANGES))
+    rounded = st.builds(Rounded, st.sampled_from([Normal(0.5), Laplace(0.3), Uniform(1.5)]), ROUNDING)
     either = st.one_of(one, st.builds(Stay, one, st.sampled_from([0.0, 0.25, 0.955, 1 - 1e-9])))
-    return PerFeature({q: draw(either) for q in range(d)})
+    tables = st.sampled_from(COLUMNS).map(lambda column: np.tile(column, (d, 1)).T)
+    relative = st.builds(Relative, tables, STRENGTHS)
+    return PerFeature({q: draw(st.one_of(either, clipped, rounded, relative)) for q in range(d)})
 
 
 @st.composite
@@ -131,6 +152,39 @@ def test_infidelity_is_near_its_samples(noise: Any) -> None:
         assert abs(errors.mean() - value) < 5 * errors.std() / np.sqrt(len(errors))
 
 
+def test_special_codes_do_not_move_nor_count() -> None:
+    """-9 stays; the noise of other values is kept in their range."""
+    rng = np.random.default_rng(4)
+    column = rng.normal(size=60)
+    table = np.where(np.arange(60) < 6, -9.0, column)[:, None]
+    noise = Relative(table, 0.5, keep={-9})
+    stump = ensemble_of([Split(0, 0.1, 0.0, 1.0)], 1)
+    found = metrics.infidelity(Explainer(stump, noise), [[-9.0], [0.3]], np.array([[2.0], [2.0]]))
+    assert found[0] == 0.0
+    law = noise.laws(1)[0]
+    (p, *_), (q, *_) = parts(law, 0.3, -np.inf, 0.1), parts(law, 0.3, 0.1, np.inf)
+    assert 0.2 < p < 0.5
+    assert p + q == pytest.approx(1.0)
+    assert found[1] == pytest.approx(float(infidelity(stump, [0.3], [2.0], noise)[0]), rel=1e-12)
+
+
+@pytest.mark.parametrize("output", ["predicted", np.array([2, 0, 0, 1, 2])])
+def test_each_row_has_its_own_output(output: Any) -> None:
+    rng = np.random.default_rng(5)
+    trees = [Split(k % 2, *map(float, row)) for k, row in enumerate(rng.normal(size=(12, 3)))]
+    targets = [k % 3 for k in range(12)]
+    ensemble = ensemble_of(trees, 2, n_outputs=3, targets=targets, class_names=("a", "b", "c"))
+    X, values = rng.normal(size=(5, 2)), rng.normal(size=(5, 2, 3))
+    found = metrics.infidelity(Explainer(ensemble, Normal(0.5), output=output), X, values)
+    own = ensemble.predict(X).argmax(axis=1) if isinstance(output, str) else output
+    assert len(set(own.tolist())) > 1
+    for k in range(3):
+        alone = metrics.infidelity(Explainer(ensemble, Normal(0.5), output=k), X, values)
+        np.testing.assert_array_equal(found[own == k], alone[own == k])
+    with pytest.raises(OutputError, match="has 3 outputs, and infidelity is about one; choose it"):
+        metrics.infidelity(Explainer(ensemble, Normal(0.5)), X, values)
+
+
 def test_redrawn_features_that_the_model_does_not_use_count() -> None:
     table = np.array([[0.0, 0.0], [1.0, 4.0]])
     stump = ensemble_of([Split(0, 0.5, 0.0, 1.0)], 2)
@@ -149,8 +203,16 @@ def test_infidelity_refuses_what_has_no_slope() -> None:
     with pytest.raises(NoiseError, match="'f0' are categories"):
         metrics.infidelity(Explainer(coloured, Flip(0.5)), [[0]], np.array([[1.0]]))
     stump = ensemble_of([Split(0, 0.5, 0.0, 1.0)], 1)
-    with pytest.raises(NoiseError, match="takes Normal"):
-        metrics.infidelity(Explainer(stump, Flip(0.5)), [[0.0]], np.array([[1.0]]))
+    skewed = Clipped(FromScipy(stats.expon()), 0.0, 1.0)
+    told = r"the noise of 'f0': .* FromScipy\(expon\(\)\) are not known. infidelity knows Relative, Normal"
+    with pytest.raises(NoiseError, match=told) as refused:
+        metrics.infidelity(Explainer(stump, skewed), [[0.0]], np.array([[1.0]]))
+    assert "Law" not in str(refused.value)
+    with pytest.raises(NoiseError, match="the noise of 'f0': it is rounded to steps of 1 and reaches more"):
+        metrics.infidelity(Explainer(stump, Rounded(StudentT(3.0, 1.0))), [[0.0]], np.array([[1.0]]))
+    moved = Explainer(stump, Normal(1.0))
+    with pytest.raises(RankingError, match="found a Ranking, which has no signs; expected attributions"):
+        metrics.infidelity(moved, [[0.0]], moved.rank([[0.0]]))
     with pytest.raises(NoiseError, match="no variance"):
         metrics.infidelity(Explainer(stump, StudentT(2.0, 1.0)), [[0.0]], np.array([[1.0]]))
     with pytest.raises(RankingError, match="the ranking has 2 rows, X has 1"):

@@ -14,7 +14,7 @@ from scipy import stats
 from sklearn.datasets import load_breast_cancer, load_diabetes
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 
-from predgap import Background, Explainer, Marginal, Normal, OutputError, metrics
+from predgap import Background, Explainer, Marginal, Normal, OutputError, Relative, metrics
 from predgap._typing import FloatArray
 
 N = 20_000
@@ -116,6 +116,32 @@ def test_scores_of_attributions(library: str) -> None:
         alone = [model.predict(x + noise * (np.arange(10) == q)) - before for q in range(10)]
         gaps = [float((change**2).mean()) for change in alone]
         assert correlation[r] == pytest.approx(stats.spearmanr(np.abs(slopes[r]), gaps)[0], abs=0.1)
+
+
+@pytest.mark.parametrize("library", CLASSIFIERS)
+def test_infidelity_under_the_default_noise(library: str) -> None:
+    """Columns are continuous, in steps, whole, binary, with special codes; slopes are of the second class."""
+    X, y = load_breast_cancer(return_X_y=True)
+    rng = np.random.default_rng(7)
+    X = np.column_stack([X[:, 0], X[:, 1].round(), (X[:, 20] * 2).round() / 2, X[:, 27] > 0.1, X[:, 7]])
+    X[rng.random(len(X)) < 0.1, 4] = -9
+    X = single(X)
+    model = CLASSIFIERS[library]().fit(X, y)
+    noise = Relative(X, 0.5, keep={-9})
+    explainer = Explainer(model, noise, output="predicted")
+    rows = X[np.argsort(np.abs(model.predict_proba(X)[:, 1] - 0.5))[:3]]
+    scale = [0.3, 0.2, 0.3, 1.0, 5.0]
+    slopes = rng.normal(size=(3, 5)) * scale
+    found = metrics.infidelity(explainer, rows, slopes)
+
+    def margins(points: FloatArray) -> FloatArray:
+        p = model.predict_proba(points)[:, 1].astype(np.float64)
+        return p if library == "forest" else np.log(p / (1.0 - p))
+
+    for r, x in enumerate(rows):
+        moved = single(noise.sample(np.tile(x, (N, 1)), rng))
+        change = margins(moved) - margins(x[None])
+        assert_near(float(found[r]), ((moved - x) @ slopes[r] - change) ** 2)
 
 
 def test_openxai_is_about_one_output() -> None:

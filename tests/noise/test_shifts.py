@@ -140,10 +140,11 @@ def assert_parts(law: Law, x: float, t: float, ulps: float) -> None:
     """Mean and variance up to rounding relative to E[δ²]; the covariance to so many ulps of itself."""
     found, (mean, variance, covariance) = law.shift(x, np.array([t])), exact(law, x, t)
     size = float(HIGH.sqrt(variance + mean**2))
-    assert abs(found.mean - mean) <= 16 * ULP * size
-    assert abs(found.variance - variance) <= 256 * ULP * size**2
+    least = sys.float_info.min
+    assert abs(found.mean - mean) <= 16 * ULP * size + least
+    assert abs(found.variance - variance) <= 256 * ULP * size**2 + least
     error = abs(found.covariance[0] - covariance)
-    assert error <= ulps * ULP * abs(covariance) + sys.float_info.min * max(1.0, size)
+    assert error <= ulps * ULP * abs(covariance) + least * max(1.0, size)
 
 
 @given(clipped_laws(within=True))
@@ -197,8 +198,8 @@ def test_heavy_tails_can_be_rounded_in_a_range(df: float) -> None:
     """Clipped and then rounded they are the same as rounded and then clipped."""
     inner, t = StudentT(df, 5.0), np.array([-3.0, 0.5, 2.0, 8.5])
     one, other = law_of(Clipped(Rounded(inner), -3.0, 8.0)), law_of(Rounded(Clipped(inner, -3.0, 8.0)))
-    np.testing.assert_array_equal(one.shift(0.3, t).covariance, other.shift(0.3, t).covariance)
-    assert one.shift(0.3, t)[:2] == other.shift(0.3, t)[:2]
+    for found, wanted in zip(one.shift(0.3, t), other.shift(0.3, t), strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=1e-14)
 
 
 def test_many_values_and_thresholds_take_little_memory() -> None:
@@ -261,7 +262,5 @@ def test_laws_without_moments_say_so() -> None:
         with pytest.raises(NoiseError, match="2 degrees of freedom has no variance; use more than 2"):
             law_of(noise).shift(0.0, np.empty(0))
     for noise in (Rounded(StudentT(3.0, 1.0)), Rounded(FromScipy(stats.norm(scale=1e6)))):
-        with pytest.raises(
-            NoiseError, match="steps of 1 and reaches more than 100,000 of them; use a larger"
-        ):
+        with pytest.raises(NoiseError, match="steps of 1 and reaches more than 100,000 of them; use"):
             law_of(noise).shift(0.0, np.empty(0))
