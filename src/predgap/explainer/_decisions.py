@@ -58,20 +58,26 @@ class _Predictions:
         """The smallest and the largest size of a difference, relative to the change of margins."""
         if self.link is None:
             return 1.0, 1.0
-        if self.column is not None:
-            return 0.0, self.link.one_class_slope
-        return self.link.slopes(self.margins[row] + change.least, self.margins[row] + change.most)
+        now, column = self.margins[row], None if self.column is None else int(self.column[row])
+        return self.link.slopes(now + change.least, now + change.most, column)
 
-    def largest(self, row: int) -> float:
-        """The largest size of a difference, whatever changes: probabilities are between 0 and 1."""
+    def reached(self, row: int, change: ChangeOfRow) -> tuple[FloatArray, FloatArray]:
+        """The smallest and the largest value of the probabilities that count, (their number, 1)."""
+        assert self.link is not None
+        now = self.margins[row]
+        low, high = self.link.ranges(now + change.least, now + change.most)
+        return self._counted(row, low[:, None]), self._counted(row, high[:, None])
+
+    def largest(self, row: int, change: ChangeOfRow) -> float:
+        """The largest size of a difference, whatever the distribution of the change."""
         if self.link is None or self.link.kind == "identity":
             return np.inf
-        now = self.link.probabilities(self.margins[row][:, None])[:, 0]
-        if self.column is not None:
-            now = now[[self.column[row]]]
-        elif self.link.kind == "softmax":  # all to the least likely class
-            return float(np.sqrt((now**2).sum() - 2.0 * now.min() + 1.0))
-        return float(np.sqrt((np.maximum(now, 1.0 - now) ** 2).sum()))
+        now = self._counted(row, self.link.probabilities(self.margins[row][:, None]))
+        low, high = self.reached(row, change)
+        size = float(np.sqrt((np.maximum(high - now, now - low) ** 2).sum()))
+        if self.link.kind == "softmax" and self.column is None:  # at most all to the least likely class
+            return min(size, float(np.sqrt((now**2).sum() - 2.0 * now.min() + 1.0)))
+        return size
 
     def _counted(self, row: int, outputs: FloatArray) -> FloatArray:
         return outputs if self.column is None else outputs[[self.column[row]]]
@@ -154,8 +160,7 @@ class DecisionAnswers(GuaranteedAnswers):
 
         def bounds(row: int, change: ChangeOfRow) -> tuple[float, float]:
             if seen.column is not None:
-                away, slope = abs(line - seen.before(row)), seen.slopes(row, change)[1]
-                return 0.0, min(1.0, slope**2 * change.square / away**2 if away > 0 else 1.0)
+                return 0.0, _largest_crossing(seen, row, change, line)
             now, margin = seen.before(row), float(seen.margins[row, 0])
             least_slack = _ROUNDING * (abs(now) + abs(line))
             largest = float(change.most[0] - change.least[0]) if seen.link is None else 1.0
@@ -228,7 +233,7 @@ class DecisionAnswers(GuaranteedAnswers):
         def bounds(row: int, change: ChangeOfRow) -> tuple[float, float]:
             least, most = size_bounds(change)
             low, high = seen.slopes(row, change)
-            return low * least, min(high * most, seen.largest(row))
+            return low * least, min(high * most, seen.largest(row, change))
 
         return self._bracket(rows, subset, engine, size, bounds, n_samples, seed)
 
@@ -272,7 +277,7 @@ class DecisionAnswers(GuaranteedAnswers):
 
         def bounds(row: int, change: ChangeOfRow) -> tuple[float, float]:
             low, high = seen.slopes(row, change)
-            return low**2 * change.least_square, min(high**2 * change.square, seen.largest(row) ** 2)
+            return low**2 * change.least_square, min(high**2 * change.square, seen.largest(row, change) ** 2)
 
         return self._bracket(rows, subset, engine, square, bounds, n_samples, seed)
 
@@ -338,6 +343,15 @@ class DecisionAnswers(GuaranteedAnswers):
             if lower[r] == upper[r]:
                 method[r] = "exact"
         return Bracket(value, lower, upper, error, method, np.where(method == "exact", 0, found.n_samples))
+
+
+def _largest_crossing(seen: _Predictions, row: int, change: ChangeOfRow, line: float) -> float:
+    """At most how likely the probability of one of several classes crosses a line."""
+    away, (low, high) = abs(line - seen.before(row)), seen.reached(row, change)
+    slack = 4.0 * _ROUNDING  # of probabilities
+    if high[0, 0] < line - slack or low[0, 0] > line + slack:
+        return 0.0
+    return min(1.0, seen.slopes(row, change)[1] ** 2 * change.square / away**2 if away > 0 else 1.0)
 
 
 def _own_space(model: Ensemble) -> Space:
