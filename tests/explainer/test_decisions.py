@@ -26,6 +26,7 @@ from predgap import (
     OutputError,
     PredgapError,
     Relative,
+    SubsetError,
 )
 from predgap._engine.engine import Engine
 from reference import outcomes, tails_of
@@ -281,8 +282,15 @@ def test_probabilities_are_those_of_the_library(number: int, n_classes: int) -> 
 def test_openings_without_probabilities_are_refused() -> None:
     ensemble = full_trees(np.random.default_rng(6), n_trees=2, depth=2, n_features=2)
     explainer = Explainer(ensemble, Normal(1.0))
-    with pytest.raises(PredgapError, match=r"not known.*space='margin'"):
+    with pytest.raises(PredgapError, match=r"not known.*Use gap, which is about the margin"):
         explainer.probability_gap([[0.0, 0.0]], [0])
+    with pytest.raises(PredgapError, match=r"not known.*space='margin'"):
+        explainer.absolute_gap([[0.0, 0.0]], [0], space="probability")
+    with pytest.raises(SubsetError):
+        explainer.absolute_gap([[0.0, 0.0]], None)
+    for wrong in ({"n_samples": 0}, {"n_samples": 10.5}, {"seed": -1}):  # all outcomes can be listed
+        with pytest.raises(PredgapError, match=r"n_samples is|seed is"):
+            explainer.absolute_gap([[0.0, 0.0]], [0], **wrong)
     with pytest.raises(PredgapError, match="'log' is unknown; expected 'margin' or 'probability'"):
         explainer.absolute_gap([[0.0, 0.0]], [0], space="log")
     with pytest.raises(PredgapError, match="threshold is nan, expected a finite number"):

@@ -176,7 +176,8 @@ class DecisionAnswers(GuaranteedAnswers):
                 return 0.0, 1.0  # the size of the change decides on which side the row is
             return crossing_bounds(change, far)[0], crossing_bounds(change, near)[1]
 
-        found = self._bracket(rows, subset, engine, crosses, bounds, n_samples, seed)
+        moved = np.ones(self._inputs.n_units, dtype=np.bool_) if subset is None else subset
+        found = self._bracket(rows, moved, engine, crosses, bounds, n_samples, seed)
         return _as_probabilities(found)
 
     def absolute_gap(
@@ -269,7 +270,7 @@ class DecisionAnswers(GuaranteedAnswers):
         array([0.25])
         """
         rows = self._inputs.rows(X)
-        seen, engine = self._seen(rows, "probability")
+        seen, engine = self._seen(rows, "probability", instead="gap, which is about the margin")
 
         def square(row: int, change: FloatArray) -> FloatArray:
             squares: FloatArray = (seen.difference(row, change) ** 2).sum(axis=0)
@@ -281,7 +282,9 @@ class DecisionAnswers(GuaranteedAnswers):
 
         return self._bracket(rows, subset, engine, square, bounds, n_samples, seed)
 
-    def _seen(self, rows: Rows, space: str) -> tuple[_Predictions, Engine | None]:
+    def _seen(
+        self, rows: Rows, space: str, instead: str = "space='margin'"
+    ) -> tuple[_Predictions, Engine | None]:
         """What is compared, and the engine whose outputs change; None: the engine of each row's output."""
         check_choice("space", space, get_args(Space))
         outputs, whole = self._inputs.outputs, self._inputs.outputs.model
@@ -291,7 +294,7 @@ class DecisionAnswers(GuaranteedAnswers):
         if space == "probability" and (link is None or not link.gives_probabilities):
             raise PredgapError(
                 f"probabilities of a model of {whole.source} are not known; predgap knows those of most "
-                "classifiers by XGBoost, LightGBM, CatBoost and scikit-learn. Use space='margin'"
+                f"classifiers by XGBoost, LightGBM, CatBoost and scikit-learn. Use {instead}"
             )
         if link is not None and link.kind == "softmax":  # all margins matter to each probability
             return _Predictions(all_margins, link, column), outputs.whole_engine()
@@ -318,8 +321,7 @@ class DecisionAnswers(GuaranteedAnswers):
     ) -> Bracket:
         """Expected values of a function; where they are sampled, between bounds."""
         n, used = len(rows), self._engine if engine is None else engine
-        every = np.ones((1, self._inputs.ensemble.n_features), dtype=np.bool_)
-        masks = every if subset is None else self._inputs.masks(n, subset)
+        masks = self._inputs.masks(n, subset)
         question = Expectations(used, rows.values, masks, function, np.arange(n), n_samples, seed)
 
         def ask(part: Expectations, tell: Tell) -> Bracket:
