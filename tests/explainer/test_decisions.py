@@ -348,3 +348,15 @@ def test_results_are_the_same_for_any_batch() -> None:
             together.lower[r],
             together.upper[r],
         )
+
+
+def test_results_have_the_labels_of_rows(model: Any, table: Any) -> None:
+    found = Explainer(model, Normal(0.5)).absolute_gap(table[:7], ["age"])
+    frame = found.to_frame()
+    assert list(frame.columns) == ["row", "value", "lower", "upper", "standard_error", "method", "n_samples"]
+    assert frame["row"].tolist() == [f"p{i}" for i in range(7)]
+    np.testing.assert_array_equal(frame["value"], found.value)
+    assert "p4" in repr(found)
+    assert "p5" not in repr(found)
+    unlabelled = Explainer(model, Normal(0.5)).absolute_gap(table[:2].to_numpy(), [0])
+    assert unlabelled.to_frame()["row"].tolist() == [0, 1]

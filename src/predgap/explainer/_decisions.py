@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, get_args
 
 import numpy as np
+from numpy.typing import NDArray
 
 from predgap._engine.bounding import ChangeOfRow, change_of_row, crossing_bounds, size_bounds
 from predgap._engine.brackets import Bracket
@@ -82,6 +83,9 @@ class _Predictions:
     def _counted(self, row: int, outputs: FloatArray) -> FloatArray:
         return outputs if self.column is None else outputs[[self.column[row]]]
 
+
+_BracketArrays = tuple[FloatArray, FloatArray, FloatArray, FloatArray, NDArray[np.str_], NDArray[np.int64]]
+"""Values, lower and upper bounds, standard errors, methods and numbers of samples, all (n,)."""
 
 _Bounds = Callable[[int, ChangeOfRow], tuple[float, float]]
 
@@ -324,15 +328,15 @@ class DecisionAnswers(GuaranteedAnswers):
         masks = self._inputs.masks(n, subset)
         question = Expectations(used, rows.values, masks, function, np.arange(n), n_samples, seed)
 
-        def ask(part: Expectations, tell: Tell) -> Bracket:
+        def ask(part: Expectations, tell: Tell) -> _BracketArrays:
             return self._between_bounds(part, bounds, tell)
 
         with reporting(self.progress, n) as tell:
-            if engine is not None:
-                return ask(question, tell)
-            return self._inputs.outputs.answer(question, rows.outputs, ask, tell)
+            outputs = rows.outputs if engine is None else None
+            found = self._inputs.outputs.answer(question, outputs, ask, tell)
+        return Bracket(*found, index=rows.table.index, backend=rows.table.backend)
 
-    def _between_bounds(self, part: Expectations, bounds: _Bounds, tell: Tell) -> Bracket:
+    def _between_bounds(self, part: Expectations, bounds: _Bounds, tell: Tell) -> _BracketArrays:
         found = part.answer(self._accuracy, tell)
         value, error, method = found.value.copy(), found.standard_error.copy(), found.method.copy()
         lower, upper = value.copy(), value.copy()
@@ -344,7 +348,7 @@ class DecisionAnswers(GuaranteedAnswers):
             error[r] = min(error[r], upper[r] - lower[r])
             if lower[r] == upper[r]:
                 method[r] = "exact"
-        return Bracket(value, lower, upper, error, method, np.where(method == "exact", 0, found.n_samples))
+        return value, lower, upper, error, method, np.where(method == "exact", 0, found.n_samples)
 
 
 def _largest_crossing(seen: _Predictions, row: int, change: ChangeOfRow, line: float) -> float:
@@ -384,4 +388,4 @@ def _as_probabilities(found: Bracket) -> Bracket:
     value, lower, upper = (np.minimum(each, 1.0) for each in (found.value, found.lower, found.upper))
     weight = np.divide(1.0, found.n_samples, out=np.zeros(len(value)), where=found.n_samples > 0)
     error = np.minimum(np.maximum(found.standard_error, weight), upper - lower)
-    return Bracket(value, lower, upper, error, found.method, found.n_samples)
+    return replace(found, value=value, lower=lower, upper=upper, standard_error=error)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -199,11 +200,12 @@ def _area(parts: list[Bracket]) -> Bracket:
 
     methods = np.stack([part.method for part in parts])
     sampled = np.where((methods == "mc").any(axis=0), "mc", "qmc")
-    return Bracket(
-        mean("value"),
-        mean("lower"),
-        mean("upper"),
-        mean("standard_error"),
-        np.where((methods == "exact").all(axis=0), "exact", sampled),
-        np.max([part.n_samples for part in parts], axis=0),
+    return replace(
+        parts[0],
+        value=mean("value"),
+        lower=mean("lower"),
+        upper=mean("upper"),
+        standard_error=mean("standard_error"),
+        method=np.where((methods == "exact").all(axis=0), "exact", sampled),
+        n_samples=np.max([part.n_samples for part in parts], axis=0),
     )
