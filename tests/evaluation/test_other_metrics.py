@@ -148,6 +148,17 @@ def test_explanations_are_matched_by_name_and_output(diabetes: Any, slopes: Any)
         metrics.infidelity(explainer, X, other)
 
 
+def test_infidelity_of_the_predicted_one_of_two_classes(diabetes: Any, slopes: Any) -> None:
+    X, y = diabetes[0], np.arange(60) % 2
+    model = lightgbm.LGBMClassifier(n_estimators=5, num_leaves=4, min_child_samples=2, verbose=-1).fit(X, y)
+    predicted, second = (Explainer(model, Normal(0.05), output=output) for output in ("predicted", "1"))
+    assert len(set(model.predict(X[:8]))) == 2
+    wanted = metrics.infidelity(second, X[:8], slopes)  # of slopes of the second class
+    np.testing.assert_allclose(metrics.infidelity(predicted, X[:8], slopes), wanted, rtol=1e-12)
+    found = evaluate(predicted, X[:8], {"mine": slopes}, metrics=["infidelity"])
+    np.testing.assert_allclose(found.scores["infidelity"][0], wanted, rtol=1e-12)
+
+
 def test_groups_have_the_sums_of_attributions(diabetes: Any, model: Any, slopes: Any) -> None:
     X, groups = diabetes[0][:8], {"body": ["bmi", "bp"]}
     explainer = Explainer(model, Normal(0.05), groups=groups)

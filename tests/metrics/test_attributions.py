@@ -171,10 +171,10 @@ def test_special_codes_do_not_move_nor_count() -> None:
 @pytest.mark.parametrize("output", ["predicted", np.array([2, 0, 0, 1, 2])])
 def test_each_row_has_its_own_output(output: Any) -> None:
     rng = np.random.default_rng(5)
-    trees = [Split(k % 2, *map(float, row)) for k, row in enumerate(rng.normal(size=(12, 3)))]
+    trees = [Split(k % 4, *map(float, row)) for k, row in enumerate(rng.normal(size=(12, 3)))]
     targets = [k % 3 for k in range(12)]
-    ensemble = ensemble_of(trees, 2, n_outputs=3, targets=targets, class_names=("a", "b", "c"))
-    X, values = rng.normal(size=(5, 2)), rng.normal(size=(5, 2, 3))
+    ensemble = ensemble_of(trees, 4, n_outputs=3, targets=targets, class_names=("a", "b", "c"))
+    X, values = rng.normal(size=(5, 4)), rng.normal(size=(5, 4, 3))
     found = metrics.infidelity(Explainer(ensemble, Normal(0.5), output=output), X, values)
     own = ensemble.predict(X).argmax(axis=1) if isinstance(output, str) else output
     assert len(set(own.tolist())) > 1

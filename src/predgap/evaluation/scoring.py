@@ -14,7 +14,7 @@ from predgap._typing import FloatArray
 from predgap.errors import PredgapError
 from predgap.explainer import Explainer
 from predgap.explainer._arguments import Rows
-from predgap.metrics._infidelity import known_laws
+from predgap.metrics._infidelity import infidelity_of_slopes, known_laws
 from predgap.metrics._redrawing import check_redrawn
 from predgap.ranking import Ranking
 
@@ -45,6 +45,13 @@ class Metric(NamedTuple):
     needs: Literal["an order", "attributions", "signed attributions"] = "an order"
 
 
+def _infidelity(subject: Scored) -> FloatArray:
+    """Not by way of `metrics.infidelity`, which would turn the signs of a first class once more."""
+    assert subject.attributions is not None
+    laws = known_laws(subject.explainer)
+    return infidelity_of_slopes(subject.explainer, subject.rows, subject.attributions, laws)
+
+
 METRICS: Final[dict[str, Metric]] = {
     "pgi2": Metric("higher"),
     "pgu2": Metric("lower"),
@@ -72,7 +79,7 @@ METRICS: Final[dict[str, Metric]] = {
     ),
     "infidelity": Metric(
         "lower",
-        lambda s: metrics.infidelity(s.explainer, s.rows, s.attributions),
+        _infidelity,
         known_laws,
         "signed attributions",
     ),

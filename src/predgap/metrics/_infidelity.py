@@ -17,6 +17,7 @@ from predgap._text import format_items
 from predgap._typing import BoolArray, FloatArray, IndexArray
 from predgap.errors import NoiseError, OutputError, RankingError
 from predgap.explainer import Explainer
+from predgap.explainer._arguments import Rows
 from predgap.metrics._given import attributions_of
 from predgap.noise import Background
 from predgap.noise._laws import Law
@@ -74,14 +75,17 @@ def infidelity(explainer: Explainer, X: Any, attributions: Any) -> FloatArray:
     >>> [metrics.infidelity(explainer, [[0, 7]], a).round(6) for a in slopes]
     [array([0.]), array([2.])]
     """
-    rows = explainer._inputs.rows(X)
-    laws = known_laws(explainer)
+    rows, laws = explainer._inputs.rows(X), known_laws(explainer)
     if isinstance(attributions, Ranking):
         raise RankingError(
             "found a Ranking, which has no signs; expected attributions (n, d) that are slopes, such as SHAP "
             "values divided by the differences of the features to their baseline"
         )
-    slopes = attributions_of(explainer, rows, attributions)
+    return infidelity_of_slopes(explainer, rows, attributions_of(explainer, rows, attributions), laws)
+
+
+def infidelity_of_slopes(explainer: Explainer, rows: Rows, slopes: FloatArray, laws: list[Law]) -> FloatArray:
+    """The infidelity of slopes (n, d) of what is explained in each row, with the known laws of all features."""
     question = _Infidelities(explainer._engine, rows.values, slopes, laws, explainer.ensemble.names)
     with refusing("infidelity(explainer, X, attributions)", "it with a smaller model"):
         (found,) = explainer._inputs.outputs.answer(question, rows.outputs, _answered)

@@ -310,7 +310,8 @@ def _clipped_points(law: Law, x: float, low: float, high: float) -> FloatArray |
     if points is None:
         return None
     ends = [end for end in (low, high) if math.isfinite(end)]
-    return np.clip(np.append(points, ends), low, high)
+    clipped: FloatArray = np.clip(np.append(points, ends), low, high)
+    return clipped
 
 
 def _reach(law: Law, x: float, step: float) -> tuple[float, float]:
