@@ -306,12 +306,11 @@ def _predictions(explainer: Explainer, rows: Rows) -> FloatArray:
     """The margin of the explained output of each row, (n,); of several together, the largest."""
     outputs = explainer._inputs.outputs
     found = margins(outputs.model, rows.values).reshape(len(rows), -1)
-    chosen = outputs.in_rows(rows.outputs).chosen
-    if chosen is None:
+    positions = outputs.positions(rows.outputs, len(rows))
+    if positions is None:
         largest: FloatArray = found.max(axis=1)
         return largest
-    taken: FloatArray = found[np.arange(len(rows)), np.broadcast_to(chosen, len(rows))]
-    return taken
+    return outputs.own_margins(found, positions)[:, 0]
 
 
 def _description(task: Task, explainer: Explainer, n: int, budget: float | None) -> dict[str, Any]:

@@ -85,7 +85,7 @@ def infidelity(explainer: Explainer, X: Any, attributions: Any) -> FloatArray:
 
 
 def infidelity_of_slopes(explainer: Explainer, rows: Rows, slopes: FloatArray, laws: list[Law]) -> FloatArray:
-    """The infidelity of slopes (n, d) of what is explained in each row, with the known laws of all features."""
+    """The infidelity of slopes (n, d) of what is explained in each row, by the laws of all features."""
     question = _Infidelities(explainer._engine, rows.values, slopes, laws, explainer.ensemble.names)
     with refusing("infidelity(explainer, X, attributions)", "it with a smaller model"):
         (found,) = explainer._inputs.outputs.answer(question, rows.outputs, _answered)
