@@ -261,6 +261,8 @@ def test_laws_without_moments_say_so() -> None:
     for noise in (StudentT(2.0, 1.0), Clipped(StudentT(2.0, 1.0), 0.0, math.inf)):
         with pytest.raises(NoiseError, match="2 degrees of freedom has no variance; use more than 2"):
             law_of(noise).shift(0.0, np.empty(0))
+    with pytest.raises(NoiseError, match="no lattice of steps of 1 around it; use a larger step"):
+        law_of(Rounded(Normal(1.0))).shift(1e20, np.empty(0))
     for noise in (Rounded(StudentT(3.0, 1.0)), Rounded(FromScipy(stats.norm(scale=1e6)))):
-        with pytest.raises(NoiseError, match="steps of 1 and reaches more than 100,000 of them; use"):
+        with pytest.raises(NoiseError, match="steps of 1 and reaches more than 1,000,000 of them; use"):
             law_of(noise).shift(0.0, np.empty(0))

@@ -58,7 +58,7 @@ def infidelity(explainer: Explainer, X: Any, attributions: Any) -> FloatArray:
     ------
     NoiseError
         If a feature is categorical, or its noise is another one; or if it is rounded to a lattice of which
-        it reaches more than 100,000 points.
+        it reaches more than a million points.
     RankingError
         If a `Ranking` is given: it has no signs.
     CostError

@@ -16,7 +16,7 @@ _LARGEST_DENOMINATOR: Final = 10**6
 _MOST_INDEX: Final = 2.0**50  # beyond it neighbouring points of a lattice are too close for float64
 _MOST_DECIMALS: Final = 6
 _ROUNDING: Final = 1e-3  # in steps: how far rounding, such as to float32, may take a number off its point
-_MOST_LISTED: Final = 100_000  # points that are listed one by one
+_MOST_LISTED: Final = 1_000_000  # points that are listed one by one
 _MOST_POINTS: Final = 10_000  # of a lattice of numbers that are not whole; a finer one is no lattice
 
 
@@ -71,6 +71,8 @@ class Lattice:
                 "use a larger step, or clip it to a range"
             )
         (first, last), _ = self._first(np.array([low, high]))
+        if not max(abs(first), abs(last)) < _MOST_INDEX:
+            raise NoiseError(f"{low:g} has no lattice of steps of {self.step:g} around it; use a larger step")
         return self._cast(self.points(np.arange(first - 1, last + 1)))
 
     def holds(self, value: float) -> bool:
