@@ -208,8 +208,8 @@ class DecisionAnswers(GuaranteedAnswers):
         space : {"margin", "probability"}, default="margin"
             "probability": f is the probability of the explained class, or of all classes. The bounds are then
             multiplied by the smallest and the largest slope of the link between the margins that the row can
-            reach: at most 1/4 for two classes, √2/4 for one of several. No bound is above what a change to
-            probabilities of 0 and 1 makes.
+            reach: at most 1/4 for two classes, √2/4 for one of several, whose lower bound is 0. No bound is
+            above what a change to the farthest probability that the row can reach makes.
         n_samples : int, default=16384
             The number of samples for rows that are not exact.
         seed : int, default=0
