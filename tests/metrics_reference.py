@@ -96,7 +96,7 @@ def _clipped(law: Law, x: float, between: tuple[float, float], ends: tuple[float
     found = parts(law, x, max(low, first), min(high, last))
     for end, outside in ((first, (-math.inf, first)), (last, (last, math.inf))):
         if low <= end < high and math.isfinite(end):
-            p, delta = parts(law, x, *outside)[0], HIGH.mpf(end) - HIGH.mpf(x)
+            p, delta = parts(law, x, *outside)[0], _delta(end, x)
             found = _sum(found, (p, p * delta, p * delta**2))
     return found
 
@@ -109,12 +109,16 @@ def _rounded(law: Law, lattice: Lattice, x: float, low: float, high: float) -> P
             here, first, last = lattice.points(np.array([k, k - 0.5, k + 0.5], dtype=float)).tolist()
             value = float(lattice.dtype.type(here))
             if low <= value < high:
-                p, delta = parts(law, x, first, last)[0], HIGH.mpf(value) - HIGH.mpf(x)
+                p, delta = parts(law, x, first, last)[0], _delta(value, x)
                 found = _sum(found, (p, p * delta, p * delta**2))
             outside = (last, math.inf) if up > 0 else (-math.inf, first)
             if parts(law, x, *outside)[0] < HIGH.mpf("1e-330"):
                 break
     return found
+
+
+def _delta(value: float, x: float) -> Number:
+    return HIGH.mpf(value) - HIGH.mpf(x if math.isfinite(x) else 0)  # δ is not asked for then
 
 
 def _middle(law: Law, x: float) -> float:
