@@ -6,6 +6,7 @@
 
 #include <bit>
 #include <cstdint>
+#include <cstring>
 
 #ifdef __AVX__
 #include <immintrin.h>
@@ -72,6 +73,13 @@ PREDGAP_INLINE Pack<N> splat_to(double v) {
 }
 PREDGAP_INLINE Lanes splat(double v) { return splat_to<8>(v); }
 PREDGAP_INLINE Four four(double v) { return splat_to<4>(v); }
+// Numbers that lie anywhere.
+template <int N>
+PREDGAP_INLINE Pack<N> load(const double* p) {
+    Pack<N> r;
+    std::memcpy(r.part, p, sizeof(r.part));
+    return r;
+}
 
 template <int N>
 PREDGAP_INLINE Pack<N> operator+(const Pack<N>& a, const Pack<N>& b) {

@@ -73,11 +73,20 @@ PREDGAP_INLINE void versions_forms(TermState& s, std::int32_t component, const d
     }
 }
 
-// From this step on a component has another form.
-PREDGAP_INLINE void show(Versions& v, double form, std::int32_t step, double* gaps) {
-    for (auto i = v.since; i < step; ++i) gaps[i] += v.form;
+// From the present step on a component has another form.
+PREDGAP_INLINE void show(TermState& s, Versions& v, double form, std::int32_t step) {
+    s.ended[v.since] += v.form;
     v.form = form;
     v.since = step;
+}
+
+// Forms that ended with the last step count in all steps since they began.
+PREDGAP_INLINE void count_ended(TermState& s, std::int32_t step, double* gaps) {
+    double sum = 0.0;
+    for (std::int32_t i = 0; i < step; ++i) {
+        gaps[i] += sum += s.ended[i];
+        s.ended[i] = 0.0;
+    }
 }
 
 PREDGAP_INLINE void show_versions(TermState& s, std::int32_t component, double* gaps) {
@@ -85,7 +94,11 @@ PREDGAP_INLINE void show_versions(TermState& s, std::int32_t component, double* 
     alignas(64) double found[Versions::kMost];
     if (v.n == 0) return;
     versions_forms(s, component, s.kept.data() + v.kept, v.n, found);
-    for (std::int32_t i = 0; i < v.n; ++i) show(v, found[i], v.step[i], gaps);
+    for (std::int32_t k = 0; k < v.n; ++k) {
+        for (auto i = v.since; i < v.step[k]; ++i) gaps[i] += v.form;
+        v.form = found[k];
+        v.since = v.step[k];
+    }
     v.n = 0;
 }
 
@@ -106,8 +119,9 @@ PREDGAP_INLINE void renew(TermState& s, std::int32_t component, std::int32_t ste
     if (v.last == step) return;
     v.last = step;
     const auto& c = s.terms->component[component];
+    if (is_closed(c)) return show(s, v, closed_form(s, component), step);
     const double* weight = s.weight.data() + c.first_term;
-    if (!keeps_versions(s, c)) return show(v, form_inside<false>(Form(s, component)), step, gaps);
+    if (!keeps_versions(s, c)) return show(s, v, form_inside<false>(Form(s, component)), step);
     if (v.room == 0 && (v.n_coming > 1 || c.size == 1)) make_room(s, c, v);
     if (v.room == 0) {
         double form;
@@ -115,7 +129,7 @@ PREDGAP_INLINE void renew(TermState& s, std::int32_t component, std::int32_t ste
             form = sweep<false>(Form(s, component));
         else
             versions_forms(s, component, weight, 1, &form);
-        return show(v, form, step, gaps);
+        return show(s, v, form, step);
     }
     if (v.n == v.room) show_versions(s, component, gaps);
     keep_weights(weight, c, v.n, s.kept.data() + v.kept);
@@ -160,6 +174,7 @@ PREDGAP_INLINE void schedule(TermState& s, const Units& units, const std::int32_
 void curve(TermState& s, const Units& units, const std::int32_t* order, std::int32_t n_steps, double* gaps) {
     const bool on_plan = s.terms->edge.size() > 0;
     schedule(s, units, order, n_steps);
+    find_closed_factors(s);
     for (std::int32_t step = 0; step < n_steps; ++step) {
         for (const auto q : units.members(order[step])) on_plan ? push_edges(s, q) : push_feature(s, q);
         for (auto i = s.due_begin[step]; i < s.due_begin[step + 1] && !stopped(s); ++i) {
@@ -169,11 +184,13 @@ void curve(TermState& s, const Units& units, const std::int32_t* order, std::int
             if (parent > 0) renew(s, parent, step, gaps);
         }
         gaps[step] += squared_mean(s);
+        count_ended(s, step, gaps);
     }
     for (std::int32_t c = 1; c < s.terms->n_components() && !stopped(s); ++c) {
         show_versions(s, c, gaps);
-        show(s.versions[c], 0.0, n_steps, gaps);
+        show(s, s.versions[c], 0.0, n_steps);
     }
+    count_ended(s, n_steps, gaps);
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // Subsets that grow: gaps of all features, of the units added so far, and what each other unit would add.
 #pragma once
 
+#include "terms/closed_forms.hpp"
 #include "terms/forms.hpp"
 #include "terms/pushing.hpp"
 #include "terms/unit_gain.hpp"
@@ -14,14 +15,17 @@ PREDGAP_INLINE bool is_open(const TermState& s, const Component& c) {
     return all;
 }
 
+// May a component have weight? On a plan, terms of features that stay have none.
+PREDGAP_INLINE bool may_matter(const TermState& s, std::int32_t c) {
+    return s.terms->edge.size() > 0 ? is_open(s, s.terms->component[c]) : s.component[c].has_weight;
+}
+
 // All features that are open move. False if stopped.
 PREDGAP_INLINE bool push_open(TermState& s) {
     const auto n = s.terms->n_components();
     const bool on_plan = s.terms->edge.size() > 0;
-    for (std::int32_t c = 0; c < n; ++c) {  // on a plan, terms of features that stay have no weight
-        const auto& own = s.terms->component[c];
-        s.component[c].has_weight = on_plan ? is_open(s, own) : has_weight(s, own);
-    }
+    for (std::int32_t c = 0; c < n && !on_plan; ++c)
+        s.component[c].has_weight = has_weight(s, s.terms->component[c]);
     for (const auto q : s.tables->model().features) {
         if (!s.tables->is_open[q]) continue;
         on_plan ? push_edges(s, q) : push_feature(s, q);
@@ -33,10 +37,15 @@ PREDGAP_INLINE bool push_open(TermState& s) {
 double gap(TermState& s) {
     if (!push_open(s)) return 0.0;
     const auto n = s.terms->n_components();
-    double sum = squared_mean(s);
     for (std::int32_t c = 1; c < n && !stopped(s); ++c)
-        if (s.component[c].has_weight) sum += s.form[c] = form_inside<false>(Form(s, c));
-    return sum;
+        if (!is_closed(s.terms->component[c]) && may_matter(s, c))
+            s.form[c] = form_inside<false>(Form(s, c));
+    find_closed_factors(s);
+    for (const auto& run : s.terms->alike)
+        for (auto c = run.first; c < run.first + run.n; ++c) s.form[c] = closed_form(s, c);
+    Four sums = four(0.0);
+    for (std::int64_t i = 0; i < s.form.size() / 4; ++i) sums += fours(s.form.data())[i];
+    return squared_mean(s) + sum(sums);
 }
 
 void covariances(TermState& s, double* found) {
@@ -44,7 +53,7 @@ void covariances(TermState& s, double* found) {
     std::fill_n(found, width * width, 0.0);
     if (!push_open(s)) return;
     for (std::int32_t c = 1; c < n_components && !stopped(s); ++c) {
-        if (!s.component[c].has_weight) continue;
+        if (!may_matter(s, c)) continue;
         const Form f(s, c);
         form_inside<true>(f);
         for (std::int64_t k = 0; k < width; ++k)

@@ -21,6 +21,14 @@ struct Component {
     bool has_sets;            // is one of them categorical?
 };
 
+// Components of one or two terms on several features, none of them categorical, that follow each other, all
+// with as many features and terms: so do their weights and their slots.
+struct Alike {
+    std::int32_t first, n;  // components
+    std::int32_t size, n_terms;
+};
+PREDGAP_INLINE constexpr bool is_closed(const Component& c) { return c.n_terms <= 2 && c.size > 1 && !c.has_sets; }
+
 // A component that has a feature, and the feature's place in it.
 struct Use {
     std::int32_t component, slot;
@@ -36,6 +44,7 @@ struct RowTerms {
     static constexpr std::int32_t kRoom = 4;  // weights of the empty term, and for who has no parent
 
     Buffer<Component> component;            // by ascending size; the first one is that of the empty term
+    Buffer<Alike> alike;                    // all those of one or two terms
     Buffer<std::int32_t> feature;           // of the components, ascending in each
     Buffer<std::int32_t> parent_component;  // beside feature: the component without it, or kNoComponent
     Buffer<std::int32_t> atom, parent;      // of terms and slots; a parent is the term without that atom

@@ -14,6 +14,7 @@ void TermState::prepare(const RowTerms& row_terms, const RowTables& row_tables,
     scratch.reset(std::max(terms->most_scratch, own_sets.most_scratch()));
     sets = &own_sets;
     component.reset(terms->n_components());
+    closed.reset(terms->n_components());
     form.reset((terms->n_components() + 3) / 4 * 4, 0.0);
     if (!units) return;
     frontier.reset(terms->n_components());
@@ -35,6 +36,7 @@ void TermState::prepare_curve() {
     step_of.reset(d);
     due.reset(terms->n_components());
     due_begin.reset(d + 2);
+    ended.reset(d + 1, 0.0);
     kept.reset(std::min(Versions::kMostKept, std::int64_t{Versions::kMost} * terms->n_weights));
     scratch.reset(std::max(scratch.size(), Versions::kScratch));
 }

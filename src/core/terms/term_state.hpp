@@ -20,6 +20,11 @@ struct ComponentState {
     bool has_weight;          // is any of its weights not 0?
 };
 
+// The factors of a closed form; see terms/closed_forms.hpp.
+struct Closed {
+    double first, second, both;
+};
+
 // Of curves: weights that a component had after some of the steps, and the form that it has now.
 struct Versions {
     static constexpr std::int32_t kMost = 8;                          // that wait for their forms
@@ -60,6 +65,7 @@ struct TermState {
     SetFactors own_sets;
     const SetFactors* sets = nullptr;  // its own, or those of the state that it is a copy of
     Buffer<ComponentState> component;
+    Buffer<Closed> closed;           // (n_components) of those that have closed forms
     Buffer<double> form;             // (n_components, room) Q of complete components, else 0; or of gains
     Buffer<double> main_mean;        // (n_features, width) mean of a feature's main effect, if it is outside
     Buffer<double> gain;             // (n_units)
@@ -73,6 +79,7 @@ struct TermState {
     std::int64_t n_kept = 0;
     Buffer<std::int32_t> step_of;         // (n_features)
     Buffer<std::int32_t> due, due_begin;  // components by the step in which they are complete
+    Buffer<double> ended;                 // (n_steps) forms that count from a step to the present one
 
     // Of units of several features, one after the other; see unit_gain.hpp.
     struct Received {
