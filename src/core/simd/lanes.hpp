@@ -151,6 +151,18 @@ PREDGAP_INLINE bool any_less(const Lanes& low, const Lanes& high) {
     return any;
 #endif
 }
+// The numbers at four places of a table.
+PREDGAP_INLINE Four look_up(const double* table, const std::int32_t* place) {
+#if defined(__AVX__)
+    Four r;
+    r.part[0] = _mm256_setr_pd(table[place[0]], table[place[1]], table[place[2]], table[place[3]]);
+    return r;
+#else
+    Four r;
+    for (int i = 0; i < 4; ++i) r[i] = table[place[i]];
+    return r;
+#endif
+}
 // The pairs at four places of a table: their first and their second numbers.
 PREDGAP_INLINE void look_up_pairs(const double* table, const std::int32_t* place, Four& first, Four& second) {
 #if defined(__AVX__)

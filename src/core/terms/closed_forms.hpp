@@ -3,7 +3,7 @@
 // What a form needs beside the weights are three factors, which do not depend on the subset.
 #pragma once
 
-#include "terms/form.hpp"
+#include "terms/pair_forms.hpp"
 
 namespace predgap::PREDGAP_ISA {
 namespace {
@@ -19,6 +19,42 @@ PREDGAP_INLINE double closed_form(const TermState& s, std::int32_t component) {
     for (std::int64_t k = 1; k < s.terms->width; ++k)
         sum += closed_form(s.closed[component], weight + k * s.terms->n_weights);
     return sum;
+}
+
+// G W.
+PREDGAP_INLINE void closed_product(TermState& s, std::int32_t component) {
+    const auto& c = s.terms->component[component];
+    const auto& k = s.closed[component];
+    for (std::int64_t output = 0; output < s.terms->width; ++output) {
+        const auto at = output * s.terms->n_weights + c.first_term;
+        const double w = s.weight[at], v = s.weight[at + 1];
+        s.product[at] = k.first * w + 0.5 * k.both * v;
+        if (c.n_terms == 2) s.product[at + 1] = k.second * v + 0.5 * k.both * w;
+    }
+}
+
+// With the feature of this slot outside the subset.
+PREDGAP_INLINE ClosedGain closed_gain(const TermState& s, Use use, std::int32_t unit) {
+    const auto& c = s.terms->component[use.component];
+    const auto* atom = s.terms->atom.data() + c.slots;
+    const auto at = std::int64_t{use.slot} * c.stride;
+    const auto* parent = s.terms->parent.data() + c.slots + at;
+    const auto second = c.n_terms - 1;
+    return {closed_factors(c, atom, *s.tables, use.slot),
+            {s.tables->shift[atom[at]], second * s.tables->shift[atom[at + second]]},
+            c.first_term,
+            {parent[0], parent[second]},
+            use.component,
+            unit,
+            s.terms->parent_component[c.features + use.slot]};
+}
+
+// W'HW' + 2 cross; see nested.hpp.
+PREDGAP_INLINE double closed_gain(const ClosedGain& own, const double* weight, const double* product) {
+    const double* w = weight + own.term;
+    const double cross = w[0] * own.shift[0] * product[own.parent[0]] +
+                         w[1] * own.shift[1] * product[own.parent[1]];
+    return closed_form(own.factors, w) + 2.0 * cross;
 }
 
 // The factors of four components, whose atoms lie this far from each other.

@@ -38,19 +38,20 @@ void forms_of_versions(const Form& f, double* found) {
     for (std::int64_t k = 0; k < n; ++k)
         for (std::int64_t i = 0; i < t.stride; ++i)
             t.below[k * t.stride + i] = f.weight[k * t.stride + i] * t.low[i];
-    Four total[Versions::kMost];
+    Four total[Versions::kMost], with_rows[Versions::kMost];
     for (std::int64_t k = 0; k < n; ++k) total[k] = four(0.0);
-    for (std::int64_t b = 0; b < t.n; ++b)
-        for (auto v = b; v < t.n; ++v) {
+    for (std::int64_t v = 0; v < t.n; ++v) {
+        for (std::int64_t k = 0; k < n; ++k) with_rows[k] = four(0.0);
+        for (std::int64_t b = 0; b <= v; ++b) {
             Four z[4];
             tile<kSlots, true, false>(t, b, v, z);
             const double* row = t.below + 4 * b;
-            const Four* column = fours(t.column) + v;
-            for (std::int64_t k = 0; k < n; ++k, row += t.stride, column += t.n)
-                total[k] += ((z[0] * four(row[0]) + z[1] * four(row[1])) +
-                             (z[2] * four(row[2]) + z[3] * four(row[3]))) *
-                            *column;
+            for (std::int64_t k = 0; k < n; ++k, row += t.stride)
+                with_rows[k] += (z[0] * four(row[0]) + z[1] * four(row[1])) +
+                                (z[2] * four(row[2]) + z[3] * four(row[3]));
         }
+        for (std::int64_t k = 0; k < n; ++k) total[k] += with_rows[k] * fours(t.column)[k * t.n + v];
+    }
     for (std::int64_t k = 0; k < n; ++k) found[k] = 2.0 * sum(total[k]);
 }
 

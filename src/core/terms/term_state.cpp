@@ -18,8 +18,9 @@ void TermState::prepare(const RowTerms& row_terms, const RowTables& row_tables,
     form.reset((terms->n_components() + 3) / 4 * 4, 0.0);
     if (!units) return;
     frontier.reset(terms->n_components());
+    closed_frontier.reset(terms->n_components());
     const auto d = tables->model().n_features();
-    product.reset(weight.size());
+    product.reset(weight.size(), 0.0);
     shifted.reset(weight.size());
     main_mean.reset(std::int64_t{d} * terms->width);
     gain.reset(units->size(), 0.0);
@@ -52,12 +53,15 @@ void TermState::copy(const TermState& other) {
     shifted.assign(other.shifted);
     scratch.reset(other.scratch.size());
     component.assign(other.component);
+    closed.assign(other.closed);
     form.assign(other.form);
     main_mean.assign(other.main_mean);
     gain.assign(other.gain);
     in_subset.assign(other.in_subset);
     frontier.assign(other.frontier);
+    closed_frontier.assign(other.closed_frontier);
     n_frontier = other.n_frontier;
+    n_closed_frontier = other.n_closed_frontier;
     step = other.step;
     trial.reset(other.trial.size());
     received.reset(other.received.size());

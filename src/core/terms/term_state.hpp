@@ -25,6 +25,14 @@ struct Closed {
     double first, second, both;
 };
 
+// A component with a closed form and one feature outside the subset, with all that its gain needs.
+struct ClosedGain {
+    Closed factors;                 // with that feature outside
+    double shift[2];                // E tau of its atoms; 0 of the second of one term
+    std::int32_t term, parent[2];   // weights; the terms without those atoms
+    std::int32_t component, unit, parent_component;
+};
+
 // Of curves: weights that a component had after some of the steps, and the form that it has now.
 struct Versions {
     static constexpr std::int32_t kMost = 8;                          // that wait for their forms
@@ -59,7 +67,7 @@ struct TermState {
     const std::atomic<bool>* stop = nullptr;  // checked between components; results are then void
 
     Buffer<double> weight;   // (width, n_weights) W
-    Buffer<double> product;  // (width, n_weights) G W of complete components
+    Buffer<double> product;  // (width, n_weights) G W of complete components that have weight, else 0
     Buffer<double> shifted;  // (width, n_weights) W E tau of the slot outside
     Buffer<double> scratch;
     SetFactors own_sets;
@@ -71,7 +79,8 @@ struct TermState {
     Buffer<double> gain;             // (n_units)
     Buffer<std::uint8_t> in_subset;  // (n_features)
     Buffer<Use> frontier;            // components with one unit outside, which is one feature, and its slot
-    std::int64_t n_frontier = 0;
+    Buffer<ClosedGain> closed_frontier;  // likewise, of those with closed forms
+    std::int64_t n_frontier = 0, n_closed_frontier = 0;
     std::int32_t step = 0;
 
     Buffer<Versions> versions;  // (n_components) of curves

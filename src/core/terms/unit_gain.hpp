@@ -6,6 +6,7 @@
 // former, and of D'G D + 2 D'G W of the latter. Nothing is subtracted.
 #pragma once
 
+#include "terms/closed_forms.hpp"
 #include "terms/forms.hpp"
 #include "terms/pushing.hpp"
 
@@ -27,6 +28,18 @@ PREDGAP_INLINE std::int32_t n_units(const TermState& s, const Component& c) {
     std::int32_t n = 0;
     for (std::int32_t slot = 0; slot < c.size; ++slot) n += is_first_of_unit(s, {number, slot});
     return n;
+}
+
+// G W of a component in the subset.
+PREDGAP_INLINE void renew_product(TermState& s, std::int32_t component) {
+    auto& state = s.component[component];
+    if (!state.is_stale) return;
+    if (is_closed(s.terms->component[component]))
+        closed_product(s, component);
+    else
+        form_inside<true>(Form(s, component));
+    state.is_stale = false;
+    state.product_at = s.step;
 }
 
 // visit(use) of all components that have a feature of the unit and no other feature outside the subset.
@@ -97,11 +110,7 @@ PREDGAP_INLINE double received_gain(TermState& s, const TermState::Received& r) 
         from.cross_at = s.step;
     }
     if (!state.has_weight) return from.cross;
-    if (state.is_stale) {
-        form_inside<true>(Form(s, r.component));
-        state.is_stale = false;
-        state.product_at = s.step;
-    }
+    renew_product(s, r.component);
     for (std::int64_t k = 0; k < s.terms->width; ++k) {
         const auto at = k * s.terms->n_weights + c.first_term;
         for (std::int32_t t = 0; t < c.n_terms; ++t) twice += s.trial[at + t] * s.product[at + t];
