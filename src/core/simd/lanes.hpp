@@ -80,6 +80,10 @@ PREDGAP_INLINE Pack<N> load(const double* p) {
     std::memcpy(r.part, p, sizeof(r.part));
     return r;
 }
+template <int N>
+PREDGAP_INLINE void store(const Pack<N>& a, double* p) {
+    std::memcpy(p, a.part, sizeof(a.part));
+}
 
 template <int N>
 PREDGAP_INLINE Pack<N> operator+(const Pack<N>& a, const Pack<N>& b) {

@@ -52,8 +52,8 @@ PREDGAP_INLINE ClosedGain closed_gain(const TermState& s, Use use, std::int32_t 
 // W'HW' + 2 cross; see nested.hpp.
 PREDGAP_INLINE double closed_gain(const ClosedGain& own, const double* weight, const double* product) {
     const double* w = weight + own.term;
-    const double cross = w[0] * own.shift[0] * product[own.parent[0]] +
-                         w[1] * own.shift[1] * product[own.parent[1]];
+    const double cross =
+        w[0] * own.shift[0] * product[own.parent[0]] + w[1] * own.shift[1] * product[own.parent[1]];
     return closed_form(own.factors, w) + 2.0 * cross;
 }
 

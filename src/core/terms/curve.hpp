@@ -47,8 +47,8 @@ void forms_of_versions(const Form& f, double* found) {
             tile<kSlots, true, false>(t, b, v, z);
             const double* row = t.below + 4 * b;
             for (std::int64_t k = 0; k < n; ++k, row += t.stride)
-                with_rows[k] += (z[0] * four(row[0]) + z[1] * four(row[1])) +
-                                (z[2] * four(row[2]) + z[3] * four(row[3]));
+                with_rows[k] +=
+                    (z[0] * four(row[0]) + z[1] * four(row[1])) + (z[2] * four(row[2]) + z[3] * four(row[3]));
         }
         for (std::int64_t k = 0; k < n; ++k) total[k] += with_rows[k] * fours(t.column)[k * t.n + v];
     }

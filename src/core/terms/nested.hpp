@@ -1,8 +1,6 @@
 // Subsets that grow: gaps of all features, of the units added so far, and what each other unit would add.
 #pragma once
 
-#include "terms/forms.hpp"
-#include "terms/pushing.hpp"
 #include "terms/unit_gain.hpp"
 
 namespace predgap::PREDGAP_ISA {
@@ -37,8 +35,7 @@ double gap(TermState& s) {
     if (!push_open(s)) return 0.0;
     const auto n = s.terms->n_components();
     for (std::int32_t c = 1; c < n && !stopped(s); ++c)
-        if (!is_closed(s.terms->component[c]) && may_matter(s, c))
-            s.form[c] = form_inside<false>(Form(s, c));
+        if (!is_closed(s.terms->component[c]) && may_matter(s, c)) s.form[c] = form_inside<false>(Form(s, c));
     find_closed_factors(s);
     for (const auto& run : s.terms->alike)
         for (auto c = run.first; c < run.first + run.n; ++c) s.form[c] = closed_form(s, c);
@@ -112,7 +109,7 @@ void add_unit(TermState& s, std::int32_t unit) {
             auto& state = s.component[use.component];
             if (state.has_weight) {
                 if (!on_plan) push(s, use, s.weight);
-                mark_parent(s, use);
+                renew_parent(s, use);
             }
             if ((!are_alone && !is_first_of_unit(s, use)) || --state.n_outside > 1) continue;
             state.is_stale = true;
@@ -143,7 +140,8 @@ PREDGAP_INLINE double cross(const TermState& s, Use use) {
     for (std::int64_t k = 0; k < s.terms->width; ++k) {
         const double *own = s.shifted.data() + k * s.terms->n_weights + c.first_term,
                      *product = s.product.data() + k * s.terms->n_weights;
-        for (std::int32_t i = 0; i < n_fours; ++i) sums += load<4>(own + 4 * i) * look_up(product, parent + 4 * i);
+        for (std::int32_t i = 0; i < n_fours; ++i)
+            sums += load<4>(own + 4 * i) * look_up(product, parent + 4 * i);
         for (auto t = 4 * n_fours; t < c.n_terms; ++t) rest += own[t] * product[parent[t]];
     }
     return sum(sums) + rest;
@@ -161,8 +159,29 @@ PREDGAP_INLINE double main_gain(TermState& s, std::int32_t c, std::int32_t q) {
     return s.form[c] + 2.0 * twice;
 }
 
+// component_gain where H W' is kept.
+PREDGAP_INLINE double gain_of_gram(TermState& s, Use use) {
+    const auto& c = s.terms->component[use.component];
+    auto& state = s.component[use.component];
+    if (state.is_stale) begin_gram(s, use.component, use.slot);
+    state.is_stale = false;
+    const auto before = parent_of(s, use);
+    if (s.component[before].has_weight) renew_product(s, before);
+    const auto at = c.slots + std::int64_t{use.slot} * c.stride;
+    const auto *atom = s.terms->atom.data() + at, *parent = s.terms->parent.data() + at;
+    const double *weight = s.weight.data() + c.first_term, *product = s.product.data() + c.first_term;
+    Four square = four(0.0), cross = four(0.0);
+    for (std::int32_t t = 0; t < c.stride; t += 4) {
+        const Four w = load<4>(weight + t);
+        square += w * load<4>(product + t);
+        cross += w * look_up(s.tables->shift.data(), atom + t) * look_up(s.product.data(), parent + t);
+    }
+    return sum(square) + 2.0 * sum(cross);
+}
+
 // What a component adds to the gain of its feature outside: W'HW' + 2 cross.
 PREDGAP_INLINE double component_gain(TermState& s, Use use) {
+    if (keeps_gram(s, use.component)) return gain_of_gram(s, use);
     auto& state = s.component[use.component];
     if (state.is_stale) {
         s.form[use.component] = form_of_several<false>(Form(s, use.component), use.slot);

@@ -27,7 +27,9 @@ struct Alike {
     std::int32_t first, n;  // components
     std::int32_t size, n_terms;
 };
-PREDGAP_INLINE constexpr bool is_closed(const Component& c) { return c.n_terms <= 2 && c.size > 1 && !c.has_sets; }
+PREDGAP_INLINE constexpr bool is_closed(const Component& c) {
+    return c.n_terms <= 2 && c.size > 1 && !c.has_sets;
+}
 
 // A component that has a feature, and the feature's place in it.
 struct Use {
@@ -41,6 +43,7 @@ struct Edge {
 
 struct RowTerms {
     static constexpr std::int32_t kNoComponent = -1;
+    static constexpr std::int32_t kNoGram = -1;
     static constexpr std::int32_t kRoom = 4;  // weights of the empty term, and for who has no parent
 
     Buffer<Component> component;            // by ascending size; the first one is that of the empty term
@@ -52,6 +55,8 @@ struct RowTerms {
     Buffer<Use> use;
     Buffer<std::int32_t> edge_begin;  // (n_features + 1), of a plan only: all terms with a feature
     Buffer<Edge> edge;
+    Buffer<std::int32_t> gram_at;   // (n_components), of a plan only: where its Gram matrix is, or kNoGram
+    std::int32_t n_gram = 0;        // doubles of all of these
     std::int32_t n_weights = 0;     // of one output, with room
     std::int32_t width = 1;         // outputs
     std::int64_t most_scratch = 0;  // doubles that the forms of the largest component need

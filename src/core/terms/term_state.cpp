@@ -7,6 +7,7 @@ namespace predgap {
 void TermState::prepare(const RowTerms& row_terms, const RowTables& row_tables,
                         const std::atomic<bool>& stopped, const Units* ranked, CellRule rule) {
     units = ranked;
+    keeps_grams = false;
     terms = &row_terms;
     tables = &row_tables;
     stop = &stopped;
@@ -31,6 +32,11 @@ void TermState::prepare(const RowTerms& row_terms, const RowTables& row_tables,
     receiver.reset(terms->n_components(), 0);
 }
 
+void TermState::keep_grams() {
+    keeps_grams = terms->n_gram > 0 && units->are_alone();
+    if (keeps_grams) gram.reset(terms->n_gram);
+}
+
 void TermState::prepare_curve() {
     const auto d = tables->model().n_features();
     versions.reset(terms->n_components());
@@ -46,6 +52,7 @@ void TermState::copy(const TermState& other) {
     terms = other.terms;
     tables = other.tables;
     units = other.units;
+    keeps_grams = false;
     stop = other.stop;
     sets = other.sets;
     weight.assign(other.weight);

@@ -27,9 +27,9 @@ struct Closed {
 
 // A component with a closed form and one feature outside the subset, with all that its gain needs.
 struct ClosedGain {
-    Closed factors;                 // with that feature outside
-    double shift[2];                // E tau of its atoms; 0 of the second of one term
-    std::int32_t term, parent[2];   // weights; the terms without those atoms
+    Closed factors;                // with that feature outside
+    double shift[2];               // E tau of its atoms; 0 of the second of one term
+    std::int32_t term, parent[2];  // weights; the terms without those atoms
     std::int32_t component, unit, parent_component;
 };
 
@@ -73,6 +73,8 @@ struct TermState {
     SetFactors own_sets;
     const SetFactors* sets = nullptr;  // its own, or those of the state that it is a copy of
     Buffer<ComponentState> component;
+    Buffer<double> gram;             // Gram matrices, with those features outside that are
+    bool keeps_grams = false;        // are these kept?
     Buffer<Closed> closed;           // (n_components) of those that have closed forms
     Buffer<double> form;             // (n_components, room) Q of complete components, else 0; or of gains
     Buffer<double> main_mean;        // (n_features, width) mean of a feature's main effect, if it is outside
@@ -104,6 +106,8 @@ struct TermState {
     // Room for all of it, with weights in place. Without units there are no gains.
     void prepare(const RowTerms& row_terms, const RowTables& row_tables, const std::atomic<bool>& stopped,
                  const Units* ranked, CellRule rule = CellRule::cheapest);
+    // Keeps Gram matrices where there is room, after prepare(). Copies do not.
+    void keep_grams();
     // Room for the versions of a curve, after prepare().
     void prepare_curve();
     // The same step of another state, which must stay where it is.

@@ -134,4 +134,7 @@ private:
     Buffer<std::uint64_t> sorted_;
 };
 
+// Gives numeric components of a few features places for their Gram matrices, as long as there is room.
+void place_grams(RowTerms& terms);
+
 }  // namespace predgap

@@ -6,9 +6,7 @@
 // former, and of D'G D + 2 D'G W of the latter. Nothing is subtracted.
 #pragma once
 
-#include "terms/closed_forms.hpp"
-#include "terms/forms.hpp"
-#include "terms/pushing.hpp"
+#include "terms/products.hpp"
 
 namespace predgap::PREDGAP_ISA {
 namespace {
@@ -28,18 +26,6 @@ PREDGAP_INLINE std::int32_t n_units(const TermState& s, const Component& c) {
     std::int32_t n = 0;
     for (std::int32_t slot = 0; slot < c.size; ++slot) n += is_first_of_unit(s, {number, slot});
     return n;
-}
-
-// G W of a component in the subset.
-PREDGAP_INLINE void renew_product(TermState& s, std::int32_t component) {
-    auto& state = s.component[component];
-    if (!state.is_stale) return;
-    if (is_closed(s.terms->component[component]))
-        closed_product(s, component);
-    else
-        form_inside<true>(Form(s, component));
-    state.is_stale = false;
-    state.product_at = s.step;
 }
 
 // visit(use) of all components that have a feature of the unit and no other feature outside the subset.
