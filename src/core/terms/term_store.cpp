@@ -246,14 +246,15 @@ void TermStore::list_uses(RowTerms& out) {
 }
 
 void place_grams(RowTerms& terms) {
-    constexpr int32_t kMostSlots = 4;
-    constexpr int64_t kMost = 1 << 18;  // doubles
+    constexpr int32_t kMostSlots = 4, kMostTerms = 124;  // more are taken in blocks
+    constexpr int64_t kMost = 1 << 17;                   // doubles
     terms.gram_at.reset(terms.n_components(), RowTerms::kNoGram);
     int64_t n = 0;
     for (int32_t c = 1; c < terms.n_components() && terms.width == 1; ++c) {
         const auto& own = terms.component[c];
         const auto size = int64_t{own.stride} * own.stride;
-        if (own.size < 2 || own.size > kMostSlots || own.has_sets || is_closed(own) || n + size > kMost)
+        if (own.size < 2 || own.size > kMostSlots || own.has_sets || is_closed(own) ||
+            own.stride > kMostTerms || n + size > kMost)
             continue;
         terms.gram_at[c] = static_cast<int32_t>(n);
         n += size;
