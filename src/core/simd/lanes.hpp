@@ -184,6 +184,26 @@ PREDGAP_INLINE void look_up_pairs(const double* table, const std::int32_t* place
     }
 #endif
 }
+// Rows become columns.
+PREDGAP_INLINE void transpose(Four* row) {
+#if defined(__AVX__)
+    const __m256d low01 = _mm256_unpacklo_pd(row[0].part[0], row[1].part[0]),
+                  high01 = _mm256_unpackhi_pd(row[0].part[0], row[1].part[0]),
+                  low23 = _mm256_unpacklo_pd(row[2].part[0], row[3].part[0]),
+                  high23 = _mm256_unpackhi_pd(row[2].part[0], row[3].part[0]);
+    row[0].part[0] = _mm256_permute2f128_pd(low01, low23, 0x20);
+    row[1].part[0] = _mm256_permute2f128_pd(high01, high23, 0x20);
+    row[2].part[0] = _mm256_permute2f128_pd(low01, low23, 0x31);
+    row[3].part[0] = _mm256_permute2f128_pd(high01, high23, 0x31);
+#else
+    for (int i = 0; i < 4; ++i)
+        for (int j = 0; j < i; ++j) {
+            const double kept = row[i][j];
+            row[i][j] = row[j][i];
+            row[j][i] = kept;
+        }
+#endif
+}
 PREDGAP_INLINE double sum(const Four& a) { return (a[0] + a[2]) + (a[1] + a[3]); }
 
 PREDGAP_INLINE Lanes* lanes(double* p) { return reinterpret_cast<Lanes*>(p); }

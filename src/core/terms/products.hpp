@@ -25,9 +25,16 @@ void write_gram(const Form& f, std::int32_t outside, double* gram) {
             low[j] = fours(t.low)[j * t.n + v];
             high[j] = fours(t.high)[j * t.n + v];
         }
-        for (std::int64_t s = 0; s < t.stride; ++s)
-            fours(gram)[s * t.n + v] =
-                factors<kSlots, false, kOutside>(t.low, t.high, t.stride, s, low, high);
+        for (std::int64_t b = 0; b <= v; ++b) {
+            Four z[4];
+            for (int r = 0; r < 4; ++r) {
+                z[r] = factors<kSlots, false, kOutside>(t.low, t.high, t.stride, 4 * b + r, low, high);
+                fours(gram)[(4 * b + r) * t.n + v] = z[r];
+            }
+            if (b == v) continue;
+            transpose(z);
+            for (int r = 0; r < 4; ++r) fours(gram)[(4 * v + r) * t.n + b] = z[r];
+        }
     }
 }
 
@@ -64,13 +71,14 @@ PREDGAP_INLINE void add_to_product(TermState& s, Use use, std::int32_t to) {
     const auto at = from.slots + std::int64_t{use.slot} * from.stride;
     const auto *atom = s.terms->atom.data() + at, *parent = s.terms->parent.data() + at;
     const double *weight = s.weight.data() + from.first_term, *gram = s.gram.data() + s.terms->gram_at[to];
-    double* product = s.product.data() + c.first_term;
+    double *product = s.product.data() + c.first_term, *change = s.shifted.data() + from.first_term;
+    for (std::int32_t t = 0; t < from.n_terms; ++t) change[t] = weight[t] * s.tables->shift[atom[t]];
     const std::int64_t n = c.stride / 4;
-    for (std::int32_t t = 0; t < from.n_terms; ++t) {
-        const Four change = four(weight[t] * s.tables->shift[atom[t]]);
-        const Four* row = fours(gram) + (parent[t] - c.first_term) * n;
-        for (std::int64_t v = 0; v < n; ++v)
-            store(load<4>(product + 4 * v) + change * row[v], product + 4 * v);
+    for (std::int64_t v = 0; v < n; ++v) {
+        Four sum = load<4>(product + 4 * v);
+        for (std::int32_t t = 0; t < from.n_terms; ++t)
+            sum += four(change[t]) * fours(gram)[(parent[t] - c.first_term) * n + v];
+        store(sum, product + 4 * v);
     }
 }
 
