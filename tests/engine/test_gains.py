@@ -18,7 +18,9 @@ def ensemble_of(n_trees: int, depth: int) -> Ensemble:
     return full_trees(np.random.default_rng(depth), n_trees=n_trees, depth=depth, n_features=D)
 
 
-def assert_gains(ensemble: Ensemble, noise: Noise, strategy: str, groups: dict[str, list[int]] | None) -> None:
+def assert_gains(
+    ensemble: Ensemble, noise: Noise, strategy: str, groups: dict[str, list[int]] | None
+) -> None:
     """Each score is what its unit adds to the gap; each place has the largest one."""
     ranking = exactly(ensemble, noise, strategy, groups=groups).rank(X)
     pairs = exactly(ensemble, noise, "pairs", groups=groups)
