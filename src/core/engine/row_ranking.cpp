@@ -74,7 +74,10 @@ double RowSolver::greedy_by_terms(const Units& units, const Places& places, doub
     std::fill_n(places.score, units.size(), kNotRanked);
     const double most_error = largest_error();
     const auto is_open = open_units(units);
-    for (auto& state : states_) kernels().begin(state);
+    for (auto& state : states_) {
+        state.keep_grams();
+        kernels().begin(state);
+    }
     for (int32_t place = 0; place < places.n && !stopped(); ++place) {
         std::fill(c.gain.begin(), c.gain.end(), 0.0);
         for (auto& state : states_) {

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 
 #include "noise/tails.hpp"
@@ -15,39 +14,52 @@ void normal_tails_of_four(const double* z, double* below, double* above) {
     normal_tails(*fours(z), *fours(below), *fours(above));
 }
 
-// Where x' >= threshold i begins, for x plus the law's number; infinite if never or always.
-PREDGAP_INLINE double place(const TableRequest& r, std::int32_t i) {
-    if (r.threshold[i] > r.high) return std::numeric_limits<double>::infinity();
-    return r.threshold[i] <= r.low ? -std::numeric_limits<double>::infinity() : r.at[i];
+// Where x' >= threshold begins, for x plus the law's number; infinite if never or always. Of eight thresholds
+// from the first one on; past the last one, that of the last.
+PREDGAP_INLINE Lanes places(const TableRequest& r, std::int32_t first) {
+    constexpr double kInfinity = std::numeric_limits<double>::infinity();
+    Lanes threshold, at;
+    if (first + 8 <= r.n) {
+        threshold = load<8>(r.threshold + first);
+        at = load<8>(r.at + first);
+    } else {
+        for (int i = 0; i < 8; ++i) {
+            const auto last = std::min(first + i, r.n - 1);
+            threshold[i] = r.threshold[last];
+            at[i] = r.at[last];
+        }
+    }
+    at = where_less(splat(r.low), threshold, at, splat(-kInfinity));
+    return where_less(splat(r.high), threshold, splat(kInfinity), at);
 }
 
-// Tails of all thresholds, four at a time; tails_of(thresholds, below, above) computes four.
+// Tails of all thresholds, eight at a time: their polynomials are long chains, and two registers of four take
+// hardly longer than one. tails_of(thresholds, below, above) computes eight.
 template <class TailsOf>
 PREDGAP_INLINE void fill_tails(const TableRequest& r, const TailsOf& tails_of) {
-    for (std::int32_t first = 0; first < r.n; first += 4) {
-        Four c, below, above;
-        for (int i = 0; i < 4; ++i) {
-            const double at = place(r, std::min(first + i, r.n - 1));
-            c[i] = std::isinf(at) ? r.x : at;
-        }
-        tails_of(c, below, above);
-        for (int i = 0; i < 4 && first + i < r.n; ++i) {
-            const double at = place(r, first + i);
-            r.tail[2 * (first + i)] = std::isinf(at) ? at > 0 : below[i];
-            r.tail[2 * (first + i) + 1] = std::isinf(at) ? at < 0 : above[i];
+    const Lanes largest = splat(std::numeric_limits<double>::max()), zero = splat(0.0), one = splat(1.0);
+    for (std::int32_t first = 0; first < r.n; first += 8) {
+        const Lanes at = places(r, first), never = zero - at, x = splat(r.x);
+        Lanes below, above;
+        tails_of(where_less(largest, max(at, never), x, at), below, above);
+        below = where_less(largest, at, one, where_less(largest, never, zero, below));
+        above = where_less(largest, at, zero, where_less(largest, never, one, above));
+        for (std::int32_t i = 0; i < std::min(8, r.n - first); ++i) {
+            r.tail[2 * (first + i)] = below[i];
+            r.tail[2 * (first + i) + 1] = above[i];
         }
     }
 }
 
 PREDGAP_INLINE void fill_tails(const TableRequest& r) {
-    const Four x = four(r.x);
+    const Lanes x = splat(r.x);
     switch (r.law) {  // without a default: a compiler warns of a law that is missing
         case Law::normal:
-            return fill_tails(r, [&](const Four& c, Four& below, Four& above) {
+            return fill_tails(r, [&](const Lanes& c, Lanes& below, Lanes& above) {
                 normal_tails(standardised(c, x, r.parameter), below, above);
             });
         case Law::uniform:
-            return fill_tails(r, [&](const Four& c, Four& below, Four& above) {
+            return fill_tails(r, [&](const Lanes& c, Lanes& below, Lanes& above) {
                 uniform_tails(c, x, r.parameter, below, above);
             });
         case Law::fixed: std::copy_n(r.fixed, 2 * r.n, r.tail); return;

@@ -58,12 +58,11 @@ PREDGAP_INLINE void normal_tails(const Pack<N>& z, Pack<N>& below, Pack<N>& abov
 }
 
 // (c - x) / scale, also where c - x is beyond the largest double.
-template <int N>
-PREDGAP_INLINE Pack<N> standardised(const Pack<N>& c, const Pack<N>& x, double scale) {
-    const Pack<N> half = splat_to<N>(0.5), largest = splat_to<N>(0x1.fffffffffffffp1023);
-    const Pack<N> difference = c - x, size = max(difference, x - c);
-    const Pack<N> halved = (c * half - x * half) / splat_to<N>(0.5 * scale);
-    return where_less(largest, size, halved, difference / splat_to<N>(scale));
+PREDGAP_INLINE Lanes standardised(const Lanes& c, const Lanes& x, double scale) {
+    const Lanes half = splat(0.5), largest = splat(0x1.fffffffffffffp1023);
+    const Lanes difference = c - x, size = max(difference, x - c), found = difference / splat(scale);
+    if (!any_less(largest, size)) return found;
+    return where_less(largest, size, (c * half - x * half) / splat(0.5 * scale), found);
 }
 
 template <int N>

@@ -6,6 +6,7 @@
 
 #include <bit>
 #include <cstdint>
+#include <cstring>
 
 #ifdef __AVX__
 #include <immintrin.h>
@@ -72,6 +73,17 @@ PREDGAP_INLINE Pack<N> splat_to(double v) {
 }
 PREDGAP_INLINE Lanes splat(double v) { return splat_to<8>(v); }
 PREDGAP_INLINE Four four(double v) { return splat_to<4>(v); }
+// Numbers that lie anywhere.
+template <int N>
+PREDGAP_INLINE Pack<N> load(const double* p) {
+    Pack<N> r;
+    std::memcpy(r.part, p, sizeof(r.part));
+    return r;
+}
+template <int N>
+PREDGAP_INLINE void store(const Pack<N>& a, double* p) {
+    std::memcpy(p, a.part, sizeof(a.part));
+}
 
 template <int N>
 PREDGAP_INLINE Pack<N> operator+(const Pack<N>& a, const Pack<N>& b) {
@@ -143,6 +155,18 @@ PREDGAP_INLINE bool any_less(const Lanes& low, const Lanes& high) {
     return any;
 #endif
 }
+// The numbers at four places of a table.
+PREDGAP_INLINE Four look_up(const double* table, const std::int32_t* place) {
+#if defined(__AVX__)
+    Four r;
+    r.part[0] = _mm256_setr_pd(table[place[0]], table[place[1]], table[place[2]], table[place[3]]);
+    return r;
+#else
+    Four r;
+    for (int i = 0; i < 4; ++i) r[i] = table[place[i]];
+    return r;
+#endif
+}
 // The pairs at four places of a table: their first and their second numbers.
 PREDGAP_INLINE void look_up_pairs(const double* table, const std::int32_t* place, Four& first, Four& second) {
 #if defined(__AVX__)
@@ -158,6 +182,26 @@ PREDGAP_INLINE void look_up_pairs(const double* table, const std::int32_t* place
         first[i] = table[2 * place[i]];
         second[i] = table[2 * place[i] + 1];
     }
+#endif
+}
+// Rows become columns.
+PREDGAP_INLINE void transpose(Four* row) {
+#if defined(__AVX__)
+    const __m256d low01 = _mm256_unpacklo_pd(row[0].part[0], row[1].part[0]),
+                  high01 = _mm256_unpackhi_pd(row[0].part[0], row[1].part[0]),
+                  low23 = _mm256_unpacklo_pd(row[2].part[0], row[3].part[0]),
+                  high23 = _mm256_unpackhi_pd(row[2].part[0], row[3].part[0]);
+    row[0].part[0] = _mm256_permute2f128_pd(low01, low23, 0x20);
+    row[1].part[0] = _mm256_permute2f128_pd(high01, high23, 0x20);
+    row[2].part[0] = _mm256_permute2f128_pd(low01, low23, 0x31);
+    row[3].part[0] = _mm256_permute2f128_pd(high01, high23, 0x31);
+#else
+    for (int i = 0; i < 4; ++i)
+        for (int j = 0; j < i; ++j) {
+            const double kept = row[i][j];
+            row[i][j] = row[j][i];
+            row[j][i] = kept;
+        }
 #endif
 }
 PREDGAP_INLINE double sum(const Four& a) { return (a[0] + a[2]) + (a[1] + a[3]); }

@@ -38,19 +38,20 @@ void forms_of_versions(const Form& f, double* found) {
     for (std::int64_t k = 0; k < n; ++k)
         for (std::int64_t i = 0; i < t.stride; ++i)
             t.below[k * t.stride + i] = f.weight[k * t.stride + i] * t.low[i];
-    Four total[Versions::kMost];
+    Four total[Versions::kMost], with_rows[Versions::kMost];
     for (std::int64_t k = 0; k < n; ++k) total[k] = four(0.0);
-    for (std::int64_t b = 0; b < t.n; ++b)
-        for (auto v = b; v < t.n; ++v) {
+    for (std::int64_t v = 0; v < t.n; ++v) {
+        for (std::int64_t k = 0; k < n; ++k) with_rows[k] = four(0.0);
+        for (std::int64_t b = 0; b <= v; ++b) {
             Four z[4];
             tile<kSlots, true, false>(t, b, v, z);
             const double* row = t.below + 4 * b;
-            const Four* column = fours(t.column) + v;
-            for (std::int64_t k = 0; k < n; ++k, row += t.stride, column += t.n)
-                total[k] += ((z[0] * four(row[0]) + z[1] * four(row[1])) +
-                             (z[2] * four(row[2]) + z[3] * four(row[3]))) *
-                            *column;
+            for (std::int64_t k = 0; k < n; ++k, row += t.stride)
+                with_rows[k] +=
+                    (z[0] * four(row[0]) + z[1] * four(row[1])) + (z[2] * four(row[2]) + z[3] * four(row[3]));
         }
+        for (std::int64_t k = 0; k < n; ++k) total[k] += with_rows[k] * fours(t.column)[k * t.n + v];
+    }
     for (std::int64_t k = 0; k < n; ++k) found[k] = 2.0 * sum(total[k]);
 }
 
@@ -73,11 +74,20 @@ PREDGAP_INLINE void versions_forms(TermState& s, std::int32_t component, const d
     }
 }
 
-// From this step on a component has another form.
-PREDGAP_INLINE void show(Versions& v, double form, std::int32_t step, double* gaps) {
-    for (auto i = v.since; i < step; ++i) gaps[i] += v.form;
+// From the present step on a component has another form.
+PREDGAP_INLINE void show(TermState& s, Versions& v, double form, std::int32_t step) {
+    s.ended[v.since] += v.form;
     v.form = form;
     v.since = step;
+}
+
+// Forms that ended with the last step count in all steps since they began.
+PREDGAP_INLINE void count_ended(TermState& s, std::int32_t step, double* gaps) {
+    double sum = 0.0;
+    for (std::int32_t i = 0; i < step; ++i) {
+        gaps[i] += sum += s.ended[i];
+        s.ended[i] = 0.0;
+    }
 }
 
 PREDGAP_INLINE void show_versions(TermState& s, std::int32_t component, double* gaps) {
@@ -85,7 +95,11 @@ PREDGAP_INLINE void show_versions(TermState& s, std::int32_t component, double* 
     alignas(64) double found[Versions::kMost];
     if (v.n == 0) return;
     versions_forms(s, component, s.kept.data() + v.kept, v.n, found);
-    for (std::int32_t i = 0; i < v.n; ++i) show(v, found[i], v.step[i], gaps);
+    for (std::int32_t k = 0; k < v.n; ++k) {
+        for (auto i = v.since; i < v.step[k]; ++i) gaps[i] += v.form;
+        v.form = found[k];
+        v.since = v.step[k];
+    }
     v.n = 0;
 }
 
@@ -106,8 +120,9 @@ PREDGAP_INLINE void renew(TermState& s, std::int32_t component, std::int32_t ste
     if (v.last == step) return;
     v.last = step;
     const auto& c = s.terms->component[component];
+    if (is_closed(c)) return show(s, v, closed_form(s, component), step);
     const double* weight = s.weight.data() + c.first_term;
-    if (!keeps_versions(s, c)) return show(v, form_inside<false>(Form(s, component)), step, gaps);
+    if (!keeps_versions(s, c)) return show(s, v, form_inside<false>(Form(s, component)), step);
     if (v.room == 0 && (v.n_coming > 1 || c.size == 1)) make_room(s, c, v);
     if (v.room == 0) {
         double form;
@@ -115,7 +130,7 @@ PREDGAP_INLINE void renew(TermState& s, std::int32_t component, std::int32_t ste
             form = sweep<false>(Form(s, component));
         else
             versions_forms(s, component, weight, 1, &form);
-        return show(v, form, step, gaps);
+        return show(s, v, form, step);
     }
     if (v.n == v.room) show_versions(s, component, gaps);
     keep_weights(weight, c, v.n, s.kept.data() + v.kept);
@@ -160,6 +175,7 @@ PREDGAP_INLINE void schedule(TermState& s, const Units& units, const std::int32_
 void curve(TermState& s, const Units& units, const std::int32_t* order, std::int32_t n_steps, double* gaps) {
     const bool on_plan = s.terms->edge.size() > 0;
     schedule(s, units, order, n_steps);
+    find_closed_factors(s);
     for (std::int32_t step = 0; step < n_steps; ++step) {
         for (const auto q : units.members(order[step])) on_plan ? push_edges(s, q) : push_feature(s, q);
         for (auto i = s.due_begin[step]; i < s.due_begin[step + 1] && !stopped(s); ++i) {
@@ -169,11 +185,13 @@ void curve(TermState& s, const Units& units, const std::int32_t* order, std::int
             if (parent > 0) renew(s, parent, step, gaps);
         }
         gaps[step] += squared_mean(s);
+        count_ended(s, step, gaps);
     }
     for (std::int32_t c = 1; c < s.terms->n_components() && !stopped(s); ++c) {
         show_versions(s, c, gaps);
-        show(s.versions[c], 0.0, n_steps, gaps);
+        show(s, s.versions[c], 0.0, n_steps);
     }
+    count_ended(s, n_steps, gaps);
 }
 
 }  // namespace

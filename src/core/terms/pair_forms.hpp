@@ -83,23 +83,28 @@ double form_by_pairs(const Form& f, std::int32_t outside) {
     return sum;
 }
 
-// One or two terms on numeric features.
-PREDGAP_INLINE double form_of_two(const Form& f, std::int32_t outside) {
-    const auto& c = f.c;
-    double first = f.dot(0, 0);
+// Of one or two terms on numeric features.
+PREDGAP_INLINE Closed closed_factors(const Component& c, const std::int32_t* atom, const RowTables& tables,
+                                     std::int32_t outside) {
+    Closed k{1.0, 0.0, 0.0};
     if (c.n_terms == 1) {
-        for (std::int32_t j = 0; j < c.size; ++j)
-            first *= factor(f.tables, f.atom[j], f.atom[j], j == outside);
-        return first;
+        for (std::int32_t j = 0; j < c.size; ++j) k.first *= factor(tables, atom[j], atom[j], j == outside);
+        return k;
     }
-    double second = f.dot(1, 1), both = 2.0 * f.dot(0, 1);
-    const auto* atom = f.atom;
+    k.second = 1.0;
+    k.both = 2.0;
     for (std::int32_t j = 0; j < c.size; ++j, atom += 2) {
-        first *= factor(f.tables, atom[0], atom[0], j == outside);
-        second *= factor(f.tables, atom[1], atom[1], j == outside);
-        both *= factor(f.tables, atom[0], atom[1], j == outside);
+        k.first *= factor(tables, atom[0], atom[0], j == outside);
+        k.second *= factor(tables, atom[1], atom[1], j == outside);
+        k.both *= factor(tables, atom[0], atom[1], j == outside);
     }
-    return first + second + both;
+    return k;
+}
+
+PREDGAP_INLINE double form_of_two(const Form& f, std::int32_t outside) {
+    const auto k = closed_factors(f.c, f.atom, f.tables, outside);
+    if (f.c.n_terms == 1) return k.first * f.dot(0, 0);
+    return k.first * f.dot(0, 0) + k.second * f.dot(1, 1) + k.both * f.dot(0, 1);
 }
 
 }  // namespace

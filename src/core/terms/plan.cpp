@@ -42,6 +42,7 @@ public:
         p_.terms_.width = p_.group_.width;
         p_.terms_.most_scratch = 0;
         list_edges(p_.terms_);
+        place_grams(p_.terms_);
         for (auto& e : p_.entry_) e = store_.place[e / 2] * 2 + e % 2;
         p_.component_of_.assign(static_cast<std::size_t>(p_.terms_.n_weights), 0);
         for (int32_t c = 0; c < p_.terms_.n_components(); ++c) {

@@ -21,6 +21,16 @@ struct Component {
     bool has_sets;            // is one of them categorical?
 };
 
+// Components of one or two terms on several features, none of them categorical, that follow each other, all
+// with as many features and terms: so do their weights and their slots.
+struct Alike {
+    std::int32_t first, n;  // components
+    std::int32_t size, n_terms;
+};
+PREDGAP_INLINE constexpr bool is_closed(const Component& c) {
+    return c.n_terms <= 2 && c.size > 1 && !c.has_sets;
+}
+
 // A component that has a feature, and the feature's place in it.
 struct Use {
     std::int32_t component, slot;
@@ -33,9 +43,11 @@ struct Edge {
 
 struct RowTerms {
     static constexpr std::int32_t kNoComponent = -1;
+    static constexpr std::int32_t kNoGram = -1;
     static constexpr std::int32_t kRoom = 4;  // weights of the empty term, and for who has no parent
 
     Buffer<Component> component;            // by ascending size; the first one is that of the empty term
+    Buffer<Alike> alike;                    // all those of one or two terms
     Buffer<std::int32_t> feature;           // of the components, ascending in each
     Buffer<std::int32_t> parent_component;  // beside feature: the component without it, or kNoComponent
     Buffer<std::int32_t> atom, parent;      // of terms and slots; a parent is the term without that atom
@@ -43,6 +55,8 @@ struct RowTerms {
     Buffer<Use> use;
     Buffer<std::int32_t> edge_begin;  // (n_features + 1), of a plan only: all terms with a feature
     Buffer<Edge> edge;
+    Buffer<std::int32_t> gram_at;   // (n_components), of a plan only: where its Gram matrix is, or kNoGram
+    std::int32_t n_gram = 0;        // doubles of all of these
     std::int32_t n_weights = 0;     // of one output, with room
     std::int32_t width = 1;         // outputs
     std::int64_t most_scratch = 0;  // doubles that the forms of the largest component need

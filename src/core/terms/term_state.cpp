@@ -7,6 +7,7 @@ namespace predgap {
 void TermState::prepare(const RowTerms& row_terms, const RowTables& row_tables,
                         const std::atomic<bool>& stopped, const Units* ranked, CellRule rule) {
     units = ranked;
+    keeps_grams = false;
     terms = &row_terms;
     tables = &row_tables;
     stop = &stopped;
@@ -14,11 +15,13 @@ void TermState::prepare(const RowTerms& row_terms, const RowTables& row_tables,
     scratch.reset(std::max(terms->most_scratch, own_sets.most_scratch()));
     sets = &own_sets;
     component.reset(terms->n_components());
+    closed.reset(terms->n_components());
     form.reset((terms->n_components() + 3) / 4 * 4, 0.0);
     if (!units) return;
     frontier.reset(terms->n_components());
+    closed_frontier.reset(terms->n_components());
     const auto d = tables->model().n_features();
-    product.reset(weight.size());
+    product.reset(weight.size(), 0.0);
     shifted.reset(weight.size());
     main_mean.reset(std::int64_t{d} * terms->width);
     gain.reset(units->size(), 0.0);
@@ -29,12 +32,18 @@ void TermState::prepare(const RowTerms& row_terms, const RowTables& row_tables,
     receiver.reset(terms->n_components(), 0);
 }
 
+void TermState::keep_grams() {
+    keeps_grams = terms->n_gram > 0 && units->are_alone();
+    if (keeps_grams) gram.reset(terms->n_gram);
+}
+
 void TermState::prepare_curve() {
     const auto d = tables->model().n_features();
     versions.reset(terms->n_components());
     step_of.reset(d);
     due.reset(terms->n_components());
     due_begin.reset(d + 2);
+    ended.reset(d + 1, 0.0);
     kept.reset(std::min(Versions::kMostKept, std::int64_t{Versions::kMost} * terms->n_weights));
     scratch.reset(std::max(scratch.size(), Versions::kScratch));
 }
@@ -43,6 +52,7 @@ void TermState::copy(const TermState& other) {
     terms = other.terms;
     tables = other.tables;
     units = other.units;
+    keeps_grams = false;
     stop = other.stop;
     sets = other.sets;
     weight.assign(other.weight);
@@ -50,12 +60,15 @@ void TermState::copy(const TermState& other) {
     shifted.assign(other.shifted);
     scratch.reset(other.scratch.size());
     component.assign(other.component);
+    closed.assign(other.closed);
     form.assign(other.form);
     main_mean.assign(other.main_mean);
     gain.assign(other.gain);
     in_subset.assign(other.in_subset);
     frontier.assign(other.frontier);
+    closed_frontier.assign(other.closed_frontier);
     n_frontier = other.n_frontier;
+    n_closed_frontier = other.n_closed_frontier;
     step = other.step;
     trial.reset(other.trial.size());
     received.reset(other.received.size());

@@ -20,6 +20,19 @@ struct ComponentState {
     bool has_weight;          // is any of its weights not 0?
 };
 
+// The factors of a closed form; see terms/closed_forms.hpp.
+struct Closed {
+    double first, second, both;
+};
+
+// A component with a closed form and one feature outside the subset, with all that its gain needs.
+struct ClosedGain {
+    Closed factors;                // with that feature outside
+    double shift[2];               // E tau of its atoms; 0 of the second of one term
+    std::int32_t term, parent[2];  // weights; the terms without those atoms
+    std::int32_t component, unit, parent_component;
+};
+
 // Of curves: weights that a component had after some of the steps, and the form that it has now.
 struct Versions {
     static constexpr std::int32_t kMost = 8;                          // that wait for their forms
@@ -54,18 +67,22 @@ struct TermState {
     const std::atomic<bool>* stop = nullptr;  // checked between components; results are then void
 
     Buffer<double> weight;   // (width, n_weights) W
-    Buffer<double> product;  // (width, n_weights) G W of complete components
+    Buffer<double> product;  // (width, n_weights) G W of complete components that have weight, else 0
     Buffer<double> shifted;  // (width, n_weights) W E tau of the slot outside
     Buffer<double> scratch;
     SetFactors own_sets;
     const SetFactors* sets = nullptr;  // its own, or those of the state that it is a copy of
     Buffer<ComponentState> component;
+    Buffer<double> gram;             // Gram matrices, with those features outside that are
+    bool keeps_grams = false;        // are these kept?
+    Buffer<Closed> closed;           // (n_components) of those that have closed forms
     Buffer<double> form;             // (n_components, room) Q of complete components, else 0; or of gains
     Buffer<double> main_mean;        // (n_features, width) mean of a feature's main effect, if it is outside
     Buffer<double> gain;             // (n_units)
     Buffer<std::uint8_t> in_subset;  // (n_features)
     Buffer<Use> frontier;            // components with one unit outside, which is one feature, and its slot
-    std::int64_t n_frontier = 0;
+    Buffer<ClosedGain> closed_frontier;  // likewise, of those with closed forms
+    std::int64_t n_frontier = 0, n_closed_frontier = 0;
     std::int32_t step = 0;
 
     Buffer<Versions> versions;  // (n_components) of curves
@@ -73,6 +90,7 @@ struct TermState {
     std::int64_t n_kept = 0;
     Buffer<std::int32_t> step_of;         // (n_features)
     Buffer<std::int32_t> due, due_begin;  // components by the step in which they are complete
+    Buffer<double> ended;                 // (n_steps) forms that count from a step to the present one
 
     // Of units of several features, one after the other; see unit_gain.hpp.
     struct Received {
@@ -88,6 +106,8 @@ struct TermState {
     // Room for all of it, with weights in place. Without units there are no gains.
     void prepare(const RowTerms& row_terms, const RowTables& row_tables, const std::atomic<bool>& stopped,
                  const Units* ranked, CellRule rule = CellRule::cheapest);
+    // Keeps Gram matrices where there is room, after prepare(). Copies do not.
+    void keep_grams();
     // Room for the versions of a curve, after prepare().
     void prepare_curve();
     // The same step of another state, which must stay where it is.

@@ -130,9 +130,10 @@ void TermStore::order_components(RowTerms& out) {
     int32_t largest = 0;
     for (const auto& c : component_) largest = std::max(largest, c.size);
     const auto bucket = [&](int64_t c) {
-        return component_[c].size * kLengths + std::min(n_terms_[c], kLengths) - 1;
+        const auto kind = 2 * component_[c].size + component_[c].has_sets;
+        return kind * kLengths + std::min(n_terms_[c], kLengths) - 1;
     };
-    Buffer<int64_t> next((largest + 1) * kLengths + 1);
+    Buffer<int64_t> next(2 * (largest + 1) * kLengths + 1);
     std::fill(next.begin(), next.end(), 0);
     for (int64_t c = 0; c < n; ++c) ++next[bucket(c) + 1];
     for (int64_t k = 0; k + 1 < next.size(); ++k) next[k + 1] += next[k];
@@ -156,7 +157,8 @@ void TermStore::order_components(RowTerms& out) {
         slots += int64_t{stride} * c.size;
         n_features += c.size;
     }
-    out.n_weights = (out.n_weights + 3) / 4 * 4;
+    out.n_weights = (out.n_weights + 4) / 4 * 4;  // closed forms read a weight past the only one
+    list_alike(out);
     out.atom.reset(slots);
     out.parent.reset(slots);
     out.feature.reset(n_features);
@@ -167,6 +169,19 @@ void TermStore::order_components(RowTerms& out) {
             out.feature[out.component[i].features + slot] = component_[c].feature;
         out.most_scratch =
             std::max(out.most_scratch, scratch_of(out.component[i], out.feature.data(), width_));
+    }
+}
+
+void TermStore::list_alike(RowTerms& out) {
+    out.alike.clear();
+    for (int32_t c = 1; c < out.n_components(); ++c) {
+        const auto& own = out.component[c];
+        if (!is_closed(own)) continue;
+        const auto n = out.alike.size();
+        if (n > 0 && out.alike[n - 1].size == own.size && out.alike[n - 1].n_terms == own.n_terms)
+            ++out.alike[n - 1].n;
+        else
+            out.alike.push({c, 1, own.size, own.n_terms});
     }
 }
 
@@ -228,6 +243,23 @@ void TermStore::list_uses(RowTerms& out) {
             out.use[out.use_begin[out.feature[out.component[i].features + slot]]++] = {i, slot};
     for (auto q = d; q > 0; --q) out.use_begin[q] = out.use_begin[q - 1];
     out.use_begin[0] = 0;
+}
+
+void place_grams(RowTerms& terms) {
+    constexpr int32_t kMostSlots = 4, kMostTerms = 124;  // more are taken in blocks
+    constexpr int64_t kMost = 1 << 17;                   // doubles
+    terms.gram_at.reset(terms.n_components(), RowTerms::kNoGram);
+    int64_t n = 0;
+    for (int32_t c = 1; c < terms.n_components() && terms.width == 1; ++c) {
+        const auto& own = terms.component[c];
+        const auto size = int64_t{own.stride} * own.stride;
+        if (own.size < 2 || own.size > kMostSlots || own.has_sets || is_closed(own) ||
+            own.stride > kMostTerms || n + size > kMost)
+            continue;
+        terms.gram_at[c] = static_cast<int32_t>(n);
+        n += size;
+    }
+    terms.n_gram = static_cast<int32_t>(n);
 }
 
 }  // namespace predgap

@@ -116,6 +116,7 @@ private:
     }
     void find_components();
     void order_components(RowTerms& out);
+    static void list_alike(RowTerms& out);
     void order_terms(RowTerms& out);
     void write_slots(RowTerms& out, const Component& c, const std::int32_t* terms);
     void list_uses(RowTerms& out);
@@ -132,5 +133,8 @@ private:
     Buffer<std::int32_t> n_terms_, order_, listed_;  // of components; components by size; terms by component
     Buffer<std::uint64_t> sorted_;
 };
+
+// Gives numeric components of a few features places for their Gram matrices, as long as there is room.
+void place_grams(RowTerms& terms);
 
 }  // namespace predgap

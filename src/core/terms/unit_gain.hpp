@@ -6,8 +6,7 @@
 // former, and of D'G D + 2 D'G W of the latter. Nothing is subtracted.
 #pragma once
 
-#include "terms/forms.hpp"
-#include "terms/pushing.hpp"
+#include "terms/products.hpp"
 
 namespace predgap::PREDGAP_ISA {
 namespace {
@@ -97,11 +96,7 @@ PREDGAP_INLINE double received_gain(TermState& s, const TermState::Received& r) 
         from.cross_at = s.step;
     }
     if (!state.has_weight) return from.cross;
-    if (state.is_stale) {
-        form_inside<true>(Form(s, r.component));
-        state.is_stale = false;
-        state.product_at = s.step;
-    }
+    renew_product(s, r.component);
     for (std::int64_t k = 0; k < s.terms->width; ++k) {
         const auto at = k * s.terms->n_weights + c.first_term;
         for (std::int32_t t = 0; t < c.n_terms; ++t) twice += s.trial[at + t] * s.product[at + t];
