@@ -27,10 +27,7 @@ void RowCompilation::load(const RowTables& tables, const std::atomic<bool>& stop
     stop_ = &stop;
     for (const auto q : model_.features) main_effect_[q] = main_error_[q] = 0.0;
     std::fill(squares_.begin(), squares_.end(), 0.0);
-    for (std::size_t g = 0; g < compilers_.size(); ++g) {
-        compilers_[g]->load(tables, stop);
-        find_main_effects(g);
-    }
+    for (std::size_t g = 0; g < compilers_.size(); ++g) find_main_effects(g);
     double sum = 0.0;
     for (const auto q : model_.features) sum += main_effect_[q];
     scale_ = std::sqrt(sum);
@@ -44,16 +41,15 @@ void RowCompilation::load(const RowTables& tables, const std::atomic<bool>& stop
 
 void RowCompilation::find_main_effects(std::size_t g) {
     auto& compiler = *compilers_[g];
-    compiler.compile_main_effects(terms_[g], main_.weight);
+    compiler.load(*tables_, *stop_, terms_[g], main_.weight);
     main_.prepare(terms_[g], *tables_, *stop_, &features_);
     add_squares(g);
     kernels().begin(main_);
     kernels().gains(main_);
-    compiler.error_scales(terms_[g], error_);
     for (int32_t c = 1; c < terms_[g].n_components(); ++c) {
         const auto q = terms_[g].feature[terms_[g].component[c].features];
         main_effect_[q] += std::max(main_.gain[q], 0.0);
-        main_error_[q] += error_[c];
+        main_error_[q] += compiler.main_error_scale()[q];
     }
 }
 
