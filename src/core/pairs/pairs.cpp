@@ -255,9 +255,9 @@ Pairs::Work Pairs::work(const std::uint8_t* perturbed) const {
         worst += reach.worst;
         intervals += reach.worst * std::min(reach.depth, n_perturbed);
     }
-    const auto share = static_cast<double>((n_trees + step - 1) / step) /
-                       static_cast<double>(std::max<std::size_t>(n_trees, 1));
-    for (double* sum : {&leaves, &met, &own, &worst, &intervals}) *sum /= share;
+    const auto n_counted = static_cast<double>((n_trees + step - 1) / step);
+    for (double* sum : {&leaves, &met, &own, &worst, &intervals})
+        *sum *= static_cast<double>(n_trees) / std::max(n_counted, 1.0);
     // A set of cells costs by its words.
     double most_words = 0.0;
     for (int32_t q = 0; q < e_.n_features; ++q)

@@ -12,7 +12,8 @@ Compiler::Compiler(const Model& model, const TreeGroup& group)
     : model_(model),
       group_(group),
       store_(model),
-      main_effects_(model, group, leaf_, store_),
+      leaves_(group),
+      main_effects_(model, group, leaves_, store_),
       bounds_(static_cast<std::size_t>(model.n_features())),
       n_bounded_(bounds_.size(), 0),
       left_out_(model) {
@@ -23,33 +24,27 @@ void Compiler::load(const RowTables& tables, const std::atomic<bool>& stop, RowT
                     Buffer<double>& weights) {
     tables_ = &tables;
     stop_ = &stop;
-    leaf_.reset(static_cast<int64_t>(group_.node.size()));
+    leaves_.clear(tables);
     largest_change_ = 0.0;
     store_.clear(group_.width);
     main_effects_.clear(tables);
     for (std::size_t t = 0; t < group_.root.size(); ++t) {
         if (t + 1 < group_.root.size()) prefetch(t + 1);
-        route(t);
+        largest_change_ += largest_change_of(t);
         if (!stop.load(std::memory_order_relaxed)) main_effects_.add_tree(group_.root[t]);
     }
     store_.lay_out(terms, weights);
 }
 
-// Where x goes from each node of a tree, and how far the tree can be from there.
-void Compiler::route(std::size_t t) {
-    for (auto i = end_of(t); i-- > group_.root[t];) {  // children come after their parents
-        const auto& node = group_.node[i];
-        leaf_[i] =
-            node.feature == kLeaf ? node.right : leaf_[tables_->goes_left(group_, node) ? i + 1 : node.right];
-    }
+double Compiler::largest_change_of(std::size_t t) {
     double square = 0.0;
     for (int32_t k = 0; k < group_.width; ++k) {
-        const double value = group_.value[leaf_[group_.root[t]] + k];
+        const double value = group_.value[leaves_(group_.root[t]) + k];
         const auto at = t * static_cast<std::size_t>(group_.width) + static_cast<std::size_t>(k);
         const double most = std::max(group_.most[at] - value, value - group_.least[at]);
         square += most * most;
     }
-    largest_change_ += std::sqrt(square);
+    return std::sqrt(square);
 }
 
 int32_t Compiler::end_of(std::size_t t) const {
@@ -121,7 +116,6 @@ void Compiler::prefetch(std::size_t tree) const {
     const auto n = std::min<std::size_t>(static_cast<std::size_t>(end_of(tree)) - first, 256);
     prefetch_items(group_.node.data() + first, n);
     prefetch_items(group_.range.data() + first, n);
-    prefetch_items(leaf_.data() + first, n);
 }
 
 template <Compiler::Mode kMode>
@@ -228,7 +222,7 @@ void Compiler::lose_turn(int32_t q, const Bounds& turned, double range, double m
 
 template <Compiler::Mode kMode>
 void Compiler::add_box(int32_t turned, const Bounds& bounds, int32_t x_side, int32_t other) {
-    const double size = change_of(group_, leaf_[x_side], leaf_[other], box_->change.data());
+    const double size = change_of(group_, leaves_(x_side), leaves_(other), box_->change.data());
     if (size == 0.0) return;
     if (kMode == Mode::count_all) {
         counts_.n_entries += n_entries(turned, bounds);

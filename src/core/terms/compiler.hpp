@@ -58,7 +58,7 @@ class Compiler {
 public:
     Compiler(const Model& model, const TreeGroup& group);
 
-    // Routes the row through all trees, and compiles its main effects; everything else is about this row.
+    // Compiles its main effects; everything else is about this row.
     void load(const RowTables& tables, const std::atomic<bool>& stop, RowTerms& terms,
               Buffer<double>& weights);
     const Buffer<double>& main_error_scale() const { return main_effects_.error_scale(); }
@@ -158,14 +158,14 @@ private:
     void merge_later();
     void merge_pending();
     void fill_slots(std::int32_t entry, TermStore::Slot* slots) const;
-    void route(std::size_t tree);
+    double largest_change_of(std::size_t tree);
 
     const Model& model_;
     const TreeGroup& group_;
     const RowTables* tables_ = nullptr;
     const std::atomic<bool>* stop_ = nullptr;
     TermStore store_;
-    Buffer<std::int32_t> leaf_;  // (n_nodes) where the values are of the leaf that x reaches from a node
+    Leaves leaves_;
     double largest_change_ = 0.0;
     MainEffects main_effects_;
 

@@ -6,10 +6,9 @@ namespace predgap {
 
 using std::int32_t;
 
-MainEffects::MainEffects(const Model& model, const TreeGroup& group, const Buffer<int32_t>& leaf,
-                         TermStore& store)
+MainEffects::MainEffects(const Model& model, const TreeGroup& group, Leaves& leaves, TermStore& store)
     : group_(group),
-      leaf_(leaf),
+      leaves_(leaves),
       store_(store),
       bounds_(static_cast<std::size_t>(model.n_features())),
       change_(static_cast<std::size_t>(group.width)) {
@@ -73,7 +72,7 @@ void MainEffects::beyond(int32_t q, int32_t node, const PathBounds& bounds) {
 }
 
 void MainEffects::add_box(const PathBounds& bounds, const Ways& to, int32_t feature) {
-    const double size = change_of(group_, leaf_[to.on], leaf_[to.other], change_.data());
+    const double size = change_of(group_, leaves_(to.on), leaves_(to.other), change_.data());
     if (size == 0.0) return;
     double chance = 0.0;
     for (const bool is_upper : {false, true}) {

@@ -13,9 +13,7 @@ namespace predgap {
 
 class MainEffects {
 public:
-    // leaf: (n_nodes) where the values are of the leaf that x reaches from a node.
-    MainEffects(const Model& model, const TreeGroup& group, const Buffer<std::int32_t>& leaf,
-                TermStore& store);
+    MainEffects(const Model& model, const TreeGroup& group, Leaves& leaves, TermStore& store);
 
     // Another row: its terms go to the store, which is empty.
     void clear(const RowTables& tables);
@@ -39,7 +37,7 @@ private:
     double* weight(std::int32_t atom);
 
     const TreeGroup& group_;
-    const Buffer<std::int32_t>& leaf_;
+    Leaves& leaves_;
     TermStore& store_;
     const RowTables* tables_ = nullptr;
     Buffer<std::int32_t> term_;          // (n_atoms) its number in the store, or 0

@@ -58,6 +58,32 @@ inline bool can_cross(const RowTables& t, const Node& split) {
     return split.way == Node::Way::both && (split.atom < 0 || t.shift[split.atom] != 0.0);
 }
 
+// Where the values are of the leaf that x reaches from a node: found when it is asked for first.
+class Leaves {
+public:
+    explicit Leaves(const TreeGroup& group) : group_(group) {}
+
+    void clear(const RowTables& tables) {
+        tables_ = &tables;
+        values_.reset(static_cast<std::int64_t>(group_.node.size()), kUnknown);
+    }
+    std::int32_t operator()(std::int32_t from) {
+        auto& found = values_[from];
+        if (found != kUnknown) return found;
+        auto at = from;
+        while (node(at).feature != kLeaf) at = tables_->goes_left(group_, node(at)) ? at + 1 : node(at).right;
+        return found = node(at).right;
+    }
+
+private:
+    static constexpr std::int32_t kUnknown = -1;
+    const Node& node(std::int32_t at) const { return group_.node[static_cast<std::size_t>(at)]; }
+
+    const TreeGroup& group_;
+    const RowTables* tables_ = nullptr;
+    Buffer<std::int32_t> values_;  // (n_nodes)
+};
+
 // The values at one leaf less those at another, (width); returns their size.
 inline double change_of(const TreeGroup& group, std::int32_t from, std::int32_t to, double* change) {
     double square = 0.0;
