@@ -130,7 +130,7 @@ void Compiler::walk(int32_t root) {
             counts_.complete = false;
         if (!counts_.complete) continue;  // undoes the path
         auto node = visit.node;
-        while (node != kNone && group_.node[node].feature != kLeaf) {
+        while (node != kNone && !is_leaf(node)) {
             counts_.n_nodes += 1.0;
             const auto& split = group_.node[node];
             node = tables_->is_open[split.feature]     ? branch<kMode>(node)
@@ -201,9 +201,10 @@ int32_t Compiler::branch(int32_t at) {
         }
     }
     add_box<kMode>(q, turned, x_side, other);
-    if (const auto on = side_bounds(node, here, x_left); on.chance > 0.0)
-        stack_.push_back({x_side, q, on, with(here, on), false});
-    stack_.push_back({other, q, turned, products, false});
+    if (!is_leaf(x_side))
+        if (const auto on = side_bounds(node, here, x_left); on.chance > 0.0)
+            stack_.push_back({x_side, q, on, with(here, on), false});
+    if (!is_leaf(other)) stack_.push_back({other, q, turned, products, false});
     return kNone;
 }
 

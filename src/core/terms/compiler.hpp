@@ -137,6 +137,9 @@ private:
     template <Mode kMode>
     std::int32_t branch(std::int32_t node);
     void enter(const Visit& visit);
+    bool is_leaf(std::int32_t node) const {
+        return group_.node[static_cast<std::size_t>(node)].feature == kLeaf;
+    }
     Path with(const Bounds& before, const Bounds& after) const;
     Bounds side_bounds(const Node& node, const Bounds& bounds, bool left) const;
     bool is_too_unlikely(std::int32_t feature) const;
