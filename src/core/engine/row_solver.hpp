@@ -107,9 +107,10 @@ private:
 
     // Entries of a compilation that fit into the memory of a row.
     static constexpr double kMostEntries = 1.4e7;
-    // For gaps, or for the gains of units.
-    double prepare(const Cost& cost, const Units* ranked, double most_entries = kMostEntries);
-    void prepare_plan(const Units* ranked);
+    // For gaps, n_steps of them one after the other, or for the gains of units.
+    double prepare(const Cost& cost, const Units* ranked, double most_entries = kMostEntries,
+                   std::int32_t n_steps = 0);
+    void prepare_plan(const Units* ranked, std::int32_t n_steps);
     // Evaluates by terms until the bound is within the tolerance: evaluate(cost, bound) sets the bound and
     // gives the value that the tolerance is relative to.
     using Evaluate = std::function<double(const Cost& cost, double& bound)>;
