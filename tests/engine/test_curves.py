@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from assertions import exactly
-from predgap import Ensemble, Normal
+from predgap import Ensemble, Normal, Ranking
 from strategies import full_trees
 
 D = 12
@@ -46,3 +46,15 @@ def test_a_long_curve_of_groups(strategy):
     order = explainer.rank(X).order[:, ::-1]
     curves = explainer.curve(X, order)
     assert_prefixes(curves, lambda r, k: pairs.gap(X[r : r + 1], order[r, :k])[0])
+
+
+def test_a_curve_with_more_versions_than_there_is_room_for():
+    """Components that come when the pool of versions is full are evaluated at once; see terms/curve.hpp."""
+    d = 16
+    ensemble = full_trees(np.random.default_rng(0), n_trees=120, depth=8, n_features=d)
+    x, order = np.random.default_rng(1).normal(size=(1, d)), np.random.default_rng(2).permutation(d)
+    explainer = exactly(ensemble, NOISE, "compiled")
+    assert explainer.cost(Ranking(order[None]), X=x).megabytes > 64  # at least twice what the pool can keep
+    curve = explainer.curve(x, order[None])[0]
+    for k in (1, 5, 12, d):
+        np.testing.assert_allclose(curve[k - 1], explainer.gap(x, order[:k])[0], rtol=1e-12)

@@ -64,7 +64,9 @@ void RowSolver::load_compilation() {
     is_compilation_loaded_ = true;
 }
 
-Cost RowSolver::cost_by_plan(const Job& job) const {
+// The first places are as exact as the whole ranking, whose cost decides that.
+Cost RowSolver::cost_by_plan(Job job) const {
+    if (job.question == Question::greedy) job.n_places = job.units->size();
     Cost sum{Route::plan};
     for (const auto& plan : routes_.plan) {
         const auto own = plan_cost(*plan, routes_.model, job);

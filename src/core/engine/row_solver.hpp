@@ -99,7 +99,7 @@ private:
     Cost cost_of(const RowCompilation::Totals& totals, const Job& job, double limit, Method method) const;
     Cost cost_by_pairs(const Job& job) const;
     Cost cost_alone(const Job& job, const Accuracy& accuracy);
-    Cost cost_by_plan(const Job& job) const;
+    Cost cost_by_plan(Job job) const;
     void load_compilation();
     void forget_compilation();  // other features are open
     double first_target(const Job& job, double tolerance);
