@@ -56,9 +56,11 @@ CompileCounts Compiler::count(const Pruning& pruning) {
 }
 
 CompileCounts Compiler::count_on_some_trees(Pruning pruning) {
-    constexpr std::size_t kEnough = 32;
+    constexpr std::size_t kEnough = 32, kFew = 12, kManyNodes = 1 << 15;  // trees; fewer of large ones
     const auto n_trees = std::max<std::size_t>(group_.root.size(), 1);
-    const auto step = std::max<std::size_t>(n_trees / kEnough, 1);
+    const auto nodes_of_tree = std::max<std::size_t>(group_.node.size() / n_trees, 1);
+    const auto step =
+        std::max<std::size_t>(n_trees / std::clamp(kManyNodes / nodes_of_tree, kFew, kEnough), 1);
     const auto n_counted = (n_trees + step - 1) / step;
     const auto share = static_cast<double>(n_counted) / static_cast<double>(n_trees);
     pruning.most_entries *= share;
