@@ -1,8 +1,8 @@
 """Do the bounds of `flip`, `absolute_gap` and `probability_gap` hold, and how tight are they?
 
-Each random case is a small ensemble, a row, a subset and a noise, whose outcomes can all be listed. The exact
-value is compared with the bounds that would be given if they could not. Prints a table; ends with 1 if any
-bound is broken.
+Each random case is a small ensemble of two classes and one of three, a row, a subset and a noise, whose
+outcomes can all be listed. The exact value is compared with the bounds that would be given if they could not.
+Prints a table; ends with 1 if any bound is broken.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections import defaultdict
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -19,8 +20,8 @@ from predgap._engine.engine import Engine
 ROUNDING = 1e-12
 
 
-def random_model(rng: np.random.Generator, n_features: int) -> Ensemble:
-    """A few full trees of depth 1 to 3 with random leaves."""
+def random_model(rng: np.random.Generator, n_features: int, n_outputs: int) -> Ensemble:
+    """A few full trees of depth 1 to 3 with random leaves; three outputs are three classes."""
     root, feature, threshold, left, right, value = [], [], [], [], [], []
 
     def grow(depth: int) -> int:
@@ -34,7 +35,7 @@ def random_model(rng: np.random.Generator, n_features: int) -> Ensemble:
             left[node], right[node] = grow(depth - 1), grow(depth - 1)
         return node
 
-    for _ in range(int(rng.integers(1, 7))):
+    for _ in range(int(rng.integers(n_outputs, 7))):
         root.append(grow(int(rng.integers(1, 4))))
     return Ensemble(
         root=root,
@@ -44,22 +45,55 @@ def random_model(rng: np.random.Generator, n_features: int) -> Ensemble:
         right=right,
         default_left=np.zeros(len(feature), dtype=bool),
         value=value,
-        target=np.zeros(len(root), dtype=int),
-        bias=[float(rng.normal())],
+        target=np.arange(len(root)) % n_outputs,
+        bias=rng.normal(size=n_outputs),
         n_features=n_features,
-        class_names=("no", "yes"),
-        link=Link("logistic"),
+        class_names=("a", "b", "c")[: max(n_outputs, 2)],
+        link=Link("softmax" if n_outputs > 1 else "logistic"),
     )
 
 
-def questions(explainer: Explainer, x: np.ndarray, mask: np.ndarray, threshold: float) -> dict[str, Bracket]:
-    few = {"n_samples": 64}
-    return {
-        "flip": explainer.flip(x, threshold, mask, space="margin", **few),
-        "absolute_gap": explainer.absolute_gap(x, mask, **few),
-        "absolute_gap, probability": explainer.absolute_gap(x, mask, space="probability", **few),
-        "probability_gap": explainer.probability_gap(x, mask, **few),
-    }
+@dataclass
+class Case:
+    """A row, a subset, a model of two classes and one of three, and a threshold of their probabilities."""
+
+    x: np.ndarray
+    mask: np.ndarray
+    two: Explainer
+    one_of_three: Explainer
+    three: Explainer
+    threshold: float
+
+    @staticmethod
+    def drawn(rng: np.random.Generator) -> Case:
+        noise = Normal(float(rng.uniform(0.1, 1.5)))
+        two, three = random_model(rng, 4, 1), random_model(rng, 4, 3)
+        return Case(
+            rng.normal(size=(1, 4)),
+            rng.random(4) < 0.7,
+            Explainer(two, noise),
+            Explainer(three, noise, output="b"),
+            Explainer(three, noise),
+            float(rng.uniform(0.05, 0.95)),
+        )
+
+    def answers(self) -> dict[str, Bracket]:
+        asked = (self.x, self.mask)
+        margin = float(np.log(self.threshold / (1.0 - self.threshold)))
+        few, probability = {"n_samples": 64}, {"n_samples": 64, "space": "probability"}
+        one = self.one_of_three
+        return {
+            "flip, margin": self.two.flip(self.x, margin, self.mask, space="margin", **few),
+            "flip, two classes": self.two.flip(self.x, self.threshold, self.mask, **few),
+            "flip, one of three classes": one.flip(self.x, self.threshold, self.mask, **few),
+            "absolute_gap, margin": self.two.absolute_gap(*asked, **few),
+            "absolute_gap, two classes": self.two.absolute_gap(*asked, **probability),
+            "absolute_gap, one of three": one.absolute_gap(*asked, **probability),
+            "absolute_gap, all three": self.three.absolute_gap(*asked, **probability),
+            "probability_gap, two classes": self.two.probability_gap(*asked, **few),
+            "probability_gap, one of three": one.probability_gap(*asked, **few),
+            "probability_gap, all three": self.three.probability_gap(*asked, **few),
+        }
 
 
 def main() -> int:
@@ -71,12 +105,10 @@ def main() -> int:
     listed, broken = Engine.outcomes, 0
     tight: dict[str, list[tuple[float, float]]] = defaultdict(list)
     for _ in range(options.cases):
-        explainer = Explainer(random_model(rng, 4), Normal(float(rng.uniform(0.1, 1.5))))
-        x, mask = rng.normal(size=(1, 4)), rng.random(4) < 0.7
-        threshold = float(explainer.ensemble.predict(x)[0] + rng.normal())
-        exact = questions(explainer, x, mask, threshold)
+        case = Case.drawn(rng)
+        exact = case.answers()
         Engine.outcomes = lambda *arguments: None
-        bounded = questions(explainer, x, mask, threshold)
+        bounded = case.answers()
         Engine.outcomes = listed
         for name, found in bounded.items():
             value, slack = float(exact[name].value[0]), ROUNDING * (1.0 + float(exact[name].value[0]))
@@ -87,7 +119,7 @@ def main() -> int:
     print(f"{options.cases} cases, {broken} bounds broken. Quartiles of bound / value:\n")
     print("| question | lower: 25 % | 50 % | 75 % | upper: 25 % | 50 % | 75 % |")
     print("|---|---|---|---|---|---|---|")
-    for name, ratios in tight.items():
+    for name, ratios in sorted(tight.items()):
         parts = [np.quantile(column, [0.25, 0.5, 0.75]) for column in np.array(ratios).T]
         print(f"| {name} | " + " | ".join(f"{q:.3g}" for q in np.concatenate(parts)) + " |")
     return int(broken > 0)

@@ -26,7 +26,7 @@ def arguments(given: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--rows", type=int, default=16, help="rows of each case (default %(default)s)")
+    parser.add_argument("--rows", type=int, default=40, help="rows of each case (default %(default)s)")
     parser.add_argument("--data", default=",".join([*PROBLEMS, "paper"]), help="names (default %(default)s)")
     parser.add_argument("--models", default=",".join(MODELS), help="names (default %(default)s)")
     parser.add_argument("--page", type=Path, default=PAGE, help="the page to write (default %(default)s)")

@@ -5,9 +5,7 @@ from __future__ import annotations
 import time
 
 import numpy as np
-import pandas as pd
 import pytest
-import xgboost
 
 import predgap
 from predgap import (
@@ -28,25 +26,6 @@ from predgap import (
 from predgap._engine.costs import refusing
 from predgap.noise._laws import NormalLaw
 from strategies import Split, ensemble_of, full_trees
-
-NAMES = ["age", "bmi", "bp"]
-
-
-@pytest.fixture(scope="module")
-def table() -> pd.DataFrame:
-    rng = np.random.default_rng(0)
-    return pd.DataFrame(rng.normal(size=(60, 3)), columns=NAMES, index=[f"p{i}" for i in range(60)])
-
-
-@pytest.fixture(scope="module")
-def model(table) -> xgboost.XGBRegressor:
-    y = table["age"] ** 2 + table["bmi"] * table["bp"]
-    return xgboost.XGBRegressor(n_estimators=8, max_depth=3).fit(table, y)
-
-
-@pytest.fixture(scope="module")
-def explainer(model) -> Explainer:
-    return Explainer(model, Normal(0.5))
 
 
 def test_the_cost_of_each_question(explainer, table):

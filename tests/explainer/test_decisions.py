@@ -18,6 +18,7 @@ from effort import cases
 from predgap import (
     Background,
     Bracket,
+    Discrete,
     Ensemble,
     Explainer,
     Link,
@@ -25,6 +26,7 @@ from predgap import (
     OutputError,
     PredgapError,
     Relative,
+    SubsetError,
 )
 from predgap._engine.engine import Engine
 from reference import outcomes, tails_of
@@ -148,29 +150,74 @@ def test_bounds_at_the_ends_of_probabilities_hold(
             assert bounded.lower[0] - 1e-12 <= exact.value[0] <= bounded.upper[0] + 1e-12
 
 
-def test_bounds_of_softmax_hold(
+@given(st.integers(0, 2**32 - 1))
+def test_probabilities_of_several_classes_follow_the_definition(seed: int) -> None:
+    """E over the nine outcomes of two features with three values each, all predictions asked one by one."""
+    rng = np.random.default_rng(seed)
+    model = softmax_model(rng)
+    values, weights = rng.normal(size=3), rng.dirichlet(np.ones(3))
+    x, noise = rng.normal(size=(1, 2)), Discrete(values.tolist(), weights.tolist())
+    moved = np.array([[a, b] for a in values for b in values])
+    weight = np.outer(weights, weights).ravel()
+
+    def probabilities(rows: np.ndarray) -> np.ndarray:
+        power = np.exp(model.link.scale * model.predict(rows))
+        return power / power.sum(axis=1, keepdims=True)
+
+    def check(found: Bracket, sizes: np.ndarray, power: int) -> None:
+        """Sizes are differences of probabilities, which are off by some 1e-16."""
+        value = weight @ sizes**power
+        assert abs(found.value[0] - value) <= 1e-12 * value + 2e-15 * np.sqrt(value) ** (power - 1)
+
+    now, then = probabilities(x)[0], probabilities(moved)
+    together, change = Explainer(model, noise), np.sqrt(((then - now) ** 2).sum(axis=1))
+    check(together.probability_gap(x, [0, 1]), change, 2)
+    check(together.absolute_gap(x, [0, 1], space="probability"), change, 1)
+    for k, label in enumerate("abc"):
+        one, line = Explainer(model, noise, output=label), float(rng.uniform(0.05, 0.95))
+        by = np.abs(then[:, k] - now[k])
+        check(one.probability_gap(x, [0, 1]), by, 2)
+        check(one.absolute_gap(x, [0, 1], space="probability"), by, 1)
+        check(one.flip(x, line), ((then[:, k] >= line) != (now[k] >= line)).astype(float), 1)
+
+
+def softmax_model(rng: np.random.Generator) -> Ensemble:
+    """Three classes, a tree each."""
+    one = full_trees(rng, n_trees=3, depth=2, n_features=2)
+    return replace(
+        one,
+        value=rng.normal(size=one.value.shape) * 2,
+        target=np.arange(3),
+        bias=rng.normal(size=3),
+        class_names=("a", "b", "c"),
+        link=Link("softmax", float(rng.uniform(0.5, 2.0))),
+    )
+
+
+@pytest.mark.parametrize("kind", ["logistic", "softmax"])
+def test_bounds_of_probabilities_hold(
+    kind: Any,
     unlisted: Callable[[Callable[[], Bracket]], tuple[Bracket, Bracket]],
 ) -> None:
+    """Also for noise that replaces values, so that the row as it is may never be reached again."""
     rng = np.random.default_rng(5)
-    for _ in range(cases(20, 300)):
-        one = full_trees(rng, n_trees=3, depth=2, n_features=2)
-        ensemble = Ensemble(
-            **{name: getattr(one, name) for name in ("root", "feature", "threshold", "left", "right")},
-            default_left=one.default_left,
-            value=rng.normal(size=one.value.shape) * 2,
-            target=np.arange(3),
-            bias=rng.normal(size=3),
-            n_features=2,
-            class_names=("a", "b", "c"),
-            link=Link("softmax"),
-        )
-        x = rng.normal(size=(1, 2))
+    for _ in range(cases(30, 600)):
+        ensemble = softmax_model(rng)
+        if kind == "logistic":
+            link = Link(kind, ensemble.link.scale)
+            ensemble = replace(ensemble.select(1), class_names=("a", "b"), link=link)
+        x, threshold = rng.normal(size=(1, 2)), float(rng.uniform(0.05, 0.95))
+        noise = Normal(0.8) if rng.random() < 0.5 else Discrete(rng.normal(size=3).tolist())
         for output in (None, "b"):
-            explainer = Explainer(ensemble, Normal(0.8), output=output)
+            explainer = Explainer(ensemble, noise, output=output)
             for call in (
                 partial(explainer.probability_gap, x, [0, 1], n_samples=256),
                 partial(explainer.absolute_gap, x, [0, 1], space="probability", n_samples=256),
-                *([partial(explainer.flip, x, 0.4, n_samples=256)] if output else []),
+                *(
+                    [partial(explainer.flip, x, threshold, n_samples=256)]
+                    if output or kind == "logistic"
+                    else []
+                ),
             ):
                 exact, bounded = unlisted(call)
                 assert bounded.lower[0] - 1e-12 <= exact.value[0] <= bounded.upper[0] + 1e-12
@@ -235,8 +282,15 @@ def test_probabilities_are_those_of_the_library(number: int, n_classes: int) -> 
 def test_openings_without_probabilities_are_refused() -> None:
     ensemble = full_trees(np.random.default_rng(6), n_trees=2, depth=2, n_features=2)
     explainer = Explainer(ensemble, Normal(1.0))
-    with pytest.raises(PredgapError, match=r"not known.*space='margin'"):
+    with pytest.raises(PredgapError, match=r"not known.*Use gap, which is about the margin"):
         explainer.probability_gap([[0.0, 0.0]], [0])
+    with pytest.raises(PredgapError, match=r"not known.*space='margin'"):
+        explainer.absolute_gap([[0.0, 0.0]], [0], space="probability")
+    with pytest.raises(SubsetError):
+        explainer.absolute_gap([[0.0, 0.0]], None)
+    for wrong in ({"n_samples": 0}, {"n_samples": 10.5}, {"seed": -1}):  # all outcomes can be listed
+        with pytest.raises(PredgapError, match=r"n_samples is|seed is"):
+            explainer.absolute_gap([[0.0, 0.0]], [0], **wrong)
     with pytest.raises(PredgapError, match="'log' is unknown; expected 'margin' or 'probability'"):
         explainer.absolute_gap([[0.0, 0.0]], [0], space="log")
     with pytest.raises(PredgapError, match="threshold is nan, expected a finite number"):
@@ -294,3 +348,15 @@ def test_results_are_the_same_for_any_batch() -> None:
             together.lower[r],
             together.upper[r],
         )
+
+
+def test_results_have_the_labels_of_rows(model: Any, table: Any) -> None:
+    found = Explainer(model, Normal(0.5)).absolute_gap(table[:7], ["age"])
+    frame = found.to_frame()
+    assert list(frame.columns) == ["row", "value", "lower", "upper", "standard_error", "method", "n_samples"]
+    assert frame["row"].tolist() == [f"p{i}" for i in range(7)]
+    np.testing.assert_array_equal(frame["value"], found.value)
+    assert "p4" in repr(found)
+    assert "p5" not in repr(found)
+    unlabelled = Explainer(model, Normal(0.5)).absolute_gap(table[:2].to_numpy(), [0])
+    assert unlabelled.to_frame()["row"].tolist() == [0, 1]

@@ -30,23 +30,6 @@ from strategies import Split, ensemble_of
 NAMES = ["age", "bmi", "bp"]
 
 
-@pytest.fixture(scope="module")
-def table() -> pd.DataFrame:
-    rng = np.random.default_rng(0)
-    return pd.DataFrame(rng.normal(size=(60, 3)), columns=NAMES, index=[f"p{i}" for i in range(60)])
-
-
-@pytest.fixture(scope="module")
-def model(table) -> xgboost.XGBRegressor:
-    y = table["age"] ** 2 + table["bmi"] * table["bp"]
-    return xgboost.XGBRegressor(n_estimators=8, max_depth=3).fit(table, y)
-
-
-@pytest.fixture(scope="module")
-def explainer(model) -> Explainer:
-    return Explainer(model, Normal(0.5))
-
-
 def test_every_kind_of_table_gives_the_same_gaps(explainer, table):
     expected = explainer.gap(table, ["age", "bp"])
     shuffled = table[["bp", "age", "bmi"]]

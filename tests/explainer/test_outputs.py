@@ -17,18 +17,12 @@ from hypothesis import strategies as st
 from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier, RandomForestRegressor
 
 import predgap
-from predgap import Ensemble, Explainer, Normal, OutputError, Ranking, RankingError, _core
+from predgap import Ensemble, Explainer, Link, Normal, OutputError, Ranking, RankingError, _core
 from predgap._engine.estimates import GapEstimate
 from strategies import Split, ensemble_of, mixed_problems, problems
 
 NAMES = ["age", "bmi", "bp"]
 CLASSES = ("low", "mid", "high")
-
-
-@pytest.fixture(scope="module")
-def table() -> pd.DataFrame:
-    rng = np.random.default_rng(0)
-    return pd.DataFrame(rng.normal(size=(60, 3)), columns=NAMES, index=[f"p{i}" for i in range(60)])
 
 
 @pytest.fixture(scope="module")
@@ -184,8 +178,8 @@ def test_the_cost_of_outputs_of_rows(model, table):
 # ---- how outputs are named -----------------------------------------------------------------------
 
 
-def two_classes(class_names: Any = ("no", "yes")) -> Ensemble:
-    return ensemble_of([Split(0, 0.0, 1.0, 2.0)], 2, class_names=class_names)
+def two_classes(class_names: Any = ("no", "yes"), link: Link | None = None) -> Ensemble:
+    return replace(ensemble_of([Split(0, 0.0, -1.0, 2.0)], 2, class_names=class_names), link=link)
 
 
 def several(n: int, class_names: Any = None) -> Ensemble:
@@ -231,6 +225,7 @@ def test_labels_and_positions_are_the_same_outputs(model, table):
             "and its gaps are the same for both: leave output out",
         ),
         (two_classes(), 1, r"output=1 does not exist; the model has 1 \(0 to 0\); of its two classes.*'yes'"),
+        (two_classes(link=Link("logistic")), 1, "output='no' is the other class, whose gaps are the same"),
         (two_classes(None), 1, r"output=1 does not exist; the model has 1 \(0 to 0\)$"),
     ],
 )
@@ -273,15 +268,6 @@ def test_a_number_that_is_the_label_of_another_class_warns():
         Explainer(ensemble, Normal(1.0), output=0)
         Explainer(several(3, ("0", "1", "2")), Normal(1.0), output=1)
         Explainer(two_classes(("0", "1")), Normal(1.0), output=0)
-
-
-def test_one_output_is_also_the_predicted_one():
-    rows = np.array([[1.0, 1.0], [-0.5, -1.0]])
-    expected = Explainer(two_classes(), Normal(1.0)).gap(rows, [0])
-    for output in (0, "yes", "predicted", [0, 0], ["yes", "yes"]):
-        explainer = Explainer(two_classes(), Normal(1.0), output=output)
-        same(explainer.gap(rows, [0]), expected)
-        assert explainer.rank(rows).output is None
 
 
 # ---- rankings of an output -----------------------------------------------------------------------

@@ -205,6 +205,20 @@ def test_probabilities_minus_log_odds_are_refused(table: pd.DataFrame) -> None:
     assert predgap.difference(forest, RandomForestClassifier(7, random_state=1).fit(X, y)).n_outputs == 1
 
 
+def test_logarithms_minus_predictions_are_refused(table: pd.DataFrame) -> None:
+    from lightgbm import LGBMRegressor
+
+    X, y = table[["age", "rooms"]], target(table).abs()
+    poisson, plain = (
+        LGBMRegressor(n_estimators=3, objective=objective, verbose=-1).fit(X, y)
+        for objective in ("poisson", "regression")
+    )
+    for f, g in ((poisson, plain), (plain, poisson)):
+        with pytest.raises(UnsupportedModelError, match=r"logarithms.*would mean nothing.*same objective"):
+            predgap.difference(f, g)
+    assert predgap.difference(poisson, poisson).n_trees == 0
+
+
 def test_a_pipeline_is_compared_in_its_raw_columns(table: pd.DataFrame) -> None:
     from sklearn.decomposition import PCA
     from sklearn.ensemble import RandomForestRegressor

@@ -81,10 +81,13 @@ def test_the_area_is_a_mean_over_places() -> None:
     np.testing.assert_allclose(area.value, (parts[0].value + parts[1].value) / 2, rtol=1e-12)
     assert set(area.method) == {"exact"}
     np.testing.assert_array_equal(metrics.openxai_pgu(explainer, X, [0, 1], k=2).value, np.zeros(3))
-    with pytest.raises(RankingError, match="k is 3, expected a number of places from 1 to 2"):
-        metrics.openxai_pgi(explainer, X, [0, 1], k=3)
+    for k in (3, 1.5, True):
+        with pytest.raises(RankingError, match=f"k is {k}, expected a whole number of places from 1 to 2"):
+            metrics.openxai_pgi(explainer, X, [0, 1], k=k)
 
 
 def test_the_noise_names_its_limit() -> None:
     with pytest.raises(NoiseError, match=r"std is 2, expected a number above 0 and at most 1\.25"):
         metrics.openxai_noise([[0.0], [1.0]], 2)
+    with pytest.raises(NoiseError, match=r"std is 'a' \(str\), expected a positive number"):
+        metrics.openxai_noise([[0.0], [1.0]], "a")

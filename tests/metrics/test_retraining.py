@@ -48,3 +48,5 @@ def test_wrong_shapes_are_refused() -> None:
         metrics.remove_and_retrain(
             X * np.nan, [0, 1], X, [0, 1], ranking, ranking, fit=never, score=never, places=[1]
         )
+    with pytest.raises(TableError, match="y_test has 1 number, its table 2 rows"):
+        metrics.remove_and_retrain(X, [0, 1], X, [0], ranking, ranking, fit=never, score=never, places=[1])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import combinations
 from typing import Any
 
 import catboost
@@ -11,7 +12,7 @@ import numpy as np
 import pytest
 import xgboost
 from scipy import stats
-from sklearn.datasets import load_breast_cancer, load_diabetes
+from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 
 from predgap import Background, Explainer, Marginal, Normal, OutputError, metrics
@@ -63,6 +64,101 @@ def test_decisions(library: str) -> None:
             (squares, (after - before) ** 2),
         ):
             assert_near(float(found.value[r]), samples, float(found.standard_error[r]))
+
+
+@pytest.mark.parametrize("library", CLASSIFIERS)
+def test_one_of_three_classes(library: str) -> None:
+    X, y = load_iris(return_X_y=True)
+    X, rng = single(X), np.random.default_rng(4)
+    model, scale = CLASSIFIERS[library]().fit(X, y), 0.5 * X.std(axis=0)
+    rows = X[[60, 110]]
+    explainer = Explainer(model, Normal(scale), output=1)
+    flips = explainer.flip(rows, 0.4)
+    sizes = explainer.absolute_gap(rows, [0, 2, 3], space="probability")
+    squares = explainer.probability_gap(rows, [0, 2, 3])
+    all_three = Explainer(model, Normal(scale)).probability_gap(rows, [0, 2, 3])
+    for r, x in enumerate(rows):
+        before, noise = model.predict_proba(x[None])[0], rng.normal(size=(N, 4)) * scale
+        after, some = (model.predict_proba(x + noise * moved) for moved in (1, [1, 0, 1, 1]))
+        crossed = (after[:, 1] >= 0.4) != (before[1] >= 0.4)
+        for found, samples in (
+            (flips, crossed.astype(float)),
+            (sizes, np.abs(some - before)[:, 1]),
+            (squares, (some - before)[:, 1] ** 2),
+            (all_three, ((some - before) ** 2).sum(axis=1)),
+        ):
+            assert_near(float(found.value[r]), samples, float(found.standard_error[r]))
+
+
+@pytest.mark.parametrize("library", REGRESSORS)
+def test_moments_and_absolute_gaps(library: str) -> None:
+    X, y = load_diabetes(return_X_y=True)
+    X, rng = single(X[:, [2, 3, 8]]), np.random.default_rng(5)
+    model = REGRESSORS[library]().fit(X, y)
+    explainer = Explainer(model, Normal(0.02))
+    moments, sizes = explainer.moments(X[:2]), explainer.absolute_gap(X[:2], [0, 1, 2])
+    for r, x in enumerate(X[:2]):
+        after = np.asarray(model.predict(x + rng.normal(0.0, 0.02, size=(N, 3))), dtype=np.float64)
+        assert_near(float(moments.mean[r]), after)
+        assert_near(float(moments.variance[r]), (after - after.mean()) ** 2)
+        assert_near(float(sizes.value[r]), np.abs(after - model.predict(x[None])[0]), sizes.standard_error[r])
+
+
+@pytest.mark.parametrize("library", CLASSIFIERS)
+def test_covariances_of_classes(library: str) -> None:
+    X, y = load_iris(return_X_y=True)
+    X, rng = single(X), np.random.default_rng(6)
+    model, scale = CLASSIFIERS[library]().fit(X, y), 0.5 * X.std(axis=0)
+    found = Explainer(model, Normal(scale)).moments(X[60:61], covariance=True).covariance[0]
+    after = own_margins(model, X[60] + rng.normal(size=(N, 4)) * scale)
+    centred = after - after.mean(axis=0)
+    for i in range(3):
+        for j in range(3):
+            assert_near(float(found[i, j]), centred[:, i] * centred[:, j])
+
+
+def own_margins(model: Any, rows: FloatArray) -> FloatArray:
+    """What the library says before the softmax; a forest says probabilities."""
+    if isinstance(model, xgboost.XGBClassifier):
+        found = model.predict(rows, output_margin=True)
+    elif isinstance(model, lightgbm.LGBMClassifier):
+        found = model.predict(rows, raw_score=True)
+    elif isinstance(model, catboost.CatBoostClassifier):
+        found = model.predict(rows, prediction_type="RawFormulaVal")
+    else:
+        found = model.predict_proba(rows)
+    return np.asarray(found, dtype=np.float64)
+
+
+@pytest.mark.parametrize("library", REGRESSORS)
+def test_shares_of_the_variance(library: str) -> None:
+    """A product of f(x') and of f with only the features of S kept has the mean that S alone explains."""
+    X, y = load_diabetes(return_X_y=True)
+    X, rng = single(X[:, [2, 3, 8]]), np.random.default_rng(7)
+    model = REGRESSORS[library]().fit(X, y)
+    one, other = X[10] + rng.normal(0.0, 0.03, size=(2, N, 3))
+    after = np.asarray(model.predict(one), dtype=np.float64)
+    mean, variance = after.mean(), after.var()
+
+    def explained(*kept: int) -> FloatArray:
+        """What is explained by the features that are kept, as shares; samples."""
+        mixed = np.where(np.isin(np.arange(3), kept), one, other)
+        return (after - mean) * (np.asarray(model.predict(mixed), dtype=np.float64) - mean) / variance
+
+    part = {kept: explained(*kept) for n in (1, 2, 3) for kept in combinations(range(3), n)}
+    found = Explainer(model, Normal(0.03)).sensitivity(X[10:11])
+    for q in range(3):
+        a, b = (r for r in range(3) if r != q)
+        first, rest = part[(q,)], part[(a, b)]
+        pairs = {r: part[tuple(sorted((q, r)))] - part[(q,)] - part[(r,)] for r in (a, b)}
+        gained = (
+            2 * first + part[tuple(sorted((q, a)))] - part[(a,)] + part[tuple(sorted((q, b)))] - part[(b,)]
+        )
+        assert_near(float(found.first[0, q]), first)
+        assert_near(float(found.total[0, q]), part[(0, 1, 2)] - rest)
+        assert_near(float(found.shapley[0, q]), (gained + 2 * (part[(0, 1, 2)] - rest)) / 6)
+        for r, samples in pairs.items():
+            assert_near(float(found.interactions[0, q, r]), samples)
 
 
 @pytest.mark.parametrize("together", [False, True])

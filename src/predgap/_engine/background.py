@@ -88,7 +88,7 @@ class BackgroundEngine(Engine):
 
     def change_range(self, rows: FloatArray, masks: BoolArray, tell: Tell = None) -> FloatArray:
         change = self._ask(rows, tell, self._joint.changes, _as_bytes(masks))
-        return np.stack([change.min(axis=2), change.max(axis=2)], axis=2)
+        return np.stack([change.min(axis=2, initial=0.0), change.max(axis=2, initial=0.0)], axis=2)
 
     def moments(
         self, rows: FloatArray, masks: BoolArray, accuracy: Accuracy, tell: Tell = None

@@ -22,8 +22,8 @@ class ChangeOfRow:
 
     mean: FloatArray  # NaN if it is not known
     mean_error: float  # the mean, as a vector, is off by at most this
-    least: FloatArray  # D is never below this,
-    most: FloatArray  # nor above this
+    least: FloatArray  # at most 0; D is never below this,
+    most: FloatArray  # at least 0; nor above this
     variance: float  # the sum over outputs is at most this
     least_square: float  # E |D|², the sum over outputs, is at least this
     square: float  # and at most this

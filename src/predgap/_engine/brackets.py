@@ -8,6 +8,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from predgap._inputs.frames import repeated_labels, to_native
 from predgap._tables import html_table, text_table
 from predgap._text import count
 from predgap._typing import FloatArray
@@ -35,6 +36,10 @@ class Bracket:
         between proven bounds.
     n_samples : array of integers
         The number of samples; 0 where the value is exact.
+    index : row labels, or None
+        Those of X, if it had any.
+    backend : "pandas", "polars", "pyarrow" or None
+        The library whose frame `to_frame` returns; None takes the first one that is installed.
 
     Examples
     --------
@@ -53,6 +58,23 @@ class Bracket:
     standard_error: FloatArray
     method: NDArray[np.str_]
     n_samples: NDArray[np.int64]
+    index: Any = None
+    backend: str | None = None
+
+    def to_frame(self) -> Any:
+        """The rows as a frame.
+
+        Returns
+        -------
+        frame
+            With the columns `row` (its label), `value`, `lower`, `upper`, `standard_error`, `method` and
+            `n_samples`.
+        """
+        labels = range(len(self.value)) if self.index is None else self.index
+        columns: dict[str, Any] = {"row": repeated_labels(labels, 1, self.backend)}
+        for name in ("value", "lower", "upper", "standard_error", "method", "n_samples"):
+            columns[name] = getattr(self, name)
+        return to_native(columns, self.backend)
 
     def __repr__(self) -> str:
         return text_table(*self._table())
@@ -65,7 +87,8 @@ class Bracket:
         n = len(self.value)
         head = ["row", "value", "lower", "upper", "standard error", "method", "samples"]
         columns = (self.value, self.lower, self.upper, self.standard_error, self.method, self.n_samples)
-        rows = [[r, *(column[r] for column in columns)] for r in range(min(n, _SHOWN))]
+        labels = range(n) if self.index is None else self.index
+        rows = [[labels[r], *(column[r] for column in columns)] for r in range(min(n, _SHOWN))]
         how = f" ({', '.join(np.unique(self.method))})" if n else ""
         first = f"; the first {_SHOWN} rows" if n > _SHOWN else ""
         return head, rows, f"Bracket of {count(n, 'row')}{how}{first}"

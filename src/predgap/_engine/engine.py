@@ -327,7 +327,7 @@ class Engine:
         return _core.outcomes(next(self._parts(row, mask))[1], _as_bytes(mask))
 
     def change_range(self, rows: FloatArray, masks: BoolArray, tell: Tell = None) -> FloatArray:
-        """A range that holds all values of f(x') - f(x), (n, n_outputs, 2)."""
+        """A range that holds 0 and all values of f(x') - f(x), (n, n_outputs, 2)."""
         subsets = _as_bytes(masks)
 
         def ask(part: slice, mine: _core.Rows, tell: Tell) -> tuple[FloatArray]:

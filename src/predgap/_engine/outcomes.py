@@ -51,6 +51,10 @@ class Expectations(Computed[ExpectedValues]):
     n_samples: int = SAMPLES
     seed: int = 0
 
+    def __post_init__(self) -> None:
+        Budget(self.n_samples)  # what is not valid is an error also where nothing is sampled
+        checked_seed(self.seed)
+
     def of_rows(self, some: IndexArray) -> Expectations:
         masks = self.masks if len(self.masks) == 1 else self.masks[some]
         return replace(self, rows=self.rows[some], masks=masks, numbers=self.numbers[some])

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from predgap._text import did_you_mean, format_items, shown, warn
-from predgap._typing import IndexArray
+from predgap._typing import FloatArray, IndexArray
 from predgap.errors import OutputError, PredgapError, RankingError
+
+FIRST_OF_TWO: Final = 1
+"""The position of the first of two classes that share one output, which belongs to the second."""
 
 Output = int | str | NDArray[Any]
 """A position, the label of a class, or an array (n,) of either, one per row."""
@@ -52,6 +55,7 @@ class Outputs:
 
     n: int
     class_names: tuple[str, ...] | None = None  # as in an Ensemble
+    has_other_class: bool = False  # of two classes with one output, can the first be explained?
 
     def position(self, output: int | str) -> int:
         """The position of one output; OutputError if the model does not have it."""
@@ -102,6 +106,8 @@ class Outputs:
         names = self.class_names[-self.n :]  # of two classes with one output, the second
         if output in names:
             return names.index(output)
+        if output in self.class_names and self.has_other_class:
+            return FIRST_OF_TWO
         if output in self.class_names:
             raise OutputError(f"output={shown(output)} is not an output of its own{self._pair()}")
         raise OutputError(
@@ -113,9 +119,11 @@ class Outputs:
         """What to say of two classes with one output."""
         if self.class_names is None or self.n != 1 or len(self.class_names) != 2:
             return ""
+        other = f"output={shown(self.class_names[0])} is the other class, whose gaps are the same"
+        same = "its gaps are the same for both: leave output out"
         return (
-            f"; of its two classes the model has one output, that of {self.class_names[1]!r}, and its gaps "
-            "are the same for both: leave output out"
+            f"; of its two classes the model has one output, that of {self.class_names[1]!r}, and "
+            f"{other if self.has_other_class else same}"
         )
 
 
@@ -154,8 +162,8 @@ class Explained:
         """Which output to take from attributions of `n_outputs`; None if they have one only."""
         if n_outputs == 1:
             return None
-        if self.outputs.n == 1 and n_outputs == 2:
-            return 1  # of two classes: the model's one output belongs to the second
+        if self.outputs.n == 1 and n_outputs == 2:  # of two classes
+            return 1 - (0 if self.chosen is None else self.chosen)
         if n_outputs != self.outputs.n:
             raise RankingError(
                 f"the attributions are of {n_outputs} outputs, the model has {self.outputs.n}; choose one "
@@ -167,6 +175,13 @@ class Explained:
                 "pass output= to Explainer, or rank by the absolute values summed over outputs"
             )
         return self.chosen
+
+    def signs_of(self, n_outputs: int) -> FloatArray:
+        """The signs (n,) or (1,) by which attributions of `n_outputs` become those of what is explained: of
+        two classes with one output, attributions of one output belong to the second."""
+        if self.chosen is None or n_outputs > 1 or self.outputs.n > 1:
+            return np.ones(1)
+        return np.where(np.atleast_1d(self.chosen) == FIRST_OF_TWO, -1.0, 1.0)
 
     def _check_one(self, output: Output) -> None:
         """The model has one output. Of two classes it belongs to the second; the attributions of the first

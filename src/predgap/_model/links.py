@@ -72,26 +72,38 @@ class Link:
         # exp(-by) overflows only where the probability falls to 0
         return np.where(by < -700.0, logistic(before + by) - logistic(before), difference)
 
-    def slopes(self, least: FloatArray, most: FloatArray) -> tuple[float, float]:
+    def ranges(self, least: FloatArray, most: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """The smallest and the largest probability of each class, for margins between two (n_outputs,)."""
+        if self.kind != "softmax":
+            low, high = (self.probabilities(at[:, None])[:, 0] for at in (least, most))
+            return low, high
+        own = np.eye(len(least), dtype=np.bool_)  # column j: the margin of class j against all others
+        low, high = (
+            np.diagonal(self.probabilities(np.where(own, mine[:, None], others[:, None])))
+            for mine, others in ((least, most), (most, least))
+        )
+        return low, high
+
+    def slopes(self, least: FloatArray, most: FloatArray, output: int | None = None) -> tuple[float, float]:
         """The smallest and the largest slope of probabilities, for margins between two (n_outputs,).
 
-        The changes of probabilities are between these multiples of the changes of margins, as Euclidean norms
-        over all outputs.
+        The changes of probabilities, of one output or of all as a Euclidean norm, are between these multiples
+        of the changes of margins, as a Euclidean norm over all outputs.
         """
         if self.kind == "identity":
             return 1.0, 1.0
-        if self.kind == "softmax":  # the Jacobian diag(p) - pp' has norms from 0 to 1/2
-            return 0.0, 0.5 * self.scale
-        nearest = np.where((least <= 0) & (most >= 0), 0.0, np.minimum(np.abs(least), np.abs(most)))
-        farthest = np.maximum(np.abs(least), np.abs(most))
-        low, high = (_logistic_slope(self.scale, at) for at in (farthest, nearest))
-        return float(low.min()), float(high.max())
-
-    @property
-    def one_class_slope(self) -> float:
-        """The largest slope of one probability of a softmax: the norm of its gradient, which is scale times
-        p sqrt((1 - p)² + Σ p_j²)."""
-        return self.scale * float(np.sqrt(2.0) / 4.0)
+        if self.kind == "logistic":
+            nearest = np.where((least <= 0) & (most >= 0), 0.0, np.minimum(np.abs(least), np.abs(most)))
+            farthest = np.maximum(np.abs(least), np.abs(most))
+            low, high = (_logistic_slope(self.scale, at) for at in (farthest, nearest))
+            return float(low.min()), float(high.max())
+        low, high = self.ranges(least, most)
+        at = np.clip(0.5, low, high)
+        steepest = self.scale * at * (1.0 - at)  # the largest p (1 - p) of each class
+        if output is None:  # the Jacobian diag(p) - pp' has rows whose sizes sum to 2 p (1 - p)
+            return 0.0, 2.0 * float(steepest.max())
+        # The gradient of p has the norm p sqrt((1 - p)² + Σ p_j²), where the other p_j sum to 1 - p.
+        return 0.0, float(np.sqrt(2.0) * steepest[output])
 
 
 def _logistic_slope(scale: float, margin: FloatArray) -> FloatArray:

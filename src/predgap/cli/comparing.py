@@ -189,10 +189,10 @@ def _lines(facts: dict[str, Any]) -> Iterator[str]:
         yield ""
         numbers = [name for name in ("old", "new", "difference") if name in facts["largest_rows"][0]]
         rows = [
-            [str(r["row"]), *(r[name] for name in numbers), ", ".join(r["drivers"])]
+            [str(r["row"]), *(r[name] for name in numbers), *[*r["drivers"], "", ""][:2]]
             for r in facts["largest_rows"]
         ]
-        yield text_table(["row", *numbers, "moved most by"], rows)
+        yield text_table(["row", *numbers, "moved most by", "then by"], rows)
 
 
 _SHARES: Final = ("share", "share_in_rows_that_changed_most")

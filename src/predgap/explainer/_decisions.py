@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, get_args
 
 import numpy as np
+from numpy.typing import NDArray
 
 from predgap._engine.bounding import ChangeOfRow, change_of_row, crossing_bounds, size_bounds
 from predgap._engine.brackets import Bracket
@@ -58,24 +59,33 @@ class _Predictions:
         """The smallest and the largest size of a difference, relative to the change of margins."""
         if self.link is None:
             return 1.0, 1.0
-        if self.column is not None:
-            return 0.0, self.link.one_class_slope
-        return self.link.slopes(self.margins[row] + change.least, self.margins[row] + change.most)
+        now, column = self.margins[row], None if self.column is None else int(self.column[row])
+        return self.link.slopes(now + change.least, now + change.most, column)
 
-    def largest(self, row: int) -> float:
-        """The largest size of a difference, whatever changes: probabilities are between 0 and 1."""
+    def reached(self, row: int, change: ChangeOfRow) -> tuple[FloatArray, FloatArray]:
+        """The smallest and the largest value of the probabilities that count, (their number, 1)."""
+        assert self.link is not None
+        now = self.margins[row]
+        low, high = self.link.ranges(now + change.least, now + change.most)
+        return self._counted(row, low[:, None]), self._counted(row, high[:, None])
+
+    def largest(self, row: int, change: ChangeOfRow) -> float:
+        """The largest size of a difference, whatever the distribution of the change."""
         if self.link is None or self.link.kind == "identity":
             return np.inf
-        now = self.link.probabilities(self.margins[row][:, None])[:, 0]
-        if self.column is not None:
-            now = now[[self.column[row]]]
-        elif self.link.kind == "softmax":  # all to the least likely class
-            return float(np.sqrt((now**2).sum() - 2.0 * now.min() + 1.0))
-        return float(np.sqrt((np.maximum(now, 1.0 - now) ** 2).sum()))
+        now = self._counted(row, self.link.probabilities(self.margins[row][:, None]))
+        low, high = self.reached(row, change)
+        size = float(np.sqrt((np.maximum(high - now, now - low) ** 2).sum()))
+        if self.link.kind == "softmax" and self.column is None:  # at most all to the least likely class
+            return min(size, float(np.sqrt((now**2).sum() - 2.0 * now.min() + 1.0)))
+        return size
 
     def _counted(self, row: int, outputs: FloatArray) -> FloatArray:
         return outputs if self.column is None else outputs[[self.column[row]]]
 
+
+_BracketArrays = tuple[FloatArray, FloatArray, FloatArray, FloatArray, NDArray[np.str_], NDArray[np.int64]]
+"""Values, lower and upper bounds, standard errors, methods and numbers of samples, all (n,)."""
 
 _Bounds = Callable[[int, ChangeOfRow], tuple[float, float]]
 
@@ -154,8 +164,7 @@ class DecisionAnswers(GuaranteedAnswers):
 
         def bounds(row: int, change: ChangeOfRow) -> tuple[float, float]:
             if seen.column is not None:
-                away, slope = abs(line - seen.before(row)), seen.slopes(row, change)[1]
-                return 0.0, min(1.0, slope**2 * change.square / away**2 if away > 0 else 1.0)
+                return 0.0, _largest_crossing(seen, row, change, line)
             now, margin = seen.before(row), float(seen.margins[row, 0])
             least_slack = _ROUNDING * (abs(now) + abs(line))
             largest = float(change.most[0] - change.least[0]) if seen.link is None else 1.0
@@ -171,7 +180,8 @@ class DecisionAnswers(GuaranteedAnswers):
                 return 0.0, 1.0  # the size of the change decides on which side the row is
             return crossing_bounds(change, far)[0], crossing_bounds(change, near)[1]
 
-        found = self._bracket(rows, subset, engine, crosses, bounds, n_samples, seed)
+        moved = np.ones(self._inputs.n_units, dtype=np.bool_) if subset is None else subset
+        found = self._bracket(rows, moved, engine, crosses, bounds, n_samples, seed)
         return _as_probabilities(found)
 
     def absolute_gap(
@@ -198,8 +208,8 @@ class DecisionAnswers(GuaranteedAnswers):
         space : {"margin", "probability"}, default="margin"
             "probability": f is the probability of the explained class, or of all classes. The bounds are then
             multiplied by the smallest and the largest slope of the link between the margins that the row can
-            reach: at most 1/4 for two classes, √2/4 for one of several. No bound is above what a change to
-            probabilities of 0 and 1 makes.
+            reach: at most 1/4 for two classes, √2/4 for one of several, whose lower bound is 0. No bound is
+            above what a change to the farthest probability that the row can reach makes.
         n_samples : int, default=16384
             The number of samples for rows that are not exact.
         seed : int, default=0
@@ -228,7 +238,7 @@ class DecisionAnswers(GuaranteedAnswers):
         def bounds(row: int, change: ChangeOfRow) -> tuple[float, float]:
             least, most = size_bounds(change)
             low, high = seen.slopes(row, change)
-            return low * least, min(high * most, seen.largest(row))
+            return low * least, min(high * most, seen.largest(row, change))
 
         return self._bracket(rows, subset, engine, size, bounds, n_samples, seed)
 
@@ -264,7 +274,7 @@ class DecisionAnswers(GuaranteedAnswers):
         array([0.25])
         """
         rows = self._inputs.rows(X)
-        seen, engine = self._seen(rows, "probability")
+        seen, engine = self._seen(rows, "probability", instead="gap, which is about the margin")
 
         def square(row: int, change: FloatArray) -> FloatArray:
             squares: FloatArray = (seen.difference(row, change) ** 2).sum(axis=0)
@@ -272,11 +282,13 @@ class DecisionAnswers(GuaranteedAnswers):
 
         def bounds(row: int, change: ChangeOfRow) -> tuple[float, float]:
             low, high = seen.slopes(row, change)
-            return low**2 * change.least_square, min(high**2 * change.square, seen.largest(row) ** 2)
+            return low**2 * change.least_square, min(high**2 * change.square, seen.largest(row, change) ** 2)
 
         return self._bracket(rows, subset, engine, square, bounds, n_samples, seed)
 
-    def _seen(self, rows: Rows, space: str) -> tuple[_Predictions, Engine | None]:
+    def _seen(
+        self, rows: Rows, space: str, instead: str = "space='margin'"
+    ) -> tuple[_Predictions, Engine | None]:
         """What is compared, and the engine whose outputs change; None: the engine of each row's output."""
         check_choice("space", space, get_args(Space))
         outputs, whole = self._inputs.outputs, self._inputs.outputs.model
@@ -286,11 +298,11 @@ class DecisionAnswers(GuaranteedAnswers):
         if space == "probability" and (link is None or not link.gives_probabilities):
             raise PredgapError(
                 f"probabilities of a model of {whole.source} are not known; predgap knows those of most "
-                "classifiers by XGBoost, LightGBM, CatBoost and scikit-learn. Use space='margin'"
+                f"classifiers by XGBoost, LightGBM, CatBoost and scikit-learn. Use {instead}"
             )
         if link is not None and link.kind == "softmax":  # all margins matter to each probability
             return _Predictions(all_margins, link, column), outputs.whole_engine()
-        own = all_margins if column is None else np.take_along_axis(all_margins, column[:, None], axis=1)
+        own = all_margins if column is None else outputs.own_margins(all_margins, column)
         return _Predictions(own, link, None), None
 
     def _check_one_output(self, rows: Rows) -> None:
@@ -313,19 +325,18 @@ class DecisionAnswers(GuaranteedAnswers):
     ) -> Bracket:
         """Expected values of a function; where they are sampled, between bounds."""
         n, used = len(rows), self._engine if engine is None else engine
-        every = np.ones((1, self._inputs.ensemble.n_features), dtype=np.bool_)
-        masks = every if subset is None else self._inputs.masks(n, subset)
+        masks = self._inputs.masks(n, subset)
         question = Expectations(used, rows.values, masks, function, np.arange(n), n_samples, seed)
 
-        def ask(part: Expectations, tell: Tell) -> Bracket:
+        def ask(part: Expectations, tell: Tell) -> _BracketArrays:
             return self._between_bounds(part, bounds, tell)
 
         with reporting(self.progress, n) as tell:
-            if engine is not None:
-                return ask(question, tell)
-            return self._inputs.outputs.answer(question, rows.outputs, ask, tell)
+            outputs = rows.outputs if engine is None else None
+            found = self._inputs.outputs.answer(question, outputs, ask, tell)
+        return Bracket(*found, index=rows.table.index, backend=rows.table.backend)
 
-    def _between_bounds(self, part: Expectations, bounds: _Bounds, tell: Tell) -> Bracket:
+    def _between_bounds(self, part: Expectations, bounds: _Bounds, tell: Tell) -> _BracketArrays:
         found = part.answer(self._accuracy, tell)
         value, error, method = found.value.copy(), found.standard_error.copy(), found.method.copy()
         lower, upper = value.copy(), value.copy()
@@ -337,7 +348,16 @@ class DecisionAnswers(GuaranteedAnswers):
             error[r] = min(error[r], upper[r] - lower[r])
             if lower[r] == upper[r]:
                 method[r] = "exact"
-        return Bracket(value, lower, upper, error, method, np.where(method == "exact", 0, found.n_samples))
+        return value, lower, upper, error, method, np.where(method == "exact", 0, found.n_samples)
+
+
+def _largest_crossing(seen: _Predictions, row: int, change: ChangeOfRow, line: float) -> float:
+    """At most how likely the probability of one of several classes crosses a line."""
+    away, (low, high) = abs(line - seen.before(row)), seen.reached(row, change)
+    slack = 4.0 * _ROUNDING  # of probabilities
+    if high[0, 0] < line - slack or low[0, 0] > line + slack:
+        return 0.0
+    return min(1.0, seen.slopes(row, change)[1] ** 2 * change.square / away**2 if away > 0 else 1.0)
 
 
 def _own_space(model: Ensemble) -> Space:
@@ -368,4 +388,4 @@ def _as_probabilities(found: Bracket) -> Bracket:
     value, lower, upper = (np.minimum(each, 1.0) for each in (found.value, found.lower, found.upper))
     weight = np.divide(1.0, found.n_samples, out=np.zeros(len(value)), where=found.n_samples > 0)
     error = np.minimum(np.maximum(found.standard_error, weight), upper - lower)
-    return Bracket(value, lower, upper, error, found.method, found.n_samples)
+    return replace(found, value=value, lower=lower, upper=upper, standard_error=error)

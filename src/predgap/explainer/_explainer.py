@@ -76,7 +76,8 @@ class Explainer(SpreadAnswers, DecisionAnswers):
         output, a str the label of a class (`Ensemble.class_names`). "predicted" explains in each row the
         class that is predicted, the output with the largest margin; a class that is itself called
         "predicted" is chosen by its position. An array has the output of each row; X then has n rows in every
-        call.
+        call. Two classes with one output, which belongs to the second: position 0 is that output; the label
+        of the first class explains 1 minus its probability, or its log-odds with the other sign.
     feature_names : sequence of d strings, or None, default=None
         Names to use instead of the model's own. None keeps those.
     groups : dict of names and features, or None, default=None

@@ -17,9 +17,10 @@ from predgap._engine.engines import EngineRecipe
 from predgap._engine.per_row import answer_per_row
 from predgap._engine.progress import Tell
 from predgap._engine.questions import Computed
-from predgap._inputs.outputs import Explained, Output, Outputs, read_output
+from predgap._inputs.outputs import FIRST_OF_TWO, Explained, Output, Outputs, read_output
 from predgap._inputs.row_labels import matching_rows
 from predgap._model.ensemble import Ensemble
+from predgap._model.other_class import has_other_class, of_other_class, other_margin
 from predgap._text import count
 from predgap._typing import FloatArray, IndexArray
 from predgap.errors import OutputError
@@ -27,7 +28,7 @@ from predgap.errors import OutputError
 Found = TypeVar("Found")
 
 PREDICTED: Final = "predicted"
-"""The output of each row that has the largest margin: its predicted class."""
+"""The class that is predicted in each row: of several outputs, the one with the largest margin."""
 
 _WHOLE: Final = -1  # stands for all outputs, among the numbers of outputs
 
@@ -43,13 +44,13 @@ class ExplainedOutputs:
         self._model = model
         self._recipe: EngineRecipe | None = None
         self._engines: dict[int, Engine] = {}
-        self._outputs = Outputs(model.n_outputs, model.class_names)
+        self._outputs = Outputs(model.n_outputs, model.class_names, has_other_class(model))
         self._index = getattr(output, "index", None) if hasattr(output, "to_list") else None
         self._given: Output | None = None if output is None else read_output(output)
         self._chosen: int | IndexArray | None = None
         if isinstance(self._given, str) and self._given == PREDICTED:
             self._check_classes()
-            self._chosen = 0 if model.n_outputs == 1 else None
+            self._chosen = 0 if model.n_outputs == 1 and not has_other_class(model) else None
         elif self._given is not None:
             self._chosen = self._outputs.positions(self._given)
             self._outputs.warn_of_numbers(self._given)
@@ -61,13 +62,15 @@ class ExplainedOutputs:
 
     def explained(self) -> Ensemble:
         """The model with the outputs that are explained: one of them, or all."""
-        one = isinstance(self._chosen, int)
-        return self._model.select(int(self._chosen or 0)) if one else self._model
+        return self._one(self._chosen) if isinstance(self._chosen, int) else self._model
 
     def of_rows(self, rows: FloatArray, index: Any = None) -> IndexArray | None:
         """The output of each of the rows (n, d) of a call, with these labels; None if all have the same."""
         if self._predicts():
-            largest: IndexArray = margins(self._model, rows).argmax(axis=1)
+            margin = margins(self._model, rows)
+            if self._model.n_outputs == 1:
+                return np.where(margin > other_margin(self._model, margin), 0, FIRST_OF_TWO)
+            largest: IndexArray = margin.argmax(axis=1)
             return largest
         if not isinstance(self._chosen, np.ndarray):
             return None
@@ -90,6 +93,13 @@ class ExplainedOutputs:
         """The output that is explained in each row, (n,); None if all are explained together."""
         chosen = self._chosen if outputs is None else outputs
         return None if chosen is None else np.broadcast_to(chosen, n_rows)
+
+    def own_margins(self, all_margins: FloatArray, positions: IndexArray) -> FloatArray:
+        """The margin of the output that is explained in each row, (n, 1), from all of them (n, n_outputs)."""
+        if self._outputs.has_other_class:
+            other = other_margin(self._model, all_margins)
+            return np.where(positions[:, None] == FIRST_OF_TWO, other, all_margins)
+        return np.take_along_axis(all_margins, positions[:, None], axis=1)
 
     def whole_engine(self) -> Engine:
         """The engine of the model with all its outputs."""
@@ -133,8 +143,13 @@ class ExplainedOutputs:
     def _engine(self, output: int) -> Engine:
         if output not in self._engines:
             assert self._recipe is not None
-            self._engines[output] = self._recipe.engine(self._model.select(output))
+            self._engines[output] = self._recipe.engine(self._one(output))
         return self._engines[output]
+
+    def _one(self, output: int) -> Ensemble:
+        """The model of one output."""
+        other = self._outputs.has_other_class and output == FIRST_OF_TWO
+        return of_other_class(self._model) if other else self._model.select(output)
 
     def _predicts(self) -> bool:
         return self._chosen is None and self._given is not None
@@ -145,6 +160,11 @@ class ExplainedOutputs:
                 f"output={PREDICTED!r}: the {self._model.n_outputs} outputs of this model are not known to "
                 "be classes. If they are, pass the output of each row, e.g. "
                 "output=predgap.load(model).predict(X).argmax(axis=1)"
+            )
+        if len(self._model.class_names or ()) > self._model.n_outputs and not self._outputs.has_other_class:
+            raise OutputError(
+                f"output={PREDICTED!r}: predgap does not know which of two classes a model of "
+                f"{self._model.source} predicts; gaps are the same for both: leave output out"
             )
 
 

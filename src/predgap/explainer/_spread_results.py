@@ -106,8 +106,15 @@ class Moments(_ShownAsTable):
         names = np.tile(np.array(self.output_names or [""], dtype=np.str_), n)
         k = len(names) // max(n, 1)
         parts = zip(self.mean.ravel(), self.mean_change.ravel(), self.variance.ravel(), strict=True)
+        labels = range(n) if self.index is None else self.index
         lines = [
-            [at // k, *names[at : at + several], *own, self.error_bound[at // k], self.method[at // k]]
+            [
+                labels[at // k],
+                *names[at : at + several],
+                *own,
+                self.error_bound[at // k],
+                self.method[at // k],
+            ]
             for at, own in zip(range(_SHOWN), parts, strict=False)
         ]
         of_outputs = f" and {count(len(self.output_names), 'output')}" if self.output_names else ""

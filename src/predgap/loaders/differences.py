@@ -23,7 +23,7 @@ _OF_LINK: Final = {
     "identity": "probabilities",
     "logistic": "log-odds",
     "softmax": "logarithms of odds of many classes",
-    "other": "margins of another kind",
+    "other": "margins that it turns into predictions, such as logarithms",
 }
 
 
@@ -180,12 +180,18 @@ def _classes(first: Ensemble, second: Ensemble) -> str:
 
 
 def _check_links(first: Ensemble, second: Ensemble, names: tuple[str, str]) -> None:
-    """UnsupportedModelError if the probabilities of the two follow from margins in different ways."""
+    """UnsupportedModelError if what the two predict follows from their margins in different ways."""
     a, b = first.link, second.link
-    if a is None or b is None or a == b:
-        return
-    shown = [f"{name} has {_OF_LINK[link.kind]}" for name, link in zip(names, (a, b), strict=True)]
+    either = {None if link is None else link.kind for link in (a, b)}
+    classes = first.class_names is not None or second.class_names is not None
+    if a == b or (None in either and (classes or either != {None, "other"})):
+        return  # the same, or not known
+    shown = [
+        f"{name} has {'predictions' if link is None else _OF_LINK[link.kind]}"
+        for name, link in zip(names, (a, b), strict=True)
+    ]
+    scales = "" if a is None or b is None else f" (scales {a.scale:g} and {b.scale:g})"
     raise UnsupportedModelError(
-        f"{shown[0]}, {shown[1]} (scales {a.scale:g} and {b.scale:g}); their difference would mean nothing. "
-        "Compare models of one kind, such as two forests or two boosted classifiers"
+        f"{shown[0]}, {shown[1]}{scales}; their difference would mean nothing. Compare models of one kind, "
+        "such as two forests, two boosted classifiers, or two regressors with the same objective"
     )

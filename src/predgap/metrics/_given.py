@@ -26,13 +26,15 @@ def attributions_of(explainer: Explainer, rows: Rows, values: Any) -> FloatArray
     inputs = explainer._inputs
     by_position = isinstance(values, np.ndarray | list | tuple) or inputs.units is not None
     read = read_attributions(values, inputs.ensemble.names if by_position else None)
-    read = read.of(inputs.outputs.in_rows(rows.outputs).output_of(read.n_outputs))
+    explained = inputs.outputs.in_rows(rows.outputs)
+    signs = explained.signs_of(read.n_outputs)
+    read = read.of(explained.output_of(read.n_outputs))
     if inputs.units is not None:
         read = summed_over(read, inputs.units)
     inputs.check_data(values, rows)
     of_one = read.values[:, :, 0]
     ranking = Ranking(_columns(of_one), feature_names=read.names, index=read.index, output=read.output)
-    return _aligned(explainer, rows, ranking, of_one)
+    return signs[:, None] * _aligned(explainer, rows, ranking, of_one)
 
 
 def sizes_of(explainer: Explainer, rows: Rows, ranking: Any) -> FloatArray:

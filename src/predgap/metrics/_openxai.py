@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -14,6 +15,7 @@ from predgap._typing import FloatArray
 from predgap.errors import NoiseError, OutputError, RankingError
 from predgap.explainer import Explainer
 from predgap.noise import Flip, Noise, Normal, PerFeature
+from predgap.noise._laws import positive
 
 
 def openxai_noise(X: Any, std: float = 0.1) -> Noise:
@@ -38,8 +40,8 @@ def openxai_noise(X: Any, std: float = 0.1) -> Noise:
     >>> openxai_noise(np.array([[0.25, 0], [0.75, 1]]))
     PerFeature({1: Flip(0.07978845608028655)}, default=Normal(0.1))
     """
-    flipped = float(np.sqrt(2.0 / np.pi) * std)
-    if not 0 < flipped <= 1:
+    flipped = float(np.sqrt(2.0 / np.pi)) * positive(std, "std")
+    if flipped > 1:
         raise NoiseError(f"std is {shown(std)}, expected a number above 0 and at most 1.25")
     columns = open_columns(X)
     binary = {
@@ -153,8 +155,9 @@ def _score(
     rows = explainer._inputs.rows(X)
     order = explainer._inputs.order(rows, ranking)
     n_units, n_places = explainer._inputs.n_units, order.shape[1]
-    if n_places == 0 or not (k is None or 1 <= k <= n_places):
-        raise RankingError(f"k is {shown(k)}, expected a number of places from 1 to {n_places}")
+    is_number = isinstance(k, int | np.integer) and not isinstance(k, bool)
+    if n_places == 0 or not (k is None or (is_number and 1 <= k <= n_places)):
+        raise RankingError(f"k is {shown(k)}, expected a whole number of places from 1 to {n_places}")
     space = _space(explainer)
     parts = []
     for places in range(1, n_places + 1) if k is None else [k]:
@@ -197,11 +200,12 @@ def _area(parts: list[Bracket]) -> Bracket:
 
     methods = np.stack([part.method for part in parts])
     sampled = np.where((methods == "mc").any(axis=0), "mc", "qmc")
-    return Bracket(
-        mean("value"),
-        mean("lower"),
-        mean("upper"),
-        mean("standard_error"),
-        np.where((methods == "exact").all(axis=0), "exact", sampled),
-        np.max([part.n_samples for part in parts], axis=0),
+    return replace(
+        parts[0],
+        value=mean("value"),
+        lower=mean("lower"),
+        upper=mean("upper"),
+        standard_error=mean("standard_error"),
+        method=np.where((methods == "exact").all(axis=0), "exact", sampled),
+        n_samples=np.max([part.n_samples for part in parts], axis=0),
     )

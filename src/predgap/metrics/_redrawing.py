@@ -239,7 +239,8 @@ def check_redrawn(explainer: Explainer) -> None:
     if not isinstance(explainer.noise, Marginal | Background):
         raise NoiseError(
             f"the noise is {shown(explainer.noise)}; a feature is removed by redrawing it: use "
-            "Explainer(model, Marginal(X)), each feature by itself, or Background(X), all together"
+            "Explainer(model, Marginal(X)), each feature by itself, or Background(X), all together (on the "
+            "command line --noise marginal or --noise background)"
         )
     if explainer.output is None and explainer.ensemble.n_outputs > 1:
         raise OutputError(

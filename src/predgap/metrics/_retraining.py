@@ -63,6 +63,9 @@ def remove_and_retrain(
     array([1., 0.])
     """
     tables = [_numbers(X, name) for X, name in ((X_train, "X_train"), (X_test, "X_test"))]
+    for X, y, name in zip(tables, (y_train, y_test), ("y_train", "y_test"), strict=True):
+        if len(y) != len(X):
+            raise TableError(f"{name} has {count(len(y), 'number')}, its table {count(len(X), 'row')}")
     means = tables[0].mean(axis=0)
     orders = []
     for X, ranking, name in zip(tables, (ranking_train, ranking_test), ("X_train", "X_test"), strict=True):
