@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from assertions import STRATEGIES, exactly, rows_of
 from predgap import Explainer, Normal
-from strategies import WIDE, Split, Tree, ensemble_of, mixed_problems, problems, random_ensemble
+from strategies import WIDE, Split, Tree, ensemble_of, full_trees, mixed_problems, problems, random_ensemble
 
 RTOLS = (1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8, 1e-9, 1e-13)
 TOLERANCES = st.sampled_from(RTOLS)
@@ -161,6 +161,46 @@ def test_the_first_places_are_those_of_the_full_ranking(deep, strategy, method, 
     assert (first.order == whole.order[:, :top])[proven].all()
     assert proven.mean() > 0.5
     assert (np.isnan(first.scores).sum(axis=1) == 6 - top).all()
+
+
+@pytest.fixture(scope="module")
+def with_a_long_plan():
+    """Terms that can be laid out once for all rows, but not evaluated within 50 ms."""
+    rng = np.random.default_rng(0)
+    ensemble = full_trees(rng, n_trees=40, depth=8, n_features=16)
+    assert Explainer(ensemble, Normal(0.3), _strategy="plan").cost("rank").milliseconds > 50
+    return ensemble, rng.normal(size=(4, 16))
+
+
+@pytest.mark.parametrize("rtol", [1e-6, 1e-2])
+@pytest.mark.parametrize("top", [1, 3, 8])
+def test_first_places_that_are_guessed_beside_a_long_plan(with_a_long_plan, rtol, top):
+    ensemble, X = with_a_long_plan
+    explainer = Explainer(ensemble, Normal(0.3), rtol=rtol)
+    whole, first = explainer.rank(X), explainer.rank(X, top=top)
+    proven = np.logical_and.accumulate((whole.confidence[:, :top] == 1) & (first.confidence == 1), axis=1)
+    assert (first.order == whole.order[:, :top])[proven].all()
+    assert proven.mean() > 0.5
+    exact = exactly(ensemble, Normal(0.3), "compiled").rank(X)
+    total = np.nansum(exact.scores, axis=1, keepdims=True)
+    assert (first.order == exact.order[:, :top])[proven].all()
+    scores = np.take_along_axis(first.scores, first.order, axis=1)
+    wanted = np.take_along_axis(exact.scores, first.order, axis=1)
+    assert (np.abs(scores - wanted) <= rtol * total)[proven].all()
+
+
+@pytest.mark.parametrize("top", [1, 2, 8])
+def test_first_places_are_as_exact_as_the_whole_ranking(with_a_long_plan, top):
+    """However few terms they need: its counts decide, and these are what `cost` looks at."""
+    ensemble, X = with_a_long_plan
+    found = set()
+    for sigma in (0.02, 0.1, 0.3):
+        explainer = Explainer(ensemble, Normal(sigma))
+        for x in X[:, None]:
+            method = explainer.cost("rank", X=x).method
+            assert explainer.rank(x).estimator == explainer.rank(x, top=top).estimator == method
+            found.add(method)
+    assert found == {"exact", "bounded"}
 
 
 @pytest.mark.parametrize("method", ["greedy", "single"])

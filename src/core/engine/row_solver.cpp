@@ -64,7 +64,9 @@ void RowSolver::load_compilation() {
     is_compilation_loaded_ = true;
 }
 
-Cost RowSolver::cost_by_plan(const Job& job) const {
+// The first places are as exact as the whole ranking, whose cost decides that.
+Cost RowSolver::cost_by_plan(Job job) const {
+    if (job.question == Question::greedy) job.n_places = job.units->size();
     Cost sum{Route::plan};
     for (const auto& plan : routes_.plan) {
         const auto own = plan_cost(*plan, routes_.model, job);
@@ -220,27 +222,27 @@ Cost RowSolver::cost(const Job& job, const Accuracy& accuracy) {
 // ---- terms in place --------------------------------------------------------------------------------------
 
 // Returns the bound of what is left out; infinite if even so there is too much.
-double RowSolver::prepare(const Cost& cost, const Units* ranked, double most_entries) {
+double RowSolver::prepare(const Cost& cost, const Units* ranked, double most_entries, int32_t n_steps) {
     uses_plan_ = cost.route == Route::plan;
     left_out_ = {};
     if (uses_plan_) {
-        prepare_plan(ranked);
+        prepare_plan(ranked, n_steps);
         return 0.0;
     }
     load_compilation();
     const auto totals = compilation_.compile(cost.limit, most_entries, states_, likely_);
     if (!totals.complete) return kInfinity;
     for (std::size_t g = 0; g < states_.size(); ++g)
-        states_[g].prepare(compilation_.terms(g), tables_, *stop_, ranked, cell_rule_);
+        states_[g].prepare(compilation_.terms(g), tables_, *stop_, ranked, cell_rule_, n_steps);
     left_out_ = totals;  // nothing, at a limit of 0
     return left_out_.bound;
 }
 
-void RowSolver::prepare_plan(const Units* ranked) {
+void RowSolver::prepare_plan(const Units* ranked, int32_t n_steps) {
     for (std::size_t g = 0; g < states_.size(); ++g) {
         const auto& plan = *routes_.plan[g];
         plan.spread(tables_, plan_scratch_[g], states_[g].weight);
-        states_[g].prepare(plan.terms(), tables_, *stop_, ranked);
+        states_[g].prepare(plan.terms(), tables_, *stop_, ranked, CellRule::cheapest, n_steps);
     }
 }
 
@@ -379,7 +381,7 @@ Answer RowSolver::curve(const Units& units, const int32_t* order, int32_t n_plac
     return answer({Question::curve, features.data(), n_places, &units}, accuracy,
                   [&](const Cost& cost, double& bound) {
                       if (cost.route == Route::pairs) return curve_by_pairs(units, order, n_places, gaps);
-                      bound = prepare(cost, nullptr);
+                      bound = prepare(cost, nullptr, kMostEntries, n_places);
                       return std::isfinite(bound) ? curve_by_terms(units, order, n_places, gaps) : 0.0;
                   });
 }

@@ -99,7 +99,7 @@ private:
     Cost cost_of(const RowCompilation::Totals& totals, const Job& job, double limit, Method method) const;
     Cost cost_by_pairs(const Job& job) const;
     Cost cost_alone(const Job& job, const Accuracy& accuracy);
-    Cost cost_by_plan(const Job& job) const;
+    Cost cost_by_plan(Job job) const;
     void load_compilation();
     void forget_compilation();  // other features are open
     double first_target(const Job& job, double tolerance);
@@ -107,9 +107,10 @@ private:
 
     // Entries of a compilation that fit into the memory of a row.
     static constexpr double kMostEntries = 1.4e7;
-    // For gaps, or for the gains of units.
-    double prepare(const Cost& cost, const Units* ranked, double most_entries = kMostEntries);
-    void prepare_plan(const Units* ranked);
+    // For gaps, n_steps of them one after the other, or for the gains of units.
+    double prepare(const Cost& cost, const Units* ranked, double most_entries = kMostEntries,
+                   std::int32_t n_steps = 0);
+    void prepare_plan(const Units* ranked, std::int32_t n_steps);
     // Evaluates by terms until the bound is within the tolerance: evaluate(cost, bound) sets the bound and
     // gives the value that the tolerance is relative to.
     using Evaluate = std::function<double(const Cost& cost, double& bound)>;

@@ -13,6 +13,7 @@ namespace {
 // Nanoseconds, set by hand from the times that benchmarks/planner.py prints.
 constexpr double kRow = 5000.0, kThreshold = 7.0, kBox = 15.0, kEntry = 1.2, kPair = 0.09;
 constexpr double kNode = 40.0, kCompiledEntry = 95.0, kTermPair = 0.035;
+constexpr double kNodeOfModel = 12.0;   // whether a walk comes there or not
 constexpr double kSetsOfTerms = 240.0;  // terms with categories gather in few components, and take longer
 constexpr double kCellOfEntry = 1.3;    // where forms are sums over cells: of each cell of a feature
 constexpr double kNumbersAlone = 0.25;  // of the pairs of terms, if there are categories
@@ -87,13 +88,14 @@ double term_pairs(double n_entries, const Job& job, int32_t n_features) {
 
 Cost compiled_cost(double n_entries, double n_nodes, const Model& model, const Job& job) {
     const auto width = static_cast<double>(model.group[0].width);
-    for (const auto& group : model.group) n_nodes += static_cast<double>(group.node.size());
+    double n_nodes_of_model = 0.0;
+    for (const auto& group : model.group) n_nodes_of_model += static_cast<double>(group.node.size());
     const double pairs = kTermPair * term_pairs(n_entries, job, model.n_features());
     const double cells = kCellOfEntry * most_cells(model, job) * n_entries;
     const double forms = evaluation(job) * (cells > 0.0 ? kNumbersAlone : 1.0) * pairs +
                          std::min(evaluation(job) * kSetsOfTerms * pairs, of_cells(job) * cells);
     return {Route::compiled, Method::exact,
-            kRow + kThreshold * model.n_atoms() + kNode * n_nodes + forms +
+            kRow + kThreshold * model.n_atoms() + kNode * n_nodes + kNodeOfModel * n_nodes_of_model + forms +
                 kCompiledEntry * evaluation(job) * (1.0 + 0.2 * (width - 1.0)) * n_entries,
             (kEntryBytes + 12.0 * width) * n_entries, 0.0};
 }

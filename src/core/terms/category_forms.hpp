@@ -15,13 +15,8 @@ class SetTiles {
 public:
     static constexpr std::int32_t kMostSlots = 8;
 
-    SetTiles(const Form& f, std::int32_t outside) : stride_(f.c.stride) {
-        double* at = f.scratch;
+    SetTiles(const Form& f, std::int32_t outside, double* at) : stride_(f.c.stride) {
         const auto take = [&](std::int64_t n) { return std::exchange(at, at + n); };
-        weight = take(f.width * stride_);
-        below = take(f.width * stride_);
-        for (std::int64_t k = 0; k < f.width; ++k)
-            std::copy_n(f.weight + k * f.n_weights, stride_, weight + k * stride_);
         for (std::int32_t j = 0; j < f.c.size; ++j) {
             const auto* atom = f.atom + j * stride_;
             if (atom[0] >= f.tables.model().n_thresholds()) {
@@ -67,8 +62,6 @@ public:
         }
     }
 
-    double *weight, *below;  // (width, stride) below: of products, what comes from the terms before
-
 private:
     std::int64_t stride_;
     std::int32_t n_numeric_ = 0, n_sets_ = 0, summed_ = -1;  // summed: the number that is outside
@@ -82,17 +75,20 @@ double form_with_sets(const Form& f, std::int32_t outside) {
     if (f.c.size > SetTiles::kMostSlots || f.c.stride % 4 || !are_filled(f))
         return form_by_pairs<kProduct>(f, outside);
     const std::int64_t stride = f.c.stride, n_tiles = stride / 4;
-    const SetTiles tiles(f, outside);
+    double *weight = f.scratch, *below = weight + f.width * stride;  // below: what comes from terms before
+    const SetTiles tiles(f, outside, below + f.width * stride);
+    for (std::int64_t k = 0; k < f.width; ++k)
+        std::copy_n(f.weight + k * f.n_weights, stride, weight + k * stride);
     if (kProduct)
-        for (std::int64_t i = 0; i < f.width * n_tiles; ++i) fours(tiles.below)[i] = four(0.0);
+        for (std::int64_t i = 0; i < f.width * n_tiles; ++i) fours(below)[i] = four(0.0);
     Four total = four(0.0);
     for (std::int64_t s = 0; s < f.c.n_terms && !f.stopped(); ++s) {
         if (f.width == 1) {
-            const Four row = four(tiles.weight[s]);
+            const Four row = four(weight[s]);
             Four own = four(0.0);
             tiles.each_four(s, [&](std::int64_t v, const Four& z) {
-                own += z * fours(tiles.weight)[v];
-                if (kProduct) fours(tiles.below)[v] += z * row;
+                own += z * fours(weight)[v];
+                if (kProduct) fours(below)[v] += z * row;
             });
             total += own * row;
             if (kProduct) f.product[s] = sum(own);
@@ -101,19 +97,40 @@ double form_with_sets(const Form& f, std::int32_t outside) {
         for (std::int64_t k = 0; kProduct && k < f.width; ++k) f.product[k * f.n_weights + s] = 0.0;
         tiles.each_four(s, [&](std::int64_t v, const Four& z) {
             for (std::int64_t k = 0; k < f.width; ++k) {
-                const Four with = z * fours(tiles.weight)[k * n_tiles + v],
-                           row = four(tiles.weight[k * stride + s]);
+                const Four with = z * fours(weight)[k * n_tiles + v], row = four(weight[k * stride + s]);
                 total += with * row;
                 if (!kProduct) continue;
                 f.product[k * f.n_weights + s] += sum(with);
-                fours(tiles.below)[k * n_tiles + v] += z * row;
+                fours(below)[k * n_tiles + v] += z * row;
             }
         });
     }
     for (std::int64_t k = 0; kProduct && k < f.width; ++k)
         for (std::int64_t i = 0; i < f.c.n_terms; ++i)
-            f.product[k * f.n_weights + i] += tiles.below[k * stride + i];
+            f.product[k * f.n_weights + i] += below[k * stride + i];
     return 2.0 * sum(total);
+}
+
+// Can the forms of several versions of its weights share their factors?
+PREDGAP_INLINE bool shares_set_factors(const Form& f) {
+    return !f.grid && f.c.size <= SetTiles::kMostSlots && f.c.n_terms > 2 && are_filled(f);
+}
+
+// The forms of several versions of the weights, (width, n_weights), each factor computed once.
+void set_forms_of_versions(const Form& f, double* found) {
+    constexpr std::int64_t kMost = Versions::kMost;
+    const SetTiles tiles(f, kInside, f.scratch);
+    Four total[kMost];
+    for (auto& of_version : total) of_version = four(0.0);
+    for (std::int64_t s = 0; s < f.c.n_terms && !f.stopped(); ++s) {
+        Four own[kMost];
+        for (auto& of_version : own) of_version = four(0.0);
+        tiles.each_four(s, [&](std::int64_t v, const Four& z) {
+            for (std::int64_t k = 0; k < f.width; ++k) own[k] += z * fours(f.weight + k * f.n_weights)[v];
+        });
+        for (std::int64_t k = 0; k < f.width; ++k) total[k] += own[k] * four(f.weight[k * f.n_weights + s]);
+    }
+    for (std::int64_t k = 0; k < f.width; ++k) found[k] = 2.0 * sum(total[k]);
 }
 
 }  // namespace

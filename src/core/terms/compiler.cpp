@@ -12,33 +12,43 @@ Compiler::Compiler(const Model& model, const TreeGroup& group)
     : model_(model),
       group_(group),
       store_(model),
+      leaves_(group),
+      main_effects_(model, group, leaves_, store_),
       bounds_(static_cast<std::size_t>(model.n_features())),
       n_bounded_(bounds_.size(), 0),
       left_out_(model) {
     for (auto& box : boxes_) box.change.resize(static_cast<std::size_t>(group.width));
 }
 
-void Compiler::load(const RowTables& tables, const std::atomic<bool>& stop) {
+void Compiler::load(const RowTables& tables, const std::atomic<bool>& stop, RowTerms& terms,
+                    Buffer<double>& weights) {
     tables_ = &tables;
     stop_ = &stop;
-    const auto n = static_cast<int64_t>(group_.node.size());
-    leaf_.reset(n);
-    for (auto i = n; i-- > 0;) {  // children come after their parents
-        const auto& node = group_.node[i];
-        leaf_[i] =
-            node.feature == kLeaf ? node.right : leaf_[tables.goes_left(group_, node) ? i + 1 : node.right];
-    }
+    leaves_.clear(tables);
     largest_change_ = 0.0;
+    store_.clear(group_.width);
+    main_effects_.clear(tables);
     for (std::size_t t = 0; t < group_.root.size(); ++t) {
-        double square = 0.0;
-        for (int32_t k = 0; k < group_.width; ++k) {
-            const double value = group_.value[leaf_[group_.root[t]] + k];
-            const auto at = t * static_cast<std::size_t>(group_.width) + static_cast<std::size_t>(k);
-            const double most = std::max(group_.most[at] - value, value - group_.least[at]);
-            square += most * most;
-        }
-        largest_change_ += std::sqrt(square);
+        if (t + 1 < group_.root.size()) prefetch(t + 1);
+        largest_change_ += largest_change_of(t);
+        if (!stop.load(std::memory_order_relaxed)) main_effects_.add_tree(group_.root[t]);
     }
+    store_.lay_out(terms, weights);
+}
+
+double Compiler::largest_change_of(std::size_t t) {
+    double square = 0.0;
+    for (int32_t k = 0; k < group_.width; ++k) {
+        const double value = group_.value[leaves_(group_.root[t]) + k];
+        const auto at = t * static_cast<std::size_t>(group_.width) + static_cast<std::size_t>(k);
+        const double most = std::max(group_.most[at] - value, value - group_.least[at]);
+        square += most * most;
+    }
+    return std::sqrt(square);
+}
+
+int32_t Compiler::end_of(std::size_t t) const {
+    return t + 1 < group_.root.size() ? group_.root[t + 1] : static_cast<int32_t>(group_.node.size());
 }
 
 CompileCounts Compiler::count(const Pruning& pruning) {
@@ -46,9 +56,11 @@ CompileCounts Compiler::count(const Pruning& pruning) {
 }
 
 CompileCounts Compiler::count_on_some_trees(Pruning pruning) {
-    constexpr std::size_t kEnough = 32;
+    constexpr std::size_t kEnough = 32, kFew = 12, kManyNodes = 1 << 15;  // trees; fewer of large ones
     const auto n_trees = std::max<std::size_t>(group_.root.size(), 1);
-    const auto step = std::max<std::size_t>(n_trees / kEnough, 1);
+    const auto nodes_of_tree = std::max<std::size_t>(group_.node.size() / n_trees, 1);
+    const auto step =
+        std::max<std::size_t>(n_trees / std::clamp(kManyNodes / nodes_of_tree, kFew, kEnough), 1);
     const auto n_counted = (n_trees + step - 1) / step;
     const auto share = static_cast<double>(n_counted) / static_cast<double>(n_trees);
     pruning.most_entries *= share;
@@ -67,13 +79,6 @@ CompileCounts Compiler::compile(const Pruning& pruning, RowTerms& terms, Buffer<
     return counts;
 }
 
-void Compiler::compile_main_effects(RowTerms& terms, Buffer<double>& weights) {
-    store_.clear(group_.width);
-    box_scale_.clear();
-    run<Mode::main_effects>({});
-    store_.lay_out(terms, weights);
-}
-
 void Compiler::error_scales(const RowTerms& terms, Buffer<double>& scale) const {
     scale.reset(terms.n_components(), 0.0);
     const auto n_trees = static_cast<double>(group_.root.size());
@@ -86,7 +91,7 @@ CompileCounts Compiler::run(const Pruning& pruning, std::size_t step) {
     pruning_ = pruning;
     counts_ = {};
     for (auto& box : boxes_) box.entries.clear();
-    const bool may_lose = (kMode == Mode::count || kMode == Mode::compile) && pruning.limit > 0.0;
+    const bool may_lose = kMode != Mode::count_all && pruning.limit > 0.0;
     if (may_lose) left_out_.clear(*tables_);
     const auto n_trees = group_.root.size();
     for (std::size_t first = 0; first < n_trees; first += step) {
@@ -95,7 +100,7 @@ CompileCounts Compiler::run(const Pruning& pruning, std::size_t step) {
         if (step == 1 && t + 1 < n_trees) prefetch(t + 1);
         walk<kMode>(group_.root[t]);
     }
-    if (kMode == Mode::compile || kMode == Mode::main_effects) {
+    if (kMode == Mode::compile) {
         box_ = &other_box();
         merge_pending();
     }
@@ -110,12 +115,9 @@ CompileCounts Compiler::run(const Pruning& pruning, std::size_t step) {
 // What a walk of a tree reads, from its root on: most of it has left the cache since the last one.
 void Compiler::prefetch(std::size_t tree) const {
     const auto first = static_cast<std::size_t>(group_.root[tree]);
-    const auto end =
-        tree + 1 < group_.root.size() ? static_cast<std::size_t>(group_.root[tree + 1]) : group_.node.size();
-    const auto n = std::min<std::size_t>(end - first, 256);
+    const auto n = std::min<std::size_t>(static_cast<std::size_t>(end_of(tree)) - first, 256);
     prefetch_items(group_.node.data() + first, n);
     prefetch_items(group_.range.data() + first, n);
-    prefetch_items(leaf_.data() + first, n);
 }
 
 template <Compiler::Mode kMode>
@@ -130,7 +132,7 @@ void Compiler::walk(int32_t root) {
             counts_.complete = false;
         if (!counts_.complete) continue;  // undoes the path
         auto node = visit.node;
-        while (node != kNone && group_.node[node].feature != kLeaf) {
+        while (node != kNone && !is_leaf(node)) {
             counts_.n_nodes += 1.0;
             const auto& split = group_.node[node];
             node = tables_->is_open[split.feature]     ? branch<kMode>(node)
@@ -158,33 +160,8 @@ Compiler::Path Compiler::with(const Bounds& before, const Bounds& after) const {
     return {products_.chance / before.chance * after.chance, products_.size / before.size * after.size};
 }
 
-// The chance is a difference of tails on the side of x where the bounds are; of categories, that of the set.
-Compiler::Bounds Compiler::narrowed(int32_t q, int32_t lo, int32_t hi) const {
-    const auto& t = *tables_;
-    Bounds b{1.0, 1.0, lo, hi, kNone, (lo == kNone || !t.event[lo]) && (hi == kNone || t.event[hi])};
-    if (b.inside) return b;
-    int32_t near = hi;
-    if (model_.cells.categorical(q)) {
-        near = hi == kNone ? lo : hi;
-        b.chance = t.reach(near);
-    } else if (hi != kNone && !t.event[hi]) {  // below x
-        b.chance = t.F(hi) - (lo == kNone ? 0.0 : t.F(lo));
-    } else {
-        near = lo;
-        b.chance = t.S(lo) - (hi == kNone ? 0.0 : t.S(hi));
-    }
-    b.chance = std::clamp(b.chance, 0.0, 1.0);
-    b.near = near;
-    b.size = b.chance * (pruning_.amplitude ? pruning_.amplitude[near] : 1.0);
-    return b;
-}
-
 Compiler::Bounds Compiler::side_bounds(const Node& node, const Bounds& b, bool left) const {
-    const auto q = node.feature;
-    if (node.atom >= 0) return left ? narrowed(q, b.lo, node.atom) : narrowed(q, node.atom, b.hi);
-    const auto& split = group_.split[~node.atom];
-    const auto& ends = left ? split.left : split.right;
-    return narrowed(q, ends.lo, ends.hi);
+    return at_child(*tables_, group_, node, b, left, pruning_.amplitude);
 }
 
 // With the units whose bounds x has left already, would this feature's make two that are not likely?
@@ -194,11 +171,6 @@ bool Compiler::is_too_unlikely(int32_t q) const {
     return std::any_of(path_.begin(), path_.end(), [&](int32_t p) {
         return likely.unit[p] != likely.unit[q] && !likely.feature[p] && !bounds_[p].inside;
     });
-}
-
-// Is x inside the bounds of all other features of the path?
-bool Compiler::is_only_turn(int32_t q) const {
-    return std::all_of(path_.begin(), path_.end(), [&](int32_t p) { return p == q || bounds_[p].inside; });
 }
 
 double Compiler::path_main_effect(int32_t feature) const {
@@ -216,15 +188,12 @@ int32_t Compiler::branch(int32_t at) {
     const bool x_left = tables_->goes_left(group_, node);
     const auto x_side = x_left ? at + 1 : node.right, other = x_left ? node.right : at + 1;
     const auto& here = bounds_[q];
-    if (node.way != Node::Way::both || (node.atom >= 0 && tables_->shift[node.atom] == 0.0))
-        return x_side;  // cannot be crossed
-    const bool alone =
-        kMode == Mode::main_effects ? is_only_turn(q) : path_.empty() || (path_.size() == 1 && path_[0] == q);
-    if (kMode == Mode::main_effects && !alone) return x_side;
+    if (!can_cross(*tables_, node)) return x_side;
+    const bool alone = path_.empty() || (path_.size() == 1 && path_[0] == q);
     const auto turned = side_bounds(node, here, !x_left);
     if (turned.chance == 0.0 || is_too_unlikely(q)) return x_side;
     const auto products = with(here, turned);
-    if (kMode != Mode::main_effects && !alone) {
+    if (!alone) {
         const double range = group_.range[at];
         const bool is_exact = pruning_.limit == 0.0;
         const double limit = is_exact ? pruning_.negligible * path_main_effect(q) : pruning_.limit;
@@ -234,9 +203,10 @@ int32_t Compiler::branch(int32_t at) {
         }
     }
     add_box<kMode>(q, turned, x_side, other);
-    if (const auto on = side_bounds(node, here, x_left); on.chance > 0.0)
-        stack_.push_back({x_side, q, on, with(here, on), false});
-    stack_.push_back({other, q, turned, products, false});
+    if (!is_leaf(x_side))
+        if (const auto on = side_bounds(node, here, x_left); on.chance > 0.0)
+            stack_.push_back({x_side, q, on, with(here, on), false});
+    if (!is_leaf(other)) stack_.push_back({other, q, turned, products, false});
     return kNone;
 }
 
@@ -253,25 +223,15 @@ void Compiler::lose_turn(int32_t q, const Bounds& turned, double range, double m
     left_out_.add_size(anchor, range);
 }
 
-// The values that x has from one node less those from another; returns their size.
-double Compiler::change(int32_t from, int32_t to) {
-    double square = 0.0;
-    for (int32_t k = 0; k < group_.width; ++k) {
-        box_->change[k] = group_.value[leaf_[to] + k] - group_.value[leaf_[from] + k];
-        square += box_->change[k] * box_->change[k];
-    }
-    return group_.width == 1 ? std::abs(box_->change[0]) : std::sqrt(square);
-}
-
 template <Compiler::Mode kMode>
 void Compiler::add_box(int32_t turned, const Bounds& bounds, int32_t x_side, int32_t other) {
-    const double size = change(x_side, other);
+    const double size = change_of(group_, leaves_(x_side), leaves_(other), box_->change.data());
     if (size == 0.0) return;
     if (kMode == Mode::count_all) {
         counts_.n_entries += n_entries(turned, bounds);
         return;
     }
-    collect_sides<kMode>(turned, bounds);
+    collect_sides(turned, bounds);
     expand<kMode>(size);
 }
 
@@ -288,12 +248,10 @@ double Compiler::n_entries(int32_t turned, const Bounds& bounds) const {
 }
 
 // The features of the box, ascending; bounds that cannot be crossed are left out.
-template <Compiler::Mode kMode>
 void Compiler::collect_sides(int32_t turned, const Bounds& bounds) {
     box_->sides.clear();
-    if (kMode != Mode::main_effects)
-        for (const auto p : path_)
-            if (p != turned) collect_side(p, bounds_[p]);
+    for (const auto p : path_)
+        if (p != turned) collect_side(p, bounds_[p]);
     collect_side(turned, bounds);
     std::sort(box_->sides.begin(), box_->sides.end(),
               [](const Side& a, const Side& b) { return a.feature < b.feature; });
@@ -333,7 +291,7 @@ void Compiler::expand(double size) {
             anchor_ = side.near;
         }
     }
-    if (kMode != Mode::main_effects && pruning_.limit > 0.0) left_out_.add_box(anchor_, size);
+    if (pruning_.limit > 0.0) left_out_.add_box(anchor_, size);
     box_->entries.clear();
     box_->entries.push(start);
     lost_.reset(1, 0.0);
@@ -407,7 +365,7 @@ void Compiler::extend_by(const Side& side, int bound, int64_t n, int32_t stage) 
         const double new_size = before.size * by_size, new_chance = before.chance * by_chance;
         const auto order = before.order + side.inside;
         if (kMode != Mode::count) extended[at] = kNone;
-        if (kMode != Mode::main_effects && order > 1) {
+        if (order > 1) {
             const double limit = kExact       ? pruning_.negligible * std::max(entry_main_[at], main)
                                  : order == 2 ? low_limit
                                               : pruning_.limit;
@@ -434,7 +392,7 @@ void Compiler::extend_by(const Side& side, int bound, int64_t n, int32_t stage) 
                          static_cast<std::int8_t>(bound ? before.sign : -before.sign),
                          static_cast<std::int8_t>(before.n_atoms + 1)};
     }
-    if (!kExact && kMode != Mode::main_effects) lost_.grow_by(next - box_->entries.size(), 0.0);
+    if (!kExact) lost_.grow_by(next - box_->entries.size(), 0.0);
     box_->entries.grow(next);
     if (lost > 0.0) lose(side, bound, lost, n_lost);
 }

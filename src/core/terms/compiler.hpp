@@ -13,7 +13,9 @@
 
 #include "noise/row_tables.hpp"
 #include "terms/left_out.hpp"
+#include "terms/main_effects.hpp"
 #include "terms/term_store.hpp"
+#include "terms/turns.hpp"
 
 namespace predgap {
 
@@ -56,15 +58,15 @@ class Compiler {
 public:
     Compiler(const Model& model, const TreeGroup& group);
 
-    // Routes the row through all trees; everything else is about this row.
-    void load(const RowTables& tables, const std::atomic<bool>& stop);
+    // Compiles its main effects; everything else is about this row.
+    void load(const RowTables& tables, const std::atomic<bool>& stop, RowTerms& terms,
+              Buffer<double>& weights);
+    const Buffer<double>& main_error_scale() const { return main_effects_.error_scale(); }
 
     // Counts only; or an estimate of the counts, from some of the trees, evenly spaced.
     CompileCounts count(const Pruning& pruning);
     CompileCounts count_on_some_trees(Pruning pruning);
     CompileCounts compile(const Pruning& pruning, RowTerms& terms, Buffer<double>& weights);
-    // Only the boxes of one feature each, all of them.
-    void compile_main_effects(RowTerms& terms, Buffer<double>& weights);
 
     // sum over trees of the largest possible |T(x') - T(x)|.
     double largest_change() const { return largest_change_; }
@@ -77,16 +79,9 @@ private:
     // What a feature of a box counts beside its entries: chains of splits have many.
     static constexpr double kOfSide = 0.1;
 
-    enum class Mode { count, count_all, compile, main_effects };
+    enum class Mode { count, count_all, compile };
 
-    // A feature of the path: the bounds that were passed, and how likely it gets there from x.
-    struct Bounds {
-        double chance = 1.0;                  // P(x' within the bounds) if x is not, else 1
-        double size = 1.0;                    // the same times the amplitude of the bound next to x
-        std::int32_t lo = kNone, hi = kNone;  // atoms
-        std::int32_t near = kNone;            // the one next to x, if x is not inside
-        bool inside = true;                   // is x?
-    };
+    using Bounds = PathBounds;
     // Products over the features of the path.
     struct Path {
         double chance = 1.0, size = 1.0;
@@ -135,17 +130,19 @@ private:
     // Walks one tree of every `step`, at a scrambled place among them: sizes of trees may alternate.
     template <Mode kMode>
     CompileCounts run(const Pruning& pruning, std::size_t step = 1);
+    std::int32_t end_of(std::size_t tree) const;
     void prefetch(std::size_t tree) const;
     template <Mode kMode>
     void walk(std::int32_t root);
     template <Mode kMode>
     std::int32_t branch(std::int32_t node);
     void enter(const Visit& visit);
+    bool is_leaf(std::int32_t node) const {
+        return group_.node[static_cast<std::size_t>(node)].feature == kLeaf;
+    }
     Path with(const Bounds& before, const Bounds& after) const;
-    Bounds narrowed(std::int32_t feature, std::int32_t lo, std::int32_t hi) const;
     Bounds side_bounds(const Node& node, const Bounds& bounds, bool left) const;
     bool is_too_unlikely(std::int32_t feature) const;
-    bool is_only_turn(std::int32_t feature) const;
     double path_main_effect(std::int32_t feature) const;
     void lose_turn(std::int32_t feature, const Bounds& turned, double range, double mean);
     void lose(const Side& side, int bound, double lost, double n_lost);
@@ -153,7 +150,6 @@ private:
     template <Mode kMode>
     void add_box(std::int32_t turned, const Bounds& bounds, std::int32_t x_side, std::int32_t other);
     double n_entries(std::int32_t turned, const Bounds& bounds) const;
-    template <Mode kMode>
     void collect_sides(std::int32_t turned, const Bounds& bounds);
     void collect_side(std::int32_t feature, const Bounds& bounds);
     template <Mode kMode>
@@ -165,15 +161,16 @@ private:
     void merge_later();
     void merge_pending();
     void fill_slots(std::int32_t entry, TermStore::Slot* slots) const;
-    double change(std::int32_t from, std::int32_t to);
+    double largest_change_of(std::size_t tree);
 
     const Model& model_;
     const TreeGroup& group_;
     const RowTables* tables_ = nullptr;
     const std::atomic<bool>* stop_ = nullptr;
     TermStore store_;
-    Buffer<std::int32_t> leaf_;  // (n_nodes) where the values are of the leaf that x reaches from a node
+    Leaves leaves_;
     double largest_change_ = 0.0;
+    MainEffects main_effects_;
 
     Pruning pruning_;
     CompileCounts counts_;

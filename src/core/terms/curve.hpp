@@ -11,9 +11,11 @@
 namespace predgap::PREDGAP_ISA {
 namespace {
 
-// Large components and those with categories have other ways; of one or two terms there is nothing to share.
-PREDGAP_INLINE bool keeps_versions(const TermState& s, const Component& c) {
-    if (s.terms->width > 1 || c.has_sets) return false;
+// Large components and those over cells have other ways; of one or two terms there is nothing to share.
+PREDGAP_INLINE bool keeps_versions(TermState& s, std::int32_t component) {
+    const auto& c = s.terms->component[component];
+    if (s.terms->width > 1) return false;
+    if (c.has_sets) return shares_set_factors(Form(s, component));
     return c.size == 1 ||
            (c.size <= Versions::kMostSlots && c.n_terms > 2 && c.n_terms <= Versions::kMostTerms);
 }
@@ -62,6 +64,7 @@ PREDGAP_INLINE void versions_forms(TermState& s, std::int32_t component, const d
     f.weight = weight;
     f.n_weights = f.c.stride;
     f.width = n;
+    if (f.c.has_sets) return set_forms_of_versions(f, found);
     switch (f.c.size) {
         case 1: *lanes(found) = sweep_lanes(f, lanes(weight), 1); return;
         case 2: return forms_of_versions<2>(f, found);
@@ -122,12 +125,12 @@ PREDGAP_INLINE void renew(TermState& s, std::int32_t component, std::int32_t ste
     const auto& c = s.terms->component[component];
     if (is_closed(c)) return show(s, v, closed_form(s, component), step);
     const double* weight = s.weight.data() + c.first_term;
-    if (!keeps_versions(s, c)) return show(s, v, form_inside<false>(Form(s, component)), step);
+    if (!keeps_versions(s, component)) return show(s, v, form_inside<false>(Form(s, component)), step);
     if (v.room == 0 && (v.n_coming > 1 || c.size == 1)) make_room(s, c, v);
     if (v.room == 0) {
         double form;
-        if (c.size == 1)
-            form = sweep<false>(Form(s, component));
+        if (c.size == 1 || c.has_sets)
+            form = form_inside<false>(Form(s, component));
         else
             versions_forms(s, component, weight, 1, &form);
         return show(s, v, form, step);

@@ -15,9 +15,17 @@ double by_cells(const CellGrid& grid, double n_terms, double n_rows) {
     return kCell * static_cast<double>(grid.n_cells * grid.n_axes) +
            n_terms * (kTerm + n_rows * (kRow + kFourCells * static_cast<double>(grid.row() / 4)));
 }
-double by_pairs(const Component& c, double n_set_pairs) {
-    constexpr double kPairSlot = 0.35, kSetPair = 1.5;
-    return 0.5 * c.n_terms * (c.n_terms + 1.0) * kPairSlot * c.size + kSetPair * n_set_pairs;
+double by_pairs(const Component& c, double n_set_pairs, double n_versions) {
+    constexpr double kPairSlot = 0.35, kSetPair = 1.5, kVersion = 0.2;
+    const double n_pairs = 0.5 * c.n_terms * (c.n_terms + 1.0);
+    const double once = n_pairs * kPairSlot * c.size + kSetPair * n_set_pairs;
+    return n_versions > 1.0 ? once / n_versions + kVersion * n_pairs : once;
+}
+
+// How often the weights of a component change in a curve from the step on in which it is complete, if its
+// features come at any place.
+double versions_of(const Component& c, std::int32_t n_steps) {
+    return n_steps > c.size ? 1.0 + (n_steps - c.size) / (c.size + 1.0) : 1.0;
 }
 
 }  // namespace
@@ -68,13 +76,15 @@ CellGrid GridChoice::lay_out(const RowTerms& terms, const Component& c, Counts& 
     return grid;
 }
 
-GridChoice::Choice GridChoice::choose(const RowTerms& terms, const Component& c, CellRule rule) {
-    if (c.size > CellGrid::kMostAxes) return {{}, false, by_pairs(c, 0.0)};
+GridChoice::Choice GridChoice::choose(const RowTerms& terms, const Component& c, CellRule rule,
+                                      std::int32_t n_steps) {
+    const double n_versions = terms.width == 1 ? versions_of(c, n_steps) : 1.0;
+    if (c.size > CellGrid::kMostAxes) return {{}, false, by_pairs(c, 0.0, n_versions)};
     Counts counts;
     const auto grid = lay_out(terms, c, counts);
     const double over_cells = terms.width * by_cells(grid, c.n_terms, counts.n_rows);
     if (c.size == 1) return {grid, true, over_cells};
-    const double over_pairs = (1.0 + 0.4 * (terms.width - 1)) * by_pairs(c, counts.n_set_pairs);
+    const double over_pairs = (1.0 + 0.4 * (terms.width - 1)) * by_pairs(c, counts.n_set_pairs, n_versions);
     const bool is_cheaper = rule == CellRule::all || over_cells < over_pairs;
     if (grid.n_cells > CellGrid::kMostCells || !is_cheaper) return {grid, false, over_pairs};
     return {grid, true, over_cells};

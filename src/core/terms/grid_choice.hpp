@@ -24,7 +24,8 @@ public:
         bool over_cells;
         double nanoseconds;  // of a form
     };
-    Choice choose(const RowTerms& terms, const Component& c, CellRule rule);
+    // n_steps: of a curve, in which the forms of a component over pairs share their factors; else 0.
+    Choice choose(const RowTerms& terms, const Component& c, CellRule rule, std::int32_t n_steps = 0);
 
 private:
     struct Counts {

@@ -27,10 +27,7 @@ void RowCompilation::load(const RowTables& tables, const std::atomic<bool>& stop
     stop_ = &stop;
     for (const auto q : model_.features) main_effect_[q] = main_error_[q] = 0.0;
     std::fill(squares_.begin(), squares_.end(), 0.0);
-    for (std::size_t g = 0; g < compilers_.size(); ++g) {
-        compilers_[g]->load(tables, stop);
-        find_main_effects(g);
-    }
+    for (std::size_t g = 0; g < compilers_.size(); ++g) find_main_effects(g);
     double sum = 0.0;
     for (const auto q : model_.features) sum += main_effect_[q];
     scale_ = std::sqrt(sum);
@@ -44,16 +41,15 @@ void RowCompilation::load(const RowTables& tables, const std::atomic<bool>& stop
 
 void RowCompilation::find_main_effects(std::size_t g) {
     auto& compiler = *compilers_[g];
-    compiler.compile_main_effects(terms_[g], main_.weight);
+    compiler.load(*tables_, *stop_, terms_[g], main_.weight);
     main_.prepare(terms_[g], *tables_, *stop_, &features_);
     add_squares(g);
     kernels().begin(main_);
     kernels().gains(main_);
-    compiler.error_scales(terms_[g], error_);
     for (int32_t c = 1; c < terms_[g].n_components(); ++c) {
         const auto q = terms_[g].feature[terms_[g].component[c].features];
         main_effect_[q] += std::max(main_.gain[q], 0.0);
-        main_error_[q] += error_[c];
+        main_error_[q] += compiler.main_error_scale()[q];
     }
 }
 
@@ -160,7 +156,9 @@ RowCompilation::Totals RowCompilation::compile(double limit, double most_entries
 }
 
 double RowCompilation::guess_limit(double target, const Likely& likely) {
-    constexpr double kAim = 0.65, kNear = 0.4;  // of the target: the bound of all trees may be larger
+    // Of the target: the bound of all trees may be larger, that of sets of categories most of all.
+    const bool has_sets = model_.set_atoms.size() > 0;
+    const double aim = has_sets ? 0.4 : 0.65, near = has_sets ? 0.25 : 0.4;
     constexpr int kTries = 3;
     double largest = 0.0;
     for (const auto& compiler : compilers_) largest += compiler->largest_change();
@@ -169,8 +167,8 @@ double RowCompilation::guess_limit(double target, const Likely& likely) {
     for (int i = 0; i < kTries; ++i) {
         const auto totals = count(limit, Pruning::kMostEntries, likely, true);
         const double share = totals.bound / target;
-        if (!totals.complete || !(share > 0.0) || (kNear <= share && share <= kAim)) break;
-        limit = std::clamp(limit * std::clamp(kAim / share, 0.01, 100.0), 1e-30, 1e-2);
+        if (!totals.complete || !(share > 0.0) || (near <= share && share <= aim)) break;
+        limit = std::clamp(limit * std::clamp(aim / share, 0.01, 100.0), 1e-30, 1e-2);
     }
     return limit;
 }

@@ -62,12 +62,12 @@ private:
     const std::atomic<bool>* stop_ = nullptr;
     std::vector<std::unique_ptr<Compiler>> compilers_;
     std::vector<RowTerms> terms_;
-    TermState main_;                     // of one group after the other
-    Buffer<double> main_error_, error_;  // (n_features)
-    Buffer<double> main_effect_;         // (n_features)
-    Buffer<double> squares_;             // (n_atoms) E[m^2; crossed] of the main effect m of its feature
-    Buffer<double> amplitude_;           // (n_atoms) see Pruning
-    Buffer<double> step_;                // main effect past each threshold
+    TermState main_;              // of one group after the other
+    Buffer<double> main_error_;   // (n_features)
+    Buffer<double> main_effect_;  // (n_features)
+    Buffer<double> squares_;      // (n_atoms) E[m^2; crossed] of the main effect m of its feature
+    Buffer<double> amplitude_;    // (n_atoms) see Pruning
+    Buffer<double> step_;         // main effect past each threshold
     double scale_ = 0.0, n_splits_ = 0.0;
 };
 

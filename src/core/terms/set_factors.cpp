@@ -10,7 +10,8 @@ using std::int32_t;
 using std::int64_t;
 using std::uint64_t;
 
-void SetFactors::choose_grids(const RowTerms& terms, const RowTables& tables, CellRule rule) {
+void SetFactors::choose_grids(const RowTerms& terms, const RowTables& tables, CellRule rule,
+                              int32_t n_steps) {
     GridChoice choice(tables.model());
     grid_.clear();
     most_scratch_ = 0;
@@ -18,7 +19,7 @@ void SetFactors::choose_grids(const RowTerms& terms, const RowTables& tables, Ce
     for (int64_t i = 1; i < terms.n_components(); ++i) {
         const auto& c = terms.component[i];
         if (!c.has_sets) continue;
-        const auto chosen = choice.choose(terms, c, rule);
+        const auto chosen = choice.choose(terms, c, rule, n_steps);
         if (!chosen.over_cells) continue;
         grid_of_[i] = static_cast<int32_t>(grid_.size());
         grid_.push(chosen.grid);
@@ -39,12 +40,12 @@ void SetFactors::list_used(const RowTerms& terms, int32_t n_thresholds) {
     }
 }
 
-void SetFactors::fill(const RowTerms& terms, const RowTables& tables, CellRule rule, bool with_moments,
-                      const std::atomic<bool>& stop) {
+void SetFactors::fill(const RowTerms& terms, const RowTables& tables, CellRule rule, std::int32_t n_steps,
+                      bool with_moments, const std::atomic<bool>& stop) {
     const auto& sets = tables.model().set_atoms;
     const auto n_thresholds = tables.model().n_thresholds();
     if (sets.size() == 0) return;
-    choose_grids(terms, tables, rule);
+    choose_grids(terms, tables, rule, n_steps);
     is_used_.reset(sets.size(), 0);
     row_.reset(sets.size(), -1);
     column_.reset(sets.size(), 0);

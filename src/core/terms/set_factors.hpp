@@ -27,9 +27,9 @@ struct SetSquare {
 
 class SetFactors {
 public:
-    // Moments are needed for gains only.
-    void fill(const RowTerms& terms, const RowTables& tables, CellRule rule, bool with_moments,
-              const std::atomic<bool>& stop);
+    // Moments are needed for gains only; n_steps: see GridChoice.
+    void fill(const RowTerms& terms, const RowTables& tables, CellRule rule, std::int32_t n_steps,
+              bool with_moments, const std::atomic<bool>& stop);
 
     // The cells of a component that is evaluated over them, else null.
     PREDGAP_INLINE const CellGrid* grid(std::int64_t component) const {
@@ -49,7 +49,7 @@ public:
 private:
     static constexpr std::int64_t kMostSets = 2048;  // of a feature: 64 MB
 
-    void choose_grids(const RowTerms& terms, const RowTables& tables, CellRule rule);
+    void choose_grids(const RowTerms& terms, const RowTables& tables, CellRule rule, std::int32_t n_steps);
     void list_used(const RowTerms& terms, std::int32_t n_thresholds);
     void fill_square(const RowTables& tables, std::int32_t q, bool with_moments,
                      const std::atomic<bool>& stop);

@@ -5,13 +5,14 @@
 namespace predgap {
 
 void TermState::prepare(const RowTerms& row_terms, const RowTables& row_tables,
-                        const std::atomic<bool>& stopped, const Units* ranked, CellRule rule) {
+                        const std::atomic<bool>& stopped, const Units* ranked, CellRule rule,
+                        std::int32_t n_steps) {
     units = ranked;
     keeps_grams = false;
     terms = &row_terms;
     tables = &row_tables;
     stop = &stopped;
-    own_sets.fill(row_terms, row_tables, rule, units != nullptr, stopped);
+    own_sets.fill(row_terms, row_tables, rule, n_steps, units != nullptr, stopped);
     scratch.reset(std::max(terms->most_scratch, own_sets.most_scratch()));
     sets = &own_sets;
     component.reset(terms->n_components());

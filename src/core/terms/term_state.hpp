@@ -103,9 +103,9 @@ struct TermState {
     Buffer<std::int32_t> receiver;  // (n_components) its place among the received
     std::int32_t n_received = 0;
 
-    // Room for all of it, with weights in place. Without units there are no gains.
+    // Room for all of it, with weights in place. Without units there are no gains; n_steps: of a curve.
     void prepare(const RowTerms& row_terms, const RowTables& row_tables, const std::atomic<bool>& stopped,
-                 const Units* ranked, CellRule rule = CellRule::cheapest);
+                 const Units* ranked, CellRule rule = CellRule::cheapest, std::int32_t n_steps = 0);
     // Keeps Gram matrices where there is room, after prepare(). Copies do not.
     void keep_grams();
     // Room for the versions of a curve, after prepare().

@@ -1,0 +1,96 @@
+#include "terms/main_effects.hpp"
+
+#include <algorithm>
+
+namespace predgap {
+
+using std::int32_t;
+
+MainEffects::MainEffects(const Model& model, const TreeGroup& group, Leaves& leaves, TermStore& store)
+    : group_(group),
+      leaves_(leaves),
+      store_(store),
+      bounds_(static_cast<std::size_t>(model.n_features())),
+      change_(static_cast<std::size_t>(group.width)) {
+    term_.reset(model.n_atoms(), 0);
+    error_scale_.reset(model.n_features(), 0.0);
+}
+
+void MainEffects::clear(const RowTables& tables) {
+    tables_ = &tables;
+    for (const auto atom : found_) term_[atom] = 0;
+    found_.clear();
+    std::fill(error_scale_.begin(), error_scale_.end(), 0.0);
+}
+
+MainEffects::Ways MainEffects::ways(int32_t at) const {
+    const auto& node = group_.node[static_cast<std::size_t>(at)];
+    const bool left = tables_->goes_left(group_, node);
+    return left ? Ways{at + 1, node.right, left} : Ways{node.right, at + 1, left};
+}
+
+// Along the path of x, with every turn that it can take.
+void MainEffects::add_tree(int32_t root) {
+    for (auto at = root; group_.node[static_cast<std::size_t>(at)].feature != kLeaf;) {
+        const auto& node = group_.node[static_cast<std::size_t>(at)];
+        const auto q = node.feature;
+        const auto to = ways(at);
+        at = to.on;
+        if (!tables_->is_open[q] || !can_cross(*tables_, node)) continue;
+        auto& here = bounds_[static_cast<std::size_t>(q)];
+        const auto turned = at_child(*tables_, group_, node, here, !to.x_left, nullptr);
+        if (turned.chance == 0.0) continue;
+        add_box(turned, to, q);
+        beyond(q, to.other, turned);
+        here = at_child(*tables_, group_, node, here, to.x_left, nullptr);
+        bounded_.push_back(q);
+    }
+    for (const auto q : bounded_) bounds_[static_cast<std::size_t>(q)] = {};
+    bounded_.clear();
+}
+
+// All other features stay where x is.
+void MainEffects::beyond(int32_t q, int32_t node, const PathBounds& bounds) {
+    stack_.push_back({node, bounds});
+    while (!stack_.empty()) {
+        auto [at, here] = stack_.back();
+        stack_.pop_back();
+        while (group_.node[static_cast<std::size_t>(at)].feature != kLeaf) {
+            const auto& split = group_.node[static_cast<std::size_t>(at)];
+            const auto to = ways(at);
+            at = to.on;
+            if (split.feature != q || !can_cross(*tables_, split)) continue;
+            const auto turned = at_child(*tables_, group_, split, here, !to.x_left, nullptr);
+            if (turned.chance == 0.0) continue;
+            add_box(turned, to, q);
+            const auto on = at_child(*tables_, group_, split, here, to.x_left, nullptr);
+            if (on.chance > 0.0) stack_.push_back({to.on, on});
+            at = to.other;
+            here = turned;
+        }
+    }
+}
+
+void MainEffects::add_box(const PathBounds& bounds, const Ways& to, int32_t feature) {
+    const double size = change_of(group_, leaves_(to.on), leaves_(to.other), change_.data());
+    if (size == 0.0) return;
+    double chance = 0.0;
+    for (const bool is_upper : {false, true}) {
+        const auto atom = is_upper ? bounds.hi : bounds.lo;
+        if (atom == PathBounds::kNone || tables_->reach(atom) == 0.0) continue;
+        chance = std::max(chance, tables_->reach(atom));
+        double* sum = weight(atom);
+        for (std::size_t k = 0; k < change_.size(); ++k) sum[k] += is_upper ? change_[k] : -change_[k];
+    }
+    error_scale_[feature] += static_cast<double>(group_.root.size()) * (size * chance);
+}
+
+double* MainEffects::weight(int32_t atom) {
+    if (term_[atom] == 0) {
+        term_[atom] = store_.find_or_add(0, atom);
+        found_.push(atom);
+    }
+    return store_.weight(term_[atom]);
+}
+
+}  // namespace predgap

@@ -1,0 +1,98 @@
+// What walks of a row's trees share: the bounds of a path's features, and what a turn changes.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+
+#include "noise/row_tables.hpp"
+
+namespace predgap {
+
+// What the splits above a node allow of one feature, and how likely x' gets there.
+struct PathBounds {
+    static constexpr std::int32_t kNone = -1;
+
+    double chance = 1.0;                  // P(x' within the bounds) if x is not, else 1
+    double size = 1.0;                    // the same times the amplitude of the bound next to x
+    std::int32_t lo = kNone, hi = kNone;  // atoms
+    std::int32_t near = kNone;            // the one next to x, if x is not inside
+    bool inside = true;                   // is x?
+};
+
+// The chance is a difference of tails on the side of x where the bounds are; of categories, that of the set.
+// amplitude: (n_atoms), or null where all are 1.
+inline PathBounds narrowed(const RowTables& t, std::int32_t q, std::int32_t lo, std::int32_t hi,
+                           const double* amplitude) {
+    constexpr auto kNone = PathBounds::kNone;
+    PathBounds b{1.0, 1.0, lo, hi, kNone, (lo == kNone || !t.event[lo]) && (hi == kNone || t.event[hi])};
+    if (b.inside) return b;
+    b.near = hi;
+    if (t.model().cells.categorical(q)) {
+        b.near = hi == kNone ? lo : hi;
+        b.chance = t.reach(b.near);
+    } else if (hi != kNone && !t.event[hi]) {  // below x
+        b.chance = t.F(hi) - (lo == kNone ? 0.0 : t.F(lo));
+    } else {
+        b.near = lo;
+        b.chance = t.S(lo) - (hi == kNone ? 0.0 : t.S(hi));
+    }
+    b.chance = std::clamp(b.chance, 0.0, 1.0);
+    b.size = b.chance * (amplitude ? amplitude[b.near] : 1.0);
+    return b;
+}
+
+// Of the split's feature, at one of its children.
+inline PathBounds at_child(const RowTables& t, const TreeGroup& group, const Node& split, const PathBounds& b,
+                           bool left, const double* amplitude) {
+    if (split.atom >= 0)
+        return left ? narrowed(t, split.feature, b.lo, split.atom, amplitude)
+                    : narrowed(t, split.feature, split.atom, b.hi, amplitude);
+    const auto& of = group.split[static_cast<std::size_t>(~split.atom)];
+    const auto& ends = left ? of.left : of.right;
+    return narrowed(t, split.feature, ends.lo, ends.hi, amplitude);
+}
+
+// Can the noise change where x goes from this split on an open feature?
+inline bool can_cross(const RowTables& t, const Node& split) {
+    return split.way == Node::Way::both && (split.atom < 0 || t.shift[split.atom] != 0.0);
+}
+
+// Where the values are of the leaf that x reaches from a node: found when it is asked for first.
+class Leaves {
+public:
+    explicit Leaves(const TreeGroup& group) : group_(group) {}
+
+    void clear(const RowTables& tables) {
+        tables_ = &tables;
+        values_.reset(static_cast<std::int64_t>(group_.node.size()), kUnknown);
+    }
+    std::int32_t operator()(std::int32_t from) {
+        auto& found = values_[from];
+        if (found != kUnknown) return found;
+        auto at = from;
+        while (node(at).feature != kLeaf) at = tables_->goes_left(group_, node(at)) ? at + 1 : node(at).right;
+        return found = node(at).right;
+    }
+
+private:
+    static constexpr std::int32_t kUnknown = -1;
+    const Node& node(std::int32_t at) const { return group_.node[static_cast<std::size_t>(at)]; }
+
+    const TreeGroup& group_;
+    const RowTables* tables_ = nullptr;
+    Buffer<std::int32_t> values_;  // (n_nodes)
+};
+
+// The values at one leaf less those at another, (width); returns their size.
+inline double change_of(const TreeGroup& group, std::int32_t from, std::int32_t to, double* change) {
+    double square = 0.0;
+    for (std::int32_t k = 0; k < group.width; ++k) {
+        change[k] =
+            group.value[static_cast<std::size_t>(to + k)] - group.value[static_cast<std::size_t>(from + k)];
+        square += change[k] * change[k];
+    }
+    return group.width == 1 ? std::abs(change[0]) : std::sqrt(square);
+}
+
+}  // namespace predgap
