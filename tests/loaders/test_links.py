@@ -217,7 +217,7 @@ def test_a_threshold_that_could_be_of_either_is_refused(name: str) -> None:
     explainer = Explainer(model, Normal(0.3), output=None if ensemble.n_outputs == 1 else 1)
     with pytest.raises(PredgapError, match=r"predicts something else .*pass space='margin'"):
         explainer.flip(rows, 0.5)
-    with pytest.raises(PredgapError, match=r"not known.*space='margin'"):
+    with pytest.raises(PredgapError, match=r"not known.*Use gap, which is about the margin"):
         explainer.probability_gap(rows, [0])
     with pytest.raises(OutputError, match=r"does not know how .* makes them"):
         metrics.openxai_pgi(explainer, rows, [0, 1])
