@@ -167,9 +167,9 @@ def test_the_first_places_are_those_of_the_full_ranking(deep, strategy, method, 
 def with_a_long_plan():
     """Terms that can be laid out once for all rows, but not evaluated within 50 ms."""
     rng = np.random.default_rng(0)
-    ensemble = full_trees(rng, n_trees=40, depth=8, n_features=16)
+    ensemble = full_trees(rng, n_trees=60, depth=8, n_features=12)
     assert Explainer(ensemble, Normal(0.3), _strategy="plan").cost("rank").milliseconds > 50
-    return ensemble, rng.normal(size=(4, 16))
+    return ensemble, rng.normal(size=(4, 12))
 
 
 @pytest.mark.parametrize("rtol", [1e-6, 1e-2])

@@ -90,9 +90,11 @@ Cost RowSolver::cost_by_pairs(const Job& job) const {
 Cost RowSolver::cost_of(const RowCompilation::Totals& totals, const Job& job, double limit,
                         Method method) const {
     constexpr double kNotNegligible = 0.85;  // of what an exact compilation counts
+    constexpr double kSearch = 1.2;          // a limit that keeps a bound is searched for
     const double n_entries = totals.n_entries * (limit == 0.0 ? kNotNegligible : 1.0);
     auto cost = compiled_cost(n_entries, totals.n_nodes, routes_.model, job);
     if (!totals.complete || (limit == 0.0 && exact_overflows_)) cost.nanoseconds = cost.bytes = kInfinity;
+    if (method == Method::bounded) cost.nanoseconds *= kSearch;
     cost.limit = limit;
     cost.method = method;
     return cost;
@@ -119,7 +121,7 @@ Cost RowSolver::decide_exact(const Job& job, const Accuracy& accuracy) {
 // Is an exact compilation cheap, or a sum over pairs? The cost is that of the cheaper one, or of the former.
 // All terms count, also where only the first places are asked for: they are as exact as a whole ranking.
 bool RowSolver::is_exact_cheap(const Job& job, Cost& cost) {
-    constexpr double kWorthAsking = 20e6;  // nanoseconds
+    constexpr double kWorthAsking = 8e6;  // nanoseconds
     load_compilation();
     cost = cost_of(compilation_.count(0.0, kMostEntries, {}), job, 0.0, Method::exact);
     if (cost.nanoseconds > kCheapNanoseconds) return false;
@@ -131,8 +133,9 @@ bool RowSolver::is_exact_cheap(const Job& job, Cost& cost) {
 // of exact answers holds. Curves and rankings have gaps that are far smaller than what bounds are compared
 // with.
 double RowSolver::exact_limit(const Job& job, const Accuracy& accuracy, const Cost& cost) {
+    constexpr double kWorthGuessing = 1.2e6;  // nanoseconds
     if (cost.route != Route::compiled || cost.method != Method::exact || job.question != Question::gap ||
-        !job.is_whole_gap || accuracy.kind == Method::exact)
+        !job.is_whole_gap || accuracy.kind == Method::exact || cost.nanoseconds < kWorthGuessing)
         return 0.0;
     return compilation_.guess_limit(first_target(job, kExactShare), likely_);
 }

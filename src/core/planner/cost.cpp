@@ -12,7 +12,7 @@ namespace {
 
 // Nanoseconds, set by hand from the times that benchmarks/planner.py prints.
 constexpr double kRow = 5000.0, kThreshold = 7.0, kBox = 15.0, kEntry = 1.2, kPair = 0.09;
-constexpr double kNode = 40.0, kCompiledEntry = 95.0, kTermPair = 0.035;
+constexpr double kNode = 40.0, kCompiledEntry = 80.0, kTermPair = 0.035;
 constexpr double kNodeOfModel = 12.0;   // whether a walk comes there or not
 constexpr double kSetsOfTerms = 240.0;  // terms with categories gather in few components, and take longer
 constexpr double kCellOfEntry = 1.3;    // where forms are sums over cells: of each cell of a feature
@@ -28,8 +28,8 @@ double n_subsets(const Job& job) { return std::ldexp(1.0, job.n_places); }
 double evaluation(const Job& job) {
     switch (job.question) {
         case Question::gap: return 1.2;
-        case Question::curve: return 1.6;
-        case Question::greedy: return 2.2;
+        case Question::curve: return 1.5;
+        case Question::greedy: return 1.95;
         case Question::single: return 1.0;
         case Question::subsets: return 1.2 + kOfSubsets * n_subsets(job);
     }
@@ -65,11 +65,9 @@ Cost plan_cost(const Plan& plan, const Model& model, const Job& job) {
     const double root = std::sqrt(std::max(job.n_places, 1));
     const double times = job.question == Question::gap       ? 1.0
                          : job.question == Question::subsets ? 1.0 + kOfSubsets * n_subsets(job)
-                         : job.question == Question::curve   ? std::max(1.0, 0.93 * root)
-                                                             : std::max(1.0, 1.44 * root);
-    // A gap passes over the boxes that the row cannot reach, and reads the rest once.
-    const double beyond_cache = job.question == Question::gap ? 1.0 : 1.0 + plan.n_entries() / 3e5;
-    return {Route::plan, Method::exact, (set_up + forms) * times * beyond_cache, plan.bytes(), 0.0};
+                         : job.question == Question::curve   ? std::max(1.0, 0.65 * root)
+                                                             : std::max(1.0, 1.5 * root);
+    return {Route::plan, Method::exact, (set_up + forms) * times, plan.bytes(), 0.0};
 }
 
 namespace {
