@@ -90,11 +90,9 @@ Cost RowSolver::cost_by_pairs(const Job& job) const {
 Cost RowSolver::cost_of(const RowCompilation::Totals& totals, const Job& job, double limit,
                         Method method) const {
     constexpr double kNotNegligible = 0.85;  // of what an exact compilation counts
-    constexpr double kSearch = 1.2;          // a limit that keeps a bound is searched for
     const double n_entries = totals.n_entries * (limit == 0.0 ? kNotNegligible : 1.0);
     auto cost = compiled_cost(n_entries, totals.n_nodes, routes_.model, job);
     if (!totals.complete || (limit == 0.0 && exact_overflows_)) cost.nanoseconds = cost.bytes = kInfinity;
-    if (method == Method::bounded) cost.nanoseconds *= kSearch;
     cost.limit = limit;
     cost.method = method;
     return cost;

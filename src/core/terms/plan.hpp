@@ -46,6 +46,7 @@ public:
     double largest_change(const Scratch& scratch) const;
 
     double n_boxes() const { return static_cast<double>(boxes_.size()); }
+    double n_components() const { return static_cast<double>(terms_.n_components()); }
     double n_entries() const { return static_cast<double>(entry_.size()); }
     // Pairs of terms of one component, times its features; of numeric features of a subset, or all (null).
     double n_pairs(const std::uint8_t* subset) const;
