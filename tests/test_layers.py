@@ -32,7 +32,7 @@ LAYERS: dict[str, set[str]] = {
     "loaders._formats": set(),
     "loaders": {"_inputs", "_model", "loaders._formats"},
     "_engine": {"_core", "_inputs", "_model", "noise"},
-    "explainer": {"_inputs", "_model", "_engine", "loaders", "noise", "ranking"},
+    "explainer": {"_attributions", "_inputs", "_model", "_engine", "loaders", "noise", "ranking"},
     "plots": {"_inputs", "explainer", "noise", "ranking"},
     "metrics": {"_attributions", "_engine", "_inputs", "explainer", "noise", "ranking"},
     "evaluation": {

@@ -111,11 +111,12 @@ def check_features(order: IndexArray, n_features: int, more: str = "") -> None:
 
     d is `n_features`; `more` is added to the message if an index is outside this range.
     """
-    strange = (order < 0) | (order >= n_features)
-    wrong = strange.any(axis=1) | (np.diff(np.sort(order, axis=1), axis=1) == 0).any(axis=1)
-    if not wrong.any():
+    sorted_rows = np.sort(order, axis=1)
+    repeats = sorted_rows[:, 1:] == sorted_rows[:, :-1]
+    if not repeats.any() and (order.size == 0 or (order.min() >= 0 and order.max() < n_features)):
         return
-    row = int(np.flatnonzero(wrong)[0])
+    strange = (order < 0) | (order >= n_features)
+    row = int(np.flatnonzero(strange.any(axis=1) | repeats.any(axis=1))[0])
     outside = sorted(set(order[row, strange[row]].tolist()))
     repeated = sorted(
         j for j, times in Counter(order[row].tolist()).items() if times > 1 and j not in outside

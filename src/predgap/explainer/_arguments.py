@@ -10,6 +10,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from predgap._attributions import is_explanation
 from predgap._engine.engine import Members
 from predgap._engine.questions import Ranked
 from predgap._inputs.subsets import subset_mask
@@ -129,6 +130,8 @@ class Inputs:
 
     def check_data(self, ranking: Any, rows: Rows) -> None:
         """RankingError if a ranking, a shap.Explanation, holds the data of other rows."""
+        if not is_explanation(ranking):
+            return
         categorical = self.ensemble.categorical()
         numbers = [q for q in range(self.ensemble.n_features) if q not in categorical]
         names = names_or_default(self.ensemble.n_features, self.ensemble.feature_names or rows.table.names)

@@ -85,15 +85,12 @@ def ranking_order(
     return np.ascontiguousarray(order)
 
 
-def check_same_rows(ranking: Any, names: Sequence[str], values: FloatArray) -> None:
+def check_same_rows(explanation: Any, names: Sequence[str], values: FloatArray) -> None:
     """RankingError if a shap.Explanation holds other data than the rows (n, d) that it is to be scored on.
 
-    Other rankings hold none. Compared are columns of numbers, by name, as single precision keeps them;
-    missing values are not.
+    Compared are columns of numbers, by name, as single precision keeps them; missing values are not.
     """
-    if not is_explanation(ranking):
-        return
-    data, known = getattr(ranking, "data", None), getattr(ranking, "feature_names", None)
+    data, known = getattr(explanation, "data", None), getattr(explanation, "feature_names", None)
     if data is None or known is None or isinstance(known, str) or np.shape(data) != (len(values), len(known)):
         return
     table = data if isinstance(data, np.ndarray) else np.asarray(data, dtype=object)
