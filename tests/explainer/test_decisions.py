@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from scipy import stats
 
 from assertions import explainer_of
 from effort import cases
@@ -221,6 +222,25 @@ def test_bounds_of_probabilities_hold(
             ):
                 exact, bounded = unlisted(call)
                 assert bounded.lower[0] - 1e-12 <= exact.value[0] <= bounded.upper[0] + 1e-12
+
+
+@pytest.mark.parametrize("margin", [30.0, 37.0, 50.0])
+@pytest.mark.parametrize("kind", ["logistic", "softmax"])
+def test_bounds_hold_where_a_probability_is_all_but_1(kind: Any, margin: float) -> None:
+    """By the definition, in terms of what is left to 1."""
+    stumps = [Split(q, 0.0, -1.0, 0.0) for q in range(26)]
+    k = 3 if kind == "softmax" else 1
+    model = ensemble_of(stumps, 26, n_outputs=k, class_names=("a", "b", "c")[: max(k, 2)])
+    model = replace(model, link=Link(kind), bias=np.array([margin, 0.0, 0.0][:k]))
+    explainer = Explainer(model, Normal(1.0), output="a" if k == 3 else None)
+    found = explainer.absolute_gap(np.full((1, 26), 0.5), range(26), space="probability", n_samples=256)
+    rest = (k - 1) if k > 1 else 1  # e^margin against so many others
+    fallen = stats.binom(26, stats.norm.sf(0.5)).pmf(np.arange(27))
+    left = rest / (rest + np.exp(margin - np.arange(27)))
+    true = float(fallen @ (left - left[0]))
+    assert found.method[0] != "exact"
+    assert found.lower[0] <= true <= found.upper[0]
+    assert (found.standard_error >= 0).all()
 
 
 def test_a_threshold_out_of_reach_is_never_crossed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -86,7 +86,17 @@ def test_infidelity_is_the_same_for_both_classes():
 
 
 def test_which_class_is_predicted_must_be_known():
-    for link in (None, Link("other")):
-        with pytest.raises(OutputError, match=r"does not know which of two classes.*leave output out"):
-            Explainer(two_classes(link=link), Normal(1.0), output="predicted")
+    for names, link in (
+        (("no", "yes"), None),
+        (("no", "yes"), Link("other")),
+        (None, Link("logistic")),  # perhaps of shares, not of classes
+    ):
+        with pytest.raises(OutputError, match=r"does not know which class.*leave output out"):
+            Explainer(two_classes(names, link), Normal(1.0), output="predicted")
     assert Explainer(two_classes(None), Normal(1.0), output="predicted").gap([[0.0, 0.0]], [0])[0] > 0
+
+
+def test_numbers_of_rows_are_not_labels():
+    model = two_classes(("0", "1"), Link("logistic"))
+    with pytest.warns(UserWarning, match=r"0 is the model's one output, that of class '1'.*astype\(str\)"):
+        Explainer(model, Normal(1.0), output=np.array([0, 0]))

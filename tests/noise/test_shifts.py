@@ -267,3 +267,9 @@ def test_laws_without_moments_say_so() -> None:
     for noise in (Rounded(StudentT(3.0, 1.0)), Rounded(FromScipy(stats.norm(scale=1e6)))):
         with pytest.raises(NoiseError, match="steps of 1 and reaches more than 1,000,000 of them; use"):
             law_of(noise).shift(0.0, np.empty(0))
+
+
+def test_listed_values_far_from_the_row_keep_their_variance() -> None:
+    found = law_of(Discrete([0.0, 1.0])).shift(1e8, np.array([0.5]))
+    assert found.variance == pytest.approx(0.25, rel=1e-12)
+    assert found.mean == 0.5 - 1e8

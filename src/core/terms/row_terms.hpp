@@ -47,7 +47,7 @@ struct RowTerms {
     static constexpr std::int32_t kRoom = 4;  // weights of the empty term, and for who has no parent
 
     Buffer<Component> component;            // by ascending size; the first one is that of the empty term
-    Buffer<Alike> alike;                    // all those of one or two terms
+    Buffer<Alike> alike;                    // those of one or two terms on several numbers
     Buffer<std::int32_t> feature;           // of the components, ascending in each
     Buffer<std::int32_t> parent_component;  // beside feature: the component without it, or kNoComponent
     Buffer<std::int32_t> atom, parent;      // of terms and slots; a parent is the term without that atom

@@ -12,7 +12,7 @@ from predgap._text import did_you_mean, format_items, shown, warn
 from predgap._typing import FloatArray, IndexArray
 from predgap.errors import OutputError, PredgapError, RankingError
 
-FIRST_OF_TWO: Final = 1
+OTHER_CLASS: Final = 1
 """The position of the first of two classes that share one output, which belongs to the second."""
 
 Output = int | str | NDArray[Any]
@@ -78,6 +78,11 @@ class Outputs:
         """Warns if a position is the label of another class, as may be for classes labelled 1, 2, 3."""
         names = self.class_names or ()
         numbers = [each for each in np.unique(np.atleast_1d(output)).tolist() if isinstance(each, int)]
+        if self.has_other_class and np.ndim(output) and any(str(each) in names for each in numbers):
+            warn(
+                f"output has numbers, which are positions: 0 is the model's one output, that of class "
+                f"{names[1]!r}. Pass labels as text, e.g. output=y.astype(str), or output='predicted'"
+            )
         for each in numbers if len(names) == self.n else ():
             label = str(each)
             if label in names and names[each] != label:
@@ -107,7 +112,7 @@ class Outputs:
         if output in names:
             return names.index(output)
         if output in self.class_names and self.has_other_class:
-            return FIRST_OF_TWO
+            return OTHER_CLASS
         if output in self.class_names:
             raise OutputError(f"output={shown(output)} is not an output of its own{self._pair()}")
         raise OutputError(
@@ -181,7 +186,7 @@ class Explained:
         two classes with one output, attributions of one output belong to the second."""
         if self.chosen is None or n_outputs > 1 or self.outputs.n > 1:
             return np.ones(1)
-        return np.where(np.atleast_1d(self.chosen) == FIRST_OF_TWO, -1.0, 1.0)
+        return np.where(np.atleast_1d(self.chosen) == OTHER_CLASS, -1.0, 1.0)
 
     def _check_one(self, output: Output) -> None:
         """The model has one output. Of two classes it belongs to the second; the attributions of the first

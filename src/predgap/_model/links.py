@@ -14,6 +14,8 @@ from predgap.errors import EnsembleError
 Kind = Literal["identity", "logistic", "softmax", "other"]
 KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
 
+ROUNDED: Final = 1e-15  # how far probabilities of several classes, and 1 minus them, may be off
+
 
 @dataclass(frozen=True, slots=True)
 class Link:
@@ -99,7 +101,7 @@ class Link:
             return float(low.min()), float(high.max())
         low, high = self.ranges(least, most)
         at = np.clip(0.5, low, high)
-        steepest = self.scale * at * (1.0 - at)  # the largest p (1 - p) of each class
+        steepest = self.scale * (at * (1.0 - at) + ROUNDED)  # the largest p (1 - p) of each class
         if output is None:  # the Jacobian diag(p) - pp' has rows whose sizes sum to 2 p (1 - p)
             return 0.0, 2.0 * float(steepest.max())
         # The gradient of p has the norm p sqrt((1 - p)² + Σ p_j²), where the other p_j sum to 1 - p.

@@ -10,9 +10,8 @@ from predgap._typing import FloatArray
 
 def has_other_class(model: Ensemble) -> bool:
     """Does the only output belong to one of two classes, so that the margin of the other one follows?"""
-    kind = None if model.link is None else model.link.kind
-    two = kind == "logistic" or (kind == "identity" and len(model.class_names or ()) == 2)
-    return model.n_outputs == 1 and two
+    known = model.link is not None and model.link.kind in ("identity", "logistic")
+    return known and model.n_outputs == 1 and len(model.class_names or ()) == 2
 
 
 def other_margin(model: Ensemble, margin: FloatArray) -> FloatArray:

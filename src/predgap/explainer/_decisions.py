@@ -15,7 +15,7 @@ from predgap._engine.engine import Engine
 from predgap._engine.outcomes import SAMPLES, Expectations
 from predgap._engine.progress import Tell, reporting
 from predgap._model.ensemble import Ensemble
-from predgap._model.links import Link
+from predgap._model.links import ROUNDED, Link
 from predgap._text import shown
 from predgap._typing import FloatArray, IndexArray
 from predgap.errors import OutputError, PredgapError
@@ -73,11 +73,15 @@ class _Predictions:
         """The largest size of a difference, whatever the distribution of the change."""
         if self.link is None or self.link.kind == "identity":
             return np.inf
+        if self.link.kind == "logistic":
+            ends = np.stack([change.least, change.most], axis=1)
+            farthest = np.abs(self.difference(row, ends)).max(axis=1)
+            return float(np.sqrt((farthest**2).sum()))
         now = self._counted(row, self.link.probabilities(self.margins[row][:, None]))
         low, high = self.reached(row, change)
-        size = float(np.sqrt((np.maximum(high - now, now - low) ** 2).sum()))
-        if self.link.kind == "softmax" and self.column is None:  # at most all to the least likely class
-            return min(size, float(np.sqrt((now**2).sum() - 2.0 * now.min() + 1.0)))
+        size = float(np.sqrt(((np.maximum(high - now, now - low) + ROUNDED) ** 2).sum()))
+        if self.column is None:  # at most all to the least likely class
+            return min(size, float(np.sqrt((now**2).sum() - 2.0 * now.min() + 1.0)) + ROUNDED)
         return size
 
     def _counted(self, row: int, outputs: FloatArray) -> FloatArray:

@@ -17,7 +17,7 @@ from predgap._engine.engines import EngineRecipe
 from predgap._engine.per_row import answer_per_row
 from predgap._engine.progress import Tell
 from predgap._engine.questions import Computed
-from predgap._inputs.outputs import FIRST_OF_TWO, Explained, Output, Outputs, read_output
+from predgap._inputs.outputs import OTHER_CLASS, Explained, Output, Outputs, read_output
 from predgap._inputs.row_labels import matching_rows
 from predgap._model.ensemble import Ensemble
 from predgap._model.other_class import has_other_class, of_other_class, other_margin
@@ -69,7 +69,7 @@ class ExplainedOutputs:
         if self._predicts():
             margin = margins(self._model, rows)
             if self._model.n_outputs == 1:
-                return np.where(margin > other_margin(self._model, margin), 0, FIRST_OF_TWO)
+                return np.where(margin > other_margin(self._model, margin), 0, OTHER_CLASS)
             largest: IndexArray = margin.argmax(axis=1)
             return largest
         if not isinstance(self._chosen, np.ndarray):
@@ -98,7 +98,7 @@ class ExplainedOutputs:
         """The margin of the output that is explained in each row, (n, 1), from all of them (n, n_outputs)."""
         if self._outputs.has_other_class:
             other = other_margin(self._model, all_margins)
-            return np.where(positions[:, None] == FIRST_OF_TWO, other, all_margins)
+            return np.where(positions[:, None] == OTHER_CLASS, other, all_margins)
         return np.take_along_axis(all_margins, positions[:, None], axis=1)
 
     def whole_engine(self) -> Engine:
@@ -148,7 +148,7 @@ class ExplainedOutputs:
 
     def _one(self, output: int) -> Ensemble:
         """The model of one output."""
-        other = self._outputs.has_other_class and output == FIRST_OF_TWO
+        other = self._outputs.has_other_class and output == OTHER_CLASS
         return of_other_class(self._model) if other else self._model.select(output)
 
     def _predicts(self) -> bool:
@@ -161,10 +161,11 @@ class ExplainedOutputs:
                 "be classes. If they are, pass the output of each row, e.g. "
                 "output=predgap.load(model).predict(X).argmax(axis=1)"
             )
-        if len(self._model.class_names or ()) > self._model.n_outputs and not self._outputs.has_other_class:
+        is_plain = self._model.link is None and self._model.class_names is None
+        if self._model.n_outputs == 1 and not is_plain and not self._outputs.has_other_class:
             raise OutputError(
-                f"output={PREDICTED!r}: predgap does not know which of two classes a model of "
-                f"{self._model.source} predicts; gaps are the same for both: leave output out"
+                f"output={PREDICTED!r}: predgap does not know which class a model of {self._model.source} "
+                "predicts; if it has two, gaps are the same for both: leave output out"
             )
 
 

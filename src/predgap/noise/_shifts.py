@@ -86,7 +86,8 @@ def student_mean_beyond(z: FloatArray, df: float) -> FloatArray:
 def stepped_shift(x: float, thresholds: FloatArray, points: FloatArray, tails: Tails) -> Shift:
     """Of an x' that is one of the ascending `points` (m,), of which x is one; with the tails (m,) at them.
 
-    It is summed from tails rather than from probabilities, so that nothing cancels: see `_areas`.
+    It is summed from tails rather than from probabilities, so that covariances keep their digits
+    (see `_areas`).
 
     Examples
     --------
@@ -97,13 +98,16 @@ def stepped_shift(x: float, thresholds: FloatArray, points: FloatArray, tails: T
     below, above = tails
     here = int(np.searchsorted(points, x))
     with np.errstate(over="ignore", invalid="ignore"):  # points may be infinite
-        steps, reach = np.diff(points), points - x
+        steps = np.diff(points)
         # What the tails are at a point they are from the point before it on.
         left = np.concatenate([[0.0], np.cumsum(steps * below[1:])])
         right = np.concatenate([np.cumsum((steps * above[1:])[::-1])[::-1], [0.0]])
         mean = float(right[here] - left[here])
+        # Around the point next to the mean, which may be far from x.
+        middle = int(np.argmin(np.abs(points - (x + mean)))) if np.isfinite(mean) else here
+        reach, off = points - points[middle], float(right[middle] - left[middle])
         outer = np.where(reach > 0, above, below)[1:]
         square = float((steps * np.abs(reach[1:] + reach[:-1]) * outer).sum())
         at_points = np.append(-(above * left + below * right), 0.0)
     covariance: FloatArray = at_points[np.searchsorted(points, thresholds)]
-    return Shift(mean, float(np.maximum(square - mean * mean, 0.0)), covariance)
+    return Shift(mean, float(np.maximum(square - off * off, 0.0)), covariance)
