@@ -68,8 +68,8 @@ class SpreadAnswers(GuaranteedAnswers):
           0   1.5          0.5      0.75            0  exact
         """
         rows = self._inputs.rows(X)
-        every = np.ones(self._inputs.n_units, dtype=np.bool_)
-        masks = self._inputs.masks(len(rows), every if subset is None else subset)
+        every = np.ones((1, self.ensemble.n_features), dtype=np.bool_)
+        masks = every if subset is None else self._inputs.masks(len(rows), subset)
         call = "moments(X)" if subset is None else "moments(X, subset)"
 
         def found(part: OutputMoments, tell: Tell) -> tuple[FloatArray, *MomentArrays]:
