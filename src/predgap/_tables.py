@@ -14,6 +14,23 @@ _LONGEST: Final = 40  # characters of a cell
 _DIGITS: Final = 4
 
 
+class ShownAsTable:
+    """A result that is printed, and shown by Jupyter, as a small table."""
+
+    __slots__ = ()
+
+    def _table(self) -> tuple[list[str], list[list[Any]], str]:
+        """The head, the rows and the caption of the table."""
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        return text_table(*self._table())
+
+    def _repr_html_(self) -> str:
+        """The table, as Jupyter shows it."""
+        return html_table(*self._table())
+
+
 def html_table(head: Sequence[Any], rows: Sequence[Sequence[Any]], caption: str = "") -> str:
     """A table as HTML, without styles of its own but the side on which cells are aligned.
 

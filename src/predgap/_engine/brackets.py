@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from predgap._inputs.frames import repeated_labels, to_native
-from predgap._tables import html_table, text_table
+from predgap._tables import ShownAsTable
 from predgap._text import count
 from predgap._typing import FloatArray
 
@@ -17,7 +17,7 @@ _SHOWN: Final = 5  # rows in a table
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Bracket:
+class Bracket(ShownAsTable):
     """A number for each row, bounds that it is proven to lie between, and how it was obtained.
 
     `Explainer.flip`, `Explainer.absolute_gap` and `Explainer.probability_gap` return it. All arrays are (n,).
@@ -75,13 +75,6 @@ class Bracket:
         for name in ("value", "lower", "upper", "standard_error", "method", "n_samples"):
             columns[name] = getattr(self, name)
         return to_native(columns, self.backend)
-
-    def __repr__(self) -> str:
-        return text_table(*self._table())
-
-    def _repr_html_(self) -> str:
-        """The first rows, as Jupyter shows them."""
-        return html_table(*self._table())
 
     def _table(self) -> tuple[list[str], list[list[Any]], str]:
         n = len(self.value)

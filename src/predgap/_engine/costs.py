@@ -11,13 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from predgap import _core
-from predgap._tables import html_table, text_table
+from predgap._tables import ShownAsTable
 from predgap._typing import FloatArray
 from predgap.errors import CostError
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Cost:
+class Cost(ShownAsTable):
     """The expected time and memory of an answer, per row; `Explainer.cost` returns it.
 
     Parameters
@@ -46,13 +46,6 @@ class Cost:
     milliseconds: float
     megabytes: float
     refused: bool = False
-
-    def __repr__(self) -> str:
-        return text_table(*self._table())
-
-    def _repr_html_(self) -> str:
-        """The cost, as Jupyter shows it."""
-        return html_table(*self._table())
 
     def _table(self) -> tuple[list[str], list[list[Any]], str]:
         """The head, the row and the caption of a table."""

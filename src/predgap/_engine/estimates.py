@@ -9,7 +9,7 @@ from typing import Any, Final, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from predgap._tables import html_table, text_table
+from predgap._tables import ShownAsTable
 from predgap._text import count
 from predgap._typing import FloatArray, IndexArray
 
@@ -21,7 +21,7 @@ _SHOWN: Final = 5  # rows and places in a table
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class GapEstimate:
+class GapEstimate(ShownAsTable):
     """Gaps (or PGI², PGU²), how far they may be off, and how they were obtained.
 
     `Explainer.estimate` and the methods of `Explainer.approximate` return it. All its arrays have the same
@@ -64,13 +64,6 @@ class GapEstimate:
     error_bound: FloatArray
     method: NDArray[np.str_]
     n_samples: NDArray[np.int64]
-
-    def __repr__(self) -> str:
-        return text_table(*self._table())
-
-    def _repr_html_(self) -> str:
-        """The first rows, as Jupyter shows them."""
-        return html_table(*self._table())
 
     def _table(self) -> tuple[list[str], list[list[Any]], str]:
         """The head, the rows and the caption of a table with the first rows and places; errors of a curve are

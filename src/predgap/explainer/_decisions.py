@@ -63,10 +63,10 @@ class _Predictions:
         return self.link.slopes(now + change.least, now + change.most, column)
 
     def reached(self, row: int, change: ChangeOfRow) -> tuple[FloatArray, FloatArray]:
-        """The smallest and the largest value of the probabilities that count, (their number, 1)."""
-        assert self.link is not None
-        now = self.margins[row]
-        low, high = self.link.ranges(now + change.least, now + change.most)
+        """The smallest and the largest value of the outputs that count, (their number, 1)."""
+        low, high = self.margins[row] + change.least, self.margins[row] + change.most
+        if self.link is not None:
+            low, high = self.link.ranges(low, high)
         return self._counted(row, low[:, None]), self._counted(row, high[:, None])
 
     def largest(self, row: int, change: ChangeOfRow) -> float:

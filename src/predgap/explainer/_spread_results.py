@@ -9,32 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from predgap._inputs.frames import repeated_labels, to_native
-from predgap._tables import html_table, text_table
+from predgap._tables import ShownAsTable
 from predgap._text import count, names_or_default
 from predgap._typing import FloatArray
 
 _SHOWN: Final = 5  # rows or features in a table
 
 
-class _ShownAsTable:
-    """A result that is printed as a small table."""
-
-    __slots__ = ()
-
-    def _table(self) -> tuple[list[str], list[list[Any]], str]:
-        """The head, the rows and the caption of the table."""
-        raise NotImplementedError
-
-    def __repr__(self) -> str:
-        return text_table(*self._table())
-
-    def _repr_html_(self) -> str:
-        """The table, as Jupyter shows it."""
-        return html_table(*self._table())
-
-
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Moments(_ShownAsTable):
+class Moments(ShownAsTable):
     """Mean and variance of the predictions of n rows under noise; `Explainer.moments` returns it.
 
     Attributes
@@ -123,7 +106,7 @@ class Moments(_ShownAsTable):
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Sensitivity(_ShownAsTable):
+class Sensitivity(ShownAsTable):
     """Which features the variance of n predictions comes from; `Explainer.sensitivity` returns it.
 
     With d features (or groups and other features), all of which move independently. Shares are of the

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from predgap._engine.progress import Tell, after, reporting
 from predgap._engine.scale import RankMethod
 from predgap._inputs.frames import to_native
-from predgap._tables import html_table, text_table
+from predgap._tables import ShownAsTable
 from predgap._text import count, shown
 from predgap._typing import FloatArray, IndexArray, IntArray
 from predgap.errors import CostError, NoiseError, RankingError
@@ -30,7 +30,7 @@ STRENGTHS: Final = (0.1, 0.2, 0.3, 0.5, 1.0)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Sweep:
+class Sweep(ShownAsTable):
     """Scores of m rankings of n rows at s strengths of the noise; `Explainer.sweep` returns it.
 
     Compare scores within a strength, not between strengths: stronger noise makes all gaps larger.
@@ -98,13 +98,6 @@ class Sweep:
             "correlation_with_own": self.correlation_with_own.ravel(),
         }
         return to_native(columns, self.backend)
-
-    def __repr__(self) -> str:
-        return text_table(*self._table())
-
-    def _repr_html_(self) -> str:
-        """The mean scores, as Jupyter shows them."""
-        return html_table(*self._table())
 
     def _table(self) -> tuple[list[str], list[list[Any]], str]:
         """The head, the rows and the caption of a table with the mean scores."""

@@ -11,10 +11,19 @@ from predgap._attributions import read_attributions, summed_over
 from predgap._inputs.row_labels import matching_rows
 from predgap._text import names_or_default
 from predgap._typing import FloatArray, IndexArray
-from predgap.errors import RankingError
+from predgap.errors import OutputError, RankingError
 from predgap.explainer import Explainer
 from predgap.explainer._arguments import Rows
 from predgap.ranking import Ranking
+
+
+def check_one_output(explainer: Explainer, what: str) -> None:
+    """OutputError, which calls the score `what`, if several outputs are explained together."""
+    if explainer.output is None and explainer.ensemble.n_outputs > 1:
+        raise OutputError(
+            f"the explainer has {explainer.ensemble.n_outputs} outputs, and {what} is about one; choose it: "
+            "Explainer(..., output=0), the label of a class, or output='predicted'"
+        )
 
 
 def attributions_of(explainer: Explainer, rows: Rows, values: Any) -> FloatArray:

@@ -15,10 +15,10 @@ from predgap._engine.progress import Tell
 from predgap._engine.questions import Computed
 from predgap._text import format_items
 from predgap._typing import BoolArray, FloatArray, IndexArray
-from predgap.errors import NoiseError, OutputError, RankingError
+from predgap.errors import NoiseError, RankingError
 from predgap.explainer import Explainer
 from predgap.explainer._arguments import Rows
-from predgap.metrics._given import attributions_of
+from predgap.metrics._given import attributions_of, check_one_output
 from predgap.noise import Background
 from predgap.noise._laws import Law
 from predgap.ranking import Ranking
@@ -147,11 +147,7 @@ def known_laws(explainer: Explainer) -> list[Law]:
     Raises what `infidelity` does if the noise or the model has no moments.
     """
     e, engine = explainer.ensemble, explainer._engine
-    if explainer.output is None and e.n_outputs > 1:
-        raise OutputError(
-            f"the explainer has {e.n_outputs} outputs, and infidelity is about one; choose it: "
-            "Explainer(..., output=0), the label of a class, or output='predicted'"
-        )
+    check_one_output(explainer, "infidelity")
     if isinstance(explainer.noise, Background):
         raise NoiseError("infidelity needs features that move independently; Background moves them together")
     categorical = e.categorical()

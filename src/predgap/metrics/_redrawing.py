@@ -16,6 +16,7 @@ from predgap._typing import BoolArray, FloatArray
 from predgap.errors import NoiseError, OutputError, RankingError, TableError
 from predgap.explainer import Explainer
 from predgap.explainer._arguments import Rows
+from predgap.metrics._given import check_one_output
 from predgap.noise import Background, Marginal
 
 
@@ -242,11 +243,7 @@ def check_redrawn(explainer: Explainer) -> None:
             "Explainer(model, Marginal(X)), each feature by itself, or Background(X), all together (on the "
             "command line --noise marginal or --noise background)"
         )
-    if explainer.output is None and explainer.ensemble.n_outputs > 1:
-        raise OutputError(
-            f"the explainer has {explainer.ensemble.n_outputs} outputs, and this score is about one; choose "
-            "it: Explainer(..., output=0), the label of a class, or output='predicted'"
-        )
+    check_one_output(explainer, "this score")
 
 
 def read_outcomes(explainer: Explainer, rows: Rows, y: Any) -> FloatArray:
