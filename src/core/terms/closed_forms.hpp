@@ -8,7 +8,7 @@
 namespace predgap::PREDGAP_ISA {
 namespace {
 
-// Q = first w^2 + second v^2 + both w v, of the weights w and v; of one term, v may be any number.
+// Q = first w^2 + second v^2 + both w v, of the weights w and v; of one term, v may be any finite number.
 PREDGAP_INLINE double closed_form(const Closed& k, const double* weight) {
     return weight[0] * (k.first * weight[0] + k.both * weight[1]) + k.second * weight[1] * weight[1];
 }
