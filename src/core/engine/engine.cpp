@@ -54,10 +54,11 @@ Engine::Engine(NodeArrays arrays, const LevelSets& sets, const std::function<voi
     const std::vector<uint8_t> all(static_cast<std::size_t>(model_.n_features()), 1);
     double longest = 0.0;
     for (const auto& plan : routes_.plan)
-        longest += plan_cost(*plan, model_, {Question::greedy, all.data(), model_.n_features(), nullptr})
+        longest += plan_cost(*plan, plan->count(nullptr), model_,
+                             {Question::greedy, all.data(), model_.n_features(), nullptr})
                        .nanoseconds;
     rows_are_short_ = has_plan() && longest < kShort;
-    constexpr double kCheap = 2e6;  // nanoseconds: other ways are not even priced
+    constexpr double kCheap = 1e6;  // nanoseconds: other ways are not even priced
     routes_.plan_is_cheap = has_plan() && longest < kCheap;
 }
 
