@@ -140,10 +140,10 @@ bool RowSolver::is_exact_cheap(const Job& job, Cost& cost) {
 // of exact answers holds. Curves and rankings have gaps that are far smaller than what bounds are compared
 // with.
 double RowSolver::exact_limit(const Job& job, const Accuracy& accuracy, const Cost& cost) {
-    constexpr double kWorthGuessing = 1.2e6;  // nanoseconds
-    constexpr double kMostCounted = 0.4;      // of the trees: else a guess takes longer than it saves
+    constexpr double kFewBytes = 6e5;     // of some 10,000 entries: leaving some out saves little
+    constexpr double kMostCounted = 0.4;  // of the trees: else a guess takes longer than it saves
     if (cost.route != Route::compiled || cost.method != Method::exact || job.question != Question::gap ||
-        !job.is_whole_gap || accuracy.kind == Method::exact || cost.nanoseconds < kWorthGuessing ||
+        !job.is_whole_gap || accuracy.kind == Method::exact || cost.bytes < kFewBytes ||
         compilation_.counted_share() > kMostCounted)
         return 0.0;
     return compilation_.guess_limit(first_target(job, kExactShare), likely_);

@@ -93,7 +93,7 @@ Weights weights_of(const Job& job) {
         case Question::gap:
         case Question::single: return kGap;
         case Question::curve: return {94.0, 0.044, 1500.0};
-        case Question::greedy: return {113.0, 0.073, 4900.0};
+        case Question::greedy: return {113.0, 0.073, 3800.0};
         case Question::subsets: return (1.0 + kOfSubsets * n_subsets(job)) * kGap;
     }
     return kGap;
@@ -145,6 +145,7 @@ Cost compiled_cost(double n_entries, double n_nodes, bool is_pruned, const Model
     constexpr double kOutput = 0.27;
     constexpr double kCellOfEntry = 1.3;    // where forms are sums over cells: of each cell of a feature
     constexpr double kSetsOfTerms = 240.0;  // terms with categories gather in few components
+    constexpr double kOfSquare = 0.006;     // less than by the plan: few rows come to all sets
     constexpr double kNumbersAlone = 0.25;  // of the pairs of terms, if there are categories
     constexpr double kEntryBytes = 52.0;    // with its terms, merged by half
     const auto width = static_cast<double>(model.group[0].width);
@@ -153,8 +154,9 @@ Cost compiled_cost(double n_entries, double n_nodes, bool is_pruned, const Model
                                      job.features, job.features + model.n_features(), std::uint8_t{1})));
     const double pairs = weight.pair * terms.pairs;
     const double cells = kCellOfEntry * most_cells(model, job) * n_entries;
-    const double forms =
-        (cells > 0.0 ? kNumbersAlone : 1.0) * pairs + std::min(kSetsOfTerms * pairs, of_cells(job) * cells);
+    const double forms = (cells > 0.0 ? kNumbersAlone : 1.0) * pairs +
+                         std::min(kSetsOfTerms * pairs, of_cells(job) * cells) +
+                         kOfSquare * set_squares(model, job);
     const double compiling =
         (weight.entry + (is_pruned ? kLimit : 0.0)) * (1.0 + kOutput * (width - 1.0)) * n_entries +
         weight.component * terms.components * terms.components / (terms.components + kManyComponents);
