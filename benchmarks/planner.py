@@ -29,6 +29,7 @@ from zoo import ZOO, Animal
 
 import predgap
 from predgap import _core
+from predgap.explainer._pricing import CALL
 
 RTOL = 1e-6
 AGREE = 2 * RTOL
@@ -66,12 +67,12 @@ class Question:
         return lambda: engine.gap(rows, masks, accuracy)
 
     def foretold(self, explainer: predgap.Explainer) -> float:
-        """Milliseconds; infinite where there is not enough memory."""
+        """Milliseconds of the kernels; infinite where there is not enough memory."""
         asked: Any = self.order[0]
         if self.name in ("curve", "greedy"):
             asked = predgap.Ranking(self.order) if self.name == "curve" else "rank"
         cost = explainer.cost(asked, X=self.x)
-        return cost.milliseconds if cost.megabytes <= _core.MOST_BYTES / 1e6 else np.inf
+        return cost.milliseconds - CALL if cost.megabytes <= _core.MOST_BYTES / 1e6 else np.inf
 
 
 def questions(explainer: predgap.Explainer, x: np.ndarray) -> list[Question]:

@@ -17,7 +17,7 @@ from predgap.explainer._arguments import Inputs, Rows
 from predgap.ranking import Ranking
 
 _MOST_ROWS: Final = 20  # of X; the cost is the mean over them
-_CALL: Final = 0.03  # milliseconds that a call takes beside its rows
+CALL: Final = 0.03  # milliseconds that a call takes beside its rows
 
 
 def cost_of(engine: Engine, inputs: Inputs, question: Any, X: Any, accuracy: Accuracy) -> Cost:
@@ -34,7 +34,7 @@ def cost_of(engine: Engine, inputs: Inputs, question: Any, X: Any, accuracy: Acc
     else:
         rows = inputs.rows(X)
         outputs, asked = rows.outputs, _on_rows(engine, inputs, question, rows)
-        call = _CALL / max(len(rows), 1)
+        call = CALL / max(len(rows), 1)
     if len(asked.rows) == 0:
         raise TableError("X has no rows to estimate the cost from; leave X out, or pass some rows")
     some = np.unique(np.linspace(0, len(asked.rows) - 1, _MOST_ROWS).astype(np.intp))
