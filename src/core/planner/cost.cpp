@@ -63,7 +63,7 @@ Cost plan_cost(const Plan& plan, const Plan::Counts& moving, const Model& model,
     constexpr double kOfSquare = 0.03, kOutput = 0.7;
     const auto width = static_cast<double>(model.group[0].width);
     const double share = moving.terms / std::max(plan.n_terms(), 1.0);
-    const double set_up = kRow + kThreshold * model.n_atoms() + kBox * plan.n_boxes() +
+    const double set_up = kRow + kThreshold * model.n_atoms() + kBox * static_cast<double>(plan.n_boxes()) +
                           kComponent * plan.n_components() + kOfSquare * set_squares(model, job);
     // Tables of categories do not stay in the cache between the steps of a large plan.
     const double again = job.question == Question::gap ? 1.0 : 1.0 + plan.n_entries() / 3e5;
