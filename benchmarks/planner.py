@@ -22,89 +22,24 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
-import tables
-from explainers import noise_of
-from trained import Trained
+from zoo import ZOO, Animal
 
 import predgap
 from predgap import _core
+from predgap.explainer._pricing import CALL
 
 RTOL = 1e-6
 AGREE = 2 * RTOL
 FEW = 3  # features
 MOST_LOSS = 1.5
-TOO_LONG = 1_500.0  # milliseconds; a way that is foretold to take longer is not timed
-ROUNDS, PATIENCE = 25, 200.0  # repeats of a call at most, and the milliseconds after which there are no more
+TOO_LONG = 600.0  # milliseconds; a way that is foretold to take longer is not timed
+ROUNDS, PATIENCE = 25, 150.0  # repeats of a call at most, and the milliseconds after which there are no more
 QUICK = 20.0  # milliseconds; a longer call fills the caches by itself
 EXACTLY = "compiled exactly"
 WAYS = ("plan", "compiled", EXACTLY, "pairs")
-
-
-# --- the zoo --------------------------------------------------------------------------------------------
-
-
-def train_xgboost(n_trees: int, depth: int, d: int, n_classes: int = 1) -> Trained:
-    import xgboost
-
-    X, y = tables.correlated(3_000, d, seed=depth)
-    params = {"max_depth": depth, "eta": 0.1, "tree_method": "hist", "nthread": 1, "seed": 0}
-    if n_classes > 1:
-        y = np.searchsorted(np.quantile(y, np.arange(1, n_classes) / n_classes), y)
-        params |= {"objective": "multi:softprob", "num_class": n_classes}
-    model = xgboost.train(params, xgboost.DMatrix(X, y, nthread=1), n_trees)
-    classes = f", {n_classes} classes" if n_classes > 1 else ""
-    return Trained("xgboost", f"XGBoost {n_trees} × depth {depth}, {d} features{classes}", model, X)
-
-
-def train_lightgbm(n_trees: int, d: int, categories: bool = False) -> Trained:
-    import lightgbm
-
-    X, y = (tables.with_categories if categories else tables.correlated)(3_000, d, seed=7)
-    categorical = tuple(range(d, X.shape[1]))
-    params = {"num_leaves": 31, "learning_rate": 0.05, "num_threads": 1, "seed": 0, "verbose": -1}
-    params |= {"deterministic": True, "force_col_wise": True}
-    model = lightgbm.train(params, lightgbm.Dataset(X, y, categorical_feature=list(categorical)), n_trees)
-    extra = ", 2 with categories" if categories else ""
-    title = f"LightGBM {n_trees} × 31 leaves, {X.shape[1]} features{extra}"
-    return Trained("lightgbm", title, model, X, categorical)
-
-
-def train_forest(kind: str, n_trees: int, d: int, n: int, depth: int | None = None) -> Trained:
-    from sklearn.ensemble import ExtraTreesRegressor, RandomForestRegressor
-
-    X, y = tables.correlated(n, d, seed=n_trees)
-    make = {"Extra trees": ExtraTreesRegressor, "Forest": RandomForestRegressor}[kind]
-    model = make(n_trees, max_depth=depth, random_state=0, n_jobs=1).fit(X, y)
-    shape = f"depth {depth}" if depth else f"unpruned, {n} rows"
-    return Trained("forest", f"{kind} {n_trees} × {shape}, {d} features", model, X)
-
-
-ZOO: dict[str, list[Callable[[], Trained]]] = {
-    "fitted": [
-        partial(train_xgboost, 20, 3, 8),
-        partial(train_xgboost, 500, 4, 23),
-        partial(train_xgboost, 100, 6, 20),
-        partial(train_xgboost, 50, 8, 10),
-        partial(train_lightgbm, 50, 10),
-        partial(train_lightgbm, 500, 20),
-        partial(train_forest, "Forest", 20, 10, 1_000, 6),
-        partial(train_forest, "Extra trees", 10, 8, 300),
-    ],
-    "unseen": [
-        partial(train_xgboost, 100, 4, 12),
-        partial(train_xgboost, 300, 5, 15),
-        partial(train_xgboost, 500, 6, 12),
-        partial(train_xgboost, 150, 8, 8),
-        partial(train_xgboost, 30, 5, 12, n_classes=3),
-        partial(train_lightgbm, 200, 30),
-        partial(train_lightgbm, 80, 8, categories=True),
-        partial(train_forest, "Forest", 15, 6, 300),
-    ],
-}
 
 
 # --- what is asked --------------------------------------------------------------------------------------
@@ -124,7 +59,7 @@ class Question:
 
     def call(self, explainer: predgap.Explainer) -> Call:
         engine, accuracy = explainer._engine, explainer._accuracy
-        rows, masks = engine.ensemble.cast(self.x), engine.features_of(self.order)
+        rows, masks = explainer._inputs.rows(self.x).values, engine.features_of(self.order)
         if self.name == "greedy":
             return lambda: engine.rank(rows, "greedy", rows.shape[1], accuracy)
         if self.name == "curve":
@@ -132,12 +67,12 @@ class Question:
         return lambda: engine.gap(rows, masks, accuracy)
 
     def foretold(self, explainer: predgap.Explainer) -> float:
-        """Milliseconds; infinite where there is not enough memory."""
+        """Milliseconds of the kernels; infinite where there is not enough memory."""
         asked: Any = self.order[0]
         if self.name in ("curve", "greedy"):
             asked = predgap.Ranking(self.order) if self.name == "curve" else "rank"
         cost = explainer.cost(asked, X=self.x)
-        return cost.milliseconds if cost.megabytes <= _core.MOST_BYTES / 1e6 else np.inf
+        return cost.milliseconds - CALL if cost.megabytes <= _core.MOST_BYTES / 1e6 else np.inf
 
 
 def questions(explainer: predgap.Explainer, x: np.ndarray) -> list[Question]:
@@ -202,15 +137,11 @@ class Timed:
         return next((way for way in WAYS if self.said.get(way) == self.said["auto"]), "?")
 
 
-def contenders(case: Trained) -> dict[str, predgap.Explainer]:
-    noise = noise_of(case)
-
-    def explainer(rtol: float, strategy: Any = None) -> predgap.Explainer:
-        return predgap.Explainer(case.model, noise, rtol=rtol, _strategy=strategy)
-
-    auto = explainer(RTOL)
+def contenders(case: Animal) -> dict[str, predgap.Explainer]:
+    auto = case.explainer(RTOL)
     ways = ("plan", "compiled", "pairs") if auto._engine.kernels.has_plan else ("compiled", "pairs")
-    return {"auto": auto, EXACTLY: explainer(0.0, "compiled")} | {way: explainer(RTOL, way) for way in ways}
+    others = {way: case.explainer(RTOL, way) for way in ways}
+    return {"auto": auto, EXACTLY: case.explainer(0.0, "compiled")} | others
 
 
 def least(calls: dict[str, list[Call]]) -> tuple[dict[str, np.ndarray], dict[str, list[Answer]]]:
@@ -236,7 +167,7 @@ def least(calls: dict[str, list[Call]]) -> tuple[dict[str, np.ndarray], dict[str
     return best, answers
 
 
-def measure(half: str, case: Trained, n_rows: int) -> Iterator[Timed]:
+def measure(half: str, case: Animal, n_rows: int) -> Iterator[Timed]:
     explainers = contenders(case)
     rows = [questions(explainers["auto"], x[None]) for x in case.rows(n_rows)]
     for asked in zip(*rows, strict=True):  # the same question about every row

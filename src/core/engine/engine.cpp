@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <utility>
 
 #include "engine/parallel.hpp"
@@ -54,10 +55,11 @@ Engine::Engine(NodeArrays arrays, const LevelSets& sets, const std::function<voi
     const std::vector<uint8_t> all(static_cast<std::size_t>(model_.n_features()), 1);
     double longest = 0.0;
     for (const auto& plan : routes_.plan)
-        longest += plan_cost(*plan, model_, {Question::greedy, all.data(), model_.n_features(), nullptr})
+        longest += plan_cost(*plan, plan->count(nullptr), model_,
+                             {Question::greedy, all.data(), model_.n_features(), nullptr})
                        .nanoseconds;
     rows_are_short_ = has_plan() && longest < kShort;
-    constexpr double kCheap = 2e6;  // nanoseconds: other ways are not even priced
+    constexpr double kCheap = 1e6;  // nanoseconds: other ways are not even priced
     routes_.plan_is_cheap = has_plan() && longest < kCheap;
 }
 
@@ -347,46 +349,63 @@ bool Engine::change_range(const Request& r, PerRow<uint8_t> subset, double* leas
 
 // ---- costs without rows ----------------------------------------------------------------------------------
 
-// Trees split where the data are, so thresholds are like values of the data. Which ones is fixed, not random.
-std::vector<double> Engine::typical_rows(int32_t n) const {
-    std::vector<double> rows(static_cast<std::size_t>(n) * static_cast<std::size_t>(model_.n_features()),
-                             0.0);
-    std::vector<std::vector<double>> used(static_cast<std::size_t>(model_.n_features()));
-    for (const auto root : model_.all_trees.root) {
-        std::vector<int32_t> stack{root};
-        for (int depth = 0; depth < 4 && !stack.empty();
-             ++depth) {  // splits near the root cut the data in half
-            std::vector<int32_t> next;
-            for (const auto node : stack) {
-                const auto q = model_.all_trees.feature[static_cast<std::size_t>(node)];
-                if (q == kLeaf) continue;
-                if (model_.atoms.of_node[static_cast<std::size_t>(node)] >= 0)
-                    used[static_cast<std::size_t>(q)].push_back(
-                        model_.all_trees.threshold[static_cast<std::size_t>(node)]);
-                next.push_back(model_.all_trees.left[static_cast<std::size_t>(node)]);
-                next.push_back(model_.all_trees.right[static_cast<std::size_t>(node)]);
-            }
-            stack = std::move(next);
+// ---- rows to foretell costs by ---------------------------------------------------------------------------
+
+namespace {
+
+// A sequence that is always the same.
+class Draws {
+public:
+    std::size_t below(std::size_t n) {
+        state_ = state_ * 6364136223846793005u + 1442695040888963407u;
+        return static_cast<std::size_t>((state_ >> 33) % n);
+    }
+
+private:
+    std::uint64_t state_ = 0x9e3779b97f4a7c15;
+};
+
+// The thresholds of each feature, ascending. Trees are grown until few rows are left, so their last splits
+// are where the rows are, and as many: only splits of which both children are leaves count, if there are any.
+std::vector<std::vector<double>> last_thresholds(const Model& model) {
+    const auto& trees = model.all_trees;
+    const auto is_leaf = [&](int32_t node) { return trees.feature[static_cast<std::size_t>(node)] == kLeaf; };
+    std::vector<std::vector<double>> found(static_cast<std::size_t>(model.n_features()));
+    for (std::size_t node = 0; node < trees.feature.size(); ++node)
+        if (trees.feature[node] != kLeaf && model.atoms.of_node[node] >= 0 && is_leaf(trees.left[node]) &&
+            is_leaf(trees.right[node]))
+            found[static_cast<std::size_t>(trees.feature[node])].push_back(trees.threshold[node]);
+    for (const auto q : model.features) {
+        auto& own = found[static_cast<std::size_t>(q)];
+        if (own.empty())
+            own.assign(model.atoms.threshold.begin() + model.atoms.begin[q],
+                       model.atoms.threshold.begin() + model.atoms.begin[q + 1]);
+        std::sort(own.begin(), own.end());
+    }
+    return found;
+}
+
+}  // namespace
+
+// Each number is at n quantiles of its thresholds, in an order of its own.
+std::vector<double> Engine::typical_rows(int32_t n_rows) const {
+    const auto n = static_cast<std::size_t>(n_rows), d = static_cast<std::size_t>(model_.n_features());
+    std::vector<double> rows(n * d, 0.0);
+    const auto thresholds = last_thresholds(model_);
+    Draws draws;
+    std::vector<std::size_t> row(n);
+    for (const auto q : model_.features) {
+        const auto& own = thresholds[static_cast<std::size_t>(q)];
+        std::iota(row.begin(), row.end(), std::size_t{0});
+        for (std::size_t i = n; i > 1; --i) std::swap(row[i - 1], row[draws.below(i)]);
+        for (std::size_t i = 0; i < n; ++i) {
+            auto& value = rows[row[i] * d + static_cast<std::size_t>(q)];
+            if (model_.cells.categorical(q))
+                value = static_cast<double>(draws.below(static_cast<std::size_t>(model_.cells.count(q))));
+            else if (!own.empty())
+                value = own[(2 * i + 1) * own.size() / (2 * n)];
         }
     }
-    std::uint64_t state = 0x9e3779b97f4a7c15;
-    for (int32_t i = 0; i < n; ++i)
-        for (const auto q : model_.features) {
-            state = state * 6364136223846793005u + 1442695040888963407u;
-            const auto draw = state >> 33;
-            auto& thresholds = used[static_cast<std::size_t>(q)];
-            const auto first = model_.atoms.begin[q], last = model_.atoms.begin[q + 1];
-            double value = 0.0;
-            if (model_.cells.categorical(q))
-                value = static_cast<double>(draw % static_cast<std::uint64_t>(model_.cells.count(q)));
-            else if (!thresholds.empty())
-                value = thresholds[draw % thresholds.size()];
-            else if (first < last)
-                value = model_.atoms.threshold[static_cast<std::size_t>(first) +
-                                               draw % static_cast<std::uint64_t>(last - first)];
-            rows[static_cast<std::size_t>(i) * static_cast<std::size_t>(model_.n_features()) +
-                 static_cast<std::size_t>(q)] = value;
-        }
     return rows;
 }
 

@@ -160,7 +160,7 @@ Answer RowSolver::greedy(const Units& units, const Places& places, const Accurac
     likely_ = {};
     const bool may_plan = !routes_.plan.empty() && !(accuracy.is_forced && accuracy.route != Route::plan);
     const bool by_pairs = accuracy.is_forced && accuracy.route == Route::pairs;
-    const bool is_planned = may_plan && cost_by_plan(job).nanoseconds <= kCheapNanoseconds;
+    const bool is_planned = may_plan && by_plan(job).cost.nanoseconds <= kCheapNanoseconds;
     bool is_guess = !is_planned && !by_pairs && guess_first_places(units, places);
     for (;;) {
         const auto found = answer(job, of_scores(accuracy), [&](const Cost& cost, double& bound) {

@@ -22,9 +22,12 @@ Cost cheaper(const Cost& a, const Cost& b) {
     return a.nanoseconds <= b.nanoseconds ? a : b;
 }
 
-// Nanoseconds: above this, other exact ways may be shorter. Finding out takes a large model about 1 ms, which
-// is much beside a gap by its plan.
-double long_plan(const Job& job) { return job.question == Question::gap ? 6e6 : 2e6; }
+// Of the entries that an exact compilation counts: products of many features are small, and left out.
+double not_negligible(const RowCompilation::Totals& totals) {
+    constexpr double kMany = 130.0, kLeast = 0.45;
+    const double of_node = totals.n_entries / std::max(totals.n_nodes, 1.0);
+    return totals.n_entries * std::max(kLeast, 1.0 / (1.0 + of_node / kMany));
+}
 
 // What cannot be counted to its end takes at least the limits.
 void refuse_too_costly(const Cost& cost) {
@@ -65,15 +68,22 @@ void RowSolver::load_compilation() {
 }
 
 // The first places are as exact as the whole ranking, whose cost decides that.
-Cost RowSolver::cost_by_plan(Job job) const {
+RowSolver::ByPlan RowSolver::by_plan(Job job) const {
     if (job.question == Question::greedy) job.n_places = job.units->size();
     Cost sum{Route::plan};
+    double n_terms = 0.0;
     for (const auto& plan : routes_.plan) {
-        const auto own = plan_cost(*plan, routes_.model, job);
+        const auto moving = plan->count(job.features);
+        const auto own = plan_cost(*plan, moving, routes_.model, job);
         sum.nanoseconds += own.nanoseconds;
         sum.bytes += own.bytes;
+        n_terms += moving.terms;
     }
-    return sum;
+    const double asking = guess_compiled_cost(0.0, routes_.model, job).nanoseconds;
+    const double compiled = guess_compiled_cost(n_terms, routes_.model, job).nanoseconds;
+    constexpr double kRegret = 1.5,
+                     kRough = 1.5;  // what is asked in vain counts more; a guess may be too high
+    return {sum, kRegret * asking + (compiled - asking) / kRough};
 }
 
 Cost RowSolver::cost_by_pairs(const Job& job) const {
@@ -89,9 +99,8 @@ Cost RowSolver::cost_by_pairs(const Job& job) const {
 
 Cost RowSolver::cost_of(const RowCompilation::Totals& totals, const Job& job, double limit,
                         Method method) const {
-    constexpr double kNotNegligible = 0.85;  // of what an exact compilation counts
-    const double n_entries = totals.n_entries * (limit == 0.0 ? kNotNegligible : 1.0);
-    auto cost = compiled_cost(n_entries, totals.n_nodes, routes_.model, job);
+    const double n_entries = limit == 0.0 ? not_negligible(totals) : totals.n_entries;
+    auto cost = compiled_cost(n_entries, totals.n_nodes, limit > 0.0, routes_.model, job);
     if (!totals.complete || (limit == 0.0 && exact_overflows_)) cost.nanoseconds = cost.bytes = kInfinity;
     cost.limit = limit;
     cost.method = method;
@@ -131,9 +140,11 @@ bool RowSolver::is_exact_cheap(const Job& job, Cost& cost) {
 // of exact answers holds. Curves and rankings have gaps that are far smaller than what bounds are compared
 // with.
 double RowSolver::exact_limit(const Job& job, const Accuracy& accuracy, const Cost& cost) {
-    constexpr double kWorthGuessing = 1.2e6;  // nanoseconds
+    constexpr double kFewBytes = 6e5;     // of some 10,000 entries: leaving some out saves little
+    constexpr double kMostCounted = 0.4;  // of the trees: else a guess takes longer than it saves
     if (cost.route != Route::compiled || cost.method != Method::exact || job.question != Question::gap ||
-        !job.is_whole_gap || accuracy.kind == Method::exact || cost.nanoseconds < kWorthGuessing)
+        !job.is_whole_gap || accuracy.kind == Method::exact || cost.bytes < kFewBytes ||
+        compilation_.counted_share() > kMostCounted)
         return 0.0;
     return compilation_.guess_limit(first_target(job, kExactShare), likely_);
 }
@@ -176,8 +187,10 @@ Cost RowSolver::decide(const Job& job, const Accuracy& accuracy) {
         cost = cost_by_pairs(job);
     } else {
         const bool may_plan = !routes_.plan.empty() && (!accuracy.is_forced || accuracy.route == Route::plan);
-        if (may_plan) cost = cost_by_plan(job);
-        if (Cost other; may_plan && !accuracy.is_forced && cost.nanoseconds > long_plan(job) &&
+        ByPlan plan;
+        if (may_plan) plan = by_plan(job);
+        cost = plan.cost;
+        if (Cost other; may_plan && !accuracy.is_forced && !routes_.plan_is_cheap && !plan.is_best() &&
                         is_exact_cheap(job, other))
             cost = cheaper(cost, other);
         if (!may_plan || (!accuracy.is_forced && cost.nanoseconds > kCheapNanoseconds)) {
@@ -194,7 +207,7 @@ Cost RowSolver::decide(const Job& job, const Accuracy& accuracy) {
 
 // Main effects, whatever the accuracy; and the gap of each unit of several features.
 Cost RowSolver::cost_alone(const Job& job, const Accuracy& accuracy) {
-    auto sum = compiled_cost(0.0, 0.0, routes_.model, job);
+    auto sum = compiled_cost(0.0, 0.0, false, routes_.model, job);
     for (int32_t u = 0; u < job.units->size(); ++u) {
         if (job.units->is_alone(u)) continue;
         std::fill(subset_.begin(), subset_.end(), 0);
@@ -252,15 +265,15 @@ Cost RowSolver::first_try(const Job& job, const Accuracy& accuracy) {
     const bool may_plan = !routes_.plan.empty() && (!accuracy.is_forced || accuracy.route == Route::plan);
     if (accuracy.kind == Method::exact || (accuracy.is_forced && accuracy.route != Route::compiled))
         return decide(job, accuracy);
-    const auto plan = may_plan ? cost_by_plan(job) : Cost{.nanoseconds = kInfinity};
-    if (plan.nanoseconds <= long_plan(job)) return plan;
+    const auto plan = may_plan ? by_plan(job) : ByPlan{{.nanoseconds = kInfinity}, 0.0};
+    if (plan.is_best()) return plan.cost;
     Cost cost;
     if (is_exact_cheap(job, cost) && !accuracy.is_forced) {
-        cost = cheaper(plan, cost);
+        cost = cheaper(plan.cost, cost);
         cost.limit = exact_limit(job, accuracy, cost);
         return cost;
     }
-    if (plan.nanoseconds <= kCheapNanoseconds) return plan;
+    if (plan.cost.nanoseconds <= kCheapNanoseconds) return plan.cost;
     if (cost.bytes > kMostBytes) return decide(job, accuracy);  // however much is left out, it may not fit
     if (!accuracy.is_forced && pairs_may_win(job, cost)) return cost_by_pairs(job);
     cost = {Route::compiled, accuracy.kind, 0.0, 0.0, accuracy.tolerance};

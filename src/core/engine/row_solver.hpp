@@ -99,7 +99,13 @@ private:
     Cost cost_of(const RowCompilation::Totals& totals, const Job& job, double limit, Method method) const;
     Cost cost_by_pairs(const Job& job) const;
     Cost cost_alone(const Job& job, const Accuracy& accuracy);
-    Cost cost_by_plan(Job job) const;
+    struct ByPlan {
+        Cost cost;
+        double worth_asking = 0.0;  // nanoseconds: from here on other ways may be shorter
+        // What other ways take is known only when the main effects of the row are, which takes a while.
+        bool is_best() const { return cost.nanoseconds <= std::min(worth_asking, kCheapNanoseconds); }
+    };
+    ByPlan by_plan(Job job) const;
     void load_compilation();
     void forget_compilation();  // other features are open
     double first_target(const Job& job, double tolerance);

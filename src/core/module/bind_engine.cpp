@@ -155,7 +155,7 @@ std::pair<NewArray<double, 1>, NewArray<double, 1>> normal_tails(const Array<dou
 }
 
 NewArray<double, 2> typical_rows(const Engine& e) {
-    constexpr std::int32_t kRows = 8;
+    constexpr std::int32_t kRows = 12;
     const auto rows = e.typical_rows(kRows);
     auto out = make_array<double, 2>({kRows, static_cast<std::size_t>(e.model().n_features())});
     std::copy(rows.begin(), rows.end(), out.data());

@@ -11,41 +11,12 @@ using std::int32_t;
 namespace {
 
 // Nanoseconds, set by hand from the times that benchmarks/planner.py prints.
-constexpr double kRow = 5000.0, kThreshold = 7.0, kBox = 15.0, kEntry = 1.2, kPair = 0.09;
-constexpr double kNode = 40.0, kCompiledEntry = 95.0, kTermPair = 0.035;
-constexpr double kNodeOfModel = 12.0;   // whether a walk comes there or not
-constexpr double kSetsOfTerms = 240.0;  // terms with categories gather in few components, and take longer
-constexpr double kCellOfEntry = 1.3;    // where forms are sums over cells: of each cell of a feature
-constexpr double kNumbersAlone = 0.25;  // of the pairs of terms, if there are categories
+constexpr double kRow = 5000.0, kThreshold = 7.0;
 constexpr double kPairsRow = 4000.0, kPairsLeaf = 280.0, kPairsSplit = 24.0;
-constexpr double kEntryBytes = 52.0;  // with its terms, merged by half
 
 // The forms of a subset take this share of those of a gap, for most components do not change.
 constexpr double kOfSubsets = 0.03;
 double n_subsets(const Job& job) { return std::ldexp(1.0, job.n_places); }
-
-// A compiled entry also costs when it is evaluated, and more often in curves and rankings.
-double evaluation(const Job& job) {
-    switch (job.question) {
-        case Question::gap: return 1.2;
-        case Question::curve: return 1.6;
-        case Question::greedy: return 2.2;
-        case Question::single: return 1.0;
-        case Question::subsets: return 1.2 + kOfSubsets * n_subsets(job);
-    }
-    return 1.0;
-}
-
-// Forms over cells, as many times those of a gap.
-double of_cells(const Job& job) {
-    constexpr double kOfCurve = 1.75, kOfGreedy = 4.5;
-    if (job.question == Question::curve) return kOfCurve;
-    return job.question == Question::greedy ? kOfGreedy : evaluation(job) / 1.2;
-}
-
-}  // namespace
-
-namespace {
 
 // The cells of the moving category that has most; 0 if there is none.
 double most_cells(const Model& model, const Job& job) {
@@ -55,54 +26,154 @@ double most_cells(const Model& model, const Job& job) {
     return most;
 }
 
+// Cells of moving categories, once for each pair of sets of the model.
+double set_squares(const Model& model, const Job& job) {
+    double sum = 0.0;
+    for (const auto q : model.features) {
+        const double n = model.set_atoms.begin[q + 1] - model.set_atoms.begin[q];
+        if (job.features[q]) sum += n * n * model.cells.count(q);
+    }
+    return sum;
+}
+
 }  // namespace
 
-Cost plan_cost(const Plan& plan, const Model& model, const Job& job) {
-    const double set_up = kRow + kThreshold * model.n_atoms() + kBox * static_cast<double>(plan.n_boxes()) +
-                          kEntry * plan.n_entries();
-    // Tables of categories do not stay in the cache between the steps of a large plan.
-    const double again = job.question == Question::gap ? 1.0 : 1.0 + plan.n_entries() / 3e5;
-    const double forms = kPair * plan.n_pairs(job.features) + plan.set_forms(job.features) * again;
-    // Components are shared between the steps of curves and rankings, which come to many of them at random.
-    const double root = std::sqrt(std::max(job.n_places, 1)), n = plan.n_components();
-    const double times = job.question == Question::gap       ? 1.0
-                         : job.question == Question::subsets ? 1.0 + kOfSubsets * n_subsets(job)
-                         : job.question == Question::curve   ? std::max(1.0, 0.7 * root * (1.0 + n / 2e4))
-                                                             : std::max(1.0, 1.5 * root * (1.0 + n / 3e4));
-    return {Route::plan, Method::exact, (set_up + forms) * times, plan.bytes(), 0.0};
-}
+// ---- the plan --------------------------------------------------------------------------------------------
 
 namespace {
 
-// Pairs of terms of a component, times its features. Most terms are of the sets of at most three features.
-double term_pairs(double n_entries, const Job& job, int32_t n_features) {
-    constexpr double kMerged = 0.42, kTermsOfComponent = 5.0, kFeatures = 2.5;
-    const double n_terms = kMerged * n_entries;
-    const double d = static_cast<double>(std::count(job.features, job.features + n_features, 1));
-    const double n_small_sets = 1.0 + d + d * (d - 1.0) / 2.0 + d * (d - 1.0) * (d - 2.0) / 6.0;
-    const double n_components = std::min(n_small_sets, n_terms / kTermsOfComponent + 1.0);
-    return kFeatures * 0.5 * n_terms * n_terms / n_components;
+// How often the work of a gap is done. Components are shared between the steps of curves and rankings, which
+// come to many of them at random; those of vectors more rarely.
+double times_of_gap(const Job& job, double n_components, double width) {
+    const double steps = std::sqrt(std::max(job.n_places, 1)) * (1.0 + 0.25 * (width - 1.0));
+    switch (job.question) {
+        case Question::gap: return 1.0;
+        case Question::subsets: return 1.0 + kOfSubsets * n_subsets(job);
+        case Question::curve: return std::max(1.0, 0.7 * steps * (1.0 + n_components / 3.8e4));
+        case Question::greedy:
+        case Question::single: return std::max(1.0, 1.45 * steps * (1.0 + n_components / 1.4e4));
+    }
+    return 1.0;
 }
 
 }  // namespace
 
-Cost compiled_cost(double n_entries, double n_nodes, const Model& model, const Job& job) {
+Cost plan_cost(const Plan& plan, const Plan::Counts& moving, const Model& model, const Job& job) {
+    constexpr double kBox = 4.0, kComponent = 16.0, kEntry = 0.26, kMovingEntry = 2.0, kPair = 0.072;
+    constexpr double kOfSquare = 0.03, kOutput = 0.7;
     const auto width = static_cast<double>(model.group[0].width);
-    double n_nodes_of_model = 0.0;
-    for (const auto& group : model.group) n_nodes_of_model += static_cast<double>(group.node.size());
-    const double pairs = kTermPair * term_pairs(n_entries, job, model.n_features());
+    const double share = moving.terms / std::max(plan.n_terms(), 1.0);
+    const double set_up = kRow + kThreshold * model.n_atoms() + kBox * static_cast<double>(plan.n_boxes()) +
+                          kComponent * plan.n_components() + kOfSquare * set_squares(model, job);
+    // Tables of categories do not stay in the cache between the steps of a large plan.
+    const double again = job.question == Question::gap ? 1.0 : 1.0 + plan.n_entries() / 3e5;
+    const double per_output = (kEntry + kMovingEntry * share) * plan.n_entries() + kPair * moving.pairs;
+    const double of_gap =
+        set_up + per_output * (1.0 + kOutput * (width - 1.0)) + plan.set_forms(job.features) * again;
+    return {Route::plan, Method::exact, of_gap * times_of_gap(job, plan.n_components(), width), plan.bytes(),
+            0.0};
+}
+
+// ---- compiled terms --------------------------------------------------------------------------------------
+
+namespace {
+
+// Nanoseconds, for compiling and for what is asked.
+struct Weights {
+    double entry, pair, component;
+};
+
+Weights operator*(double times, const Weights& w) {
+    return {times * w.entry, times * w.pair, times * w.component};
+}
+
+Weights weights_of(const Job& job) {
+    constexpr Weights kGap{70.0, 0.04, 1150.0};
+    switch (job.question) {
+        case Question::gap:
+        case Question::single: return kGap;
+        case Question::curve: return {94.0, 0.044, 1500.0};
+        case Question::greedy: return {113.0, 0.073, 3800.0};
+        case Question::subsets: return (1.0 + kOfSubsets * n_subsets(job)) * kGap;
+    }
+    return kGap;
+}
+
+// Forms over cells, as many times those of a gap.
+double of_cells(const Job& job) {
+    switch (job.question) {
+        case Question::gap:
+        case Question::single: return 1.0;
+        case Question::curve: return 1.75;
+        case Question::greedy: return 4.5;
+        case Question::subsets: return 1.0 + kOfSubsets * n_subsets(job);
+    }
+    return 1.0;
+}
+
+double nodes_of(const Model& model) {
+    double sum = 0.0;
+    for (const auto& group : model.group) sum += static_cast<double>(group.node.size());
+    return sum;
+}
+
+// Of sets of d features: how many have at most so many members?
+double small_sets(double d, int most) {
+    double sum = 1.0, n = 1.0;
+    for (int size = 1; size <= most && size <= d; ++size) sum += n *= (d - size + 1.0) / size;
+    return sum;
+}
+
+// The terms of a row: of how many sets of features, and how many pairs of one set, times its features.
+struct Terms {
+    Terms(double n_entries, double d) {
+        constexpr double kMerged = 0.42, kFeatures = 2.5;
+        const double n = kMerged * n_entries;
+        components = std::min(small_sets(d, 5), n / 6.0);
+        // Most terms are of the sets of at most three features.
+        pairs = kFeatures * 0.5 * n * n / std::min(small_sets(d, 3), n / 5.0 + 1.0);
+    }
+    double components, pairs;
+};
+
+}  // namespace
+
+Cost compiled_cost(double n_entries, double n_nodes, bool is_pruned, const Model& model, const Job& job) {
+    constexpr double kNode = 55.0, kNodeOfModel = 12.0;  // of the model: whether a walk comes there or not
+    constexpr double kLimit = 50.0;          // of an entry: to find a limit, and to bound what is left out
+    constexpr double kManyComponents = 2e4;  // do not stay in the cache
+    constexpr double kOutput = 0.27;
+    constexpr double kCellOfEntry = 1.3;    // where forms are sums over cells: of each cell of a feature
+    constexpr double kSetsOfTerms = 240.0;  // terms with categories gather in few components
+    constexpr double kOfSquare = 0.006;     // less than by the plan: few rows come to all sets
+    constexpr double kNumbersAlone = 0.25;  // of the pairs of terms, if there are categories
+    constexpr double kEntryBytes = 52.0;    // with its terms, merged by half
+    const auto width = static_cast<double>(model.group[0].width);
+    const auto weight = weights_of(job);
+    const Terms terms(n_entries, static_cast<double>(std::count(
+                                     job.features, job.features + model.n_features(), std::uint8_t{1})));
+    const double pairs = weight.pair * terms.pairs;
     const double cells = kCellOfEntry * most_cells(model, job) * n_entries;
-    const double forms = evaluation(job) * (cells > 0.0 ? kNumbersAlone : 1.0) * pairs +
-                         std::min(evaluation(job) * kSetsOfTerms * pairs, of_cells(job) * cells);
+    const double forms = (cells > 0.0 ? kNumbersAlone : 1.0) * pairs +
+                         std::min(kSetsOfTerms * pairs, of_cells(job) * cells) +
+                         kOfSquare * set_squares(model, job);
+    const double compiling =
+        (weight.entry + (is_pruned ? kLimit : 0.0)) * (1.0 + kOutput * (width - 1.0)) * n_entries +
+        weight.component * terms.components * terms.components / (terms.components + kManyComponents);
     return {Route::compiled, Method::exact,
-            kRow + kThreshold * model.n_atoms() + kNode * n_nodes + kNodeOfModel * n_nodes_of_model + forms +
-                kCompiledEntry * evaluation(job) * (1.0 + 0.2 * (width - 1.0)) * n_entries,
+            kRow + kThreshold * model.n_atoms() + kNode * n_nodes + kNodeOfModel * nodes_of(model) +
+                compiling + forms,
             (kEntryBytes + 12.0 * width) * n_entries, 0.0};
 }
 
-double entries_within(double nanoseconds, const Job& job) {
-    return nanoseconds / (kCompiledEntry * evaluation(job));
+Cost guess_compiled_cost(double n_terms, const Model& model, const Job& job) {
+    constexpr double kEntriesOfTerm = 1.4, kNodesOfRow = 0.2;
+    return compiled_cost(kEntriesOfTerm * n_terms, kNodesOfRow * nodes_of(model), false, model, job);
 }
+
+double entries_within(double nanoseconds, const Job& job) { return nanoseconds / weights_of(job).entry; }
+
+// ---- pairs of leaves -------------------------------------------------------------------------------------
 
 Cost pairs_cost(const Pairs& pairs, const Job& job, int32_t n_features) {
     std::vector<std::uint8_t> subset(job.features, job.features + n_features);

@@ -61,9 +61,11 @@ struct Job {
 };
 
 // The costs of each route, by counts.
-Cost plan_cost(const Plan& plan, const Model& model, const Job& job);
-Cost compiled_cost(double n_entries, double n_nodes, const Model& model, const Job& job);
+Cost plan_cost(const Plan& plan, const Plan::Counts& moving, const Model& model, const Job& job);
+Cost compiled_cost(double n_entries, double n_nodes, bool is_pruned, const Model& model, const Job& job);
 Cost pairs_cost(const Pairs& pairs, const Job& job, std::int32_t n_features);
+// Terms that are compiled for a row, roughly, if the plans of all rows have so many on these features.
+Cost guess_compiled_cost(double n_terms, const Model& model, const Job& job);
 // Entries of a compilation that take so long, roughly.
 double entries_within(double nanoseconds, const Job& job);
 

@@ -55,14 +55,21 @@ CompileCounts Compiler::count(const Pruning& pruning) {
     return pruning.limit == 0.0 ? run<Mode::count_all>(pruning) : run<Mode::count>(pruning);
 }
 
-CompileCounts Compiler::count_on_some_trees(Pruning pruning) {
+std::size_t Compiler::step_of_counts() const {
     constexpr std::size_t kEnough = 32, kFew = 12, kManyNodes = 1 << 15;  // trees; fewer of large ones
     const auto n_trees = std::max<std::size_t>(group_.root.size(), 1);
     const auto nodes_of_tree = std::max<std::size_t>(group_.node.size() / n_trees, 1);
-    const auto step =
-        std::max<std::size_t>(n_trees / std::clamp(kManyNodes / nodes_of_tree, kFew, kEnough), 1);
-    const auto n_counted = (n_trees + step - 1) / step;
-    const auto share = static_cast<double>(n_counted) / static_cast<double>(n_trees);
+    return std::max<std::size_t>(n_trees / std::clamp(kManyNodes / nodes_of_tree, kFew, kEnough), 1);
+}
+
+double Compiler::counted_share() const {
+    const auto n_trees = std::max<std::size_t>(group_.root.size(), 1), step = step_of_counts();
+    return static_cast<double>((n_trees + step - 1) / step) / static_cast<double>(n_trees);
+}
+
+CompileCounts Compiler::count_on_some_trees(Pruning pruning) {
+    const auto step = step_of_counts();
+    const auto share = counted_share();
     pruning.most_entries *= share;
     auto counts =
         pruning.limit == 0.0 ? run<Mode::count_all>(pruning, step) : run<Mode::count>(pruning, step);
@@ -236,15 +243,26 @@ void Compiler::add_box(int32_t turned, const Bounds& bounds, int32_t x_side, int
 }
 
 // Of a box of which nothing is left out: for each feature one of the bounds that can be crossed, or none.
+// What is negligible is not counted: two features that hardly ever cross theirs, one that never does with
+// another.
 double Compiler::n_entries(int32_t turned, const Bounds& bounds) const {
-    const auto choices = [&](const Bounds& b) {
-        return 1.0 + (b.lo != kNone && tables_->shift[b.lo] != 0.0) +
-               (b.hi != kNone && tables_->shift[b.hi] != 0.0);
+    constexpr double kHardlyEver = 1e-12, kNever = 1e-24;
+    double n = 1.0, n_rare = 1.0, n_alone = 0.0;
+    const auto add = [&](const Bounds& b) {
+        const double lo = b.lo == kNone ? 0.0 : tables_->reach(b.lo);
+        const double hi = b.hi == kNone ? 0.0 : tables_->reach(b.hi);
+        const double chance = std::max(lo, hi), choices = (lo != 0.0) + (hi != 0.0);
+        if (chance < kNever)
+            n_alone += choices;
+        else if (chance < kHardlyEver)
+            n_rare += choices;
+        else
+            n *= 1.0 + choices;
     };
-    double n = choices(bounds);
+    add(bounds);
     for (const auto p : path_)
-        if (p != turned) n *= choices(bounds_[p]);
-    return n - 1.0;
+        if (p != turned) add(bounds_[p]);
+    return n * n_rare - 1.0 + n_alone;
 }
 
 // The features of the box, ascending; bounds that cannot be crossed are left out.

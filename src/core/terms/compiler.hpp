@@ -66,6 +66,7 @@ public:
     // Counts only; or an estimate of the counts, from some of the trees, evenly spaced.
     CompileCounts count(const Pruning& pruning);
     CompileCounts count_on_some_trees(Pruning pruning);
+    double counted_share() const;  // of the trees, those that it looks at
     CompileCounts compile(const Pruning& pruning, RowTerms& terms, Buffer<double>& weights);
 
     // sum over trees of the largest possible |T(x') - T(x)|.
@@ -75,6 +76,8 @@ public:
     void error_scales(const RowTerms& terms, Buffer<double>& scale) const;
 
 private:
+    std::size_t step_of_counts() const;
+
     static constexpr std::int32_t kNone = -1;
     // What a feature of a box counts beside its entries: chains of splits have many.
     static constexpr double kOfSide = 0.1;

@@ -53,6 +53,8 @@ public:
             p_.terms_.most_scratch = std::max(
                 p_.terms_.most_scratch, store_.scratch_of(own, p_.terms_.feature.data(), p_.group_.width));
         }
+        p_.mark_features();
+        p_.n_terms_ = p_.count(nullptr).terms;
         GridChoice choice(p_.model_);
         for (int32_t c = 1; c < p_.terms_.n_components(); ++c)
             if (const auto& own = p_.terms_.component[c]; own.has_sets)
@@ -287,13 +289,34 @@ bool Plan::has_all(const Component& c, const std::uint8_t* subset) const {
     return !subset || std::all_of(feature, feature + c.size, [&](int32_t q) { return subset[q]; });
 }
 
-double Plan::n_pairs(const std::uint8_t* subset) const {
-    double sum = 0.0;
-    for (int32_t c = 1; c < terms_.n_components(); ++c) {
+namespace {
+
+std::uint64_t bit_of(int32_t feature) { return std::uint64_t{1} << (feature % 64); }
+
+}  // namespace
+
+void Plan::mark_features() {
+    for (int32_t c = 0; c < terms_.n_components(); ++c) {
         const auto& own = terms_.component[c];
-        if (own.has_sets || !has_all(own, subset)) continue;
+        std::uint64_t bits = 0;
+        for (int32_t i = 0; i < own.size; ++i) bits |= bit_of(terms_.feature[own.features + i]);
+        feature_bits_.push_back(bits);
+    }
+}
+
+// Large plans have many components, few of them of the subset: they are told by one number each, as a rule.
+Plan::Counts Plan::count(const std::uint8_t* subset) const {
+    std::uint64_t moving = 0;
+    for (const auto q : model_.features)
+        if (!subset || subset[q]) moving |= bit_of(q);
+    Counts sum;
+    for (int32_t c = 1; c < terms_.n_components(); ++c) {
+        if (feature_bits_[static_cast<std::size_t>(c)] & ~moving) continue;
+        const auto& own = terms_.component[c];
+        if (!has_all(own, subset)) continue;
         const double n = own.n_terms;
-        sum += own.size == 1 ? n : 0.5 * own.size * n * (n + 1.0);
+        sum.terms += n;
+        if (!own.has_sets) sum.pairs += own.size == 1 ? n : 0.5 * own.size * n * (n + 1.0);
     }
     return sum;
 }

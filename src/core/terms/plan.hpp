@@ -51,10 +51,15 @@ public:
     std::int64_t n_boxes() const { return static_cast<std::int64_t>(boxes_.size()); }
     double n_components() const { return static_cast<double>(terms_.n_components()); }
     double n_entries() const { return static_cast<double>(entry_.size()); }
-    // Pairs of terms of one component, times its features; of numeric features of a subset, or all (null).
-    double n_pairs(const std::uint8_t* subset) const;
+    // Of a subset, or of all features (null): terms, and pairs of terms of one component of numeric features,
+    // times these.
+    struct Counts {
+        double terms = 0, pairs = 0;
+    };
+    Counts count(const std::uint8_t* subset) const;
     // Nanoseconds of the forms of components with categories.
     double set_forms(const std::uint8_t* subset) const;
+    double n_terms() const { return n_terms_; }
     double bytes() const;
 
 private:
@@ -85,6 +90,7 @@ private:
     };
     class Builder;
 
+    void mark_features();
     bool has_all(const Component& c, const std::uint8_t* subset) const;
     void test_numbers(std::int32_t q, std::int32_t above, std::uint32_t open, std::uint32_t* state) const;
     void test_categories(const RowTables& tables, std::int32_t q, std::uint32_t open,
@@ -113,6 +119,8 @@ private:
     std::vector<std::int32_t> entry_;
     std::vector<std::int32_t> component_of_;                 // (n_weights)
     std::vector<std::pair<std::int32_t, double>> set_form_;  // components with categories; nanoseconds
+    std::vector<std::uint64_t> feature_bits_;                // (n_components) of features modulo 64
+    double n_terms_ = 0.0;
 };
 
 }  // namespace predgap

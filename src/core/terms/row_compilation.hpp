@@ -33,6 +33,8 @@ public:
     // `limit` is relative to the scale; 0 for exact. An estimate from some of the trees if nothing is left
     // out (limit = 0), or if `roughly`.
     Totals count(double limit, double most_entries, const Likely& likely, bool roughly = false);
+    // Of the trees, those that such an estimate looks at.
+    double counted_share() const { return compilers_[0]->counted_share(); }
     // Leaves the terms in terms(), and the weights in the states, one per group of trees.
     Totals compile(double limit, double most_entries, std::vector<TermState>& states, const Likely& likely);
     const RowTerms& terms(std::size_t group) const { return terms_[group]; }

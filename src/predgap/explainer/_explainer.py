@@ -276,12 +276,15 @@ class Explainer(SpreadAnswers, DecisionAnswers):
             `curve`, `pgi2` or `pgu2`. Anything else is a subset (names, indices or a mask): the cost of its
             `gap`. Pass a feature that is called rank as `["rank"]`.
         X : (n, d) array or frame, or None, default=None
-            The rows of the call, of which up to 20 are used; None makes rows up from the model's thresholds.
+            The rows of the call, of which up to 20 are used. None makes up twelve rows, whose numbers are
+            quantiles of the thresholds of the model's last splits; this is less sure, for real rows may lie
+            elsewhere.
 
         Returns
         -------
         Cost, with `method`, `milliseconds` and `megabytes` per row, on one thread; and whether the call would
-        be `refused`
+        be `refused`. The 0.03 ms that any call takes are shared by the rows of X; without X they are left
+        out, as in a call about many rows.
 
         Examples
         --------
