@@ -12,7 +12,7 @@ public:
     explicit OpenComponents(const TermState& s)
         : terms_(*s.terms), is_open_(s.tables->is_open), is_sure_(s.tables->model().n_features() <= 64) {
         for (const auto q : s.tables->model().features)
-            if (is_open_[q]) closed_ &= ~(std::uint64_t{1} << q % 64);
+            if (is_open_[q]) closed_ &= ~RowTerms::signature_of(q);
     }
     PREDGAP_INLINE bool has(std::int32_t c) const {
         return !(terms_.signature[c] & closed_) && (is_sure_ || has_open_features(terms_.component[c]));

@@ -53,7 +53,6 @@ public:
             p_.terms_.most_scratch = std::max(
                 p_.terms_.most_scratch, store_.scratch_of(own, p_.terms_.feature.data(), p_.group_.width));
         }
-        p_.mark_features();
         p_.n_terms_ = p_.count(nullptr).terms;
         GridChoice choice(p_.model_);
         for (int32_t c = 1; c < p_.terms_.n_components(); ++c)
@@ -137,7 +136,7 @@ private:
         terms.signature.reset(terms.n_components(), 0);
         for (int32_t c = 0; c < terms.n_components(); ++c)
             for (int32_t j = 0; j < terms.component[c].size; ++j)
-                terms.signature[c] |= std::uint64_t{1} << terms.feature[terms.component[c].features + j] % 64;
+                terms.signature[c] |= RowTerms::signature_of(terms.feature[terms.component[c].features + j]);
     }
 
     struct Step {
@@ -289,29 +288,14 @@ bool Plan::has_all(const Component& c, const std::uint8_t* subset) const {
     return !subset || std::all_of(feature, feature + c.size, [&](int32_t q) { return subset[q]; });
 }
 
-namespace {
-
-std::uint64_t bit_of(int32_t feature) { return std::uint64_t{1} << (feature % 64); }
-
-}  // namespace
-
-void Plan::mark_features() {
-    for (int32_t c = 0; c < terms_.n_components(); ++c) {
-        const auto& own = terms_.component[c];
-        std::uint64_t bits = 0;
-        for (int32_t i = 0; i < own.size; ++i) bits |= bit_of(terms_.feature[own.features + i]);
-        feature_bits_.push_back(bits);
-    }
-}
-
 // Large plans have many components, few of them of the subset: they are told by one number each, as a rule.
 Plan::Counts Plan::count(const std::uint8_t* subset) const {
     std::uint64_t moving = 0;
     for (const auto q : model_.features)
-        if (!subset || subset[q]) moving |= bit_of(q);
+        if (!subset || subset[q]) moving |= RowTerms::signature_of(q);
     Counts sum;
     for (int32_t c = 1; c < terms_.n_components(); ++c) {
-        if (feature_bits_[static_cast<std::size_t>(c)] & ~moving) continue;
+        if (terms_.signature[c] & ~moving) continue;
         const auto& own = terms_.component[c];
         if (!has_all(own, subset)) continue;
         const double n = own.n_terms;

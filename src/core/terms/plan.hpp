@@ -90,7 +90,6 @@ private:
     };
     class Builder;
 
-    void mark_features();
     bool has_all(const Component& c, const std::uint8_t* subset) const;
     void test_numbers(std::int32_t q, std::int32_t above, std::uint32_t open, std::uint32_t* state) const;
     void test_categories(const RowTables& tables, std::int32_t q, std::uint32_t open,
@@ -119,7 +118,6 @@ private:
     std::vector<std::int32_t> entry_;
     std::vector<std::int32_t> component_of_;                 // (n_weights)
     std::vector<std::pair<std::int32_t, double>> set_form_;  // components with categories; nanoseconds
-    std::vector<std::uint64_t> feature_bits_;                // (n_components) of features modulo 64
     double n_terms_ = 0.0;
 };
 

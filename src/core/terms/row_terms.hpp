@@ -69,6 +69,9 @@ struct RowTerms {
     std::int32_t width = 1;           // outputs
     std::int64_t most_scratch = 0;    // doubles that the forms of the largest component need
 
+    static constexpr std::uint64_t signature_of(std::int32_t feature) {
+        return std::uint64_t{1} << feature % 64;
+    }
     std::int32_t n_components() const { return static_cast<std::int32_t>(component.size()); }
     double bytes() const {
         return component.bytes() + feature.bytes() + parent_component.bytes() + atom.bytes() +
