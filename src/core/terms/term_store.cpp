@@ -185,7 +185,22 @@ void TermStore::list_alike(RowTerms& out) {
     }
 }
 
-// Terms by component, and in it by their first atom.
+// The slot that a component's terms are sorted by: the first one, or that of the category with the most sets,
+// whose factors then come from memory one after the other.
+int32_t TermStore::leading_slot(const RowTerms& out, const Component& c) const {
+    int32_t slot = 0, most = 0;
+    for (int32_t j = 0; c.has_sets && j < c.size; ++j) {
+        const auto q = out.feature[c.features + j];
+        const auto n = model_.set_atoms.begin[q + 1] - model_.set_atoms.begin[q];
+        if (n > most) {
+            slot = j;
+            most = n;
+        }
+    }
+    return slot;
+}
+
+// Terms by component, and in it by the atom of its leading slot.
 void TermStore::order_terms(RowTerms& out) {
     Buffer<int32_t> next(out.component.size());
     int32_t listed = 0;
@@ -201,7 +216,11 @@ void TermStore::order_terms(RowTerms& out) {
         auto* terms = listed_.data() + first;
         if (c.size > 0 && c.n_terms > 1) {
             sorted_.reset(c.n_terms);
-            for (int32_t j = 0; j < c.n_terms; ++j) sorted_[j] = key(term_[terms[j]].first_atom, terms[j]);
+            const auto slot = leading_slot(out, c);
+            for (int32_t j = 0; j < c.n_terms; ++j) {
+                const auto& term = term_[terms[j]];
+                sorted_[j] = key(slot ? slots_[term.slots + slot].atom : term.first_atom, terms[j]);
+            }
             std::sort(sorted_.begin(), sorted_.end());
             for (int32_t j = 0; j < c.n_terms; ++j) terms[j] = static_cast<int32_t>(sorted_[j]);
         }
