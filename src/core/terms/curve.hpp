@@ -15,7 +15,10 @@ namespace {
 PREDGAP_INLINE bool keeps_versions(TermState& s, std::int32_t component) {
     const auto& c = s.terms->component[component];
     if (s.terms->width > 1) return false;
-    if (c.has_sets) return shares_set_factors(Form(s, component));
+    if (c.has_sets) {
+        const Form f(s, component);
+        return !f.grid && has_set_rows(f);
+    }
     return c.size == 1 ||
            (c.size <= Versions::kMostSlots && c.n_terms > 2 && c.n_terms <= Versions::kMostTerms);
 }
