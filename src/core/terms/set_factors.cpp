@@ -72,7 +72,8 @@ void SetFactors::fill_square(const RowTables& tables, int32_t q, bool with_momen
     const auto begin = covariance_.size();
     covariance_.grow(begin + n * stride);
     if (with_moments) moment_.grow(begin + n * stride);
-    side_.reset(n * n_words);
+    begin_.reset(n + 1, 0);
+    cell_.clear();
     other_side_.reset(n_words);
     for (auto* values : {&reach_, &rest_, &sign_}) values->reset(stride, 0.0);
     for (int64_t i = 0; i < n; ++i) {
@@ -84,18 +85,22 @@ void SetFactors::fill_square(const RowTables& tables, int32_t q, bool with_momen
         for (int64_t w = 0; w < n_words; ++w) {
             const auto inside = model.set_atoms.bits(set)[w];
             const auto outside = model.cells.full_word(q, static_cast<std::size_t>(w)) & ~inside;
-            auto side = side_[i * n_words + w] = leaves ? outside : inside;
             other_side_[w] = leaves ? inside : outside;
-            for (; side; side &= side - 1) reach_[i] += mass[64 * w + __builtin_ctzll(side)];
+            for (auto side = leaves ? outside : inside; side; side &= side - 1) {
+                const auto z = static_cast<int32_t>(64 * w + __builtin_ctzll(side));
+                reach_[i] += mass[z];
+                cell_.push(z);
+            }
         }
+        begin_[i + 1] = static_cast<int32_t>(cell_.size());
         rest_[i] = tables.mass(q, other_side_.data());
     }
     member_.reset(model.cells.count(q) * SetSquare::kColumns);
     const SetSquare square{n,
                            stride,
                            model.cells.count(q),
-                           n_words,
-                           side_.data(),
+                           begin_.data(),
+                           cell_.data(),
                            mass,
                            reach_.data(),
                            rest_.data(),

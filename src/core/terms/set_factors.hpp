@@ -15,14 +15,14 @@ namespace predgap {
 struct SetSquare {
     static constexpr std::int64_t kColumns = 16;  // of a part
 
-    std::int64_t n, stride, n_cells, n_words;
-    const std::uint64_t* side;    // (n, n_words) the side of each set that x is not on
-    const double* mass;           // (n_cells)
-    const double* reach;          // (n) P(x' on that side)
-    const double* rest;           // (n) P(x' on the other side)
-    const double* sign;           // (n) of tau
-    double* member;               // (n_cells, kColumns) scratch
-    double *moment, *covariance;  // (n, stride); no moments where this is null
+    std::int64_t n, stride, n_cells;
+    const std::int32_t *begin, *cell;  // (n + 1), – the side of each set that x is not on
+    const double* mass;                // (n_cells)
+    const double* reach;               // (n) P(x' on that side)
+    const double* rest;                // (n) P(x' on the other side)
+    const double* sign;                // (n) of tau
+    double* member;                    // (n_cells, kColumns) scratch: masses of the cells that sets have
+    double *moment, *covariance;       // (stride, stride); no moments where this is null
 };
 
 class SetFactors {
@@ -60,7 +60,8 @@ private:
     Buffer<std::int64_t> row_;
     Buffer<std::int32_t> column_, used_;
     Buffer<std::uint8_t> is_used_;
-    Buffer<std::uint64_t> side_, other_side_;
+    Buffer<std::int32_t> begin_, cell_;
+    Buffer<std::uint64_t> other_side_;
     Buffer<double> reach_, rest_, sign_, member_;
     Buffer<double> moment_, covariance_;  // one square per feature
 };
