@@ -1,6 +1,7 @@
 // Quadratic forms with categories, over pairs of terms.
 #pragma once
 
+#include <algorithm>
 #include <utility>
 
 #include "terms/pair_forms.hpp"
@@ -9,12 +10,13 @@
 namespace predgap::PREDGAP_ISA {
 namespace {
 
-// The factors of a term with those from the four of its own on, one term after the other, in scratch. Terms
+// The factors of one term after the other with some of those from the four of its own on, in scratch. Terms
 // are sorted by the sets of the leading slot: so its factors come from memory one after the other, and are
 // the same for the terms that share a set.
 class SetRows {
 public:
     static constexpr std::int32_t kMostSlots = 8;
+    static constexpr std::int64_t kBlock = 64;  // fours, whose arrays stay in the nearest memory
 
     SetRows(const Form& f, std::int32_t outside, double* at) : n_(f.c.stride / 4), outside_(outside) {
         const auto take = [&] { return std::exchange(at, at + f.c.stride); };
@@ -30,24 +32,19 @@ public:
         }
     }
 
-    // The factors of term s, which must not be before that of the last call: (fours of the component's terms)
-    // from s / 4 on. On the diagonal as kDiagonal says.
-    const Four* of(std::int64_t s) {
-        const auto first = s / 4;
-        if (s == 0 || sets_[0].atom[s] != sets_[0].atom[s - 1]) {
-            const double* factor = sets_[0].row(s);
-            for (auto v = first; v < n_; ++v) fours(of_leading_)[v] = look_up(factor, sets_[0].column + 4 * v);
+    // visit(s, first, end, z): the factors z[first .. end) of term s with these fours, for all terms and
+    // fours, block by block. On the diagonal as kDiagonal says.
+    template <class Visit>
+    PREDGAP_INLINE void each(const Form& f, Visit visit) {
+        for (std::int64_t block = 0; block < n_ && !f.stopped(); block += kBlock) {
+            const auto end = std::min(block + kBlock, n_);
+            for (std::int64_t s = 0; s < std::min(4 * end, std::int64_t{f.c.n_terms}); ++s) {
+                const auto first = std::max(block, s / 4);
+                look_up_row(s, first, end);
+                if (first == s / 4) fours(row_)[first] *= *fours(kDiagonal[s % 4]);
+                visit(s, first, end, fours(row_));
+            }
         }
-        const Four* from = fours(of_leading_);
-        for (std::int32_t j = 0; j < n_numbers_; ++j, from = fours(row_))
-            numbers_[j].is_outside ? multiply<true>(numbers_[j], s, from) : multiply<false>(numbers_[j], s, from);
-        for (std::int32_t j = 1; j < n_sets_; ++j, from = fours(row_)) {
-            const double* factor = sets_[j].row(s);
-            for (auto v = first; v < n_; ++v)
-                fours(row_)[v] = from[v] * look_up(factor, sets_[j].column + 4 * v);
-        }
-        fours(row_)[first] = from[first] * *fours(kDiagonal[s % 4]);
-        return fours(row_);
     }
 
 private:
@@ -66,10 +63,29 @@ private:
         for (std::int64_t v = 0; v < n_; ++v) look_up_pairs(table, atom + 4 * v, fours(low)[v], fours(high)[v]);
         numbers_[n_numbers_++] = {low, high, slot == outside_};
     }
+    PREDGAP_INLINE void look_up_row(std::int64_t s, std::int64_t first, std::int64_t end) {
+        if (s == 0 || sets_[0].atom[s] != sets_[0].atom[s - 1]) {
+            const double* factor = sets_[0].row(s);
+            for (auto v = first; v < end; ++v)
+                fours(of_leading_)[v] = look_up(factor, sets_[0].column + 4 * v);
+        }
+        const Four* from = fours(of_leading_);
+        for (std::int32_t j = 0; j < n_numbers_; ++j, from = fours(row_))
+            if (numbers_[j].is_outside)
+                multiply<true>(numbers_[j], s, from, first, end);
+            else
+                multiply<false>(numbers_[j], s, from, first, end);
+        for (std::int32_t j = 1; j < n_sets_; ++j, from = fours(row_)) {
+            const double* factor = sets_[j].row(s);
+            for (auto v = first; v < end; ++v)
+                fours(row_)[v] = from[v] * look_up(factor, sets_[j].column + 4 * v);
+        }
+    }
     template <bool kOutside>
-    PREDGAP_INLINE void multiply(const Number& q, std::int64_t s, const Four* from) {
+    PREDGAP_INLINE void multiply(const Number& q, std::int64_t s, const Four* from, std::int64_t first,
+                                 std::int64_t end) {
         const Four low = four(q.low[s]), high = four(q.high[s]);
-        for (auto v = s / 4; v < n_; ++v) {
+        for (auto v = first; v < end; ++v) {
             const Four a = min(low, fours(q.low)[v]), b = min(high, fours(q.high)[v]);
             fours(row_)[v] = from[v] * (kOutside ? a + b : a * b);
         }
@@ -95,21 +111,22 @@ double form_with_sets(const Form& f, std::int32_t outside) {
     SetRows rows(f, outside, f.scratch + (kProduct ? f.width * stride : 0));
     if (kProduct)
         for (std::int64_t i = 0; i < f.width * n; ++i) fours(below)[i] = four(0.0);
+    for (std::int64_t k = 0; kProduct && k < f.width; ++k)
+        std::fill_n(f.product + k * f.n_weights, f.c.n_terms, 0.0);
     Four total = four(0.0);
-    for (std::int64_t s = 0; s < f.c.n_terms && !f.stopped(); ++s) {
-        const Four* z = rows.of(s);
+    rows.each(f, [&](std::int64_t s, std::int64_t first, std::int64_t end, const Four* z) {
         for (std::int64_t k = 0; k < f.width; ++k) {
             const double* weight = f.weight + k * f.n_weights;
             const Four of_row = four(weight[s]);
             Four own = four(0.0);
-            for (auto v = s / 4; v < n; ++v) {
+            for (auto v = first; v < end; ++v) {
                 own += z[v] * load<4>(weight + 4 * v);
                 if (kProduct) fours(below)[k * n + v] += z[v] * of_row;
             }
             total += own * of_row;
-            if (kProduct) f.product[k * f.n_weights + s] = sum(own);
+            if (kProduct) f.product[k * f.n_weights + s] += sum(own);
         }
-    }
+    });
     for (std::int64_t k = 0; kProduct && k < f.width; ++k)
         for (std::int64_t i = 0; i < f.c.n_terms; ++i)
             f.product[k * f.n_weights + i] += below[k * stride + i];
@@ -122,14 +139,13 @@ void set_forms_of_versions(const Form& f, double* found) {
     SetRows rows(f, kInside, f.scratch);
     Four total[kVersions];
     for (auto& of_version : total) of_version = four(0.0);
-    for (std::int64_t s = 0; s < f.c.n_terms && !f.stopped(); ++s) {
-        const Four* z = rows.of(s);
+    rows.each(f, [&](std::int64_t s, std::int64_t first, std::int64_t end, const Four* z) {
         Four own[kVersions];
         for (auto& of_version : own) of_version = four(0.0);
-        for (std::int64_t v = s / 4; v < f.c.stride / 4; ++v)
+        for (auto v = first; v < end; ++v)
             for (int k = 0; k < kVersions; ++k) own[k] += z[v] * fours(f.weight + k * f.n_weights)[v];
         for (int k = 0; k < kVersions; ++k) total[k] += own[k] * four(f.weight[k * f.n_weights + s]);
-    }
+    });
     for (int k = 0; k < kVersions; ++k) found[k] = 2.0 * sum(total[k]);
 }
 void set_forms_of_versions(const Form& f, double* found) {
