@@ -36,6 +36,7 @@ public:
         return grid_of_[component] < 0 ? nullptr : grid_.data() + grid_of_[component];
     }
     std::int64_t most_scratch() const { return most_scratch_; }  // doubles that one of these needs
+    std::int64_t n_cells() const { return n_cells_; }            // of all of these
 
     // Are the factors of a set at hand?
     PREDGAP_INLINE bool is_filled(std::int32_t set) const { return row_[set] >= 0; }
@@ -51,17 +52,18 @@ private:
 
     void choose_grids(const RowTerms& terms, const RowTables& tables, CellRule rule, std::int32_t n_steps);
     void list_used(const RowTerms& terms, std::int32_t n_thresholds);
+    void largest_first(const RowTables& tables, std::int32_t q);
     void fill_square(const RowTables& tables, std::int32_t q, bool with_moments,
                      const std::atomic<bool>& stop);
 
     Buffer<CellGrid> grid_;
     Buffer<std::int32_t> grid_of_;  // (n_components) or -1
-    std::int64_t most_scratch_ = 0;
+    std::int64_t most_scratch_ = 0, n_cells_ = 0;
     Buffer<std::int64_t> row_;
     Buffer<std::int32_t> column_, used_;
     Buffer<std::uint8_t> is_used_;
     Buffer<std::int32_t> begin_, cell_;
-    Buffer<std::uint64_t> other_side_;
+    Buffer<std::uint64_t> sorted_, other_side_;
     Buffer<double> reach_, rest_, sign_, member_;
     Buffer<double> moment_, covariance_;  // one square per feature
 };
