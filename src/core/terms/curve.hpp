@@ -124,7 +124,7 @@ PREDGAP_INLINE void make_room(TermState& s, const Component& c, Versions& v) {
 // as there is room, and weights change again.
 PREDGAP_INLINE double form_at_once(TermState& s, std::int32_t component, Versions& v) {
     const Form f(s, component);
-    if (!f.grid || f.width > 1) return form_inside<false>(f);
+    if (!f.grid || f.width > 1 || f.grid->n_cells > CellGrid::kMostKept) return form_inside<false>(f);
     const auto size = (f.grid->n_cells + f.c.n_terms + 7) / 8 * 8;
     if (v.room == 0 && v.n_coming > 1 && s.n_kept + size <= s.kept.size()) {
         v.room = 1;

@@ -15,7 +15,7 @@ void SetFactors::choose_grids(const RowTerms& terms, const RowTables& tables, Ce
                               int32_t n_steps) {
     GridChoice choice(tables.model());
     grid_.clear();
-    most_scratch_ = n_cells_ = 0;
+    most_scratch_ = n_kept_ = 0;
     grid_of_.reset(terms.n_components(), -1);
     for (int64_t i = 1; i < terms.n_components(); ++i) {
         const auto& c = terms.component[i];
@@ -25,7 +25,7 @@ void SetFactors::choose_grids(const RowTerms& terms, const RowTables& tables, Ce
         grid_of_[i] = static_cast<int32_t>(grid_.size());
         grid_.push(chosen.grid);
         most_scratch_ = std::max(most_scratch_, chosen.grid.scratch(c.n_terms));
-        n_cells_ += chosen.grid.n_cells;
+        if (chosen.grid.n_cells <= CellGrid::kMostKept) n_kept_ += chosen.grid.n_cells + c.n_terms + 8;
     }
 }
 

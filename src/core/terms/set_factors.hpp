@@ -36,7 +36,7 @@ public:
         return grid_of_[component] < 0 ? nullptr : grid_.data() + grid_of_[component];
     }
     std::int64_t most_scratch() const { return most_scratch_; }  // doubles that one of these needs
-    std::int64_t n_cells() const { return n_cells_; }            // of all of these
+    std::int64_t n_kept() const { return n_kept_; }              // doubles that a curve keeps of all
 
     // Are the factors of a set at hand?
     PREDGAP_INLINE bool is_filled(std::int32_t set) const { return row_[set] >= 0; }
@@ -58,7 +58,7 @@ private:
 
     Buffer<CellGrid> grid_;
     Buffer<std::int32_t> grid_of_;  // (n_components) or -1
-    std::int64_t most_scratch_ = 0, n_cells_ = 0;
+    std::int64_t most_scratch_ = 0, n_kept_ = 0;
     Buffer<std::int64_t> row_;
     Buffer<std::int32_t> column_, used_;
     Buffer<std::uint8_t> is_used_;
