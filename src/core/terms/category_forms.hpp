@@ -17,6 +17,7 @@ class SetRows {
 public:
     static constexpr std::int32_t kMostSlots = 8;
     static constexpr std::int64_t kBlock = 64;  // fours, whose arrays stay in the nearest memory
+    static constexpr std::int64_t kAhead = 3;   // terms
 
     SetRows(const Form& f, std::int32_t outside, double* at) : n_(f.c.stride / 4), outside_(outside) {
         const auto take = [&] { return std::exchange(at, at + f.c.stride); };
@@ -60,14 +61,18 @@ private:
     void add_number(const Form& f, std::int32_t slot, double* low, double* high) {
         const double* table = (slot == outside_ ? f.tables.crossing : f.tables.tail).data();
         const auto* atom = f.atom + slot * std::int64_t{f.c.stride};
-        for (std::int64_t v = 0; v < n_; ++v) look_up_pairs(table, atom + 4 * v, fours(low)[v], fours(high)[v]);
+        for (std::int64_t v = 0; v < n_; ++v)
+            look_up_pairs(table, atom + 4 * v, fours(low)[v], fours(high)[v]);
         numbers_[n_numbers_++] = {low, high, slot == outside_};
     }
     PREDGAP_INLINE void look_up_row(std::int64_t s, std::int64_t first, std::int64_t end) {
         if (s == 0 || sets_[0].atom[s] != sets_[0].atom[s - 1]) {
-            const double* factor = sets_[0].row(s);
-            for (auto v = first; v < end; ++v)
-                fours(of_leading_)[v] = look_up(factor, sets_[0].column + 4 * v);
+            const auto* column = sets_[0].column;
+            const double *factor = sets_[0].row(s), *next = sets_[0].row(std::min(s + kAhead, 4 * n_ - 1));
+            for (auto v = first; v < end; ++v) {
+                __builtin_prefetch(next + column[4 * v]);
+                fours(of_leading_)[v] = look_up(factor, column + 4 * v);
+            }
         }
         const Four* from = fours(of_leading_);
         for (std::int32_t j = 0; j < n_numbers_; ++j, from = fours(row_))

@@ -13,7 +13,8 @@ namespace {
 // all terms to cells, later ones those that changed, if the cells are kept.
 double by_cells(const CellGrid& grid, double n_terms, double n_rows, double n_versions) {
     constexpr double kCell = 0.4, kTerm = 20.0, kRow = 4.0, kFourCells = 0.4, kChanged = 0.2;
-    const double adding = n_terms * (kTerm + n_rows * (kRow + kFourCells * static_cast<double>(grid.row() / 4)));
+    const double adding =
+        n_terms * (kTerm + n_rows * (kRow + kFourCells * static_cast<double>(grid.row() / 4)));
     const bool are_kept = n_versions > 1.0 && grid.n_cells <= CellGrid::kMostKept;
     const double share = are_kept ? (1.0 + kChanged * (n_versions - 1.0)) / n_versions : 1.0;
     return kCell * static_cast<double>(grid.n_cells * grid.n_axes) + share * adding;
