@@ -14,81 +14,93 @@ void normal_tails_of_four(const double* z, double* below, double* above) {
     normal_tails(*fours(z), *fours(below), *fours(above));
 }
 
-// Where x' >= threshold begins, for x plus the law's number; infinite if never or always. Of eight thresholds
-// from the first one on; past the last one, that of the last.
-PREDGAP_INLINE Lanes places(const TableRequest& r, std::int32_t first) {
+// Eight numbers from the first one on; past the last one, the last one again.
+PREDGAP_INLINE Lanes eight(const double* from, std::int32_t first, std::int32_t n) {
+    if (first + 8 <= n) return load<8>(from + first);
+    Lanes found;
+    for (int i = 0; i < 8; ++i) found[i] = from[std::min(first + i, n - 1)];
+    return found;
+}
+
+// Where x' >= threshold begins, for x plus the law's number; infinite if never or always.
+PREDGAP_INLINE Lanes places(const TableRequest& r, const Lanes& threshold, std::int32_t first) {
     constexpr double kInfinity = std::numeric_limits<double>::infinity();
-    Lanes threshold, at;
-    if (first + 8 <= r.n) {
-        threshold = load<8>(r.threshold + first);
-        at = load<8>(r.at + first);
-    } else {
-        for (int i = 0; i < 8; ++i) {
-            const auto last = std::min(first + i, r.n - 1);
-            threshold[i] = r.threshold[last];
-            at[i] = r.at[last];
-        }
-    }
-    at = where_less(splat(r.low), threshold, at, splat(-kInfinity));
+    const Lanes at = where_less(splat(r.low), threshold, eight(r.at, first, r.n), splat(-kInfinity));
     return where_less(splat(r.high), threshold, splat(kInfinity), at);
 }
 
-// Tails of all thresholds, eight at a time: their polynomials are long chains, and two registers of four take
-// hardly longer than one. tails_of(thresholds, below, above) computes eight.
+// The tails of eight thresholds, and what follows from them. With probability `stays` x' is x.
+PREDGAP_INLINE void keep(const TableRequest& r, const Lanes& threshold, std::int32_t first, Lanes below,
+                         Lanes above) {
+    const Lanes x = splat(r.x), zero = splat(0.0), one = splat(1.0), stays = splat(r.stays);
+    if (r.stays > 0.0) {
+        below = min(splat(r.moves) * below + where_less(x, threshold, stays, zero), one);
+        above = min(splat(r.moves) * above + where_less(x, threshold, zero, stays), one);
+    }
+    const Lanes low = where_less(x, threshold, zero, below), high = where_less(x, threshold, above, zero);
+    const Lanes shift = low - high;
+    const auto n = std::min(8, r.n - first);
+    if (n == 8) {
+        store_pairs(below, above, r.tail + 2 * first);
+        store_pairs(low, high, r.crossing + 2 * first);
+        store(shift, r.shift + first);
+    }
+    for (std::int32_t i = 0, at = first; i < n; ++i, ++at) {
+        r.event[at] = r.x < r.threshold[at];
+        if (n == 8) continue;
+        r.tail[2 * at] = below[i];
+        r.tail[2 * at + 1] = above[i];
+        r.crossing[2 * at] = low[i];
+        r.crossing[2 * at + 1] = high[i];
+        r.shift[at] = shift[i];
+    }
+}
+
+// Eight thresholds at a time: their polynomials are long chains, and two registers of four take hardly longer
+// than one. tails_of(thresholds, below, above) computes eight.
 template <class TailsOf>
-PREDGAP_INLINE void fill_tails(const TableRequest& r, const TailsOf& tails_of) {
+PREDGAP_INLINE void fill_from_law(const TableRequest& r, const TailsOf& tails_of) {
     const Lanes largest = splat(std::numeric_limits<double>::max()), zero = splat(0.0), one = splat(1.0);
     for (std::int32_t first = 0; first < r.n; first += 8) {
-        const Lanes at = places(r, first), never = zero - at, x = splat(r.x);
+        const Lanes threshold = eight(r.threshold, first, r.n), at = places(r, threshold, first);
+        const Lanes never = zero - at;
         Lanes below, above;
-        tails_of(where_less(largest, max(at, never), x, at), below, above);
+        tails_of(where_less(largest, max(at, never), splat(r.x), at), below, above);
         below = where_less(largest, at, one, where_less(largest, never, zero, below));
         above = where_less(largest, at, zero, where_less(largest, never, one, above));
-        for (std::int32_t i = 0; i < std::min(8, r.n - first); ++i) {
-            r.tail[2 * (first + i)] = below[i];
-            r.tail[2 * (first + i) + 1] = above[i];
+        keep(r, threshold, first, below, above);
+    }
+}
+
+// Where tails are given, two for each threshold.
+PREDGAP_INLINE void fill_from_tails(const TableRequest& r, const double* tail) {
+    for (std::int32_t first = 0; first < r.n; first += 8) {
+        Lanes below, above;
+        for (int i = 0; i < 8; ++i) {
+            const auto at = std::min(first + i, r.n - 1);
+            below[i] = tail[2 * at];
+            above[i] = tail[2 * at + 1];
         }
-    }
-}
-
-PREDGAP_INLINE void fill_tails(const TableRequest& r) {
-    const Lanes x = splat(r.x);
-    switch (r.law) {  // without a default: a compiler warns of a law that is missing
-        case Law::normal:
-            return fill_tails(r, [&](const Lanes& c, Lanes& below, Lanes& above) {
-                normal_tails(standardised(c, x, r.parameter), below, above);
-            });
-        case Law::uniform:
-            return fill_tails(r, [&](const Lanes& c, Lanes& below, Lanes& above) {
-                uniform_tails(c, x, r.parameter, below, above);
-            });
-        case Law::fixed: std::copy_n(r.fixed, 2 * r.n, r.tail); return;
-        case Law::table:     // they are given with the row
-        case Law::still:     // it crosses no threshold
-        case Law::category:  // it has none
-            return;
-    }
-}
-
-// With probability `stays` x' is x.
-void mix_with_staying(const TableRequest& r) {
-    for (std::int32_t i = 0; i < r.n; ++i) {
-        const bool is_below = r.x < r.threshold[i];
-        r.tail[2 * i] = std::min(r.moves * r.tail[2 * i] + (is_below ? r.stays : 0.0), 1.0);
-        r.tail[2 * i + 1] = std::min(r.moves * r.tail[2 * i + 1] + (is_below ? 0.0 : r.stays), 1.0);
+        keep(r, eight(r.threshold, first, r.n), first, below, above);
     }
 }
 
 void fill_tables(const TableRequest& r) {
-    fill_tails(r);
-    if (r.stays > 0.0) mix_with_staying(r);
-    for (std::int32_t i = 0; i < r.n; ++i) {
-        const double below = r.tail[2 * i], above = r.tail[2 * i + 1];
-        const bool is_below = r.x < r.threshold[i];
-        r.event[i] = is_below;
-        r.crossing[2 * i] = is_below ? 0.0 : below;
-        r.crossing[2 * i + 1] = is_below ? above : 0.0;
-        r.shift[i] = is_below ? -above : below;
+    const Lanes x = splat(r.x);
+    switch (r.law) {  // without a default: a compiler warns of a law that is missing
+        case Law::normal:
+            return fill_from_law(r, [&](const Lanes& c, Lanes& below, Lanes& above) {
+                normal_tails(standardised(c, x, r.parameter), below, above);
+            });
+        case Law::uniform:
+            return fill_from_law(r, [&](const Lanes& c, Lanes& below, Lanes& above) {
+                uniform_tails(c, x, r.parameter, below, above);
+            });
+        case Law::fixed: return fill_from_tails(r, r.fixed);
+        case Law::table:     // they are given with the row
+        case Law::still:     // it crosses no threshold
+        case Law::category:  // it has none
+            return fill_from_tails(r, r.tail);
     }
 }
 

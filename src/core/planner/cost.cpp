@@ -58,8 +58,8 @@ double most_cells(const Model& model, const Job& job) {
 }  // namespace
 
 Cost plan_cost(const Plan& plan, const Model& model, const Job& job) {
-    const double set_up =
-        kRow + kThreshold * model.n_atoms() + kBox * plan.n_boxes() + kEntry * plan.n_entries();
+    const double set_up = kRow + kThreshold * model.n_atoms() + kBox * static_cast<double>(plan.n_boxes()) +
+                          kEntry * plan.n_entries();
     // Tables of categories do not stay in the cache between the steps of a large plan.
     const double again = job.question == Question::gap ? 1.0 : 1.0 + plan.n_entries() / 3e5;
     const double forms = kPair * plan.n_pairs(job.features) + plan.set_forms(job.features) * again;

@@ -184,6 +184,27 @@ PREDGAP_INLINE void look_up_pairs(const double* table, const std::int32_t* place
     }
 #endif
 }
+// The other way round: eight pairs, one after the other.
+PREDGAP_INLINE void store_pairs(const Lanes& first, const Lanes& second, double* p) {
+#if defined(__AVX512F__)
+    const __m512i low = _mm512_setr_epi64(0, 8, 1, 9, 2, 10, 3, 11),
+                  high = _mm512_setr_epi64(4, 12, 5, 13, 6, 14, 7, 15);
+    _mm512_storeu_pd(p, _mm512_permutex2var_pd(first.part[0], low, second.part[0]));
+    _mm512_storeu_pd(p + 8, _mm512_permutex2var_pd(first.part[0], high, second.part[0]));
+#elif defined(__AVX__)
+    for (int i = 0; i < 2; ++i) {
+        const __m256d even = _mm256_unpacklo_pd(first.part[i], second.part[i]),
+                      odd = _mm256_unpackhi_pd(first.part[i], second.part[i]);
+        _mm256_storeu_pd(p + 8 * i, _mm256_permute2f128_pd(even, odd, 0x20));
+        _mm256_storeu_pd(p + 8 * i + 4, _mm256_permute2f128_pd(even, odd, 0x31));
+    }
+#else
+    for (int i = 0; i < 8; ++i) {
+        p[2 * i] = first[i];
+        p[2 * i + 1] = second[i];
+    }
+#endif
+}
 // Rows become columns.
 PREDGAP_INLINE void transpose(Four* row) {
 #if defined(__AVX__)

@@ -66,7 +66,7 @@ PREDGAP_INLINE void factors_of_four(const RowTables& tables, const std::int32_t*
     for (std::int32_t j = 0; j < size; ++j, atom += kTerms) {
         Four low[2], high[2];
         for (int t = 0; t < kTerms; ++t) {
-            const std::int32_t place[4] = {atom[t], atom[apart[1] + t], atom[apart[2] + t],
+            const std::int32_t place[4] = {atom[apart[0] + t], atom[apart[1] + t], atom[apart[2] + t],
                                            atom[apart[3] + t]};
             look_up_pairs(tail, place, low[t], high[t]);
         }
@@ -80,26 +80,32 @@ PREDGAP_INLINE void factors_of_four(const RowTables& tables, const std::int32_t*
     found[2] = both;
 }
 
-template <int kTerms>
-PREDGAP_INLINE void find_factors(TermState& s, const Alike& run) {
+// Of n components of a run; nth gives their places in it.
+template <int kTerms, class Nth>
+PREDGAP_INLINE void find_factors(TermState& s, const Alike& run, std::int64_t n, const Nth& nth) {
     const auto apart = std::int64_t{run.size} * kTerms;
     const auto* atom = s.terms->atom.data() + s.terms->component[run.first].slots;
-    Closed* to = s.closed.data() + run.first;
-    for (std::int32_t i = 0; i < run.n; i += 4, atom += 4 * apart, to += 4) {
-        const auto n = std::min(run.n - i, 4);  // past the last one, the last one again
-        const std::int64_t offset[4] = {0, std::min(1, n - 1) * apart, std::min(2, n - 1) * apart,
-                                        std::min(3, n - 1) * apart};
+    for (std::int64_t i = 0; i < n; i += 4) {
+        std::int64_t place[4], offset[4];
+        for (int k = 0; k < 4; ++k) {
+            place[k] = nth(std::min(i + k, n - 1));  // past the last one, the last one again
+            offset[k] = place[k] * apart;
+        }
         Four found[3];
         factors_of_four<kTerms>(*s.tables, atom, offset, run.size, found);
-        for (int k = 0; k < n; ++k) to[k] = {found[0][k], found[1][k], found[2][k]};
+        for (int k = 0; k < 4; ++k) s.closed[run.first + place[k]] = {found[0][k], found[1][k], found[2][k]};
     }
+}
+
+template <class Nth>
+PREDGAP_INLINE void find_factors(TermState& s, const Alike& run, std::int64_t n, const Nth& nth) {
+    run.n_terms == 1 ? find_factors<1>(s, run, n, nth) : find_factors<2>(s, run, n, nth);
 }
 
 // Of all components that have closed forms. Where features do not move the factors mean nothing; weights
 // are 0 there.
 void find_closed_factors(TermState& s) {
-    for (const auto& run : s.terms->alike)
-        run.n_terms == 1 ? find_factors<1>(s, run) : find_factors<2>(s, run);
+    for (const auto& run : s.terms->alike) find_factors(s, run, run.n, [](std::int64_t i) { return i; });
 }
 
 }  // namespace

@@ -163,7 +163,7 @@ PREDGAP_INLINE void renew(TermState& s, std::int32_t component, std::int32_t ste
 PREDGAP_INLINE void schedule(TermState& s, const Units& units, const std::int32_t* order,
                              std::int32_t n_steps) {
     const auto n = s.terms->n_components();
-    const bool on_plan = s.terms->edge.size() > 0;
+    find_weights(s);
     for (auto& step : s.step_of) step = n_steps;
     for (std::int32_t step = 0; step < n_steps; ++step)
         for (const auto q : units.members(order[step])) s.step_of[q] = step;
@@ -177,7 +177,6 @@ PREDGAP_INLINE void schedule(TermState& s, const Units& units, const std::int32_
             slot = step > last ? j : slot;
             last = step > last ? step : last;
         }
-        s.component[c].has_weight = on_plan ? is_open(s, own) : has_weight(s, own);
         const auto parent = c > 0 ? parent_of(s, {c, slot}) : 0;
         s.versions[c].begin(last, parent);
         if (c == 0) continue;
@@ -194,7 +193,7 @@ PREDGAP_INLINE void schedule(TermState& s, const Units& units, const std::int32_
 // A component is complete when its last feature comes; so is the one without it, whose weights change.
 // Adds to the gaps.
 void curve(TermState& s, const Units& units, const std::int32_t* order, std::int32_t n_steps, double* gaps) {
-    const bool on_plan = s.terms->edge.size() > 0;
+    const bool on_plan = is_on_plan(s);
     schedule(s, units, order, n_steps);
     find_closed_factors(s);
     for (std::int32_t step = 0; step < n_steps; ++step) {

@@ -6,51 +6,78 @@
 namespace predgap::PREDGAP_ISA {
 namespace {
 
-PREDGAP_INLINE bool is_open(const TermState& s, const Component& c) {
-    std::uint8_t all = 1;
-    for (std::int32_t j = 0; j < c.size; ++j) all &= s.tables->is_open[s.terms->feature[c.features + j]];
-    return all;
-}
-
-// May a component have weight? On a plan, terms of features that stay have none.
-PREDGAP_INLINE bool may_matter(const TermState& s, std::int32_t c) {
-    return s.terms->edge.size() > 0 ? is_open(s, s.terms->component[c]) : s.component[c].has_weight;
-}
-
-// All features that are open move. False if stopped.
-PREDGAP_INLINE bool push_open(TermState& s) {
-    const auto n = s.terms->n_components();
-    const bool on_plan = s.terms->edge.size() > 0;
-    for (std::int32_t c = 0; c < n && !on_plan; ++c)
-        s.component[c].has_weight = has_weight(s, s.terms->component[c]);
-    for (const auto q : s.tables->model().features) {
-        if (!s.tables->is_open[q]) continue;
-        on_plan ? push_edges(s, q) : push_feature(s, q);
-        if (stopped(s)) return false;
+// Which components of a plan have open features only.
+class OpenComponents {
+public:
+    explicit OpenComponents(const TermState& s)
+        : terms_(*s.terms), is_open_(s.tables->is_open), is_sure_(s.tables->model().n_features() <= 64) {
+        for (const auto q : s.tables->model().features)
+            if (is_open_[q]) closed_ &= ~(std::uint64_t{1} << q % 64);
     }
-    return true;
+    PREDGAP_INLINE bool has(std::int32_t c) const {
+        return !(terms_.signature[c] & closed_) && (is_sure_ || has_open_features(terms_.component[c]));
+    }
+
+private:
+    bool has_open_features(const Component& c) const {
+        std::uint8_t all = 1;
+        for (std::int32_t j = 0; j < c.size; ++j) all &= is_open_[terms_.feature[c.features + j]];
+        return all;
+    }
+
+    const RowTerms& terms_;
+    const Buffer<std::uint8_t>& is_open_;
+    std::uint64_t closed_ = ~std::uint64_t{0};  // of a signature: all features with this bit stay
+    bool is_sure_;                              // is there one feature for each bit?
+};
+
+PREDGAP_INLINE bool is_on_plan(const TermState& s) { return s.terms->edge.size() > 0; }
+
+// Sets for each component whether it may have weight. On a plan, terms of features that stay have none.
+PREDGAP_INLINE void find_weights(TermState& s) {
+    const auto n = s.terms->n_components();
+    if (const OpenComponents open(s); is_on_plan(s))
+        for (std::int32_t c = 0; c < n; ++c) s.component[c].has_weight = open.has(c);
+    else
+        for (std::int32_t c = 0; c < n; ++c) s.component[c].has_weight = has_weight(s, s.terms->component[c]);
+}
+
+// All features that are open move. Lists the components that then may have weight, but for the empty one;
+// returns how many there are.
+PREDGAP_INLINE std::int64_t push_open(TermState& s) {
+    find_weights(s);
+    for (const auto q : s.tables->model().features)
+        if (s.tables->is_open[q] && !stopped(s)) is_on_plan(s) ? push_edges(s, q) : push_feature(s, q);
+    std::int64_t n = 0;
+    for (std::int32_t c = 1; c < s.terms->n_components(); ++c) {
+        s.mattering[n] = c;
+        n += s.component[c].has_weight;
+    }
+    return n;
 }
 
 double gap(TermState& s) {
-    if (!push_open(s)) return 0.0;
-    const auto n = s.terms->n_components();
-    for (std::int32_t c = 1; c < n && !stopped(s); ++c)
-        if (!is_closed(s.terms->component[c]) && may_matter(s, c)) s.form[c] = form_inside<false>(Form(s, c));
-    find_closed_factors(s);
-    for (const auto& run : s.terms->alike)
-        for (auto c = run.first; c < run.first + run.n; ++c) s.form[c] = closed_form(s, c);
+    const auto n = push_open(s);
+    const std::int32_t *first = s.mattering.data(), *end = first + n;
+    for (const auto* c = first; c < end && !stopped(s); ++c)
+        if (!is_closed(s.terms->component[*c])) s.form[*c] = form_inside<false>(Form(s, *c));
+    for (const auto& run : s.terms->alike) {
+        first = std::lower_bound(first, end, run.first);
+        const auto* last = std::lower_bound(first, end, run.first + run.n);
+        find_factors(s, run, last - first, [&](std::int64_t i) { return first[i] - run.first; });
+        for (; first < last; ++first) s.form[*first] = closed_form(s, *first);
+    }
     Four sums = four(0.0);
     for (std::int64_t i = 0; i < s.form.size() / 4; ++i) sums += fours(s.form.data())[i];
     return squared_mean(s) + sum(sums);
 }
 
 void covariances(TermState& s, double* found) {
-    const std::int64_t width = s.terms->width, n_components = s.terms->n_components();
+    const std::int64_t width = s.terms->width;
     std::fill_n(found, width * width, 0.0);
-    if (!push_open(s)) return;
-    for (std::int32_t c = 1; c < n_components && !stopped(s); ++c) {
-        if (!may_matter(s, c)) continue;
-        const Form f(s, c);
+    const auto n = push_open(s);
+    for (std::int64_t i = 0; i < n && !stopped(s); ++i) {
+        const Form f(s, s.mattering[i]);
         form_inside<true>(f);
         for (std::int64_t k = 0; k < width; ++k)
             for (auto l = k; l < width; ++l) {
@@ -77,14 +104,13 @@ PREDGAP_INLINE void add_to_frontier(TermState& s, Use use) {
 
 void begin(TermState& s) {
     const auto n = s.terms->n_components();
-    const bool on_plan = s.terms->edge.size() > 0;
     s.step = 0;
     s.n_frontier = s.n_closed_frontier = 0;
     find_closed_factors(s);
+    find_weights(s);
     for (std::int32_t c = 0; c < n; ++c) {
         const auto& own = s.terms->component[c];
-        const bool has_any = on_plan ? is_open(s, own) : has_weight(s, own);
-        s.component[c] = {0.0, s.units ? n_units(s, own) : own.size, -1, -1, true, has_any};
+        s.component[c] = {0.0, s.units ? n_units(s, own) : own.size, -1, -1, true, s.component[c].has_weight};
         s.form[c] = 0.0;
         if (own.size == 1 && s.units) add_to_frontier(s, {c, 0});
     }
@@ -99,7 +125,7 @@ PREDGAP_INLINE std::int32_t slot_outside(const TermState& s, const Component& c)
 
 void add_unit(TermState& s, std::int32_t unit) {
     ++s.step;
-    const bool on_plan = s.terms->edge.size() > 0, are_alone = s.units->are_alone();
+    const bool on_plan = is_on_plan(s), are_alone = s.units->are_alone();
     for (const auto q : s.units->members(unit)) s.in_subset[q] = 1;
     for (const auto q : s.units->members(unit)) {
         const auto begin = s.terms->use_begin[q], end = s.terms->use_begin[q + 1];

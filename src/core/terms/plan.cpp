@@ -37,11 +37,13 @@ public:
             add_box(box->first, box->second);
             if (p_.entry_.size() > kMostEntries) return false;
         }
+        index_boxes();
         Buffer<double> weights;
         store_.lay_out(p_.terms_, weights);
         p_.terms_.width = p_.group_.width;
         p_.terms_.most_scratch = 0;
         list_edges(p_.terms_);
+        sign_components(p_.terms_);
         place_grams(p_.terms_);
         for (auto& e : p_.entry_) e = store_.place[e / 2] * 2 + e % 2;
         p_.component_of_.assign(static_cast<std::size_t>(p_.terms_.n_weights), 0);
@@ -75,30 +77,65 @@ private:
         return boxes;
     }
 
-    // Each round has one edge of every parent: neighbours do not write the same weight.
+    void index_boxes() {
+        p_.index_ = BoxIndex(p_.model_, p_.n_boxes());
+        for (int64_t b = 0; b < p_.n_boxes(); ++b) {
+            const auto& box = p_.boxes_[static_cast<std::size_t>(b)];
+            for (int32_t j = 0; j < box.n_literals; ++j) {
+                const auto& l = p_.literals_[static_cast<std::size_t>(
+                    p_.box_literal_[static_cast<std::size_t>(box.literals + j)])];
+                if (!p_.model_.cells.categorical(l.feature))
+                    p_.index_.add_test(p_.model_.atoms, b, l.feature, l.lo, l.hi);
+            }
+        }
+    }
+
+    // Blocks by the first other feature. In a block, each round has one edge of every parent: neighbours do
+    // not write the same weight.
     void list_edges(RowTerms& terms) {
         const auto d = p_.model_.n_features();
-        terms.edge_begin.reset(d + 1, 0);
+        terms.block_begin.reset(d + 1, 0);
+        terms.block.clear();
         terms.edge.clear();
+        struct Found {
+            int32_t other, round;
+            Edge edge;
+        };
         std::vector<int32_t> n_seen(static_cast<std::size_t>(terms.n_weights));
-        std::vector<std::pair<int32_t, Edge>> found;  // round and edge
+        std::vector<Found> found;
         for (int32_t q = 0; q < d; ++q) {
-            terms.edge_begin[q] = static_cast<int32_t>(terms.edge.size());
             found.clear();
             for (auto u = terms.use_begin[q]; u < terms.use_begin[q + 1]; ++u) {
                 const auto& c = terms.component[terms.use[u].component];
+                const auto* feature = terms.feature.data() + c.features;
+                const auto other = c.size == 1 ? EdgeBlock::kNoFeature : feature[feature[0] == q];
                 const auto at = c.slots + int64_t{terms.use[u].slot} * c.stride;
                 for (int32_t t = 0; t < c.n_terms; ++t) {
                     const Edge edge{c.first_term + t, terms.parent[at + t], terms.atom[at + t]};
-                    found.emplace_back(n_seen[static_cast<std::size_t>(edge.parent)]++, edge);
+                    found.push_back({other, n_seen[static_cast<std::size_t>(edge.parent)]++, edge});
                 }
             }
-            for (const auto& [round, edge] : found) n_seen[static_cast<std::size_t>(edge.parent)] = 0;
-            std::stable_sort(found.begin(), found.end(),
-                             [](const auto& a, const auto& b) { return a.first < b.first; });
-            for (const auto& [round, edge] : found) terms.edge.push(edge);
+            for (const auto& f : found) n_seen[static_cast<std::size_t>(f.edge.parent)] = 0;
+            std::stable_sort(found.begin(), found.end(), [](const Found& a, const Found& b) {
+                return std::pair(a.other, a.round) < std::pair(b.other, b.round);
+            });
+            for (const auto& f : found) {
+                const auto n = static_cast<int32_t>(terms.edge.size());
+                if (terms.block.size() == terms.block_begin[q] ||
+                    terms.block[terms.block.size() - 1].other != f.other)
+                    terms.block.push({f.other, n, n});
+                terms.edge.push(f.edge);
+                ++terms.block[terms.block.size() - 1].end;
+            }
+            terms.block_begin[q + 1] = static_cast<int32_t>(terms.block.size());
         }
-        terms.edge_begin[d] = static_cast<int32_t>(terms.edge.size());
+    }
+
+    static void sign_components(RowTerms& terms) {
+        terms.signature.reset(terms.n_components(), 0);
+        for (int32_t c = 0; c < terms.n_components(); ++c)
+            for (int32_t j = 0; j < terms.component[c].size; ++j)
+                terms.signature[c] |= std::uint64_t{1} << terms.feature[terms.component[c].features + j] % 64;
     }
 
     struct Step {
@@ -245,224 +282,6 @@ std::unique_ptr<Plan> Plan::make(const Model& model, const TreeGroup& group,
     return Builder(*plan, check).run() ? std::move(plan) : nullptr;
 }
 
-// The literals of one feature, by the place of x among its atoms.
-void Plan::test_numbers(int32_t q, int32_t above, uint32_t open, uint32_t* state) const {
-    const auto first = literal_begin_[static_cast<std::size_t>(q)],
-               last = literal_begin_[static_cast<std::size_t>(q) + 1];
-    for (auto i = first; i < last; ++i) {
-        const auto& l = literals_[static_cast<std::size_t>(i)];
-        const bool passes = (l.lo < above) & ((l.hi < 0) | (l.hi >= above));
-        state[i] = (passes ? 0 : kFails) | (is_bounded_[static_cast<std::size_t>(i)] & open);
-    }
-}
-
-void Plan::test_categories(const RowTables& tables, int32_t q, uint32_t open, uint32_t* state) const {
-    const auto first = literal_begin_[static_cast<std::size_t>(q)],
-               last = literal_begin_[static_cast<std::size_t>(q) + 1];
-    for (auto i = first; i < last; ++i) {
-        const auto& l = literals_[static_cast<std::size_t>(i)];
-        bool passes = l.is_passable();
-        if (passes && (l.lo >= 0 || l.hi >= 0)) {
-            const auto* cells = model_.set_atoms.bits(std::max(l.lo, l.hi) - model_.n_thresholds());
-            passes = holds(cells, static_cast<int32_t>(tables.x[q])) == (l.hi >= 0);
-        }
-        state[i] = (passes ? 0 : kFails) | (is_bounded_[static_cast<std::size_t>(i)] & open);
-    }
-}
-
-void Plan::test_literals(const RowTables& tables, Buffer<uint32_t>& state) const {
-    state.reset(static_cast<int64_t>(literals_.size()));
-    for (const auto q : model_.features) {
-        const auto open = tables.is_open[q] ? kOpen : 0;
-        if (!tables.missing[q]) {
-            model_.cells.categorical(q) ? test_categories(tables, q, open, state.data())
-                                        : test_numbers(q, tables.first_above[q], open, state.data());
-            continue;
-        }
-        for (auto i = literal_begin_[static_cast<std::size_t>(q)];
-             i < literal_begin_[static_cast<std::size_t>(q) + 1]; ++i)
-            state[i] = literals_[static_cast<std::size_t>(i)].missing ? 0 : kFails;
-    }
-}
-
-// Tests all boxes; that which x is in, one of each tree, gives the tree's value.
-void Plan::test_boxes(Scratch& scratch) const {
-    const auto width = group_.width;
-    scratch.value.reset(static_cast<int64_t>(group_.root.size()) * width);
-    scratch.mask.reset(static_cast<int64_t>(boxes_.size()));
-    const uint32_t* state = scratch.literal.data();
-    for (std::size_t b = 0; b < boxes_.size(); ++b) {
-        const auto& box = boxes_[b];
-        const auto* literal = box_literal_.data() + box.literals;
-        uint32_t mask = 0;
-        for (int32_t j = 0; j < box.n_literals; ++j) mask |= state[literal[j]] << j;
-        scratch.mask[static_cast<int64_t>(b)] = {mask % kOpen, mask / kOpen};
-        if (mask % kOpen) continue;
-        for (auto i = box.members; i < box.members + box.n_members; ++i) {
-            const double* value = member_value_.data() + int64_t{i} * width;
-            double* at = scratch.value.data() + int64_t{member_tree_[static_cast<std::size_t>(i)]} * width;
-            for (int32_t k = 0; k < width; ++k) at[k] = value[k];
-        }
-    }
-}
-
-// Lists the boxes that the noise can reach, but for those that x is in, and what reaching each of them
-// changes. Residuals, not leaf values: large values that cancel cost no digits.
-int64_t Plan::find_reached(Scratch& scratch) const {
-    const auto width = group_.width;
-    scratch.reached.reset(static_cast<int64_t>(boxes_.size()) + 1);
-    int64_t n = 0;
-    for (int32_t b = 0; b < static_cast<int32_t>(boxes_.size()); ++b) {
-        scratch.reached[n] = b;
-        n += (scratch.mask[b].fails != 0) & !(scratch.mask[b].fails & ~scratch.mask[b].open);
-    }
-    scratch.change.reset(static_cast<int64_t>(boxes_.size()) * width);
-    for (int64_t r = 0; r < n; ++r) {
-        const auto b = scratch.reached[r];
-        const auto& box = boxes_[static_cast<std::size_t>(b)];
-        for (int32_t k = 0; k < width; ++k) {
-            const auto residual = [&](int32_t i) {
-                const auto tree = int64_t{member_tree_[static_cast<std::size_t>(i)]};
-                return member_value_[static_cast<std::size_t>(int64_t{i} * width + k)] -
-                       scratch.value[tree * width + k];
-            };
-            double sum[2] = {0.0, 0.0};  // two additions at a time
-            auto i = box.members;
-            for (; i + 1 < box.members + box.n_members; i += 2) {
-                sum[0] += residual(i);
-                sum[1] += residual(i + 1);
-            }
-            if (i < box.members + box.n_members) sum[0] += residual(i);
-            scratch.change[int64_t{b} * width + k] = sum[0] + sum[1];
-        }
-    }
-    return n;
-}
-
-namespace {
-
-// A part of a box with the literals it needs and those that are free, packed.
-constexpr int kMaskBits = 12;
-constexpr int64_t packed(int64_t part, uint32_t needed, uint32_t free) {
-    return part << (2 * kMaskBits) | int64_t{needed} << kMaskBits | free;
-}
-
-// Bits of a mask: not every processor that this is compiled for counts them itself.
-constexpr auto kBitCount = [] {
-    std::array<std::uint8_t, 1 << kMaskBits> count{};
-    for (std::size_t i = 1; i < count.size(); ++i) count[i] = static_cast<std::uint8_t>(count[i / 2] + i % 2);
-    return count;
-}();
-
-}  // namespace
-
-void Plan::spread(const RowTables& tables, Scratch& scratch, Buffer<double>& weights) const {
-    constexpr int kBuckets = 6;  // parts with 0 ... 4 free literals, and with more
-    static_assert(kMostLiterals <= kMaskBits);
-    test_literals(tables, scratch.literal);
-    test_boxes(scratch);
-    const auto n_reached = find_reached(scratch);
-    const auto n_parts = static_cast<int64_t>(parts_.size());
-    scratch.job.reset((kBuckets + 1) * n_parts);
-    int64_t* job = scratch.job.data();
-    int64_t n_jobs[kBuckets + 1] = {};  // the last are those that cannot be reached
-    for (int64_t r = 0; r < n_reached; ++r) {
-        const auto& box = boxes_[static_cast<std::size_t>(scratch.reached[r])];
-        const auto [fails, open] = scratch.mask[scratch.reached[r]];
-        for (auto i = box.parts; i < box.parts + box.n_parts; ++i) {
-            const auto needed = fails | parts_[static_cast<std::size_t>(i)].forced, free = open & ~needed;
-            const int bucket = needed & ~open ? kBuckets : std::min<int>(kBitCount[free], kBuckets - 1);
-            job[bucket * n_parts + n_jobs[bucket]++] = packed(i, needed, free);
-        }
-    }
-    weights.reset(int64_t{group_.width} * terms_.n_weights, 0.0);
-    double* w = weights.data();
-    spread_parts<0>(scratch, job, n_jobs[0], w);
-    spread_parts<1>(scratch, job + n_parts, n_jobs[1], w);
-    spread_parts<2>(scratch, job + 2 * n_parts, n_jobs[2], w);
-    spread_parts<3>(scratch, job + 3 * n_parts, n_jobs[3], w);
-    spread_parts<4>(scratch, job + 4 * n_parts, n_jobs[4], w);
-    for (int64_t i = 0; i < n_jobs[5]; ++i) spread_part(scratch, job[5 * n_parts + i], w);
-    for (int32_t k = 0; k < group_.width; ++k) w[int64_t{k} * terms_.n_weights] = 0.0;
-}
-
-// Parts with this many free literals: their sets are all numbers up to 2^kFree, spread over the free bits.
-template <int kFree>
-void Plan::spread_parts(const Scratch& scratch, const int64_t* job, int64_t n, double* weights) const {
-    if (group_.width != 1) {
-        for (int64_t i = 0; i < n; ++i) spread_part(scratch, job[i], weights);
-        return;
-    }
-    constexpr uint32_t kMask = (1u << kMaskBits) - 1;
-    for (int64_t i = 0; i < n; ++i) {
-        const auto part = static_cast<std::size_t>(job[i] >> (2 * kMaskBits));
-        const auto needed = static_cast<uint32_t>(job[i] >> kMaskBits) & kMask;
-        const auto free = static_cast<uint32_t>(job[i]) & kMask;
-        const double change[2] = {scratch.change[part_box_[part]], -scratch.change[part_box_[part]]};
-        const auto* entry = entry_.data() + parts_[part].entries;
-        uint32_t set = free;
-        for (int s = 0; s < 1 << kFree; ++s, set = (set - 1) & free) {
-            const auto e = entry[needed | set];
-            weights[e >> 1] += change[e & 1];
-        }
-    }
-}
-
-void Plan::spread_part(const Scratch& scratch, int64_t job, double* weights) const {
-    constexpr uint32_t kMask = (1u << kMaskBits) - 1;
-    const auto part = static_cast<std::size_t>(job >> (2 * kMaskBits));
-    const auto needed = static_cast<uint32_t>(job >> kMaskBits) & kMask,
-               free = static_cast<uint32_t>(job) & kMask;
-    const auto width = group_.width;
-    const double* change = scratch.change.data() + int64_t{part_box_[part]} * width;
-    const auto* entry = entry_.data() + parts_[part].entries;
-    for (auto set = free;; set = (set - 1) & free) {
-        const auto e = entry[needed | set];
-        for (int32_t k = 0; k < width; ++k)
-            weights[int64_t{k} * terms_.n_weights + (e >> 1)] += e & 1 ? -change[k] : change[k];
-        if (set == 0) break;
-    }
-}
-
-void Plan::error_scales(const RowTables& tables, const Scratch& scratch, Buffer<double>& scale) const {
-    scale.reset(terms_.n_components(), 0.0);
-    const auto n_trees = static_cast<double>(group_.root.size());
-    for (std::size_t b = 0; b < boxes_.size(); ++b) {
-        const auto& box = boxes_[b];
-        const auto [fails, open] = scratch.mask[static_cast<int64_t>(b)];
-        if ((fails & ~open) || fails == 0) continue;
-        double size = 0.0;
-        for (int32_t k = 0; k < group_.width; ++k) {
-            const double change = scratch.change[static_cast<int64_t>(b) * group_.width + k];
-            size += change * change;
-        }
-        for (int32_t j = 0; j < box.n_literals; ++j)
-            if (fails >> j & 1) {
-                const auto& l = literals_[static_cast<std::size_t>(
-                    box_literal_[static_cast<std::size_t>(box.literals + j)])];
-                size *= std::max(l.lo < 0 ? 0.0 : tables.reach(l.lo), l.hi < 0 ? 0.0 : tables.reach(l.hi));
-            }
-        const auto e = entry_[static_cast<std::size_t>(parts_[static_cast<std::size_t>(box.parts)].entries +
-                                                       static_cast<int32_t>(fails))];
-        scale[component_of_[static_cast<std::size_t>(e / 2)]] += n_trees * box.n_members * size;
-    }
-}
-
-double Plan::largest_change(const Scratch& scratch) const {
-    double sum = 0.0;
-    for (std::size_t t = 0; t < group_.root.size(); ++t) {
-        double square = 0.0;
-        for (int32_t k = 0; k < group_.width; ++k) {
-            const auto at = t * static_cast<std::size_t>(group_.width) + static_cast<std::size_t>(k);
-            const double value = scratch.value[static_cast<int64_t>(at)];
-            const double most = std::max(group_.most[at] - value, value - group_.least[at]);
-            square += most * most;
-        }
-        sum += std::sqrt(square);
-    }
-    return sum;
-}
-
 bool Plan::has_all(const Component& c, const std::uint8_t* subset) const {
     const auto* feature = terms_.feature.data() + c.features;
     return !subset || std::all_of(feature, feature + c.size, [&](int32_t q) { return subset[q]; });
@@ -487,8 +306,9 @@ double Plan::set_forms(const std::uint8_t* subset) const {
 }
 
 double Plan::bytes() const {
-    return terms_.bytes() + static_cast<double>(entry_.size() * sizeof(entry_[0]) +
-                                                boxes_.size() * sizeof(Box) + parts_.size() * sizeof(Part));
+    return terms_.bytes() + index_.bytes() +
+           static_cast<double>(entry_.size() * sizeof(entry_[0]) + boxes_.size() * sizeof(Box) +
+                               parts_.size() * sizeof(Part));
 }
 
 }  // namespace predgap

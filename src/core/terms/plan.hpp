@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "noise/row_tables.hpp"
+#include "terms/box_index.hpp"
 #include "terms/grid_choice.hpp"
 #include "terms/row_terms.hpp"
 
@@ -31,12 +32,14 @@ public:
     };
     // Arrays of one row.
     struct Scratch {
-        Buffer<Masks> mask;             // (n_boxes)
-        Buffer<std::uint32_t> literal;  // see kFails
-        Buffer<double> value;           // (n_trees, width) where x is
-        Buffer<std::int32_t> reached;   // boxes that the noise can reach
-        Buffer<double> change;          // (n_boxes, width) what reaching one of these changes
-        Buffer<std::int64_t> job;       // parts of boxes by the number of their free literals; see spread
+        Buffer<Masks> mask;               // (n_boxes)
+        Buffer<std::uint32_t> literal;    // see kFails
+        Buffer<double> value;             // (n_trees, width) where x is
+        Buffer<std::uint64_t> candidate;  // bits of boxes; see BoxIndex
+        Buffer<std::int32_t> reached;     // boxes that the noise can reach
+        std::int64_t n_reached = 0;
+        Buffer<double> change;     // (n_boxes, width) what reaching one of these changes
+        Buffer<std::int64_t> job;  // parts of boxes by the number of their free literals; see spread
     };
     // The weights of a row when its open features may move; weights is (width, n_weights).
     void spread(const RowTables& tables, Scratch& scratch, Buffer<double>& weights) const;
@@ -45,7 +48,7 @@ public:
     // sum over trees of the largest possible |T(x') - T(x)|; after spread.
     double largest_change(const Scratch& scratch) const;
 
-    double n_boxes() const { return static_cast<double>(boxes_.size()); }
+    std::int64_t n_boxes() const { return static_cast<std::int64_t>(boxes_.size()); }
     double n_components() const { return static_cast<double>(terms_.n_components()); }
     double n_entries() const { return static_cast<double>(entry_.size()); }
     // Pairs of terms of one component, times its features; of numeric features of a subset, or all (null).
@@ -59,6 +62,7 @@ private:
 
     static constexpr std::uint32_t kFails = 1, kOpen = 1 << 16;  // of a literal; those of a box are shifted
     static constexpr double kMostEntries = 1.5e6;
+    static constexpr int kBuckets = 6;                // parts with 0 ... 4 free literals, and with more
     static constexpr std::size_t kMostLiterals = 12;  // of one box
 
     // A leaf's test on one feature: the event of atom lo does not hold, that of hi does (-1 for none), or x
@@ -86,8 +90,9 @@ private:
     void test_categories(const RowTables& tables, std::int32_t q, std::uint32_t open,
                          std::uint32_t* state) const;
     void test_literals(const RowTables& tables, Buffer<std::uint32_t>& state) const;
-    void test_boxes(Scratch& scratch) const;
-    std::int64_t find_reached(Scratch& scratch) const;
+    void list_jobs(Scratch& scratch, std::int64_t* n_jobs) const;
+    void test_boxes(const RowTables& tables, Scratch& scratch) const;
+    void find_changes(Scratch& scratch) const;
     template <int kFree>
     void spread_parts(const Scratch& scratch, const std::int64_t* job, std::int64_t n, double* weights) const;
     void spread_part(const Scratch& scratch, std::int64_t job, double* weights) const;
@@ -100,6 +105,7 @@ private:
     std::vector<std::int32_t> literal_begin_;  // (n_features + 1)
     std::vector<std::int32_t> box_literal_;
     std::vector<Box> boxes_;
+    BoxIndex index_;
     std::vector<std::int32_t> member_tree_;  // leaves of boxes
     std::vector<double> member_value_;       // (n_members, width)
     std::vector<Part> parts_;

@@ -44,13 +44,27 @@ PREDGAP_INLINE void write_gram(const Form& f, std::int32_t outside, double* gram
                        : write_gram<kSlots, true>(f, outside, gram);
 }
 
-PREDGAP_INLINE void product_of_gram(const Form& f, const double* gram) {
-    const std::int64_t n = f.c.stride / 4;
-    for (std::int64_t v = 0; v < n; ++v) {
-        Four sum = four(0.0);
-        for (std::int64_t s = 0; s < f.c.n_terms; ++s) sum += four(f.weight[s]) * fours(gram)[s * n + v];
-        store(sum, f.product + 4 * v);
+// Adds rows of a matrix with n fours of columns to a product: sizes[i] times row_of(i), to kWide fours from
+// the first on. Several sums side by side: one addition need not wait for the last.
+template <int kWide, class RowOf>
+PREDGAP_INLINE void add_columns(const double* gram, std::int64_t n, const double* sizes, std::int32_t n_rows,
+                                const RowOf& row_of, std::int64_t first, double* product) {
+    Four sum[kWide];
+    for (int j = 0; j < kWide; ++j) sum[j] = load<4>(product + 4 * (first + j));
+    for (std::int32_t i = 0; i < n_rows; ++i) {
+        const Four size = four(sizes[i]), *row = fours(gram) + row_of(i) * n + first;
+        for (int j = 0; j < kWide; ++j) sum[j] += size * row[j];
     }
+    for (int j = 0; j < kWide; ++j) store(sum[j], product + 4 * (first + j));
+}
+
+template <class RowOf>
+PREDGAP_INLINE void add_rows(const double* gram, std::int64_t n, const double* sizes, std::int32_t n_rows,
+                             const RowOf& row_of, double* product) {
+    std::int64_t v = 0;
+    for (; v + 4 <= n; v += 4) add_columns<4>(gram, n, sizes, n_rows, row_of, v, product);
+    for (; v + 2 <= n; v += 2) add_columns<2>(gram, n, sizes, n_rows, row_of, v, product);
+    if (v < n) add_columns<1>(gram, n, sizes, n_rows, row_of, v, product);
 }
 
 // The Gram matrix and the product of a component whose features outside have changed.
@@ -62,7 +76,8 @@ void begin_gram(TermState& s, std::int32_t component, std::int32_t outside) {
         case 3: write_gram<3>(f, outside, gram); break;
         default: write_gram<4>(f, outside, gram);
     }
-    product_of_gram(f, gram);
+    std::fill_n(f.product, f.c.stride, 0.0);
+    add_rows(gram, f.c.stride / 4, f.weight, f.c.n_terms, [](std::int32_t t) { return t; }, f.product);
 }
 
 // The terms of a component have given weight to those without a feature: so changes their product.
@@ -73,13 +88,9 @@ PREDGAP_INLINE void add_to_product(TermState& s, Use use, std::int32_t to) {
     const double *weight = s.weight.data() + from.first_term, *gram = s.gram.data() + s.terms->gram_at[to];
     double *product = s.product.data() + c.first_term, *change = s.shifted.data() + from.first_term;
     for (std::int32_t t = 0; t < from.n_terms; ++t) change[t] = weight[t] * s.tables->shift[atom[t]];
-    const std::int64_t n = c.stride / 4;
-    for (std::int64_t v = 0; v < n; ++v) {
-        Four sum = load<4>(product + 4 * v);
-        for (std::int32_t t = 0; t < from.n_terms; ++t)
-            sum += four(change[t]) * fours(gram)[(parent[t] - c.first_term) * n + v];
-        store(sum, product + 4 * v);
-    }
+    add_rows(
+        gram, c.stride / 4, change, from.n_terms, [&](std::int32_t t) { return parent[t] - c.first_term; },
+        product);
 }
 
 // G W of a component in the subset.

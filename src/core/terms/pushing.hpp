@@ -60,14 +60,24 @@ PREDGAP_INLINE double squared_mean(const TermState& s) {
     return sum;
 }
 
-// push_feature on a plan, where terms that do not matter have weight 0.
+// push_feature on a plan, where terms that do not matter have weight 0: blocks of features that stay are left
+// out.
 PREDGAP_INLINE void push_edges(TermState& s, std::int32_t q) {
     const double* shift = s.tables->shift.data();
-    const Edge *first = s.terms->edge.data() + s.terms->edge_begin[q],
-               *last = s.terms->edge.data() + s.terms->edge_begin[q + 1];
-    for (std::int64_t k = 0; k < s.terms->width; ++k) {
-        double* weight = s.weight.data() + k * s.terms->n_weights;
-        for (const auto* e = first; e != last; ++e) weight[e->parent] += weight[e->term] * shift[e->atom];
+    const EdgeBlock *block = s.terms->block.data() + s.terms->block_begin[q],
+                    *end = s.terms->block.data() + s.terms->block_begin[q + 1];
+    const auto is_open = [&](const EdgeBlock& b) {
+        return b.other == EdgeBlock::kNoFeature || s.tables->is_open[b.other];
+    };
+    while (block < end) {
+        const auto* first = block;
+        while (block < end && is_open(*block)) ++block;
+        if (first == block++) continue;
+        const Edge *from = s.terms->edge.data() + first->begin, *to = s.terms->edge.data() + block[-2].end;
+        for (std::int64_t k = 0; k < s.terms->width; ++k) {
+            double* weight = s.weight.data() + k * s.terms->n_weights;
+            for (const auto* e = from; e != to; ++e) weight[e->parent] += weight[e->term] * shift[e->atom];
+        }
     }
 }
 

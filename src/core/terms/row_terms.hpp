@@ -42,6 +42,12 @@ struct Edge {
     std::int32_t term, parent, atom;
 };
 
+// Edges of a feature whose terms have the same first other feature, or none (kNoFeature).
+struct EdgeBlock {
+    static constexpr std::int32_t kNoFeature = -1;
+    std::int32_t other, begin, end;
+};
+
 struct RowTerms {
     static constexpr std::int32_t kNoComponent = -1;
     static constexpr std::int32_t kNoGram = -1;
@@ -54,13 +60,15 @@ struct RowTerms {
     Buffer<std::int32_t> atom, parent;      // of terms and slots; a parent is the term without that atom
     Buffer<std::int32_t> use_begin;         // (n_features + 1)
     Buffer<Use> use;
-    Buffer<std::int32_t> edge_begin;  // (n_features + 1), of a plan only: all terms with a feature
+    Buffer<std::int32_t> block_begin;  // (n_features + 1), of a plan only: all terms with a feature
+    Buffer<EdgeBlock> block;
     Buffer<Edge> edge;
-    Buffer<std::int32_t> gram_at;   // (n_components), of a plan only: where its Gram matrix is, or kNoGram
-    std::int32_t n_gram = 0;        // doubles of all of these
-    std::int32_t n_weights = 0;     // of one output, with room
-    std::int32_t width = 1;         // outputs
-    std::int64_t most_scratch = 0;  // doubles that the forms of the largest component need
+    Buffer<std::uint64_t> signature;  // (n_components), of a plan only: bits of its features, modulo 64
+    Buffer<std::int32_t> gram_at;     // (n_components), of a plan only: where its Gram matrix is, or kNoGram
+    std::int32_t n_gram = 0;          // doubles of all of these
+    std::int32_t n_weights = 0;       // of one output, with room
+    std::int32_t width = 1;           // outputs
+    std::int64_t most_scratch = 0;    // doubles that the forms of the largest component need
 
     std::int32_t n_components() const { return static_cast<std::int32_t>(component.size()); }
     double bytes() const {

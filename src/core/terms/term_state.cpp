@@ -17,6 +17,7 @@ void TermState::prepare(const RowTerms& row_terms, const RowTables& row_tables,
     sets = &own_sets;
     component.reset(terms->n_components());
     closed.reset(terms->n_components());
+    mattering.reset(terms->n_components() + 1);
     form.reset((terms->n_components() + 3) / 4 * 4, 0.0);
     if (!units) return;
     frontier.reset(terms->n_components());

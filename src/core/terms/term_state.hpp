@@ -73,6 +73,7 @@ struct TermState {
     SetFactors own_sets;
     const SetFactors* sets = nullptr;  // its own, or those of the state that it is a copy of
     Buffer<ComponentState> component;
+    Buffer<std::int32_t> mattering;  // of gaps: components that may have weight, ascending
     Buffer<double> gram;             // Gram matrices, with those features outside that are
     bool keeps_grams = false;        // are these kept?
     Buffer<Closed> closed;           // (n_components) of those that have closed forms
