@@ -38,7 +38,7 @@ double evaluation(const Job& job) {
 
 // Forms over cells, as many times those of a gap.
 double of_cells(const Job& job) {
-    constexpr double kOfCurve = 1.25, kOfGreedy = 4.5;
+    constexpr double kOfCurve = 1.75, kOfGreedy = 4.5;
     if (job.question == Question::curve) return kOfCurve;
     return job.question == Question::greedy ? kOfGreedy : evaluation(job) / 1.2;
 }
