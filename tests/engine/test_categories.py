@@ -116,6 +116,20 @@ def test_gap_of_larger_ensembles(strategy):
             row_of(ensemble, noise, x, gap_in_longdouble).assert_gap(gap, subset)
 
 
+@pytest.mark.parametrize("strategy", ["plan", "compiled", "cells"])
+def test_curves_and_rankings_of_components_of_many_blocks(strategy):
+    """Pairs of leaves know nothing of terms; components here have up to a thousand of them."""
+    rng = np.random.default_rng(9)
+    ensemble, noise = cities(rng, n_trees=120, sizes=(9, 120), depth=4)
+    X = np.column_stack([[3.0, 8.0], [0.0, 70.0], rng.normal(size=(2, 2))])
+    explainer, twin = exactly(ensemble, noise, strategy), exactly(ensemble, noise, "pairs")
+    for order in ([1, 0, 2, 3], [2, 1, 3, 0]):
+        np.testing.assert_allclose(explainer.curve(X, order), twin.curve(X, order), rtol=1e-11)
+    ranking, expected = explainer.rank(X), twin.rank(X)
+    np.testing.assert_array_equal(ranking.order, expected.order)
+    np.testing.assert_allclose(ranking.scores, expected.scores, rtol=1e-9)
+
+
 @every_strategy
 @pytest.mark.parametrize("far", [9.0, 21.0])
 def test_rare_categories_keep_their_digits(strategy, far):

@@ -48,7 +48,7 @@ public:
 };
 
 // The sets of the boxes, as atoms: events {z in K}, where K lacks cell 0, for {z not in K} is the same atom
-// with the other sign. Numbered after the thresholds, feature by feature.
+// with the other sign. Numbered after the thresholds, feature by feature, the largest sets first.
 class SetAtoms {
 public:
     SetAtoms(const Cells& cells, std::int32_t n_thresholds) : cells_(&cells), first_(n_thresholds) {}

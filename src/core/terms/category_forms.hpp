@@ -10,127 +10,160 @@
 namespace predgap::PREDGAP_ISA {
 namespace {
 
-// The arrays of a component's terms, in scratch.
-class SetTiles {
+// The factors of one term after the other with some of those from the four of its own on, in scratch. Terms
+// are sorted by the sets of the leading slot: so its factors come from memory one after the other, and are
+// the same for the terms that share a set.
+class SetRows {
 public:
     static constexpr std::int32_t kMostSlots = 8;
+    static constexpr std::int64_t kBlock = 64;  // fours, whose arrays stay in the nearest memory
+    static constexpr std::int64_t kAhead = 3;   // terms
 
-    SetTiles(const Form& f, std::int32_t outside, double* at) : stride_(f.c.stride) {
-        const auto take = [&](std::int64_t n) { return std::exchange(at, at + n); };
+    SetRows(const Form& f, std::int32_t outside, double* at) : n_(f.c.stride / 4), outside_(outside) {
+        const auto take = [&] { return std::exchange(at, at + f.c.stride); };
+        row_ = take();
+        of_leading_ = take();
+        add_set(f, f.c.leading, take());
         for (std::int32_t j = 0; j < f.c.size; ++j) {
-            const auto* atom = f.atom + j * stride_;
-            if (atom[0] >= f.tables.model().n_thresholds()) {
-                auto& own = sets_[n_sets_++] = set_slot(f, j, j == outside);
-                own.column = reinterpret_cast<std::int64_t*>(take(stride_));
-                for (std::int64_t i = 0; i < stride_; ++i) own.column[i] = f.sets.column(atom[i] - own.first);
-                continue;
-            }
-            if (j == outside) summed_ = n_numeric_;
-            const double* table = (j == outside ? f.tables.crossing : f.tables.tail).data();
-            double *low = low_[n_numeric_] = take(stride_), *high = high_[n_numeric_] = take(stride_);
-            for (std::int64_t i = 0; i < stride_; ++i) {
-                low[i] = table[2 * atom[i]];
-                high[i] = table[2 * atom[i] + 1];
-            }
-            ++n_numeric_;
+            if (j == f.c.leading) continue;
+            if (f.atom[j * std::int64_t{f.c.stride}] >= f.tables.model().n_thresholds())
+                add_set(f, j, take());
+            else
+                add_number(f, j, take(), take());
         }
     }
 
-    // The factors of a term with those from the four of its own on: visit(four terms, factors).
+    // visit(s, first, end, z): the factors z[first .. end) of term s with these fours, for all terms and
+    // fours, block by block. On the diagonal as kDiagonal says.
     template <class Visit>
-    PREDGAP_INLINE void each_four(std::int64_t s, Visit visit) const {
-        Four low[kMostSlots], high[kMostSlots];
-        const double* row[kMostSlots];
-        for (std::int32_t j = 0; j < n_numeric_; ++j) {
-            low[j] = four(low_[j][s]);
-            high[j] = four(high_[j][s]);
-        }
-        for (std::int32_t j = 0; j < n_sets_; ++j) row[j] = sets_[j].row(s);
-        for (auto v = s / 4; v < stride_ / 4; ++v) {
-            Four z = v == s / 4 ? *fours(kDiagonal[s % 4]) : four(1.0);
-            for (std::int32_t j = 0; j < n_numeric_; ++j) {
-                const Four a = min(low[j], fours(low_[j])[v]), b = min(high[j], fours(high_[j])[v]);
-                z *= j == summed_ ? a + b : a * b;
+    PREDGAP_INLINE void each(const Form& f, Visit visit) {
+        for (std::int64_t block = 0; block < n_ && !f.stopped(); block += kBlock) {
+            const auto end = std::min(block + kBlock, n_);
+            for (std::int64_t s = 0; s < std::min(4 * end, std::int64_t{f.c.n_terms}); ++s) {
+                const auto first = std::max(block, s / 4);
+                look_up_row(s, first, end);
+                if (first == s / 4) fours(row_)[first] *= *fours(kDiagonal[s % 4]);
+                visit(s, first, end, fours(row_));
             }
-            for (std::int32_t j = 0; j < n_sets_; ++j) {
-                const auto* at = sets_[j].column + 4 * v;
-                Four of_sets;
-                for (int i = 0; i < 4; ++i) of_sets[i] = row[j][at[i]];
-                z *= of_sets;
-            }
-            visit(v, z);
         }
     }
 
 private:
-    std::int64_t stride_;
-    std::int32_t n_numeric_ = 0, n_sets_ = 0, summed_ = -1;  // summed: the number that is outside
-    double *low_[kMostSlots], *high_[kMostSlots];            // (stride)
-    SetSlot sets_[kMostSlots];
+    struct Number {
+        const double *low, *high;  // (stride)
+        bool is_outside;
+    };
+    void add_set(const Form& f, std::int32_t slot, double* room) {
+        auto& own = sets_[n_sets_++] = set_slot(f, slot, slot == outside_);
+        own.column = reinterpret_cast<std::int32_t*>(room);
+        for (std::int64_t i = 0; i < f.c.stride; ++i) own.column[i] = f.sets.column(own.atom[i] - own.first);
+    }
+    void add_number(const Form& f, std::int32_t slot, double* low, double* high) {
+        const double* table = (slot == outside_ ? f.tables.crossing : f.tables.tail).data();
+        const auto* atom = f.atom + slot * std::int64_t{f.c.stride};
+        for (std::int64_t v = 0; v < n_; ++v)
+            look_up_pairs(table, atom + 4 * v, fours(low)[v], fours(high)[v]);
+        numbers_[n_numbers_++] = {low, high, slot == outside_};
+    }
+    PREDGAP_INLINE void look_up_row(std::int64_t s, std::int64_t first, std::int64_t end) {
+        if (s == 0 || sets_[0].atom[s] != sets_[0].atom[s - 1]) {
+            const auto* column = sets_[0].column;
+            const double *factor = sets_[0].row(s), *next = sets_[0].row(std::min(s + kAhead, 4 * n_ - 1));
+            for (auto v = first; v < end; ++v) {
+                __builtin_prefetch(next + column[4 * v]);
+                fours(of_leading_)[v] = look_up(factor, column + 4 * v);
+            }
+        }
+        const Four* from = fours(of_leading_);
+        for (std::int32_t j = 0; j < n_numbers_; ++j, from = fours(row_))
+            if (numbers_[j].is_outside)
+                multiply<true>(numbers_[j], s, from, first, end);
+            else
+                multiply<false>(numbers_[j], s, from, first, end);
+        for (std::int32_t j = 1; j < n_sets_; ++j, from = fours(row_)) {
+            const double* factor = sets_[j].row(s);
+            for (auto v = first; v < end; ++v)
+                fours(row_)[v] = from[v] * look_up(factor, sets_[j].column + 4 * v);
+        }
+    }
+    template <bool kOutside>
+    PREDGAP_INLINE void multiply(const Number& q, std::int64_t s, const Four* from, std::int64_t first,
+                                 std::int64_t end) {
+        const Four low = four(q.low[s]), high = four(q.high[s]);
+        for (auto v = first; v < end; ++v) {
+            const Four a = min(low, fours(q.low)[v]), b = min(high, fours(q.high)[v]);
+            fours(row_)[v] = from[v] * (kOutside ? a + b : a * b);
+        }
+    }
+
+    std::int64_t n_;  // fours
+    std::int32_t outside_, n_sets_ = 0, n_numbers_ = 0;
+    SetSlot sets_[kMostSlots];  // the leading one first
+    Number numbers_[kMostSlots];
+    double *row_, *of_leading_;  // (stride)
 };
 
-// Like tiles, with the factors of categorical slots looked up.
+// Are there tables of all factors, and terms enough?
+PREDGAP_INLINE bool has_set_rows(const Form& f) {
+    return f.c.size <= SetRows::kMostSlots && f.c.n_terms > 2 && are_filled(f);
+}
+
 template <bool kProduct>
 double form_with_sets(const Form& f, std::int32_t outside) {
-    if (f.c.size > SetTiles::kMostSlots || f.c.stride % 4 || !are_filled(f))
-        return form_by_pairs<kProduct>(f, outside);
-    const std::int64_t stride = f.c.stride, n_tiles = stride / 4;
-    double *weight = f.scratch, *below = weight + f.width * stride;  // below: what comes from terms before
-    const SetTiles tiles(f, outside, below + f.width * stride);
-    for (std::int64_t k = 0; k < f.width; ++k)
-        std::copy_n(f.weight + k * f.n_weights, stride, weight + k * stride);
+    if (!has_set_rows(f)) return form_by_pairs<kProduct>(f, outside);
+    const std::int64_t stride = f.c.stride, n = stride / 4;
+    double* below = f.scratch;  // (width, stride) of products: what comes from terms before
+    SetRows rows(f, outside, f.scratch + (kProduct ? f.width * stride : 0));
     if (kProduct)
-        for (std::int64_t i = 0; i < f.width * n_tiles; ++i) fours(below)[i] = four(0.0);
+        for (std::int64_t i = 0; i < f.width * n; ++i) fours(below)[i] = four(0.0);
+    for (std::int64_t k = 0; kProduct && k < f.width; ++k)
+        std::fill_n(f.product + k * f.n_weights, f.c.n_terms, 0.0);
     Four total = four(0.0);
-    for (std::int64_t s = 0; s < f.c.n_terms && !f.stopped(); ++s) {
-        if (f.width == 1) {
-            const Four row = four(weight[s]);
+    rows.each(f, [&](std::int64_t s, std::int64_t first, std::int64_t end, const Four* z) {
+        for (std::int64_t k = 0; k < f.width; ++k) {
+            const double* weight = f.weight + k * f.n_weights;
+            const Four of_row = four(weight[s]);
             Four own = four(0.0);
-            tiles.each_four(s, [&](std::int64_t v, const Four& z) {
-                own += z * fours(weight)[v];
-                if (kProduct) fours(below)[v] += z * row;
-            });
-            total += own * row;
-            if (kProduct) f.product[s] = sum(own);
-            continue;
-        }
-        for (std::int64_t k = 0; kProduct && k < f.width; ++k) f.product[k * f.n_weights + s] = 0.0;
-        tiles.each_four(s, [&](std::int64_t v, const Four& z) {
-            for (std::int64_t k = 0; k < f.width; ++k) {
-                const Four with = z * fours(weight)[k * n_tiles + v], row = four(weight[k * stride + s]);
-                total += with * row;
-                if (!kProduct) continue;
-                f.product[k * f.n_weights + s] += sum(with);
-                fours(below)[k * n_tiles + v] += z * row;
+            for (auto v = first; v < end; ++v) {
+                own += z[v] * load<4>(weight + 4 * v);
+                if (kProduct) fours(below)[k * n + v] += z[v] * of_row;
             }
-        });
-    }
+            total += own * of_row;
+            if (kProduct) f.product[k * f.n_weights + s] += sum(own);
+        }
+    });
     for (std::int64_t k = 0; kProduct && k < f.width; ++k)
         for (std::int64_t i = 0; i < f.c.n_terms; ++i)
             f.product[k * f.n_weights + i] += below[k * stride + i];
     return 2.0 * sum(total);
 }
 
-// Can the forms of several versions of its weights share their factors?
-PREDGAP_INLINE bool shares_set_factors(const Form& f) {
-    return !f.grid && f.c.size <= SetTiles::kMostSlots && f.c.n_terms > 2 && are_filled(f);
-}
-
-// The forms of several versions of the weights, (width, n_weights), each factor computed once.
+// The forms of several versions of the weights, (kVersions, n_weights), each factor computed once.
+template <int kVersions>
 void set_forms_of_versions(const Form& f, double* found) {
-    constexpr std::int64_t kMost = Versions::kMost;
-    const SetTiles tiles(f, kInside, f.scratch);
-    Four total[kMost];
+    SetRows rows(f, kInside, f.scratch);
+    Four total[kVersions];
     for (auto& of_version : total) of_version = four(0.0);
-    for (std::int64_t s = 0; s < f.c.n_terms && !f.stopped(); ++s) {
-        Four own[kMost];
+    rows.each(f, [&](std::int64_t s, std::int64_t first, std::int64_t end, const Four* z) {
+        Four own[kVersions];
         for (auto& of_version : own) of_version = four(0.0);
-        tiles.each_four(s, [&](std::int64_t v, const Four& z) {
-            for (std::int64_t k = 0; k < f.width; ++k) own[k] += z * fours(f.weight + k * f.n_weights)[v];
-        });
-        for (std::int64_t k = 0; k < f.width; ++k) total[k] += own[k] * four(f.weight[k * f.n_weights + s]);
+        for (auto v = first; v < end; ++v)
+            for (int k = 0; k < kVersions; ++k) own[k] += z[v] * fours(f.weight + k * f.n_weights)[v];
+        for (int k = 0; k < kVersions; ++k) total[k] += own[k] * four(f.weight[k * f.n_weights + s]);
+    });
+    for (int k = 0; k < kVersions; ++k) found[k] = 2.0 * sum(total[k]);
+}
+void set_forms_of_versions(const Form& f, double* found) {
+    switch (f.width) {
+        case 1: return set_forms_of_versions<1>(f, found);
+        case 2: return set_forms_of_versions<2>(f, found);
+        case 3: return set_forms_of_versions<3>(f, found);
+        case 4: return set_forms_of_versions<4>(f, found);
+        case 5: return set_forms_of_versions<5>(f, found);
+        case 6: return set_forms_of_versions<6>(f, found);
+        case 7: return set_forms_of_versions<7>(f, found);
+        default: return set_forms_of_versions<8>(f, found);
     }
-    for (std::int64_t k = 0; k < f.width; ++k) found[k] = 2.0 * sum(total[k]);
 }
 
 }  // namespace

@@ -14,6 +14,7 @@ namespace predgap {
 struct CellGrid {
     static constexpr std::int32_t kMostAxes = 8;
     static constexpr std::int64_t kMostCells = 1 << 23;  // 64 MB
+    static constexpr std::int64_t kMostKept = 1 << 16;   // of those that a curve keeps from step to step
 
     std::int32_t n_axes, n_numeric;
     std::int32_t slot[kMostAxes];

@@ -15,7 +15,10 @@ namespace {
 PREDGAP_INLINE bool keeps_versions(TermState& s, std::int32_t component) {
     const auto& c = s.terms->component[component];
     if (s.terms->width > 1) return false;
-    if (c.has_sets) return shares_set_factors(Form(s, component));
+    if (c.has_sets) {
+        const Form f(s, component);
+        return !f.grid && has_set_rows(f);
+    }
     return c.size == 1 ||
            (c.size <= Versions::kMostSlots && c.n_terms > 2 && c.n_terms <= Versions::kMostTerms);
 }
@@ -117,6 +120,21 @@ PREDGAP_INLINE void make_room(TermState& s, const Component& c, Versions& v) {
     s.n_kept += size;
 }
 
+// The form of a component that does not wait: over cells those are kept that terms were added to, for as long
+// as there is room, and weights change again.
+PREDGAP_INLINE double form_at_once(TermState& s, std::int32_t component, Versions& v) {
+    const Form f(s, component);
+    if (!f.grid || f.width > 1 || f.grid->n_cells > CellGrid::kMostKept) return form_inside<false>(f);
+    const auto size = (f.grid->n_cells + f.c.n_terms + 7) / 8 * 8;
+    if (v.room == 0 && v.n_coming > 1 && s.n_kept + size <= s.kept.size()) {
+        v.room = 1;
+        v.kept = s.n_kept;
+        s.n_kept += size;
+        std::fill_n(s.kept.data() + v.kept, size, 0.0);
+    }
+    return v.room ? form_of_changes(f, *f.grid, s.kept.data() + v.kept) : form_inside<false>(f);
+}
+
 // The weights of a complete component have changed in this step.
 PREDGAP_INLINE void renew(TermState& s, std::int32_t component, std::int32_t step, double* gaps) {
     auto& v = s.versions[component];
@@ -125,7 +143,7 @@ PREDGAP_INLINE void renew(TermState& s, std::int32_t component, std::int32_t ste
     const auto& c = s.terms->component[component];
     if (is_closed(c)) return show(s, v, closed_form(s, component), step);
     const double* weight = s.weight.data() + c.first_term;
-    if (!keeps_versions(s, component)) return show(s, v, form_inside<false>(Form(s, component)), step);
+    if (!keeps_versions(s, component)) return show(s, v, form_at_once(s, component, v), step);
     if (v.room == 0 && (v.n_coming > 1 || c.size == 1)) make_room(s, c, v);
     if (v.room == 0) {
         double form;

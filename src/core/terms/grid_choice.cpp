@@ -9,11 +9,15 @@ using std::int64_t;
 
 namespace {
 
-// Nanoseconds of a form: over cells, and over pairs of terms.
-double by_cells(const CellGrid& grid, double n_terms, double n_rows) {
-    constexpr double kCell = 0.4, kTerm = 20.0, kRow = 4.0, kFourCells = 0.4;
-    return kCell * static_cast<double>(grid.n_cells * grid.n_axes) +
-           n_terms * (kTerm + n_rows * (kRow + kFourCells * static_cast<double>(grid.row() / 4)));
+// Nanoseconds of a form: over cells, and over pairs of terms. The first version of a component's weights adds
+// all terms to cells, later ones those that changed, if the cells are kept.
+double by_cells(const CellGrid& grid, double n_terms, double n_rows, double n_versions) {
+    constexpr double kCell = 0.4, kTerm = 20.0, kRow = 4.0, kFourCells = 0.4, kChanged = 0.2;
+    const double adding =
+        n_terms * (kTerm + n_rows * (kRow + kFourCells * static_cast<double>(grid.row() / 4)));
+    const bool are_kept = n_versions > 1.0 && grid.n_cells <= CellGrid::kMostKept;
+    const double share = are_kept ? (1.0 + kChanged * (n_versions - 1.0)) / n_versions : 1.0;
+    return kCell * static_cast<double>(grid.n_cells * grid.n_axes) + share * adding;
 }
 double by_pairs(const Component& c, double n_set_pairs, double n_versions) {
     constexpr double kPairSlot = 0.35, kSetPair = 1.5, kVersion = 0.2;
@@ -82,7 +86,7 @@ GridChoice::Choice GridChoice::choose(const RowTerms& terms, const Component& c,
     if (c.size > CellGrid::kMostAxes) return {{}, false, by_pairs(c, 0.0, n_versions)};
     Counts counts;
     const auto grid = lay_out(terms, c, counts);
-    const double over_cells = terms.width * by_cells(grid, c.n_terms, counts.n_rows);
+    const double over_cells = terms.width * by_cells(grid, c.n_terms, counts.n_rows, n_versions);
     if (c.size == 1) return {grid, true, over_cells};
     const double over_pairs = (1.0 + 0.4 * (terms.width - 1)) * by_pairs(c, counts.n_set_pairs, n_versions);
     const bool is_cheaper = rule == CellRule::all || over_cells < over_pairs;

@@ -42,14 +42,20 @@ public:
     void fill(std::int64_t output) {
         const double* weight = f_.weight + output * f_.n_weights;
         for (std::int64_t v = 0; v < g_.n_cells / 4; ++v) fours(cell_)[v] = four(0.0);
+        for (std::int32_t t = 0; t < f_.c.n_terms; ++t)
+            if (weight[t] != 0.0) add_term(t, weight[t], cell_);
+        for (std::int32_t i = 0; i < g_.n_numeric; ++i) sum_outwards(i);
+    }
+    // The same of the only output, where `kept` has the terms that were added before, and then their weights:
+    // most have not changed since.
+    void refill(double* kept) {
+        double* before = kept + g_.n_cells;
         for (std::int32_t t = 0; t < f_.c.n_terms; ++t) {
-            if (weight[t] == 0.0) continue;
-            write_row(t, sign(t) * weight[t]);
-            each_row(t, 0, 0, [&](std::int64_t row) {
-                Four* to = fours(cell_ + row);
-                for (std::int64_t v = 0; v < g_.row() / 4; ++v) to[v] += fours(row_)[v];
-            });
+            if (f_.weight[t] == before[t]) continue;
+            add_term(t, f_.weight[t] - before[t], kept);
+            before[t] = f_.weight[t];
         }
+        for (std::int64_t v = 0; v < g_.n_cells / 4; ++v) fours(cell_)[v] = fours(kept)[v];
         for (std::int32_t i = 0; i < g_.n_numeric; ++i) sum_outwards(i);
     }
     void centre(std::int32_t outside) {
@@ -142,6 +148,13 @@ private:
 
     // ---- terms ----
 
+    void add_term(std::int32_t t, double weight, double* cells) {
+        write_row(t, sign(t) * weight);
+        each_row(t, 0, 0, [&](std::int64_t row) {
+            Four* to = fours(cells + row);
+            for (std::int64_t v = 0; v < g_.row() / 4; ++v) to[v] += fours(row_)[v];
+        });
+    }
     // `amount` in the cells of the last axis that are reached where a term changes.
     void write_row(std::int32_t t, double amount) {
         const auto own = atom(last_, t);
@@ -264,6 +277,14 @@ double form_by_cells(const Form& f, const CellGrid& grid, std::int32_t outside) 
         if (kProduct) by.write_products(k);
     }
     return total;
+}
+
+// Of a component whose form was computed before, with the cells and weights kept since; of one output.
+double form_of_changes(const Form& f, const CellGrid& grid, double* kept) {
+    GridForm by(f, grid);
+    by.refill(kept);
+    by.centre(kInside);
+    return by.mean_square();
 }
 
 // Of a category alone that is outside: also the means.

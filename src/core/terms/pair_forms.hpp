@@ -22,7 +22,7 @@ struct SetSlot {
     const SetFactors* sets;
     const std::int32_t* atom;  // (stride)
     std::int32_t first;        // set atom
-    std::int64_t* column;      // (stride) which factor is that with a term
+    std::int32_t* column;      // (stride) which factor is that with a term
 
     PREDGAP_INLINE bool is_filled() const { return sets->is_filled(atom[0] - first); }
     // Those of a term.

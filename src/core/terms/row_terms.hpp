@@ -13,12 +13,13 @@ namespace predgap {
 
 struct Component {
     std::int32_t size;        // features
-    std::int32_t n_terms;     // with atoms, sorted by the first one
+    std::int32_t n_terms;     // with atoms, sorted by those of the leading slot
     std::int32_t first_term;  // of the weights
     std::int32_t stride;      // terms with room: a multiple of four where there are more than two
     std::int64_t slots;       // atom and parent of slot j of term i are at slots + j * stride + i
     std::int32_t features;    // where its features begin
     bool has_sets;            // is one of them categorical?
+    std::int16_t leading;     // the first slot; with categories, that of the one with the most sets
 };
 
 // Components of one or two terms on several features, none of them categorical, that follow each other, all

@@ -1,6 +1,7 @@
 #include "terms/set_factors.hpp"
 
 #include <algorithm>
+#include <bit>
 
 #include "simd/kernels.hpp"
 
@@ -14,7 +15,7 @@ void SetFactors::choose_grids(const RowTerms& terms, const RowTables& tables, Ce
                               int32_t n_steps) {
     GridChoice choice(tables.model());
     grid_.clear();
-    most_scratch_ = 0;
+    most_scratch_ = n_kept_ = 0;
     grid_of_.reset(terms.n_components(), -1);
     for (int64_t i = 1; i < terms.n_components(); ++i) {
         const auto& c = terms.component[i];
@@ -24,6 +25,7 @@ void SetFactors::choose_grids(const RowTerms& terms, const RowTables& tables, Ce
         grid_of_[i] = static_cast<int32_t>(grid_.size());
         grid_.push(chosen.grid);
         most_scratch_ = std::max(most_scratch_, chosen.grid.scratch(c.n_terms));
+        if (chosen.grid.n_cells <= CellGrid::kMostKept) n_kept_ += chosen.grid.n_cells + c.n_terms + 8;
     }
 }
 
@@ -57,8 +59,27 @@ void SetFactors::fill(const RowTerms& terms, const RowTables& tables, CellRule r
         used_.clear();
         for (const auto last = sets.begin[q + 1] - n_thresholds; first < last; ++first)
             if (tables.is_open[q] && is_used_[first]) used_.push(first);
-        if (used_.size() > 0 && used_.size() <= kMostSets) fill_square(tables, q, with_moments, stop);
+        if (used_.size() == 0 || used_.size() > kMostSets) continue;
+        largest_first(tables, q);
+        fill_square(tables, q, with_moments, stop);
     }
+}
+
+// By the side of each set that x is not on: of two sets, the cells of the smaller one are looked at.
+void SetFactors::largest_first(const RowTables& tables, int32_t q) {
+    const auto& model = tables.model();
+    const auto size_of = [&](int32_t set) {
+        int32_t n = 0;
+        for (std::size_t w = 0; w < model.cells.n_words(q); ++w)
+            n += std::popcount(model.set_atoms.bits(set)[w]);
+        return tables.event[model.n_thresholds() + set] ? model.cells.count(q) - n : n;
+    };
+    sorted_.reset(used_.size());
+    for (int64_t i = 0; i < used_.size(); ++i)
+        sorted_[i] = static_cast<uint64_t>(model.cells.count(q) - size_of(used_[i])) << 32 |
+                     static_cast<uint64_t>(used_[i]);
+    std::sort(sorted_.begin(), sorted_.end());
+    for (int64_t i = 0; i < used_.size(); ++i) used_[i] = static_cast<int32_t>(sorted_[i]);
 }
 
 void SetFactors::fill_square(const RowTables& tables, int32_t q, bool with_moments,
@@ -72,7 +93,8 @@ void SetFactors::fill_square(const RowTables& tables, int32_t q, bool with_momen
     const auto begin = covariance_.size();
     covariance_.grow(begin + n * stride);
     if (with_moments) moment_.grow(begin + n * stride);
-    side_.reset(n * n_words);
+    begin_.reset(n + 1, 0);
+    cell_.clear();
     other_side_.reset(n_words);
     for (auto* values : {&reach_, &rest_, &sign_}) values->reset(stride, 0.0);
     for (int64_t i = 0; i < n; ++i) {
@@ -84,18 +106,22 @@ void SetFactors::fill_square(const RowTables& tables, int32_t q, bool with_momen
         for (int64_t w = 0; w < n_words; ++w) {
             const auto inside = model.set_atoms.bits(set)[w];
             const auto outside = model.cells.full_word(q, static_cast<std::size_t>(w)) & ~inside;
-            auto side = side_[i * n_words + w] = leaves ? outside : inside;
             other_side_[w] = leaves ? inside : outside;
-            for (; side; side &= side - 1) reach_[i] += mass[64 * w + __builtin_ctzll(side)];
+            for (auto side = leaves ? outside : inside; side; side &= side - 1) {
+                const auto z = static_cast<int32_t>(64 * w + __builtin_ctzll(side));
+                reach_[i] += mass[z];
+                cell_.push(z);
+            }
         }
+        begin_[i + 1] = static_cast<int32_t>(cell_.size());
         rest_[i] = tables.mass(q, other_side_.data());
     }
     member_.reset(model.cells.count(q) * SetSquare::kColumns);
     const SetSquare square{n,
                            stride,
                            model.cells.count(q),
-                           n_words,
-                           side_.data(),
+                           begin_.data(),
+                           cell_.data(),
                            mass,
                            reach_.data(),
                            rest_.data(),

@@ -46,7 +46,8 @@ void TermState::prepare_curve() {
     due.reset(terms->n_components());
     due_begin.reset(d + 2);
     ended.reset(d + 1, 0.0);
-    kept.reset(std::min(Versions::kMostKept, std::int64_t{Versions::kMost} * terms->n_weights));
+    kept.reset(
+        std::min(Versions::kMostKept, std::int64_t{Versions::kMost} * terms->n_weights + sets->n_kept()));
     scratch.reset(std::max(scratch.size(), Versions::kScratch));
 }
 

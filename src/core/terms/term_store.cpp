@@ -152,7 +152,7 @@ void TermStore::order_components(RowTerms& out) {
         const auto& c = component_[order_[i]];
         const auto n_terms = n_terms_[order_[i]], stride = i ? stride_of(n_terms) : RowTerms::kRoom;
         out.component[i] = {
-            c.size, n_terms, out.n_weights, stride, slots, static_cast<int32_t>(n_features), c.has_sets};
+            c.size, n_terms, out.n_weights, stride, slots, static_cast<int32_t>(n_features), c.has_sets, 0};
         out.n_weights += stride;
         slots += int64_t{stride} * c.size;
         n_features += c.size;
@@ -167,6 +167,7 @@ void TermStore::order_components(RowTerms& out) {
         auto c = order_[i];
         for (auto slot = out.component[i].size; slot-- > 0; c = component_[c].prefix)
             out.feature[out.component[i].features + slot] = component_[c].feature;
+        if (out.component[i].has_sets) find_leading(out, out.component[i]);
         out.most_scratch =
             std::max(out.most_scratch, scratch_of(out.component[i], out.feature.data(), width_));
     }
@@ -185,7 +186,18 @@ void TermStore::list_alike(RowTerms& out) {
     }
 }
 
-// Terms by component, and in it by their first atom.
+void TermStore::find_leading(const RowTerms& out, Component& c) const {
+    int32_t most = 0;
+    for (int32_t j = 0; j < c.size; ++j) {
+        const auto q = out.feature[c.features + j];
+        const auto n = model_.set_atoms.begin[q + 1] - model_.set_atoms.begin[q];
+        if (n <= most) continue;
+        c.leading = static_cast<std::int16_t>(j);
+        most = n;
+    }
+}
+
+// Terms by component, and in it by their atoms in the leading slot.
 void TermStore::order_terms(RowTerms& out) {
     Buffer<int32_t> next(out.component.size());
     int32_t listed = 0;
@@ -201,7 +213,10 @@ void TermStore::order_terms(RowTerms& out) {
         auto* terms = listed_.data() + first;
         if (c.size > 0 && c.n_terms > 1) {
             sorted_.reset(c.n_terms);
-            for (int32_t j = 0; j < c.n_terms; ++j) sorted_[j] = key(term_[terms[j]].first_atom, terms[j]);
+            for (int32_t j = 0; j < c.n_terms; ++j) {
+                const auto& term = term_[terms[j]];
+                sorted_[j] = key(c.leading ? slots_[term.slots + c.leading].atom : term.first_atom, terms[j]);
+            }
             std::sort(sorted_.begin(), sorted_.end());
             for (int32_t j = 0; j < c.n_terms; ++j) terms[j] = static_cast<int32_t>(sorted_[j]);
         }

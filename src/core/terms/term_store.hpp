@@ -117,6 +117,7 @@ private:
     void find_components();
     void order_components(RowTerms& out);
     static void list_alike(RowTerms& out);
+    void find_leading(const RowTerms& out, Component& c) const;
     void order_terms(RowTerms& out);
     void write_slots(RowTerms& out, const Component& c, const std::int32_t* terms);
     void list_uses(RowTerms& out);
