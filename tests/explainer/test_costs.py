@@ -50,6 +50,27 @@ def test_the_cost_of_each_question(explainer, table):
     assert explainer.cost("rank").milliseconds >= explainer.cost(["age"]).milliseconds
 
 
+def test_what_a_call_takes_is_shared_by_its_rows(explainer, table):
+    alone, many = (explainer.cost("rank", X=table.iloc[[0] * n]).milliseconds for n in (1, 1000))
+    assert alone - many == pytest.approx(0.03 * 0.999)
+    assert explainer.cost("rank").milliseconds > 0.03
+
+
+def test_a_cost_without_rows_is_like_that_of_rows_from_the_training_table():
+    """Rows are made up where the last splits are; every call makes up the same."""
+    from sklearn.ensemble import GradientBoostingRegressor
+
+    rng = np.random.default_rng(0)
+    X = np.exp(rng.normal(size=(2000, 6)))  # far from even
+    y = X[:, 0] * X[:, 1] + np.sin(X[:, 2]) + X[:, 3] * X[:, 4]
+    model = GradientBoostingRegressor(n_estimators=150, max_leaf_nodes=24, max_depth=None, random_state=0)
+    explainer = Explainer(model.fit(X, y), Normal.relative(X, 0.3))
+    for question in ("rank", [0, 1, 4]):
+        without = explainer.cost(question)
+        assert without == explainer.cost(question)
+        assert 0.5 < without.milliseconds / explainer.cost(question, X=X[:200]).milliseconds < 2
+
+
 def test_a_cost_needs_no_rows_that_noise_cannot_move():
     """Rows that are made up hold levels of categories, and 0 or 1 where a number flips."""
     tree = Split(0, 0.0, Split(1, 7.0, 1.0, 2.0), Split(2, 0.0, 3.0, 4.0), categories=(1,))

@@ -59,12 +59,16 @@ double times_of_gap(const Job& job, double n_components, double width) {
 }  // namespace
 
 Cost plan_cost(const Plan& plan, const Plan::Counts& moving, const Model& model, const Job& job) {
-    constexpr double kBox = 4.0, kComponent = 16.0, kEntry = 0.26, kMovingEntry = 2.0, kPair = 0.072;
+    constexpr double kBox = 4.0, kComponent = 16.0, kEntry = 0.1, kMovingEntry = 2.0, kPair = 0.072;
     constexpr double kOfSquare = 0.03, kOutput = 0.7;
     const auto width = static_cast<double>(model.group[0].width);
     const double share = moving.terms / std::max(plan.n_terms(), 1.0);
-    const double set_up = kRow + kThreshold * model.n_atoms() + kBox * static_cast<double>(plan.n_boxes()) +
-                          kComponent * plan.n_components() + kOfSquare * set_squares(model, job);
+    // Boxes and components of features that stay are told by their bits.
+    const double looked_at = 0.5 + 0.5 * share;
+    const double set_up =
+        kRow + kThreshold * model.n_atoms() +
+        (kBox * static_cast<double>(plan.n_boxes()) + kComponent * plan.n_components()) * looked_at +
+        kOfSquare * set_squares(model, job);
     // Tables of categories do not stay in the cache between the steps of a large plan.
     const double again = job.question == Question::gap ? 1.0 : 1.0 + plan.n_entries() / 3e5;
     const double per_output = (kEntry + kMovingEntry * share) * plan.n_entries() + kPair * moving.pairs;

@@ -283,8 +283,8 @@ class Explainer(SpreadAnswers, DecisionAnswers):
         Returns
         -------
         Cost, with `method`, `milliseconds` and `megabytes` per row, on one thread; and whether the call would
-        be `refused`. The 0.03 ms that any call takes are shared by the rows of X; without X they are left
-        out, as in a call about many rows.
+        be `refused`. The 0.03 ms that any call takes are shared by the rows of X; without X they are those of
+        a call about one row.
 
         Examples
         --------

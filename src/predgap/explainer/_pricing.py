@@ -23,10 +23,10 @@ CALL: Final = 0.03  # milliseconds that a call takes beside its rows
 def cost_of(engine: Engine, inputs: Inputs, question: Any, X: Any, accuracy: Accuracy) -> Cost:
     """The mean cost per row of a greedy ranking ("rank"), of a Ranking's curve, or of the gap of a subset.
 
-    If X is None, the cost is estimated for rows made up from the model's thresholds, of a call about many
-    rows. Otherwise the rows of X share what the call takes by itself.
+    If X is None, the cost is estimated for rows made up from the model's thresholds, asked one at a time.
+    Otherwise the rows of X share what the call takes by itself.
     """
-    call = 0.0
+    n_sharing = 1
     if X is None:
         typical = engine.typical_rows()
         outputs = inputs.outputs.of_made_up_rows(typical)
@@ -34,7 +34,7 @@ def cost_of(engine: Engine, inputs: Inputs, question: Any, X: Any, accuracy: Acc
     else:
         rows = inputs.rows(X)
         outputs, asked = rows.outputs, _on_rows(engine, inputs, question, rows)
-        call = CALL / max(len(rows), 1)
+        n_sharing = max(len(rows), 1)
     if len(asked.rows) == 0:
         raise TableError("X has no rows to estimate the cost from; leave X out, or pass some rows")
     some = np.unique(np.linspace(0, len(asked.rows) - 1, _MOST_ROWS).astype(np.intp))
@@ -44,7 +44,7 @@ def cost_of(engine: Engine, inputs: Inputs, question: Any, X: Any, accuracy: Acc
         lambda part, _: part.prices(accuracy),
     )
     cost = prices.mean()
-    return replace(cost, milliseconds=cost.milliseconds + call)
+    return replace(cost, milliseconds=cost.milliseconds + CALL / n_sharing)
 
 
 def _on_rows(engine: Engine, inputs: Inputs, question: Any, rows: Rows) -> Question[Any]:
