@@ -101,19 +101,21 @@ class Judge:
     def predicted(self, question: Question, timing: Timing) -> dict[str, float]:
         """What `Explainer.cost` says from counts alone, and having probed the row, over what was measured.
 
-        Counts alone speak of the mean over rows, so they are compared with the mean over all that were timed.
+        Counts alone speak of the mean over rows, so the means over all rows are compared.
         """
         if question.approximate or question.top is not None:
             return {}  # cost() has no way to ask about these
         explainer = self.explainers.within(question.rtol)
-        said: dict[str, list[float]] = {"counts": [], "probed": []}
-        mean = 1e3 * float(np.mean(timing.least))
-        for r in range(min(self.settings.checked, len(self.rows))):
-            what = question.priced(self.orders[r])
-            measured = 1e3 * timing.least[r]
-            said["counts"].append(explainer.cost(what).milliseconds / mean)
-            said["probed"].append(explainer.cost(what, X=self.rows[r : r + 1]).milliseconds / measured)
-        return {name: float(np.median(ratios)) for name, ratios in said.items()}
+        priced = [question.priced(order) for order in self.orders]
+        counted = np.mean([explainer.cost(what).milliseconds for what in priced])
+        probed = [
+            explainer.cost(priced[r], X=self.rows[r : r + 1]).milliseconds / (1e3 * timing.least[r])
+            for r in range(min(self.settings.checked, len(self.rows)))
+        ]
+        return {
+            "counts": float(counted / (1e3 * np.mean(timing.least))),
+            "probed": float(np.median(probed)),
+        }
 
     def compare_rankings(
         self, questions: list[Question], timings: dict[str, Timing], lines: list[Found]
