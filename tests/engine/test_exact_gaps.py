@@ -14,8 +14,9 @@ D = 14  # boxes of more than 12 features: there is no shared plan
 
 @pytest.fixture(scope="module")
 def long_paths():
-    """Six trees with paths over all features, in different orders, and many with short ones: of a few trees all
-    are counted, and nothing is left out of exact gaps. And rows.
+    """Six trees with paths over all features, in different orders, and many with short ones; and rows.
+
+    Of few trees all would be counted, and nothing would be left out of exact gaps.
     """
     rng = np.random.default_rng(11)
     lengths = [D] * 6 + [3] * 114

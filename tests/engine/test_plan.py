@@ -33,23 +33,24 @@ def rows_and_subsets(ensemble, rng, n):
         yield x, rng.permutation(ensemble.n_features)[:n_moving]
 
 
+def assert_gap(ensemble, x, subset, right):
+    found = exactly(ensemble, Normal(SCALE), "plan").gap(x[None], subset)[0]
+    bound = rounding_bound(right, error_scale(ensemble, x, subset, normal_tails(SCALE)))
+    assert abs(found - right) <= bound
+
+
 def test_gaps_of_subsets(model):
     ensemble, rng = model
-    by_plan, by_pairs = (exactly(ensemble, Normal(SCALE), way) for way in ("plan", "pairs"))
+    by_pairs = exactly(ensemble, Normal(SCALE), "pairs")
     for x, subset in rows_and_subsets(ensemble, rng, 40):
-        right = by_pairs.gap(x[None], subset)[0]
-        bound = rounding_bound(right, error_scale(ensemble, x, subset, normal_tails(SCALE)))
-        assert abs(by_plan.gap(x[None], subset)[0] - right) <= bound
+        assert_gap(ensemble, x, subset, by_pairs.gap(x[None], subset)[0])
 
 
 def test_gaps_by_the_definition(model):
     ensemble, rng = model
-    by_plan = exactly(ensemble, Normal(SCALE), "plan")
     for x, subset in rows_and_subsets(ensemble, rng, 4):
-        subset = subset[:3]
-        right = gap_in_longdouble(ensemble, x, subset, normal_tails(SCALE))
-        bound = rounding_bound(right, error_scale(ensemble, x, subset, normal_tails(SCALE)))
-        assert abs(by_plan.gap(x[None], subset)[0] - right) <= bound
+        few = subset[:3]
+        assert_gap(ensemble, x, few, gap_in_longdouble(ensemble, x, few, normal_tails(SCALE)))
 
 
 def test_curves_end_in_the_gap(model):
