@@ -349,8 +349,6 @@ bool Engine::change_range(const Request& r, PerRow<uint8_t> subset, double* leas
 
 // ---- costs without rows ----------------------------------------------------------------------------------
 
-// ---- rows to foretell costs by ---------------------------------------------------------------------------
-
 namespace {
 
 // A sequence that is always the same.
