@@ -22,9 +22,15 @@ MassOf::MassOf(const double* mass, int32_t n_cells)
 
 CategoryNoise::CategoryNoise(const Cells& cells, const SetAtoms& atoms, std::vector<double> cell_mass,
                              std::vector<double> cell_stay, const std::function<void()>& check)
-    : mass(std::move(cell_mass)), stay(std::move(cell_stay)), atoms_(atoms) {
-    for (int32_t q = 0; q < cells.n_features(); ++q)
-        if (cells.categorical(q)) mass_of.try_emplace(q, mass.data() + cells.begin[q], cells.count(q));
+    : mass(std::move(cell_mass)),
+      stay(std::move(cell_stay)),
+      total(static_cast<std::size_t>(cells.n_features()), 0.0),
+      atoms_(atoms) {
+    for (int32_t q = 0; q < cells.n_features(); ++q) {
+        if (!cells.categorical(q)) continue;
+        mass_of.try_emplace(q, mass.data() + cells.begin[q], cells.count(q));
+        total[q] = mass_of.at(q).sum([](std::size_t) { return ~uint64_t{0}; });
+    }
     for (int32_t s = 0; s < atoms.size(); ++s) {
         check();
         const auto& own = *of_set_.emplace_back(&mass_of.at(atoms.feature[s]));
@@ -45,6 +51,11 @@ JointMass CategoryNoise::joint(int32_t s, int32_t t) const {
     const double first = rest(inside[s], both, [&](std::size_t w) { return a[w] & ~b[w]; });
     const double second = rest(inside[t], both, [&](std::size_t w) { return b[w] & ~a[w]; });
     return {both, first, second, rest(outside[s], second, [&](std::size_t w) { return ~(a[w] | b[w]); })};
+}
+
+double CategoryNoise::determinant(int32_t s, int32_t t) const {
+    const auto masses = joint(s, t);
+    return masses[0] * masses[3] - masses[1] * masses[2];
 }
 
 }  // namespace predgap

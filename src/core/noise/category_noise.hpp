@@ -54,10 +54,14 @@ public:
     std::vector<double> mass;                          // (n_cells) P(x' in the cell) where x is in another
     std::vector<double> stay;                          // (n_cells) P(x' in the cell) where x is in it
     std::unordered_map<std::int32_t, MassOf> mass_of;  // of each categorical feature
+    std::vector<double> total;                         // (n_features) mass of all cells
     std::vector<double> inside, outside;               // (n_set_atoms) masses of K and of its complement
 
     // Of two set atoms of one feature, numbered from 0.
     JointMass joint(std::int32_t s, std::int32_t t) const;
+    // mass(K & K') mass(neither) - mass(K - K') mass(K' - K): with their complements it is the same, up to
+    // its sign.
+    double determinant(std::int32_t s, std::int32_t t) const;
 
 private:
     const SetAtoms& atoms_;

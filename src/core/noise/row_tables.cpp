@@ -103,23 +103,19 @@ double RowTables::stay_beyond_mass(int32_t q) const {
     return laws_.categories->stay[cell] - laws_.categories->mass[cell];
 }
 
-namespace {
+// With m the masses that arrive, M their sum, and A the side of a set that x is not on, which has the mean
+// e = +-m(A), the determinant of two sets is +-(M m(A & A') - m(A) m(A')), by the signs of e e'.
+RowTables::SetFactor RowTables::moment(int32_t q) const {
+    const double total = laws_.categories->total[q];
+    const double share = total > 0.0 ? 1.0 / total : 0.0;
+    return {share, share};
+}
 
-// Where in a JointMass the region is that is in K or not, and in K' or not.
-int region(bool in_s, bool in_t) { return 2 * !in_s + !in_t; }
-
-}  // namespace
-
-// tau is 1 or -1 on the side A of a set that x is not on, and 0 on the other. The covariance of two sides is
-// P(A & A') P(neither) - P(A - A') P(A' - A): unlike P(A & A') - P(A) P(A') it does not cancel where A = A'.
-RowTables::SetPair RowTables::set_pair(int32_t s, int32_t t) const {
-    const auto first = model_.n_thresholds();
-    const bool in_s = event[first + s], in_t = event[first + t];
-    const auto masses = laws_.categories->joint(s, t);
-    const double both = masses[region(!in_s, !in_t)];
-    const double neither = masses[region(in_s, in_t)] + stay_beyond_mass(model_.set_atoms.feature[s]);
-    const double covariance = both * neither - masses[region(!in_s, in_t)] * masses[region(in_s, !in_t)];
-    return in_s == in_t ? SetPair{both, covariance} : SetPair{-both, -covariance};
+// P(A & A') P(neither) - P(A - A') P(A' - A), up to its sign: unlike P(A & A') - P(A) P(A') it does not
+// cancel where A = A'. Of what is in neither, some may be there because x stays.
+RowTables::SetFactor RowTables::covariance(int32_t q) const {
+    const double more = stay_beyond_mass(q), of_moment = more * moment(q).by_means;
+    return {1.0 + of_moment, of_moment};
 }
 
 }  // namespace predgap

@@ -45,12 +45,17 @@ public:
     double mass_between(std::int64_t lo, std::int64_t hi) const;
     // P(x' in a set of the feature's cells).
     double mass(std::int32_t q, const std::uint64_t* cells) const;
-    // E[tau tau'] and the covariance of tau and tau' of two sets of categories of one feature, numbered from
-    // 0.
-    struct SetPair {
-        double moment, covariance;
+    // E[tau tau'] of two sets of a feature's categories, or the covariance of tau and tau', from their
+    // determinant (see CategoryNoise) and the means of both.
+    struct SetFactor {
+        double by_determinant, by_means;
+        PREDGAP_INLINE bool is_determinant() const { return by_determinant == 1.0 && by_means == 0.0; }
+        PREDGAP_INLINE double of(double determinant, double mean, double other_mean) const {
+            return by_determinant * determinant + by_means * mean * other_mean;
+        }
     };
-    SetPair set_pair(std::int32_t s, std::int32_t t) const;
+    SetFactor moment(std::int32_t q) const;
+    SetFactor covariance(std::int32_t q) const;
 
     bool goes_left(const TreeGroup& group, const Node& node) const {
         const auto q = node.feature;

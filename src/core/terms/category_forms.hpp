@@ -23,11 +23,11 @@ public:
         const auto take = [&] { return std::exchange(at, at + f.c.stride); };
         row_ = take();
         of_leading_ = take();
-        add_set(f, f.c.leading, take());
+        add_set(f, f.c.leading, take(), take());
         for (std::int32_t j = 0; j < f.c.size; ++j) {
             if (j == f.c.leading) continue;
-            if (f.atom[j * std::int64_t{f.c.stride}] >= f.tables.model().n_thresholds())
-                add_set(f, j, take());
+            if (is_set_slot(f, j))
+                add_set(f, j, take(), take());
             else
                 add_number(f, j, take(), take());
         }
@@ -49,14 +49,22 @@ public:
     }
 
 private:
+    struct Set {
+        SetSlot slot;
+        std::int32_t* column;  // (stride) which determinant is that with a term
+        double* mean;          // (stride) of tau
+    };
     struct Number {
         const double *low, *high;  // (stride)
         bool is_outside;
     };
-    void add_set(const Form& f, std::int32_t slot, double* room) {
-        auto& own = sets_[n_sets_++] = set_slot(f, slot, slot == outside_);
-        own.column = reinterpret_cast<std::int32_t*>(room);
-        for (std::int64_t i = 0; i < f.c.stride; ++i) own.column[i] = f.sets.column(own.atom[i] - own.first);
+    void add_set(const Form& f, std::int32_t slot, double* column, double* mean) {
+        auto& own = sets_[n_sets_++] = {set_slot(f, slot, slot == outside_),
+                                        reinterpret_cast<std::int32_t*>(column), mean};
+        for (std::int64_t i = 0; i < f.c.stride; ++i) {
+            own.column[i] = own.slot.column(i);
+            mean[i] = f.tables.shift[own.slot.atom[i]];
+        }
     }
     void add_number(const Form& f, std::int32_t slot, double* low, double* high) {
         const double* table = (slot == outside_ ? f.tables.crossing : f.tables.tail).data();
@@ -66,13 +74,13 @@ private:
         numbers_[n_numbers_++] = {low, high, slot == outside_};
     }
     PREDGAP_INLINE void look_up_row(std::int64_t s, std::int64_t first, std::int64_t end) {
-        if (s == 0 || sets_[0].atom[s] != sets_[0].atom[s - 1]) {
-            const auto* column = sets_[0].column;
-            const double *factor = sets_[0].row(s), *next = sets_[0].row(std::min(s + kAhead, 4 * n_ - 1));
-            for (auto v = first; v < end; ++v) {
-                __builtin_prefetch(next + column[4 * v]);
-                fours(of_leading_)[v] = look_up(factor, column + 4 * v);
-            }
+        const auto& leading = sets_[0];
+        if (s == 0 || leading.slot.atom[s] != leading.slot.atom[s - 1]) {
+            const double* next = leading.slot.row(std::min(s + kAhead, 4 * n_ - 1));
+            each_factor(leading, s, first, end, [&](std::int64_t v, const Four& factor) {
+                __builtin_prefetch(next + leading.column[4 * v]);
+                fours(of_leading_)[v] = factor;
+            });
         }
         const Four* from = fours(of_leading_);
         for (std::int32_t j = 0; j < n_numbers_; ++j, from = fours(row_))
@@ -80,11 +88,23 @@ private:
                 multiply<true>(numbers_[j], s, from, first, end);
             else
                 multiply<false>(numbers_[j], s, from, first, end);
-        for (std::int32_t j = 1; j < n_sets_; ++j, from = fours(row_)) {
-            const double* factor = sets_[j].row(s);
-            for (auto v = first; v < end; ++v)
-                fours(row_)[v] = from[v] * look_up(factor, sets_[j].column + 4 * v);
+        for (std::int32_t j = 1; j < n_sets_; ++j, from = fours(row_))
+            each_factor(sets_[j], s, first, end,
+                        [&](std::int64_t v, const Four& factor) { fours(row_)[v] = from[v] * factor; });
+    }
+    // visit(v, factors of term s with four others).
+    template <class Visit>
+    PREDGAP_INLINE void each_factor(const Set& q, std::int64_t s, std::int64_t first, std::int64_t end,
+                                    Visit visit) {
+        const double* determinant = q.slot.row(s);
+        if (q.slot.factor.is_determinant()) {
+            for (auto v = first; v < end; ++v) visit(v, look_up(determinant, q.column + 4 * v));
+            return;
         }
+        const Four scale = four(q.slot.factor.by_determinant),
+                   mean = four(q.slot.factor.by_means * q.mean[s]);
+        for (auto v = first; v < end; ++v)
+            visit(v, scale * look_up(determinant, q.column + 4 * v) + mean * fours(q.mean)[v]);
     }
     template <bool kOutside>
     PREDGAP_INLINE void multiply(const Number& q, std::int64_t s, const Four* from, std::int64_t first,
@@ -98,7 +118,7 @@ private:
 
     std::int64_t n_;  // fours
     std::int32_t outside_, n_sets_ = 0, n_numbers_ = 0;
-    SetSlot sets_[kMostSlots];  // the leading one first
+    Set sets_[kMostSlots];  // the leading one first
     Number numbers_[kMostSlots];
     double *row_, *of_leading_;  // (stride)
 };

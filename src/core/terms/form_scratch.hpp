@@ -40,7 +40,7 @@ PREDGAP_INLINE constexpr std::int64_t form_scratch(const Component& c, std::int6
                                                    std::int64_t n_cells, std::int64_t second,
                                                    std::int64_t third) {
     const std::int64_t room = (c.stride + 3) / 4 * 4;
-    const auto by_tiles = std::max(room * (2 * c.size + 2 * width) + 16 * width, n_cells * (width + 1));
+    const auto by_tiles = std::max(room * (2 * c.size + 2 * width + 1) + 16 * width, n_cells * (width + 1));
     if (terms_per_block(c, second, third) >= c.n_terms) return by_tiles;
     const auto grid = ranks_of(c, second) * (c.size == 3 ? ranks_of(c, third) : 1);
     const std::int64_t sums = c.size == 3 ? 8 : 4;

@@ -18,37 +18,41 @@ PREDGAP_INLINE double factor(const RowTables& tables, std::int32_t s, std::int32
 
 // The factors of a categorical slot.
 struct SetSlot {
-    const double* factor;  // of the row's sets
+    RowTables::SetFactor factor;
     const SetFactors* sets;
     const std::int32_t* atom;  // (stride)
     std::int32_t first;        // set atom
-    std::int32_t* column;      // (stride) which factor is that with a term
 
-    PREDGAP_INLINE bool is_filled() const { return sets->is_filled(atom[0] - first); }
-    // Those of a term.
-    PREDGAP_INLINE const double* row(std::int64_t s) const { return factor + sets->row(atom[s] - first); }
+    // The determinants of a term, or null.
+    PREDGAP_INLINE const double* row(std::int64_t s) const { return sets->row(atom[s] - first); }
+    PREDGAP_INLINE std::int32_t column(std::int64_t t) const { return sets->column(atom[t] - first); }
 };
 
-PREDGAP_INLINE SetSlot set_slot(const Form& f, std::int32_t slot, bool outside) {
-    return {outside ? f.sets.moments() : f.sets.covariances(), &f.sets,
-            f.atom + std::int64_t{slot} * f.c.stride, f.tables.model().n_thresholds(), nullptr};
+PREDGAP_INLINE bool is_set_slot(const Form& f, std::int32_t slot) {
+    return f.atom[slot * std::int64_t{f.c.stride}] >= f.tables.model().n_thresholds();
+}
+SetSlot set_slot(const Form& f, std::int32_t slot, bool outside) {
+    const auto* atom = f.atom + std::int64_t{slot} * f.c.stride;
+    const auto q = f.tables.model().feature_of(atom[0]);
+    return {outside ? f.tables.moment(q) : f.tables.covariance(q), &f.sets, atom,
+            f.tables.model().n_thresholds()};
 }
 
-// Are the factors of all its sets at hand?
+// Are the determinants of all its sets at hand?
 PREDGAP_INLINE bool are_filled(const Form& f) {
     for (std::int32_t j = 0; j < f.c.size; ++j)
-        if (const auto slot = set_slot(f, j, false); slot.atom[0] >= slot.first && !slot.is_filled())
-            return false;
+        if (is_set_slot(f, j) && !set_slot(f, j, false).row(0)) return false;
     return true;
 }
 
-// Looked up, or computed if the sets are too many, or not those of pairs of terms.
+// Looked up, or computed if the sets are too many.
 double set_factor(const Form& f, std::int32_t slot, bool outside, std::int32_t s, std::int32_t t) {
     const auto own = set_slot(f, slot, outside);
-    const auto first = own.atom[s] - own.first, second = own.atom[t] - own.first;
-    if (f.sets.is_filled(first) && f.sets.is_filled(second)) return own.row(s)[f.sets.column(second)];
-    const auto pair = f.tables.set_pair(first, second);
-    return outside ? pair.moment : pair.covariance;
+    const auto a = own.atom[s], b = own.atom[t];
+    const double determinant = own.row(s)
+                                   ? own.row(s)[own.column(t)]
+                                   : f.tables.laws().categories->determinant(a - own.first, b - own.first);
+    return own.factor.of(determinant, f.tables.shift[a], f.tables.shift[b]);
 }
 
 // Any atoms, one pair after the other.

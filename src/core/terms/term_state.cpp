@@ -12,7 +12,7 @@ void TermState::prepare(const RowTerms& row_terms, const RowTables& row_tables,
     terms = &row_terms;
     tables = &row_tables;
     stop = &stopped;
-    own_sets.fill(row_terms, row_tables, rule, n_steps, units != nullptr, stopped);
+    own_sets.fill(row_terms, row_tables, rule, n_steps, stopped);
     scratch.reset(std::max(terms->most_scratch, own_sets.most_scratch()));
     sets = &own_sets;
     component.reset(terms->n_components());

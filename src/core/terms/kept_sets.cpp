@@ -1,0 +1,109 @@
+#include "terms/kept_sets.hpp"
+
+#include <algorithm>
+#include <bit>
+
+#include "simd/kernels.hpp"
+
+namespace predgap {
+
+using std::int32_t;
+using std::int64_t;
+using std::uint64_t;
+
+namespace {
+
+// Is the complement of a set the side with the smaller mass?
+bool is_heavy(int32_t set, const RowTables& tables) {
+    const auto& noise = *tables.laws().categories;
+    return noise.inside[set] > noise.outside[set];
+}
+
+// 64 cells of that side.
+uint64_t side_of(int32_t set, std::size_t word, const RowTables& tables) {
+    const auto& model = tables.model();
+    const auto bits = model.set_atoms.bits(set)[word];
+    return is_heavy(set, tables) ? model.cells.full_word(model.set_atoms.feature[set], word) & ~bits : bits;
+}
+
+}  // namespace
+
+void KeptSets::forget(SetPlaces& places) {
+    for (const auto set : set_) places.row[set] = nullptr;
+    set_.clear();
+    cell_.clear();
+    begin_.reset(1, 0);
+}
+
+bool KeptSets::list_new(const Buffer<int32_t>& used, const SetPlaces& places) {
+    new_.clear();
+    for (const auto set : used)
+        if (!places.row[set]) new_.push(set);
+    return set_.size() + new_.size() <= kMost;
+}
+
+void KeptSets::add_side(int32_t set, const RowTables& tables) {
+    const auto& model = tables.model();
+    const auto q = model.set_atoms.feature[set];
+    const double* mass = tables.laws().categories->mass.data() + model.cells.begin[q];
+    double sum = 0.0;
+    for (std::size_t w = 0; w < model.cells.n_words(q); ++w)
+        for (auto side = side_of(set, w, tables); side; side &= side - 1) {
+            const auto z = static_cast<int32_t>(64 * w) + std::countr_zero(side);
+            sum += mass[z];
+            cell_.push(z);
+        }
+    side_[set_.size()] = sum;
+    sign_[set_.size()] = is_heavy(set, tables) ? -1.0 : 1.0;
+    begin_.push(static_cast<int32_t>(cell_.size()));
+    set_.push(set);
+}
+
+void KeptSets::fill_from(int64_t first, const RowTables& tables, const std::atomic<bool>& stop) {
+    const auto& model = tables.model();
+    const auto& noise = *tables.laws().categories;
+    const auto q = model.set_atoms.feature[set_[0]];
+    member_.reset(model.cells.count(q) * SetSquare::kColumns);
+    const SetSquare square{.n = set_.size(),
+                           .stride = stride_,
+                           .n_cells = model.cells.count(q),
+                           .begin = begin_.data(),
+                           .cell = cell_.data(),
+                           .mass = noise.mass.data() + model.cells.begin[q],
+                           .total = noise.total[q],
+                           .side = side_.data(),
+                           .sign = sign_.data(),
+                           .member = member_.data(),
+                           .determinant = determinant_.data()};
+    for (first -= first % SetSquare::kColumns; first < square.n; first += SetSquare::kColumns)
+        if (!stop.load(std::memory_order_relaxed)) kernels().fill_set_square(square, first);
+}
+
+void KeptSets::add(const Buffer<int32_t>& used, const RowTables& tables, SetPlaces& places,
+                   const std::atomic<bool>& stop) {
+    if (!list_new(used, places)) {
+        forget(places);
+        if (!list_new(used, places)) return;
+    }
+    if (new_.size() == 0) return;
+    if (stride_ == 0) {
+        const auto& sets = tables.model().set_atoms;
+        const auto q = sets.feature[used[0]];
+        const auto n = std::min<int64_t>(sets.begin[q + 1] - sets.begin[q], kMost);
+        stride_ = (n + SetSquare::kColumns - 1) / SetSquare::kColumns * SetSquare::kColumns;
+        determinant_.reset(stride_ * stride_);
+        side_.reset(stride_, 0.0);
+        sign_.reset(stride_, 0.0);
+        begin_.reset(1, 0);
+    }
+    const auto n_before = set_.size();
+    for (const auto set : new_) {
+        places.row[set] = determinant_.data() + set_.size() * stride_;
+        places.column[set] = static_cast<int32_t>(set_.size());
+        add_side(set, tables);
+    }
+    fill_from(n_before, tables, stop);
+    if (stop.load(std::memory_order_relaxed)) forget(places);
+}
+
+}  // namespace predgap
