@@ -22,7 +22,8 @@ alignas(32) constexpr double kFourCells[16][4] = {{0, 0, 0, 0}, {1, 0, 0, 0}, {0
 
 class GridForm {
 public:
-    GridForm(const Form& f, const CellGrid& grid) : f_(f), g_(grid), last_(grid.n_axes - 1) {
+    GridForm(const Form& f, const CellGrid& grid, std::int32_t outside)
+        : f_(f), g_(grid), last_(grid.n_axes - 1), outside_(outside) {
         double* at = f.scratch;
         const auto take = [&](std::int64_t n) { return std::exchange(at, at + n); };
         cell_ = take(g_.n_cells);
@@ -58,9 +59,9 @@ public:
         for (std::int64_t v = 0; v < g_.n_cells / 4; ++v) fours(cell_)[v] = fours(kept)[v];
         for (std::int32_t i = 0; i < g_.n_numeric; ++i) sum_outwards(i);
     }
-    void centre(std::int32_t outside) {
+    void centre() {
         for (std::int32_t i = 0; i <= last_; ++i)
-            if (g_.slot[i] != outside) i == last_ ? centre_rows() : centre_axis(i);
+            if (g_.slot[i] != outside_) i == last_ ? centre_rows() : centre_axis(i);
     }
     double mean() const { return sum_of<false>(0, 0); }
     double mean_square() const { return sum_of<true>(0, 0); }
@@ -84,17 +85,22 @@ private:
     std::int32_t atom(std::int32_t axis, std::int32_t t) const {
         return f_.atom[g_.slot[axis] * std::int64_t{f_.c.stride} + t];
     }
-    // tau is 1 or 0 where x is not in the event of the atom, and -1 or 0 where it is.
+    // tau is 1 or 0 where x is not in the event of the atom, and -1 or 0 where it is. Of a category that is
+    // centred, any constant may be added: it is 0 where x' is most likely.
+    bool is_complement(std::int32_t axis, std::int32_t atom) const {
+        const bool moves = axis >= g_.n_numeric && g_.slot[axis] != outside_ && f_.tables.reach(atom) > 0.5;
+        return (f_.tables.event[atom] != 0) != moves;
+    }
     double sign(std::int32_t t) const {
         bool is_negative = false;
-        for (std::int32_t i = 0; i <= last_; ++i) is_negative ^= f_.tables.event[atom(i, t)] != 0;
+        for (std::int32_t i = 0; i <= last_; ++i) is_negative ^= is_complement(i, atom(i, t));
         return is_negative ? -1.0 : 1.0;
     }
-    // 64 of the cells where an atom of a category has changed.
+    // 64 of the cells of a category where its part of a term is not 0.
     std::uint64_t changed(std::int32_t axis, std::int32_t atom, std::size_t word) const {
         const auto& model = f_.tables.model();
         const auto set = model.set_atoms.bits(atom - model.n_thresholds())[word];
-        return f_.tables.event[atom] ? model.cells.full_word(feature_[axis], word) & ~set : set;
+        return is_complement(axis, atom) ? model.cells.full_word(feature_[axis], word) & ~set : set;
     }
 
     // ---- places and probabilities of cells ----
@@ -258,7 +264,7 @@ private:
 
     const Form& f_;
     const CellGrid& g_;
-    const std::int32_t last_;
+    const std::int32_t last_, outside_;
     std::int32_t feature_[CellGrid::kMostAxes];
     std::int64_t own_[CellGrid::kMostAxes];     // of numbers: the cell of x
     std::int32_t* place_[CellGrid::kMostAxes];  // of numbers: (n_terms) cells
@@ -268,11 +274,11 @@ private:
 
 template <bool kProduct>
 double form_by_cells(const Form& f, const CellGrid& grid, std::int32_t outside) {
-    GridForm by(f, grid);
+    GridForm by(f, grid, outside);
     double total = 0.0;
     for (std::int64_t k = 0; k < f.width && !f.stopped(); ++k) {
         by.fill(k);
-        by.centre(outside);
+        by.centre();
         total += by.mean_square();
         if (kProduct) by.write_products(k);
     }
@@ -281,15 +287,15 @@ double form_by_cells(const Form& f, const CellGrid& grid, std::int32_t outside) 
 
 // Of a component whose form was computed before, with the cells and weights kept since; of one output.
 double form_of_changes(const Form& f, const CellGrid& grid, double* kept) {
-    GridForm by(f, grid);
+    GridForm by(f, grid, kInside);
     by.refill(kept);
-    by.centre(kInside);
+    by.centre();
     return by.mean_square();
 }
 
 // Of a category alone that is outside: also the means.
 double form_by_cells_outside(const Form& f, const CellGrid& grid, double* mean) {
-    GridForm by(f, grid);
+    GridForm by(f, grid, 0);
     double total = 0.0;
     for (std::int64_t k = 0; k < f.width; ++k) {
         by.fill(k);

@@ -197,31 +197,33 @@ void TermStore::find_leading(const RowTerms& out, Component& c) const {
     }
 }
 
-// Terms by component, and in it by their atoms in the leading slot.
+// Terms by component, and in it by their atoms in the leading slot: first all of them by these.
 void TermStore::order_terms(RowTerms& out) {
-    Buffer<int32_t> next(out.component.size());
-    int32_t listed = 0;
-    for (int64_t i = 0; i < out.component.size(); ++i) {
-        next[i] = listed;
-        listed += out.component[i].n_terms;
+    const auto n = size(), n_atoms = model_.n_atoms();
+    leading_.reset(n);
+    next_.reset(n_atoms + 1, 0);
+    for (int32_t t = 1; t < n; ++t) {
+        const auto slot = out.component[component_place[component_of_[t]]].leading;
+        leading_[t] = slot ? slots_[term_[t].slots + slot].atom : term_[t].first_atom;
+        ++next_[leading_[t] + 1];
     }
-    listed_.reset(size());
-    place.reset(size());
-    for (int32_t t = 0; t < size(); ++t) listed_[next[component_place[component_of_[t]]]++] = t;
-    for (int64_t i = 0, first = 0; i < out.component.size(); first += out.component[i].n_terms, ++i) {
-        const auto& c = out.component[i];
-        auto* terms = listed_.data() + first;
-        if (c.size > 0 && c.n_terms > 1) {
-            sorted_.reset(c.n_terms);
-            for (int32_t j = 0; j < c.n_terms; ++j) {
-                const auto& term = term_[terms[j]];
-                sorted_[j] = key(c.leading ? slots_[term.slots + c.leading].atom : term.first_atom, terms[j]);
-            }
-            std::sort(sorted_.begin(), sorted_.end());
-            for (int32_t j = 0; j < c.n_terms; ++j) terms[j] = static_cast<int32_t>(sorted_[j]);
-        }
-        for (int32_t j = 0; j < c.n_terms; ++j) place[terms[j]] = c.first_term + j;
+    for (int32_t a = 0; a < n_atoms; ++a) next_[a + 1] += next_[a];
+    by_atom_.reset(n);
+    for (int32_t t = 1; t < n; ++t) by_atom_[next_[leading_[t]]++] = t;
+
+    next_.reset(out.n_components());
+    for (int32_t i = 0, listed = 0; i < out.n_components(); listed += out.component[i++].n_terms)
+        next_[i] = listed;
+    listed_.reset(n);
+    listed_[0] = 0;
+    for (int32_t k = 0; k + 1 < n; ++k) {
+        const auto t = by_atom_[k];
+        listed_[next_[component_place[component_of_[t]]]++] = t;
     }
+    place.reset(n);
+    const int32_t* term = listed_.data();
+    for (const auto& c : out.component)
+        for (int32_t j = 0; j < c.n_terms; ++j) place[*term++] = c.first_term + j;
 }
 
 // Room past the last term repeats its atoms; its weights are 0.

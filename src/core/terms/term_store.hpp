@@ -132,7 +132,7 @@ private:
     Buffer<Features> component_;
     Buffer<std::int32_t> component_of_;              // of each term
     Buffer<std::int32_t> n_terms_, order_, listed_;  // of components; components by size; terms by component
-    Buffer<std::uint64_t> sorted_;
+    Buffer<std::int32_t> leading_, by_atom_, next_;  // of each term the leading atom; terms by it; -
 };
 
 // Gives numeric components of a few features places for their Gram matrices, as long as there is room.
