@@ -28,18 +28,29 @@ uint64_t side_of(int32_t set, std::size_t word, const RowTables& tables) {
 
 }  // namespace
 
-void KeptSets::forget(SetPlaces& places) {
-    for (const auto set : set_) places.row[set] = nullptr;
+// Is there room for them?
+bool KeptSets::list_new(const Buffer<int32_t>& used, const int32_t* number) {
+    new_.clear();
+    for (const auto set : used)
+        if (number[set] < 0) new_.push(set);
+    return set_.size() + new_.size() <= kMost;
+}
+
+void KeptSets::forget(int32_t* number) {
+    for (const auto set : set_) number[set] = -1;
     set_.clear();
     cell_.clear();
     begin_.reset(1, 0);
 }
 
-bool KeptSets::list_new(const Buffer<int32_t>& used, const SetPlaces& places) {
-    new_.clear();
-    for (const auto set : used)
-        if (!places.row[set]) new_.push(set);
-    return set_.size() + new_.size() <= kMost;
+void KeptSets::make_room(const RowTables& tables, int32_t q) {
+    const auto& sets = tables.model().set_atoms;
+    const auto n = std::min<int64_t>(sets.begin[q + 1] - sets.begin[q], kMost);
+    stride_ = (n + SetSquare::kColumns - 1) / SetSquare::kColumns * SetSquare::kColumns;
+    determinant_.reset(stride_ * stride_);
+    side_.reset(stride_, 0.0);
+    sign_.reset(stride_, 0.0);
+    begin_.reset(1, 0);
 }
 
 void KeptSets::add_side(int32_t set, const RowTables& tables) {
@@ -79,31 +90,23 @@ void KeptSets::fill_from(int64_t first, const RowTables& tables, const std::atom
         if (!stop.load(std::memory_order_relaxed)) kernels().fill_set_square(square, first);
 }
 
-void KeptSets::add(const Buffer<int32_t>& used, const RowTables& tables, SetPlaces& places,
+bool KeptSets::add(const Buffer<int32_t>& used, const RowTables& tables, int32_t* number,
                    const std::atomic<bool>& stop) {
-    if (!list_new(used, places)) {
-        forget(places);
-        if (!list_new(used, places)) return;
+    if (!list_new(used, number)) {
+        forget(number);
+        if (!list_new(used, number)) return false;
     }
-    if (new_.size() == 0) return;
-    if (stride_ == 0) {
-        const auto& sets = tables.model().set_atoms;
-        const auto q = sets.feature[used[0]];
-        const auto n = std::min<int64_t>(sets.begin[q + 1] - sets.begin[q], kMost);
-        stride_ = (n + SetSquare::kColumns - 1) / SetSquare::kColumns * SetSquare::kColumns;
-        determinant_.reset(stride_ * stride_);
-        side_.reset(stride_, 0.0);
-        sign_.reset(stride_, 0.0);
-        begin_.reset(1, 0);
-    }
+    if (new_.size() == 0) return true;
+    if (stride_ == 0) make_room(tables, tables.model().set_atoms.feature[new_[0]]);
     const auto n_before = set_.size();
     for (const auto set : new_) {
-        places.row[set] = determinant_.data() + set_.size() * stride_;
-        places.column[set] = static_cast<int32_t>(set_.size());
+        number[set] = static_cast<int32_t>(set_.size());
         add_side(set, tables);
     }
     fill_from(n_before, tables, stop);
-    if (stop.load(std::memory_order_relaxed)) forget(places);
+    const bool is_stopped = stop.load(std::memory_order_relaxed);
+    if (is_stopped) forget(number);
+    return !is_stopped;
 }
 
 }  // namespace predgap

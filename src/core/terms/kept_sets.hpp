@@ -22,25 +22,21 @@ struct SetSquare {
     double* determinant;               // (stride, stride)
 };
 
-// Where the determinants of sets, numbered from 0, are.
-struct SetPlaces {
-    Buffer<const double*> row;    // (n_sets) those with all others of its feature; null: they are not there
-    Buffer<std::int32_t> column;  // (n_sets) which of them is that with this set
-};
-
-// Those sets of a feature that were used so far.
+// The sets of a feature that were used so far. `number`, (n_sets): which of them a set is, or -1.
 class KeptSets {
 public:
-    // Adds some, ascending. If they become too many, the others go; if even these are, all of them.
-    void add(const Buffer<std::int32_t>& used, const RowTables& tables, SetPlaces& places,
+    // Adds those that are new. If they become too many, all others go; false if even these are too many.
+    bool add(const Buffer<std::int32_t>& used, const RowTables& tables, std::int32_t* number,
              const std::atomic<bool>& stop);
+    // The determinants of one with all.
+    const double* row(std::int32_t of) const { return determinant_.data() + of * stride_; }
 
 private:
     static constexpr std::int64_t kMost = 2048;  // 32 MB
 
-    void forget(SetPlaces& places);
-    // Is there room for those that are new?
-    bool list_new(const Buffer<std::int32_t>& used, const SetPlaces& places);
+    bool list_new(const Buffer<std::int32_t>& used, const std::int32_t* number);
+    void forget(std::int32_t* number);
+    void make_room(const RowTables& tables, std::int32_t q);
     void add_side(std::int32_t set, const RowTables& tables);
     void fill_from(std::int64_t first, const RowTables& tables, const std::atomic<bool>& stop);
 

@@ -45,11 +45,11 @@ PREDGAP_INLINE bool are_filled(const Form& f) {
     return true;
 }
 
-// Looked up, or computed if the sets are too many.
+// Looked up, or computed if the sets are too many, or not those of pairs of terms.
 double set_factor(const Form& f, std::int32_t slot, bool outside, std::int32_t s, std::int32_t t) {
     const auto own = set_slot(f, slot, outside);
     const auto a = own.atom[s], b = own.atom[t];
-    const double determinant = own.row(s)
+    const double determinant = own.row(s) && own.row(t)
                                    ? own.row(s)[own.column(t)]
                                    : f.tables.laws().categories->determinant(a - own.first, b - own.first);
     return own.factor.of(determinant, f.tables.shift[a], f.tables.shift[b]);

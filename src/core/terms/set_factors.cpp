@@ -45,18 +45,20 @@ void SetFactors::fill(const RowTerms& terms, const RowTables& tables, CellRule r
     if (sets.size() == 0) return;
     if (kept_.empty()) {
         kept_.resize(static_cast<std::size_t>(tables.model().n_features()));
-        places_.row.reset(sets.size(), nullptr);
-        places_.column.reset(sets.size(), 0);
+        number_.reset(sets.size(), -1);
     }
     choose_grids(terms, tables, rule, n_steps);
     is_used_.reset(sets.size(), 0);
+    row_.reset(sets.size(), nullptr);
     list_used(terms, n_thresholds);
     for (int32_t first = 0; first < sets.size();) {  // feature by feature
         const auto q = sets.feature[first];
         used_.clear();
         for (const auto last = sets.begin[q + 1] - n_thresholds; first < last; ++first)
             if (tables.is_open[q] && is_used_[first]) used_.push(first);
-        kept_[static_cast<std::size_t>(q)].add(used_, tables, places_, stop);
+        auto& kept = kept_[static_cast<std::size_t>(q)];
+        if (!kept.add(used_, tables, number_.data(), stop)) continue;
+        for (const auto set : used_) row_[set] = kept.row(number_[set]);
     }
 }
 

@@ -26,9 +26,10 @@ public:
     std::int64_t most_scratch() const { return most_scratch_; }  // doubles that one of these needs
     std::int64_t n_kept() const { return n_kept_; }              // doubles that a curve keeps of all
 
-    // The determinants of a set with others, or null; and which of them is that with a set.
-    PREDGAP_INLINE const double* row(std::int32_t set) const { return places_.row[set]; }
-    PREDGAP_INLINE std::int32_t column(std::int32_t set) const { return places_.column[set]; }
+    // The determinants of a set, numbered from 0, with the others that this row's pairs of terms have, or
+    // null; and which of them is that with a set.
+    PREDGAP_INLINE const double* row(std::int32_t set) const { return row_[set]; }
+    PREDGAP_INLINE std::int32_t column(std::int32_t set) const { return number_[set]; }
 
 private:
     void choose_grids(const RowTerms& terms, const RowTables& tables, CellRule rule, std::int32_t n_steps);
@@ -37,8 +38,9 @@ private:
     Buffer<CellGrid> grid_;
     Buffer<std::int32_t> grid_of_;  // (n_components) or -1
     std::int64_t most_scratch_ = 0, n_kept_ = 0;
-    std::vector<KeptSets> kept_;  // (n_features)
-    SetPlaces places_;
+    std::vector<KeptSets> kept_;   // (n_features)
+    Buffer<std::int32_t> number_;  // (n_sets) among those that are kept, or -1
+    Buffer<const double*> row_;    // (n_sets)
     Buffer<std::int32_t> used_;
     Buffer<std::uint8_t> is_used_;  // (n_sets)
 };
