@@ -75,13 +75,9 @@ private:
     }
     PREDGAP_INLINE void look_up_row(std::int64_t s, std::int64_t first, std::int64_t end) {
         const auto& leading = sets_[0];
-        if (s == 0 || leading.slot.atom[s] != leading.slot.atom[s - 1]) {
-            const double* next = leading.slot.row(std::min(s + kAhead, 4 * n_ - 1));
-            each_factor(leading, s, first, end, [&](std::int64_t v, const Four& factor) {
-                __builtin_prefetch(next + leading.column[4 * v]);
-                fours(of_leading_)[v] = factor;
-            });
-        }
+        if (s == 0 || leading.slot.atom[s] != leading.slot.atom[s - 1])
+            each_factor(leading, s, first, end,
+                        [&](std::int64_t v, const Four& factor) { fours(of_leading_)[v] = factor; });
         const Four* from = fours(of_leading_);
         for (std::int32_t j = 0; j < n_numbers_; ++j, from = fours(row_))
             if (numbers_[j].is_outside)
@@ -92,19 +88,22 @@ private:
             each_factor(sets_[j], s, first, end,
                         [&](std::int64_t v, const Four& factor) { fours(row_)[v] = from[v] * factor; });
     }
-    // visit(v, factors of term s with four others).
+    // visit(v, factors of term s with four others). Those of a later term are fetched meanwhile.
     template <class Visit>
     PREDGAP_INLINE void each_factor(const Set& q, std::int64_t s, std::int64_t first, std::int64_t end,
                                     Visit visit) {
-        const double* determinant = q.slot.row(s);
+        const double *determinant = q.slot.row(s), *next = q.slot.row(std::min(s + kAhead, 4 * n_ - 1));
+        const auto look_up_four = [&](std::int64_t v) {
+            __builtin_prefetch(next + q.column[4 * v]);
+            return look_up(determinant, q.column + 4 * v);
+        };
         if (q.slot.factor.is_determinant()) {
-            for (auto v = first; v < end; ++v) visit(v, look_up(determinant, q.column + 4 * v));
+            for (auto v = first; v < end; ++v) visit(v, look_up_four(v));
             return;
         }
         const Four scale = four(q.slot.factor.by_determinant),
                    mean = four(q.slot.factor.by_means * q.mean[s]);
-        for (auto v = first; v < end; ++v)
-            visit(v, scale * look_up(determinant, q.column + 4 * v) + mean * fours(q.mean)[v]);
+        for (auto v = first; v < end; ++v) visit(v, scale * look_up_four(v) + mean * fours(q.mean)[v]);
     }
     template <bool kOutside>
     PREDGAP_INLINE void multiply(const Number& q, std::int64_t s, const Four* from, std::int64_t first,
