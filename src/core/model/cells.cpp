@@ -104,14 +104,8 @@ SetAtoms::Ends SetAtoms::intern(int32_t q, Bits set) {
 std::vector<int32_t> SetAtoms::finish() {
     std::vector<int32_t> order(feature.size());
     std::iota(order.begin(), order.end(), 0);
-    const auto n_cells = [&](int32_t k) {
-        int32_t n = 0;
-        for (std::size_t w = 0; w < cells_->n_words(feature[k]); ++w) n += std::popcount(bits(k)[w]);
-        return n;
-    };
-    std::stable_sort(order.begin(), order.end(), [&](int32_t a, int32_t b) {
-        return feature[a] != feature[b] ? feature[a] < feature[b] : n_cells(a) > n_cells(b);
-    });
+    std::stable_sort(order.begin(), order.end(),
+                     [&](int32_t a, int32_t b) { return feature[a] < feature[b]; });
     std::vector<int32_t> number(order.size()), features;
     std::vector<int64_t> begins;
     for (std::size_t i = 0; i < order.size(); ++i) {
