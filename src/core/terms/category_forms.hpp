@@ -94,7 +94,7 @@ private:
                                     Visit visit) {
         const double *determinant = q.slot.row(s), *next = q.slot.row(std::min(s + kAhead, 4 * n_ - 1));
         const auto look_up_four = [&](std::int64_t v) {
-            __builtin_prefetch(next + q.column[4 * v]);
+            for (int i = 0; i < 4; ++i) __builtin_prefetch(next + q.column[4 * v + i]);
             return look_up(determinant, q.column + 4 * v);
         };
         if (q.slot.factor.is_determinant()) {
