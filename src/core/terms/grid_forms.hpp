@@ -45,7 +45,7 @@ public:
         for (std::int64_t v = 0; v < g_.n_cells / 4; ++v) fours(cell_)[v] = four(0.0);
         for (std::int32_t t = 0; t < f_.c.n_terms; ++t)
             if (weight[t] != 0.0) add_term(t, weight[t], cell_);
-        for (std::int32_t i = 0; i < g_.n_numeric; ++i) sum_outwards(i);
+        for (std::int32_t i = 0; i < g_.n_numeric; ++i) sum_outwards(i, cell_);
     }
     // The same of the only output, where `kept` has the terms that were added before, and then their weights:
     // most have not changed since.
@@ -56,8 +56,8 @@ public:
             add_term(t, f_.weight[t] - before[t], kept);
             before[t] = f_.weight[t];
         }
-        for (std::int64_t v = 0; v < g_.n_cells / 4; ++v) fours(cell_)[v] = fours(kept)[v];
-        for (std::int32_t i = 0; i < g_.n_numeric; ++i) sum_outwards(i);
+        if (g_.n_numeric == 0) copy(kept, cell_, g_.n_cells);
+        for (std::int32_t i = 0; i < g_.n_numeric; ++i) sum_outwards(i, i == 0 ? kept : cell_);
     }
     void centre() {
         for (std::int32_t i = 0; i <= last_; ++i)
@@ -71,7 +71,8 @@ public:
         weigh(0, 0, 1.0);
         for (std::int32_t i = 0; i < g_.n_numeric; ++i) sum_inwards(i);
         for (std::int32_t t = 0; t < f_.c.n_terms; ++t) {
-            write_row(t, sign(t));
+            const Four own = four(sign(t));
+            each_four(t, [&](std::int64_t v, const Four& is_in) { fours(row_)[v] = is_in * own; });
             Four total = four(0.0);
             each_row(t, 0, 0, [&](std::int64_t row) {
                 const Four* from = fours(cell_ + row);
@@ -155,20 +156,25 @@ private:
     // ---- terms ----
 
     void add_term(std::int32_t t, double weight, double* cells) {
-        write_row(t, sign(t) * weight);
-        each_row(t, 0, 0, [&](std::int64_t row) {
-            Four* to = fours(cells + row);
-            for (std::int64_t v = 0; v < g_.row() / 4; ++v) to[v] += fours(row_)[v];
-        });
+        const Four amount = four(sign(t) * weight);
+        if (last_ == g_.n_numeric) {  // a single row
+            each_row(t, 0, 0, [&](std::int64_t row) {
+                each_four(
+                    t, [&](std::int64_t v, const Four& is_in) { fours(cells + row)[v] += is_in * amount; });
+            });
+            return;
+        }
+        each_four(t, [&](std::int64_t v, const Four& is_in) { fours(row_)[v] = is_in * amount; });
+        each_row(t, 0, 0, [&](std::int64_t row) { add(row_, cells + row, g_.row()); });
     }
-    // `amount` in the cells of the last axis that are reached where a term changes.
-    void write_row(std::int32_t t, double amount) {
+    // visit(v, four cells of the last axis: 1 where a term changes, else 0).
+    template <class Visit>
+    void each_four(std::int32_t t, Visit visit) const {
         const auto own = atom(last_, t);
-        const Four filled = four(amount);
         for (std::int64_t v = 0; v < g_.row() / 4;) {
             auto set = changed(last_, own, static_cast<std::size_t>(v / 16));
             for (const auto end = std::min(v + 16, g_.row() / 4); v < end; ++v, set >>= 4)
-                fours(row_)[v] = *fours(kFourCells[set & 15]) * filled;
+                visit(v, *fours(kFourCells[set & 15]));
         }
     }
     // visit(where it begins) of all rows that a term changes.
@@ -190,23 +196,33 @@ private:
         const auto n = g_.step[axis] * g_.length[axis];
         for (std::int64_t at = 0; at < g_.n_cells && !f_.stopped(); at += n) visit(cell_ + at);
     }
-    void add(double* to, const double* from, std::int64_t n) const {
+    static void copy(const double* from, double* to, std::int64_t n) {
+        for (std::int64_t v = 0; v < n / 4; ++v) fours(to)[v] = fours(from)[v];
+    }
+    static void add(const double* from, double* to, std::int64_t n) {
         for (std::int64_t v = 0; v < n / 4; ++v) fours(to)[v] += fours(from)[v];
     }
-    void sum_outwards(std::int32_t axis) {
-        const auto step = g_.step[axis], own = own_[axis];
+    // Of `from`, which may be the cells themselves.
+    void sum_outwards(std::int32_t axis, const double* from) {
+        const auto step = g_.step[axis], own = own_[axis], n = g_.length[axis];
         each_line(axis, [&](double* line) {
-            for (auto i = own - 2; i >= 0; --i) add(line + i * step, line + (i + 1) * step, step);
-            for (auto i = own + 2; i < g_.length[axis]; ++i)
-                add(line + i * step, line + (i - 1) * step, step);
+            const double* other = from + (line - cell_);
+            const auto sum = [&](std::int64_t i, std::int64_t nearer) {
+                for (std::int64_t v = 0; v < step / 4; ++v)
+                    fours(line + i * step)[v] = fours(other + i * step)[v] + fours(line + nearer * step)[v];
+            };
+            const auto low = std::max<std::int64_t>(own - 1, 0), high = std::min(own + 1, n - 1);
+            if (from != cell_) copy(other + low * step, line + low * step, (high + 1 - low) * step);
+            for (auto i = own - 2; i >= 0; --i) sum(i, i + 1);
+            for (auto i = own + 2; i < n; ++i) sum(i, i - 1);
         });
     }
     void sum_inwards(std::int32_t axis) {
         const auto step = g_.step[axis], own = own_[axis];
         each_line(axis, [&](double* line) {
-            for (std::int64_t i = 1; i < own; ++i) add(line + i * step, line + (i - 1) * step, step);
+            for (std::int64_t i = 1; i < own; ++i) add(line + (i - 1) * step, line + i * step, step);
             for (auto i = g_.length[axis] - 2; i > own; --i)
-                add(line + i * step, line + (i + 1) * step, step);
+                add(line + (i + 1) * step, line + i * step, step);
         });
     }
     void centre_axis(std::int32_t axis) {
