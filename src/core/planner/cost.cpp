@@ -26,16 +26,6 @@ double most_cells(const Model& model, const Job& job) {
     return most;
 }
 
-// Cells of moving categories, once for each pair of sets of the model.
-double set_squares(const Model& model, const Job& job) {
-    double sum = 0.0;
-    for (const auto q : model.features) {
-        const double n = model.set_atoms.begin[q + 1] - model.set_atoms.begin[q];
-        if (job.features[q]) sum += n * n * model.cells.count(q);
-    }
-    return sum;
-}
-
 }  // namespace
 
 // ---- the plan --------------------------------------------------------------------------------------------
@@ -60,15 +50,14 @@ double times_of_gap(const Job& job, double n_components, double width) {
 
 Cost plan_cost(const Plan& plan, const Plan::Counts& moving, const Model& model, const Job& job) {
     constexpr double kBox = 4.0, kComponent = 16.0, kEntry = 0.1, kMovingEntry = 2.0, kPair = 0.072;
-    constexpr double kOfSquare = 0.03, kOutput = 0.7;
+    constexpr double kOutput = 0.7;
     const auto width = static_cast<double>(model.group[0].width);
     const double share = moving.terms / std::max(plan.n_terms(), 1.0);
     // Boxes and components of features that stay are told by their bits.
     const double looked_at = 0.5 + 0.5 * share;
     const double set_up =
         kRow + kThreshold * model.n_atoms() +
-        (kBox * static_cast<double>(plan.n_boxes()) + kComponent * plan.n_components()) * looked_at +
-        kOfSquare * set_squares(model, job);
+        (kBox * static_cast<double>(plan.n_boxes()) + kComponent * plan.n_components()) * looked_at;
     // Tables of categories do not stay in the cache between the steps of a large plan.
     const double again = job.question == Question::gap ? 1.0 : 1.0 + plan.n_entries() / 3e5;
     const double per_output = (kEntry + kMovingEntry * share) * plan.n_entries() + kPair * moving.pairs;
@@ -108,7 +97,7 @@ double of_cells(const Job& job) {
     switch (job.question) {
         case Question::gap:
         case Question::single: return 1.0;
-        case Question::curve: return 1.75;
+        case Question::curve: return 1.2;
         case Question::greedy: return 4.5;
         case Question::subsets: return 1.0 + kOfSubsets * n_subsets(job);
     }
@@ -147,9 +136,8 @@ Cost compiled_cost(double n_entries, double n_nodes, bool is_pruned, const Model
     constexpr double kLimit = 50.0;          // of an entry: to find a limit, and to bound what is left out
     constexpr double kManyComponents = 2e4;  // do not stay in the cache
     constexpr double kOutput = 0.27;
-    constexpr double kCellOfEntry = 1.3;    // where forms are sums over cells: of each cell of a feature
+    constexpr double kCellOfEntry = 1.1;    // where forms are sums over cells: of each cell of a feature
     constexpr double kSetsOfTerms = 240.0;  // terms with categories gather in few components
-    constexpr double kOfSquare = 0.006;     // less than by the plan: few rows come to all sets
     constexpr double kNumbersAlone = 0.25;  // of the pairs of terms, if there are categories
     constexpr double kEntryBytes = 52.0;    // with its terms, merged by half
     const auto width = static_cast<double>(model.group[0].width);
@@ -158,9 +146,8 @@ Cost compiled_cost(double n_entries, double n_nodes, bool is_pruned, const Model
                                      job.features, job.features + model.n_features(), std::uint8_t{1})));
     const double pairs = weight.pair * terms.pairs;
     const double cells = kCellOfEntry * most_cells(model, job) * n_entries;
-    const double forms = (cells > 0.0 ? kNumbersAlone : 1.0) * pairs +
-                         std::min(kSetsOfTerms * pairs, of_cells(job) * cells) +
-                         kOfSquare * set_squares(model, job);
+    const double forms =
+        (cells > 0.0 ? kNumbersAlone : 1.0) * pairs + std::min(kSetsOfTerms * pairs, of_cells(job) * cells);
     const double compiling =
         (weight.entry + (is_pruned ? kLimit : 0.0)) * (1.0 + kOutput * (width - 1.0)) * n_entries +
         weight.component * terms.components * terms.components / (terms.components + kManyComponents);

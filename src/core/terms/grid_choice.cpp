@@ -19,10 +19,10 @@ double by_cells(const CellGrid& grid, double n_terms, double n_rows, double n_ve
     const double share = are_kept ? (1.0 + kChanged * (n_versions - 1.0)) / n_versions : 1.0;
     return kCell * static_cast<double>(grid.n_cells * grid.n_axes) + share * adding;
 }
-double by_pairs(const Component& c, double n_set_pairs, double n_versions) {
-    constexpr double kPairSlot = 0.35, kSetPair = 1.5, kVersion = 0.2;
+double by_pairs(const Component& c, double n_versions) {
+    constexpr double kPairSlot = 0.35, kVersion = 0.2;
     const double n_pairs = 0.5 * c.n_terms * (c.n_terms + 1.0);
-    const double once = n_pairs * kPairSlot * c.size + kSetPair * n_set_pairs;
+    const double once = n_pairs * kPairSlot * c.size;
     return n_versions > 1.0 ? once / n_versions + kVersion * n_pairs : once;
 }
 
@@ -46,7 +46,7 @@ int32_t GridChoice::count_atoms(const int32_t* atom, int32_t n) {
 }
 
 // Numbers first, and last the category with the fewest cells.
-CellGrid GridChoice::lay_out(const RowTerms& terms, const Component& c, Counts& counts) {
+CellGrid GridChoice::lay_out(const RowTerms& terms, const Component& c, double& n_rows) {
     CellGrid grid{};
     const auto feature = [&](int32_t slot) { return terms.feature[c.features + slot]; };
     const auto add = [&](int32_t slot, int64_t length) {
@@ -56,20 +56,18 @@ CellGrid GridChoice::lay_out(const RowTerms& terms, const Component& c, Counts& 
     int32_t last = -1;
     for (int32_t j = 0; j < c.size; ++j) {
         const auto q = feature(j);
-        const auto n = count_atoms(terms.atom.data() + c.slots + int64_t{j} * c.stride, c.n_terms);
         if (!model_.cells.categorical(q)) {
-            add(j, n + 1);
+            add(j, 1 + count_atoms(terms.atom.data() + c.slots + int64_t{j} * c.stride, c.n_terms));
             grid.n_thresholds += model_.atoms.begin[q + 1] - model_.atoms.begin[q];
             continue;
         }
-        counts.n_set_pairs += 0.5 * n * n;
         if (last < 0 || model_.cells.count(q) < model_.cells.count(feature(last))) last = j;
     }
     grid.n_numeric = grid.n_axes;
     for (int32_t j = 0; j < c.size; ++j)
         if (const auto n = model_.cells.count(feature(j)); n > 0 && j != last) {
             add(j, n);
-            counts.n_rows *= n / 3.0;
+            n_rows *= n / 3.0;
         }
     add(last, (model_.cells.count(feature(last)) + 3) / 4 * 4);
     grid.n_cells = 1;
@@ -83,12 +81,12 @@ CellGrid GridChoice::lay_out(const RowTerms& terms, const Component& c, Counts& 
 GridChoice::Choice GridChoice::choose(const RowTerms& terms, const Component& c, CellRule rule,
                                       std::int32_t n_steps) {
     const double n_versions = terms.width == 1 ? versions_of(c, n_steps) : 1.0;
-    if (c.size > CellGrid::kMostAxes) return {{}, false, by_pairs(c, 0.0, n_versions)};
-    Counts counts;
-    const auto grid = lay_out(terms, c, counts);
-    const double over_cells = terms.width * by_cells(grid, c.n_terms, counts.n_rows, n_versions);
+    if (c.size > CellGrid::kMostAxes) return {{}, false, by_pairs(c, n_versions)};
+    double n_rows = 1.0;
+    const auto grid = lay_out(terms, c, n_rows);
+    const double over_cells = terms.width * by_cells(grid, c.n_terms, n_rows, n_versions);
     if (c.size == 1) return {grid, true, over_cells};
-    const double over_pairs = (1.0 + 0.4 * (terms.width - 1)) * by_pairs(c, counts.n_set_pairs, n_versions);
+    const double over_pairs = (1.0 + 0.4 * (terms.width - 1)) * by_pairs(c, n_versions);
     const bool is_cheaper = rule == CellRule::all || over_cells < over_pairs;
     if (grid.n_cells > CellGrid::kMostCells || !is_cheaper) return {grid, false, over_pairs};
     return {grid, true, over_cells};

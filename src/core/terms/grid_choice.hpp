@@ -28,12 +28,9 @@ public:
     Choice choose(const RowTerms& terms, const Component& c, CellRule rule, std::int32_t n_steps = 0);
 
 private:
-    struct Counts {
-        double n_set_pairs = 0.0;  // pairs of different sets
-        double n_rows = 1.0;       // of cells that a term changes
-    };
     std::int32_t count_atoms(const std::int32_t* atom, std::int32_t n);
-    CellGrid lay_out(const RowTerms& terms, const Component& c, Counts& counts);
+    // n_rows: of cells that a term changes.
+    CellGrid lay_out(const RowTerms& terms, const Component& c, double& n_rows);
 
     const Model& model_;
     Buffer<std::int32_t> seen_;  // (n_atoms) when it was counted last
