@@ -18,7 +18,19 @@ from scipy import stats
 
 import reference
 from assertions import STRATEGIES, assert_gaps, exactly, explainer_of, row_of, rows_of
-from predgap import Discrete, Explainer, Flip, FromScipy, Marginal, Noise, Normal, PerFeature, Uniform, _core
+from predgap import (
+    Discrete,
+    Explainer,
+    Flip,
+    FromScipy,
+    Marginal,
+    Noise,
+    Normal,
+    PerFeature,
+    Stay,
+    Uniform,
+    _core,
+)
 from predgap._engine.accuracy import EXACT
 from predgap._inputs.categories import UNSEEN, Categories, of_labels
 from predgap._model.ensemble import Ensemble
@@ -89,9 +101,12 @@ def test_expected_prediction_equals_the_definition(strategy, problem):
     assert abs(found - ensemble.predict(problem.X)[0] - change) <= 1e-13 * (size + np.abs(found) + 1)
 
 
-def test_a_row_gives_the_same_bits_alone_and_among_others():
+@pytest.mark.parametrize("stays", [0.0, 0.3])
+def test_a_row_gives_the_same_bits_alone_and_among_others(stays):
+    """Solvers keep what pairs of sets have in common in all rows, in the order in which the rows came."""
     rng = np.random.default_rng(3)
     ensemble, noise = cities(rng, n_trees=30, sizes=(40, 5), depth=4)
+    noise = Stay(noise, stays)
     X = np.column_stack([rng.integers(0, 41, 50), rng.integers(0, 5, 50), rng.normal(size=(50, 2))])
     whole, threaded = Explainer(ensemble, noise), Explainer(ensemble, noise, n_jobs=4)
     for ask in (
@@ -102,6 +117,7 @@ def test_a_row_gives_the_same_bits_alone_and_among_others():
         together = ask(whole, X)
         assert together.tobytes() == ask(threaded, X).tobytes()
         assert together.tobytes() == np.concatenate([ask(whole, x[None]) for x in X]).tobytes()
+        assert together.tobytes() == ask(Explainer(ensemble, noise), X[::-1])[::-1].tobytes()
 
 
 @every_strategy
@@ -116,11 +132,13 @@ def test_gap_of_larger_ensembles(strategy):
             row_of(ensemble, noise, x, gap_in_longdouble).assert_gap(gap, subset)
 
 
+@pytest.mark.parametrize("stays", [0.0, 0.4, 1 - 1e-9])
 @pytest.mark.parametrize("strategy", ["plan", "compiled", "cells"])
-def test_curves_and_rankings_of_components_of_many_blocks(strategy):
+def test_curves_and_rankings_of_components_of_many_blocks(strategy, stays):
     """Pairs of leaves know nothing of terms; components here have up to a thousand of them."""
     rng = np.random.default_rng(9)
     ensemble, noise = cities(rng, n_trees=120, sizes=(9, 120), depth=4)
+    noise = Stay(noise, stays)
     X = np.column_stack([[3.0, 8.0], [0.0, 70.0], rng.normal(size=(2, 2))])
     explainer, twin = exactly(ensemble, noise, strategy), exactly(ensemble, noise, "pairs")
     for order in ([1, 0, 2, 3], [2, 1, 3, 0]):
