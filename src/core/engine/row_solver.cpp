@@ -81,8 +81,8 @@ RowSolver::ByPlan RowSolver::by_plan(Job job) const {
     }
     const double asking = guess_compiled_cost(0.0, routes_.model, job).nanoseconds;
     const double compiled = guess_compiled_cost(n_terms, routes_.model, job).nanoseconds;
-    constexpr double kRegret = 1.5,
-                     kRough = 1.5;  // what is asked in vain counts more; a guess may be too high
+    constexpr double kRegret = 1.5;  // what is asked in vain counts more
+    constexpr double kRough = 1.5;   // a guess may be too high by that
     return {sum, kRegret * asking + (compiled - asking) / kRough};
 }
 
@@ -107,12 +107,20 @@ Cost RowSolver::cost_of(const RowCompilation::Totals& totals, const Job& job, do
     return cost;
 }
 
-// The bound to aim at: the tolerance of what the answer will be, as far as main effects tell.
+// The bound to aim at: the tolerance of what the answer will be, as far as main effects tell. In the mean of
+// a curve a unit counts from its place on.
 double RowSolver::first_target(const Job& job, double tolerance) {
     load_compilation();
+    const auto& effect = compilation_.main_effects();
     double sum = 0.0;
+    if (job.order) {
+        for (int32_t i = 0; i < job.n_places; ++i)
+            for (const auto q : job.units->members(job.order[i]))
+                sum += effect[q] * (job.n_places - i) / job.n_places;
+        return 0.85 * tolerance * sum;
+    }
     for (const auto q : routes_.model.features)
-        if (likely_ ? likely_.feature[q] : job.features[q]) sum += compilation_.main_effects()[q];
+        if (likely_ ? likely_.feature[q] : job.features[q]) sum += effect[q];
     return tolerance * (job.question == Question::curve ? 0.6 : 0.75) * sum;
 }
 
@@ -147,7 +155,8 @@ double RowSolver::exact_limit(const Job& job, const Accuracy& accuracy, const Co
         !job.is_whole_gap || accuracy.kind == Method::exact || cost.bytes < kFewBytes ||
         compilation_.counted_share() > kMostCounted)
         return 0.0;
-    return compilation_.guess_limit(first_target(job, kExactShare), likely_);
+    RowCompilation::Totals totals;
+    return compilation_.guess_limit(first_target(job, kExactShare), likely_, totals);
 }
 
 // What is left at this limit: from some of the trees, unless that is near to what a row may take.
@@ -277,10 +286,11 @@ Cost RowSolver::first_try(const Job& job, const Accuracy& accuracy) {
     if (plan.cost.nanoseconds <= kCheapNanoseconds) return plan.cost;
     if (cost.bytes > kMostBytes) return decide(job, accuracy);  // however much is left out, it may not fit
     if (!accuracy.is_forced && pairs_may_win(job, cost)) return cost_by_pairs(job);
-    cost = {Route::compiled, accuracy.kind, 0.0, 0.0, accuracy.tolerance};
-    if (accuracy.kind == Method::bounded)
-        cost.limit = compilation_.guess_limit(first_target(job, accuracy.tolerance), likely_);
-    return cost;
+    if (accuracy.kind == Method::pruned)
+        return {Route::compiled, accuracy.kind, 0.0, 0.0, accuracy.tolerance};
+    RowCompilation::Totals totals;
+    const double limit = compilation_.guess_limit(first_target(job, accuracy.tolerance), likely_, totals);
+    return cheaper(plan.cost, cost_of(totals, job, limit, accuracy.kind));
 }
 
 // Do few features move?
@@ -393,12 +403,16 @@ Answer RowSolver::curve(const Units& units, const int32_t* order, int32_t n_plac
         for (const auto q : units.members(order[i])) features[static_cast<std::size_t>(q)] = 1;
     tables_.open(features.data());
     forget_compilation();
-    return answer({Question::curve, features.data(), n_places, &units}, accuracy,
-                  [&](const Cost& cost, double& bound) {
-                      if (cost.route == Route::pairs) return curve_by_pairs(units, order, n_places, gaps);
-                      bound = prepare(cost, nullptr, kMostEntries, n_places);
-                      return std::isfinite(bound) ? curve_by_terms(units, order, n_places, gaps) : 0.0;
-                  });
+    const Job job{.question = Question::curve,
+                  .features = features.data(),
+                  .n_places = n_places,
+                  .units = &units,
+                  .order = order};
+    return answer(job, accuracy, [&](const Cost& cost, double& bound) {
+        if (cost.route == Route::pairs) return curve_by_pairs(units, order, n_places, gaps);
+        bound = prepare(cost, nullptr, kMostEntries, n_places);
+        return std::isfinite(bound) ? curve_by_terms(units, order, n_places, gaps) : 0.0;
+    });
 }
 
 // ---- all subsets -----------------------------------------------------------------------------------------
