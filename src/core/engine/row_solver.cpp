@@ -10,6 +10,7 @@
 namespace predgap {
 
 using std::int32_t;
+using std::int64_t;
 using std::uint8_t;
 
 namespace {
@@ -22,11 +23,26 @@ Cost cheaper(const Cost& a, const Cost& b) {
     return a.nanoseconds <= b.nanoseconds ? a : b;
 }
 
-// Of the entries that an exact compilation counts: products of many features are small, and left out.
-double not_negligible(const RowCompilation::Totals& totals) {
-    constexpr double kMany = 130.0, kLeast = 0.45;
+// How rarely x' crosses the thresholds of open features: -log2 of the probability, in the mean.
+double mean_rarity(const RowTables& tables) {
+    constexpr int kMost = 100;
+    const auto& model = tables.model();
+    int64_t sum = 0, n = 0;
+    for (const auto q : model.features) {
+        if (!tables.is_open[q]) continue;
+        for (auto a = model.atoms.begin[q]; a < model.atoms.begin[q + 1]; ++a, ++n)
+            sum += std::min(-std::ilogb(std::max(tables.reach(a), 1e-300)), kMost);
+    }
+    return static_cast<double>(sum) / static_cast<double>(std::max<int64_t>(n, 1));
+}
+
+// Of the entries that an exact compilation counts: products of many features are small, and left out, unless
+// the noise is wide.
+double not_negligible(const RowCompilation::Totals& totals, const RowTables& tables) {
+    constexpr double kMany = 130.0, kLeast = 0.45, kRare = 13.0;
+    const double narrow = std::min(mean_rarity(tables) / kRare, 1.0);
     const double of_node = totals.n_entries / std::max(totals.n_nodes, 1.0);
-    return totals.n_entries * std::max(kLeast, 1.0 / (1.0 + of_node / kMany));
+    return totals.n_entries * std::max(kLeast, 1.0 / (1.0 + narrow * narrow * of_node / kMany));
 }
 
 // What cannot be counted to its end takes at least the limits.
@@ -99,7 +115,7 @@ Cost RowSolver::cost_by_pairs(const Job& job) const {
 
 Cost RowSolver::cost_of(const RowCompilation::Totals& totals, const Job& job, double limit,
                         Method method) const {
-    const double n_entries = limit == 0.0 ? not_negligible(totals) : totals.n_entries;
+    const double n_entries = limit == 0.0 ? not_negligible(totals, tables_) : totals.n_entries;
     auto cost = compiled_cost(n_entries, totals.n_nodes, limit > 0.0, routes_.model, job);
     if (!totals.complete || (limit == 0.0 && exact_overflows_)) cost.nanoseconds = cost.bytes = kInfinity;
     cost.limit = limit;
@@ -418,18 +434,18 @@ Answer RowSolver::curve(const Units& units, const int32_t* order, int32_t n_plac
 // ---- all subsets -----------------------------------------------------------------------------------------
 
 void RowSolver::subsets_by_terms(const Units& units, const int32_t* chosen, int32_t m, double* gaps) {
-    const auto n = std::int64_t{1} << m;
+    const auto n = int64_t{1} << m;
     std::fill_n(gaps, n, 0.0);
     try {
         for (auto& state : states_) subset_gaps_.add(state, units, chosen, m, gaps);
     } catch (const SubsetGaps::TooManyParts& found) {
         throw TooCostly{kMostNanoseconds, std::max(found.bytes, kMostBytes)};
     }
-    for (std::int64_t i = 0; i < n; ++i) gaps[i] = std::max(gaps[i], 0.0);
+    for (int64_t i = 0; i < n; ++i) gaps[i] = std::max(gaps[i], 0.0);
 }
 
 void RowSolver::subsets_by_pairs(const Units& units, const int32_t* chosen, int32_t m, double* gaps) {
-    for (std::int64_t subset = 0; subset < std::int64_t{1} << m && !stopped(); ++subset) {
+    for (int64_t subset = 0; subset < int64_t{1} << m && !stopped(); ++subset) {
         std::fill(subset_.begin(), subset_.end(), 0);
         for (int32_t i = 0; i < m; ++i)
             if (subset >> i & 1) set_subset(units.members(chosen[i]), 1);
