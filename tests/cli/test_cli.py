@@ -200,6 +200,20 @@ def test_info_shows_what_the_model_consists_of(run, folder):
         assert splits[name] == [str(mine.sum()), str(len(np.unique(ensemble.threshold[mine])))]
 
 
+def test_info_of_a_feature_that_may_be_missing(run, tmp_path):
+    """A split on what is missing alone: its threshold does not count among the others."""
+    rng = np.random.default_rng(0)
+    x = np.where(rng.uniform(size=500) < 0.3, np.nan, rng.normal(2e4, 5e3, size=500))
+    z = rng.normal(size=500)
+    data = lightgbm.Dataset(np.c_[x, z], np.isnan(x) * 5 + z > 0)
+    parameters = {"verbose": -1, "num_threads": 1, "objective": "binary"}
+    lightgbm.train(parameters, data, 30).save_model(tmp_path / "model.txt")
+    thresholds = predgap.load(tmp_path / "model.txt").threshold
+    assert np.abs(thresholds).max() > 1e300
+    done = run("info", tmp_path / "model.txt")
+    assert (done.exit_code, done.stderr) == (0, "")
+
+
 def test_info_says_outputs(run):
     assert "outputs   2" in run("info", "two.json").stdout
 

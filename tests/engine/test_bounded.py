@@ -203,6 +203,17 @@ def test_first_places_are_as_exact_as_the_whole_ranking(with_a_long_plan, top):
     assert found == {"exact", "bounded"}
 
 
+@pytest.mark.parametrize("sigma", [0.7, 1.0])
+def test_a_long_plan_is_taken_where_bounded_terms_take_longer(with_a_long_plan, sigma):
+    """As `cost` says."""
+    ensemble, X = with_a_long_plan
+    explainer = Explainer(ensemble, Normal(sigma))
+    for x in X[:, None]:
+        cost = explainer.cost("rank", X=x)
+        assert cost.milliseconds > 50
+        assert explainer.rank(x).estimator == cost.method == "exact"
+
+
 @pytest.mark.parametrize("method", ["greedy", "single"])
 def test_equal_gaps_go_to_the_lower_index(method):
     """Features 0 and 1 do the same, up to the order in which it is added up."""

@@ -10,6 +10,7 @@
 namespace predgap {
 
 using std::int32_t;
+using std::int64_t;
 using std::uint8_t;
 
 namespace {
@@ -22,11 +23,26 @@ Cost cheaper(const Cost& a, const Cost& b) {
     return a.nanoseconds <= b.nanoseconds ? a : b;
 }
 
-// Of the entries that an exact compilation counts: products of many features are small, and left out.
-double not_negligible(const RowCompilation::Totals& totals) {
-    constexpr double kMany = 130.0, kLeast = 0.45;
+// How rarely x' crosses the thresholds of open features: -log2 of the probability, in the mean.
+double mean_rarity(const RowTables& tables) {
+    constexpr int kMost = 100;
+    const auto& model = tables.model();
+    int64_t sum = 0, n = 0;
+    for (const auto q : model.features) {
+        if (!tables.is_open[q]) continue;
+        for (auto a = model.atoms.begin[q]; a < model.atoms.begin[q + 1]; ++a, ++n)
+            sum += std::min(-std::ilogb(std::max(tables.reach(a), 1e-300)), kMost);
+    }
+    return static_cast<double>(sum) / static_cast<double>(std::max<int64_t>(n, 1));
+}
+
+// Of the entries that an exact compilation counts: products of many features are small, and left out, unless
+// the noise is wide.
+double not_negligible(const RowCompilation::Totals& totals, const RowTables& tables) {
+    constexpr double kMany = 130.0, kLeast = 0.45, kRare = 13.0;
+    const double narrow = std::min(mean_rarity(tables) / kRare, 1.0);
     const double of_node = totals.n_entries / std::max(totals.n_nodes, 1.0);
-    return totals.n_entries * std::max(kLeast, 1.0 / (1.0 + of_node / kMany));
+    return totals.n_entries * std::max(kLeast, 1.0 / (1.0 + narrow * narrow * of_node / kMany));
 }
 
 // What cannot be counted to its end takes at least the limits.
@@ -81,8 +97,8 @@ RowSolver::ByPlan RowSolver::by_plan(Job job) const {
     }
     const double asking = guess_compiled_cost(0.0, routes_.model, job).nanoseconds;
     const double compiled = guess_compiled_cost(n_terms, routes_.model, job).nanoseconds;
-    constexpr double kRegret = 1.5,
-                     kRough = 1.5;  // what is asked in vain counts more; a guess may be too high
+    constexpr double kRegret = 1.5;  // what is asked in vain counts more
+    constexpr double kRough = 1.5;   // a guess may be too high by that
     return {sum, kRegret * asking + (compiled - asking) / kRough};
 }
 
@@ -99,7 +115,7 @@ Cost RowSolver::cost_by_pairs(const Job& job) const {
 
 Cost RowSolver::cost_of(const RowCompilation::Totals& totals, const Job& job, double limit,
                         Method method) const {
-    const double n_entries = limit == 0.0 ? not_negligible(totals) : totals.n_entries;
+    const double n_entries = limit == 0.0 ? not_negligible(totals, tables_) : totals.n_entries;
     auto cost = compiled_cost(n_entries, totals.n_nodes, limit > 0.0, routes_.model, job);
     if (!totals.complete || (limit == 0.0 && exact_overflows_)) cost.nanoseconds = cost.bytes = kInfinity;
     cost.limit = limit;
@@ -107,12 +123,20 @@ Cost RowSolver::cost_of(const RowCompilation::Totals& totals, const Job& job, do
     return cost;
 }
 
-// The bound to aim at: the tolerance of what the answer will be, as far as main effects tell.
+// The bound to aim at: the tolerance of what the answer will be, as far as main effects tell. In the mean of
+// a curve a unit counts from its place on.
 double RowSolver::first_target(const Job& job, double tolerance) {
     load_compilation();
+    const auto& effect = compilation_.main_effects();
     double sum = 0.0;
+    if (job.order) {
+        for (int32_t i = 0; i < job.n_places; ++i)
+            for (const auto q : job.units->members(job.order[i]))
+                sum += effect[q] * (job.n_places - i) / job.n_places;
+        return 0.85 * tolerance * sum;
+    }
     for (const auto q : routes_.model.features)
-        if (likely_ ? likely_.feature[q] : job.features[q]) sum += compilation_.main_effects()[q];
+        if (likely_ ? likely_.feature[q] : job.features[q]) sum += effect[q];
     return tolerance * (job.question == Question::curve ? 0.6 : 0.75) * sum;
 }
 
@@ -147,7 +171,8 @@ double RowSolver::exact_limit(const Job& job, const Accuracy& accuracy, const Co
         !job.is_whole_gap || accuracy.kind == Method::exact || cost.bytes < kFewBytes ||
         compilation_.counted_share() > kMostCounted)
         return 0.0;
-    return compilation_.guess_limit(first_target(job, kExactShare), likely_);
+    RowCompilation::Totals totals;
+    return compilation_.guess_limit(first_target(job, kExactShare), likely_, totals);
 }
 
 // What is left at this limit: from some of the trees, unless that is near to what a row may take.
@@ -277,10 +302,11 @@ Cost RowSolver::first_try(const Job& job, const Accuracy& accuracy) {
     if (plan.cost.nanoseconds <= kCheapNanoseconds) return plan.cost;
     if (cost.bytes > kMostBytes) return decide(job, accuracy);  // however much is left out, it may not fit
     if (!accuracy.is_forced && pairs_may_win(job, cost)) return cost_by_pairs(job);
-    cost = {Route::compiled, accuracy.kind, 0.0, 0.0, accuracy.tolerance};
-    if (accuracy.kind == Method::bounded)
-        cost.limit = compilation_.guess_limit(first_target(job, accuracy.tolerance), likely_);
-    return cost;
+    if (accuracy.kind == Method::pruned)
+        return {Route::compiled, accuracy.kind, 0.0, 0.0, accuracy.tolerance};
+    RowCompilation::Totals totals;
+    const double limit = compilation_.guess_limit(first_target(job, accuracy.tolerance), likely_, totals);
+    return cheaper(plan.cost, cost_of(totals, job, limit, accuracy.kind));
 }
 
 // Do few features move?
@@ -393,29 +419,33 @@ Answer RowSolver::curve(const Units& units, const int32_t* order, int32_t n_plac
         for (const auto q : units.members(order[i])) features[static_cast<std::size_t>(q)] = 1;
     tables_.open(features.data());
     forget_compilation();
-    return answer({Question::curve, features.data(), n_places, &units}, accuracy,
-                  [&](const Cost& cost, double& bound) {
-                      if (cost.route == Route::pairs) return curve_by_pairs(units, order, n_places, gaps);
-                      bound = prepare(cost, nullptr, kMostEntries, n_places);
-                      return std::isfinite(bound) ? curve_by_terms(units, order, n_places, gaps) : 0.0;
-                  });
+    const Job job{.question = Question::curve,
+                  .features = features.data(),
+                  .n_places = n_places,
+                  .units = &units,
+                  .order = order};
+    return answer(job, accuracy, [&](const Cost& cost, double& bound) {
+        if (cost.route == Route::pairs) return curve_by_pairs(units, order, n_places, gaps);
+        bound = prepare(cost, nullptr, kMostEntries, n_places);
+        return std::isfinite(bound) ? curve_by_terms(units, order, n_places, gaps) : 0.0;
+    });
 }
 
 // ---- all subsets -----------------------------------------------------------------------------------------
 
 void RowSolver::subsets_by_terms(const Units& units, const int32_t* chosen, int32_t m, double* gaps) {
-    const auto n = std::int64_t{1} << m;
+    const auto n = int64_t{1} << m;
     std::fill_n(gaps, n, 0.0);
     try {
         for (auto& state : states_) subset_gaps_.add(state, units, chosen, m, gaps);
     } catch (const SubsetGaps::TooManyParts& found) {
         throw TooCostly{kMostNanoseconds, std::max(found.bytes, kMostBytes)};
     }
-    for (std::int64_t i = 0; i < n; ++i) gaps[i] = std::max(gaps[i], 0.0);
+    for (int64_t i = 0; i < n; ++i) gaps[i] = std::max(gaps[i], 0.0);
 }
 
 void RowSolver::subsets_by_pairs(const Units& units, const int32_t* chosen, int32_t m, double* gaps) {
-    for (std::int64_t subset = 0; subset < std::int64_t{1} << m && !stopped(); ++subset) {
+    for (int64_t subset = 0; subset < int64_t{1} << m && !stopped(); ++subset) {
         std::fill(subset_.begin(), subset_.end(), 0);
         for (int32_t i = 0; i < m; ++i)
             if (subset >> i & 1) set_subset(units.members(chosen[i]), 1);

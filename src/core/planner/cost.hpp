@@ -58,6 +58,7 @@ struct Job {
     // Is an exact answer one whose error is small beside the gap of these features? Parts of a gap, such as
     // its variance, may be far smaller.
     bool is_whole_gap = true;
+    const std::int32_t* order = nullptr;  // of a curve: its units, n_places of them, if that is known
 };
 
 // The costs of each route, by counts.

@@ -1,4 +1,4 @@
-// How many terms a block has, and the room that the form of a component needs.
+// How many terms a block has, and the work and the room of the form of a component.
 #pragma once
 
 #include <algorithm>
@@ -17,25 +17,42 @@ PREDGAP_INLINE constexpr std::int64_t ranks_of(const Component& c, std::int64_t 
     return std::min<std::int64_t>(c.n_terms, n_thresholds) + 2;
 }
 
+// Nanoseconds: of a slot of a pair of terms; of a cell of a grid of ranks and its two sums.
+constexpr double kSlotOfPair = 0.08, kCellOfRanks = 0.9;
+
 // The terms of a block, a multiple of four, by the thresholds of the second and the third feature (1 if there
 // is none); all terms where sums over a grid of ranks take longer than pairs.
 PREDGAP_INLINE constexpr std::int64_t terms_per_block(const Component& c, std::int64_t second,
                                                       std::int64_t third) {
-    constexpr double kPair = 0.08, kCell = 0.9;  // nanoseconds: of a slot; of a cell and its two sums
     constexpr std::int64_t kMostCells = 1 << 18;
     const std::int64_t all = (c.n_terms + 3) / 4 * 4;
     if (c.has_sets || c.size < 2 || c.size > kMostBlockSlots || c.n_terms < 2 * kLeastBlock) return all;
     const auto n_cells = ranks_of(c, second) * (c.size == 3 ? ranks_of(c, third) : 1);
     if (c.size == 3 && n_cells > kMostCells) return all;
-    const double refresh = kCell * static_cast<double>(n_cells * (c.size - 1)), pair = kPair * c.size;
+    const double refresh = kCellOfRanks * static_cast<double>(n_cells * (c.size - 1));
+    const double pair = kSlotOfPair * c.size;
     std::int64_t block =
         kLeastBlock;  // pairs of a block take as long as the sums: block^2 * pair / 2 = refresh
     while (static_cast<double>(block) * static_cast<double>(block) * pair < 2.0 * refresh) block *= 2;
     return 2 * block <= c.n_terms ? block : all;
 }
 
-// Doubles that the form of a component needs; its layout is in terms/tiles.hpp and blocks.hpp. n_cells: of
-// the only feature, if it is categorical; second, third: as for terms_per_block.
+// How many pairs of terms, times their slots, take as long as the form of a component of numeric features.
+constexpr double pairs_of_form(const Component& c, std::int64_t second, std::int64_t third) {
+    constexpr double kTerm = 10.0;  // nanoseconds: of a term that goes to a grid and looks there
+    const double n = c.n_terms;
+    if (c.size == 1) return n;
+    const auto block = terms_per_block(c, second, third);
+    if (block >= c.n_terms) return 0.5 * c.size * n * (n + 1.0);
+    const auto n_cells = ranks_of(c, second) * (c.size == 3 ? ranks_of(c, third) : 1);
+    const double of_cells = kCellOfRanks * static_cast<double>(n_cells * (c.size - 1));
+    return 0.5 * c.size * n * static_cast<double>(block + 1) +
+           (n / static_cast<double>(block) * of_cells + kTerm * n) / kSlotOfPair;
+}
+
+// Doubles that the form of a component needs; its layout is in terms/tiles.hpp, blocks.hpp and
+// category_forms.hpp. n_cells: of the only feature, if it is categorical; second, third: as for
+// terms_per_block.
 PREDGAP_INLINE constexpr std::int64_t form_scratch(const Component& c, std::int64_t width,
                                                    std::int64_t n_cells, std::int64_t second,
                                                    std::int64_t third) {

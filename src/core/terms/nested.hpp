@@ -36,10 +36,12 @@ PREDGAP_INLINE bool is_on_plan(const TermState& s) { return s.terms->edge.size()
 // Sets for each component whether it may have weight. On a plan, terms of features that stay have none.
 PREDGAP_INLINE void find_weights(TermState& s) {
     const auto n = s.terms->n_components();
-    if (const OpenComponents open(s); is_on_plan(s))
+    if (is_on_plan(s)) {
+        const OpenComponents open(s);
         for (std::int32_t c = 0; c < n; ++c) s.component[c].has_weight = open.has(c);
-    else
+    } else {
         for (std::int32_t c = 0; c < n; ++c) s.component[c].has_weight = has_weight(s, s.terms->component[c]);
+    }
 }
 
 // All features that are open move. Lists the components that then may have weight, but for the empty one;

@@ -52,6 +52,7 @@ public:
             std::fill_n(p_.component_of_.begin() + own.first_term, own.stride, c);
             p_.terms_.most_scratch = std::max(
                 p_.terms_.most_scratch, store_.scratch_of(own, p_.terms_.feature.data(), p_.group_.width));
+            p_.pairs_.push_back(own.has_sets ? 0.0 : store_.pairs_of(own, p_.terms_.feature.data()));
         }
         p_.n_terms_ = p_.count(nullptr).terms;
         GridChoice choice(p_.model_);
@@ -298,9 +299,8 @@ Plan::Counts Plan::count(const std::uint8_t* subset) const {
         if (terms_.signature[c] & ~moving) continue;
         const auto& own = terms_.component[c];
         if (!has_all(own, subset)) continue;
-        const double n = own.n_terms;
-        sum.terms += n;
-        if (!own.has_sets) sum.pairs += own.size == 1 ? n : 0.5 * own.size * n * (n + 1.0);
+        sum.terms += own.n_terms;
+        sum.pairs += pairs_[static_cast<std::size_t>(c)];
     }
     return sum;
 }

@@ -51,8 +51,8 @@ public:
     std::int64_t n_boxes() const { return static_cast<std::int64_t>(boxes_.size()); }
     double n_components() const { return static_cast<double>(terms_.n_components()); }
     double n_entries() const { return static_cast<double>(entry_.size()); }
-    // Of a subset, or of all features (null): terms, and pairs of terms of one component of numeric features,
-    // times these.
+    // Of a subset, or of all features (null): terms, and the work of the forms of components of numeric
+    // features; see pairs_of_form.
     struct Counts {
         double terms = 0, pairs = 0;
     };
@@ -117,6 +117,7 @@ private:
     std::vector<std::int32_t> part_box_;  // beside parts_
     std::vector<std::int32_t> entry_;
     std::vector<std::int32_t> component_of_;                 // (n_weights)
+    std::vector<double> pairs_;                              // (n_components) see Counts
     std::vector<std::pair<std::int32_t, double>> set_form_;  // components with categories; nanoseconds
     double n_terms_ = 0.0;
 };

@@ -70,10 +70,13 @@ PREDGAP_INLINE void push_edges(TermState& s, std::int32_t q) {
         return b.other == EdgeBlock::kNoFeature || s.tables->is_open[b.other];
     };
     while (block < end) {
+        if (!is_open(*block)) {
+            ++block;
+            continue;
+        }
         const auto* first = block;
         while (block < end && is_open(*block)) ++block;
-        if (first == block++) continue;
-        const Edge *from = s.terms->edge.data() + first->begin, *to = s.terms->edge.data() + block[-2].end;
+        const Edge *from = s.terms->edge.data() + first->begin, *to = s.terms->edge.data() + block[-1].end;
         for (std::int64_t k = 0; k < s.terms->width; ++k) {
             double* weight = s.weight.data() + k * s.terms->n_weights;
             for (const auto* e = from; e != to; ++e) weight[e->parent] += weight[e->term] * shift[e->atom];

@@ -155,7 +155,7 @@ RowCompilation::Totals RowCompilation::compile(double limit, double most_entries
     return totals;
 }
 
-double RowCompilation::guess_limit(double target, const Likely& likely) {
+double RowCompilation::guess_limit(double target, const Likely& likely, Totals& totals) {
     // Of the target: the bound of all trees may be larger, that of sets of categories most of all.
     const bool has_sets = model_.set_atoms.size() > 0;
     const double aim = has_sets ? 0.4 : 0.65, near = has_sets ? 0.25 : 0.4;
@@ -165,7 +165,7 @@ double RowCompilation::guess_limit(double target, const Likely& likely) {
     // On boosted models the bound is 0.01 to 0.1 of scale * M * splits * limit.
     double limit = std::clamp(target / std::max(0.06 * scale_ * largest * n_splits_, 1e-300), 1e-30, 1e-2);
     for (int i = 0; i < kTries; ++i) {
-        const auto totals = count(limit, Pruning::kMostEntries, likely, true);
+        totals = count(limit, Pruning::kMostEntries, likely, true);
         const double share = totals.bound / target;
         if (!totals.complete || !(share > 0.0) || (near <= share && share <= aim)) break;
         limit = std::clamp(limit * std::clamp(aim / share, 0.01, 100.0), 1e-30, 1e-2);
@@ -176,7 +176,7 @@ double RowCompilation::guess_limit(double target, const Likely& likely) {
 double RowCompilation::find_limit(double target, double most_entries, const Likely& likely, Totals& totals) {
     constexpr double kSlack = 0.15;  // a bound so far below the target is good enough
     constexpr int kTries = 12;
-    double limit = guess_limit(target, likely), work = 2.0 * most_entries;  // entries of all tries
+    double limit = guess_limit(target, likely, totals), work = 2.0 * most_entries;  // entries of all tries
     for (int i = 0; i < kTries; ++i) {
         totals = count(limit, std::min(most_entries, work), likely);
         work -= totals.n_entries;

@@ -44,8 +44,8 @@ public:
     // The same of the main effects, (n_features); right after load.
     void main_error_scales(Buffer<double>& scale) const;
 
-    // A limit whose bound is probably within the target, and not much less.
-    double guess_limit(double target, const Likely& likely);
+    // A limit whose bound is probably within the target, and not much less; and roughly what it takes.
+    double guess_limit(double target, const Likely& likely, Totals& totals);
     // A limit with a bound between a part of the target and the target, and what it takes; `complete` is
     // false if that would be more than so many entries.
     double find_limit(double target, double most_entries, const Likely& likely, Totals& totals);

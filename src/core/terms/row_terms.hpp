@@ -60,9 +60,9 @@ struct RowTerms {
     Buffer<std::int32_t> atom, parent;      // of terms and slots; a parent is the term without that atom
     Buffer<std::int32_t> use_begin;         // (n_features + 1)
     Buffer<Use> use;
-    Buffer<std::int32_t> block_begin;  // (n_features + 1), of a plan only: all terms with a feature
+    Buffer<std::int32_t> block_begin;  // (n_features + 1), of a plan only: the blocks of each feature
     Buffer<EdgeBlock> block;
-    Buffer<Edge> edge;
+    Buffer<Edge> edge;  // of all terms with a feature, block by block
     Buffer<std::uint64_t> signature;  // (n_components), of a plan only: bits of its features, modulo 64
     Buffer<std::int32_t> gram_at;     // (n_components), of a plan only: where its Gram matrix is, or kNoGram
     std::int32_t n_gram = 0;          // doubles of all of these

@@ -17,7 +17,7 @@ struct ComponentState {
     std::int32_t product_at;  // the step in which G W was computed
     std::int32_t cross_at;    // the step of the product that `cross` was computed from; -1 for none
     bool is_stale;            // did weights or n_outside change since form or product were computed?
-    bool has_weight;          // is any of its weights not 0?
+    bool has_weight;          // is any of its weights not 0? On a plan: may one be?
 };
 
 // The factors of a closed form; see terms/closed_forms.hpp.

@@ -110,15 +110,21 @@ void TermStore::lay_out(RowTerms& out, Buffer<double>& weights) {
     list_uses(out);
 }
 
+// Of the feature of a slot, if there is one.
+int64_t TermStore::thresholds_of(const Component& c, const int32_t* feature, int32_t slot) const {
+    if (slot >= c.size) return 1;
+    const auto q = feature[c.features + slot];
+    return model_.atoms.begin[q + 1] - model_.atoms.begin[q];
+}
+
 int64_t TermStore::scratch_of(const Component& c, const int32_t* feature, int32_t width) const {
     const bool by_cells = c.has_sets && c.size == 1;
-    const auto n_thresholds = [&](int32_t slot) -> int64_t {
-        if (slot >= c.size) return 1;
-        const auto q = feature[c.features + slot];
-        return model_.atoms.begin[q + 1] - model_.atoms.begin[q];
-    };
-    return form_scratch(c, width, by_cells ? model_.cells.count(feature[c.features]) : 0, n_thresholds(1),
-                        n_thresholds(2));
+    return form_scratch(c, width, by_cells ? model_.cells.count(feature[c.features]) : 0,
+                        thresholds_of(c, feature, 1), thresholds_of(c, feature, 2));
+}
+
+double TermStore::pairs_of(const Component& c, const int32_t* feature) const {
+    return pairs_of_form(c, thresholds_of(c, feature, 1), thresholds_of(c, feature, 2));
 }
 
 // By size and number of terms: those alike follow each other, and branches are foreseen.

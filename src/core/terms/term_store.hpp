@@ -97,6 +97,8 @@ public:
 
     // Doubles that the forms of a component need; see form_scratch.
     std::int64_t scratch_of(const Component& c, const std::int32_t* feature, std::int32_t width) const;
+    // The work of such a form, if all features are numeric; see pairs_of_form.
+    double pairs_of(const Component& c, const std::int32_t* feature) const;
     // Lays out all terms; weights (width, n_weights) are spread likewise.
     void lay_out(RowTerms& out, Buffer<double>& weights);
     Buffer<std::int32_t> place;            // where each term went among the weights
@@ -114,6 +116,7 @@ private:
     static std::uint64_t key(std::int32_t high, std::int32_t low) {
         return static_cast<std::uint64_t>(high) << 32 | static_cast<std::uint32_t>(low);
     }
+    std::int64_t thresholds_of(const Component& c, const std::int32_t* feature, std::int32_t slot) const;
     void find_components();
     void order_components(RowTerms& out);
     static void list_alike(RowTerms& out);

@@ -93,8 +93,10 @@ def _noise_of(ensemble: Ensemble, q: int) -> Noise:
     levels = ensemble.categorical().get(q)
     if levels is not None:
         return Discrete(levels.labels or ())
-    spread = float(np.unique(ensemble.threshold[ensemble.feature == q]).std())
-    return Normal(0.3 * spread if 0 < spread < float("inf") else 1.0)
+    thresholds = np.unique(ensemble.threshold[ensemble.feature == q])
+    # LightGBM asks whether a number is missing by a threshold that all numbers are above, or below.
+    thresholds = thresholds[np.abs(thresholds) < 1e300]
+    return Normal(0.3 * float(thresholds.std()) if len(thresholds) > 1 else 1.0)
 
 
 def _duration(milliseconds: float) -> str:
