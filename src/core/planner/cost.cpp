@@ -97,7 +97,7 @@ double of_cells(const Job& job) {
     switch (job.question) {
         case Question::gap:
         case Question::single: return 1.0;
-        case Question::curve: return 1.2;
+        case Question::curve: return 1.3;
         case Question::greedy: return 4.5;
         case Question::subsets: return 1.0 + kOfSubsets * n_subsets(job);
     }
