@@ -46,6 +46,17 @@ every_strategy = pytest.mark.parametrize("strategy", [*STRATEGIES, "cells"])
 # --- the engine -----------------------------------------------------------------------------------------
 
 
+@every_strategy
+def test_large_values_that_are_hardly_ever_reached_are_not_added_and_subtracted(strategy):
+    """The second split is asked only where x' has left the category of x."""
+    rare = 1e-30
+    noise = PerFeature({0: Discrete([2, 3], [rare, 1 - rare])})
+    tree = Split(0, 0.0, 0.0, Split(0, 0.0, 1e3, 1e-11, True, (1, 2)), True, (1,))
+    ensemble = ensemble_of([tree], 1, categories=[Categories(np.arange(4))])
+    (gap,) = exactly(ensemble, noise, strategy).gap([[1.0]], [0])
+    assert gap == pytest.approx(1e-22 + rare * 1e6, rel=1e-12, abs=0.0)
+
+
 @given(mixed_problems(max_rows=1, max_depth=3))
 def test_the_twins_agree_on_categories(problem):
     inputs = problem.ensemble, problem.X[0], problem.subset[:3], tails_of(problem.noise, problem.ensemble)

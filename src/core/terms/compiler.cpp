@@ -192,7 +192,7 @@ template <Compiler::Mode kMode>
 int32_t Compiler::branch(int32_t at) {
     const auto& node = group_.node[at];
     const auto q = node.feature;
-    const bool x_left = tables_->goes_left(group_, node);
+    const bool x_left = keeps_left(*tables_, group_, node);
     const auto x_side = x_left ? at + 1 : node.right, other = x_left ? node.right : at + 1;
     const auto& here = bounds_[q];
     if (!can_cross(*tables_, node)) return x_side;

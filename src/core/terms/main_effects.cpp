@@ -25,7 +25,7 @@ void MainEffects::clear(const RowTables& tables) {
 
 MainEffects::Ways MainEffects::ways(int32_t at) const {
     const auto& node = group_.node[static_cast<std::size_t>(at)];
-    const bool left = tables_->goes_left(group_, node);
+    const bool left = keeps_left(*tables_, group_, node);
     return left ? Ways{at + 1, node.right, left} : Ways{node.right, at + 1, left};
 }
 

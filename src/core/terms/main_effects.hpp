@@ -28,7 +28,7 @@ private:
         PathBounds bounds;
     };
     struct Ways {
-        std::int32_t on, other;  // the child that x goes to, and the other one
+        std::int32_t on, other;  // the child that x goes to, see keeps_left, and the other one
         bool x_left;
     };
     Ways ways(std::int32_t at) const;

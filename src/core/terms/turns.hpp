@@ -20,12 +20,18 @@ struct PathBounds {
     bool inside = true;                   // is x?
 };
 
+// Is x within these bounds of its feature?
+inline bool is_inside(const RowTables& t, std::int32_t lo, std::int32_t hi) {
+    constexpr auto kNone = PathBounds::kNone;
+    return (lo == kNone || !t.event[lo]) && (hi == kNone || t.event[hi]);
+}
+
 // The chance is a difference of tails on the side of x where the bounds are; of categories, that of the set.
 // amplitude: (n_atoms), or null where all are 1.
 inline PathBounds narrowed(const RowTables& t, std::int32_t q, std::int32_t lo, std::int32_t hi,
                            const double* amplitude) {
     constexpr auto kNone = PathBounds::kNone;
-    PathBounds b{1.0, 1.0, lo, hi, kNone, (lo == kNone || !t.event[lo]) && (hi == kNone || t.event[hi])};
+    PathBounds b{1.0, 1.0, lo, hi, kNone, is_inside(t, lo, hi)};
     if (b.inside) return b;
     b.near = hi;
     if (t.model().cells.categorical(q)) {
@@ -58,7 +64,21 @@ inline bool can_cross(const RowTables& t, const Node& split) {
     return split.way == Node::Way::both && (split.atom < 0 || t.shift[split.atom] != 0.0);
 }
 
-// Where the values are of the leaf that x reaches from a node: found when it is asked for first.
+// The way from which others turn off is that of x. But where x' has other categories than x already, the way
+// of x may be one that x' hardly ever takes: it is the likelier one. Else large values that are hardly ever
+// reached would be added, and subtracted again.
+inline bool keeps_left(const RowTables& t, const TreeGroup& group, const Node& split) {
+    if (split.atom >= 0 || split.way != Node::Way::both || !t.is_open[split.feature])
+        return t.goes_left(group, split);
+    const auto& of = group.split[static_cast<std::size_t>(~split.atom)];
+    const auto chance = [&](const SetAtoms::Ends& ends) {
+        return t.reach(ends.hi == PathBounds::kNone ? ends.lo : ends.hi);
+    };
+    if (is_inside(t, of.left.lo, of.left.hi)) return true;
+    return !is_inside(t, of.right.lo, of.right.hi) && chance(of.left) >= chance(of.right);
+}
+
+// Where the values are of the leaf that this way reaches from a node: found when it is asked for first.
 class Leaves {
 public:
     explicit Leaves(const TreeGroup& group) : group_(group) {}
@@ -71,7 +91,8 @@ public:
         auto& found = values_[from];
         if (found != kUnknown) return found;
         auto at = from;
-        while (node(at).feature != kLeaf) at = tables_->goes_left(group_, node(at)) ? at + 1 : node(at).right;
+        while (node(at).feature != kLeaf)
+            at = keeps_left(*tables_, group_, node(at)) ? at + 1 : node(at).right;
         return found = node(at).right;
     }
 
