@@ -62,7 +62,7 @@ struct RowTerms {
     Buffer<Use> use;
     Buffer<std::int32_t> block_begin;  // (n_features + 1), of a plan only: the blocks of each feature
     Buffer<EdgeBlock> block;
-    Buffer<Edge> edge;  // of all terms with a feature, block by block
+    Buffer<Edge> edge;                // of all terms with a feature, block by block
     Buffer<std::uint64_t> signature;  // (n_components), of a plan only: bits of its features, modulo 64
     Buffer<std::int32_t> gram_at;     // (n_components), of a plan only: where its Gram matrix is, or kNoGram
     std::int32_t n_gram = 0;          // doubles of all of these
