@@ -165,10 +165,10 @@ bool RowSolver::is_exact_cheap(const Job& job, Cost& cost) {
 // of exact answers holds. Curves and rankings have gaps that are far smaller than what bounds are compared
 // with.
 double RowSolver::exact_limit(const Job& job, const Accuracy& accuracy, const Cost& cost) {
-    constexpr double kFewBytes = 6e5;     // of some 10,000 entries: leaving some out saves little
+    constexpr double kFewEntries = 1e4;   // leaving some out saves little
     constexpr double kMostCounted = 0.4;  // of the trees: else a guess takes longer than it saves
     if (cost.route != Route::compiled || cost.method != Method::exact || job.question != Question::gap ||
-        !job.is_whole_gap || accuracy.kind == Method::exact || cost.bytes < kFewBytes ||
+        !job.is_whole_gap || accuracy.kind == Method::exact || cost.n_entries < kFewEntries ||
         compilation_.counted_share() > kMostCounted)
         return 0.0;
     RowCompilation::Totals totals;

@@ -63,8 +63,8 @@ Cost plan_cost(const Plan& plan, const Plan::Counts& moving, const Model& model,
     const double per_output = (kEntry + kMovingEntry * share) * plan.n_entries() + kPair * moving.pairs;
     const double of_gap =
         set_up + per_output * (1.0 + kOutput * (width - 1.0)) + plan.set_forms(job.features) * again;
-    return {Route::plan, Method::exact, of_gap * times_of_gap(job, plan.n_components(), width), plan.bytes(),
-            0.0};
+    return {Route::plan, Method::exact, of_gap * times_of_gap(job, plan.n_components(), width),
+            plan.bytes() + KeptSets::bytes(model, job.features), 0.0};
 }
 
 // ---- compiled terms --------------------------------------------------------------------------------------
@@ -151,10 +151,13 @@ Cost compiled_cost(double n_entries, double n_nodes, bool is_pruned, const Model
     const double compiling =
         (weight.entry + (is_pruned ? kLimit : 0.0)) * (1.0 + kOutput * (width - 1.0)) * n_entries +
         weight.component * terms.components * terms.components / (terms.components + kManyComponents);
-    return {Route::compiled, Method::exact,
+    return {Route::compiled,
+            Method::exact,
             kRow + kThreshold * model.n_atoms() + kNode * n_nodes + kNodeOfModel * nodes_of(model) +
                 compiling + forms,
-            (kEntryBytes + 12.0 * width) * n_entries, 0.0};
+            (kEntryBytes + 12.0 * width) * n_entries + KeptSets::bytes(model, job.features),
+            0.0,
+            n_entries};
 }
 
 Cost guess_compiled_cost(double n_terms, const Model& model, const Job& job) {

@@ -33,7 +33,8 @@ struct Cost {
     Route route = Route::plan;
     Method method = Method::exact;
     double nanoseconds = 0.0, bytes = 0.0;
-    double limit = 0.0;  // of what may be left out; see Pruning
+    double limit = 0.0;      // of what may be left out; see Pruning
+    double n_entries = 0.0;  // of a compilation
 };
 
 constexpr double kMostNanoseconds = 120e9;  // of a row: past this it is refused

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 
 #include "simd/kernels.hpp"
 
@@ -28,12 +29,33 @@ uint64_t side_of(int32_t set, std::size_t word, const RowTables& tables) {
 
 }  // namespace
 
+// All features that have sets share the room for determinants, 256 MB; the cells of one take at most as much.
+int64_t KeptSets::most_sets(const Model& model, int32_t q) {
+    constexpr int64_t kMostSets = 2048, kMostDeterminants = 1 << 25, kMostCells = 1 << 26;
+    int64_t n_features = 0;
+    for (const auto p : model.features) n_features += model.set_atoms.begin[p + 1] > model.set_atoms.begin[p];
+    const auto share = std::sqrt(static_cast<double>(kMostDeterminants) / static_cast<double>(n_features));
+    const int64_t n = model.set_atoms.begin[q + 1] - model.set_atoms.begin[q];
+    return std::min({n, kMostSets, static_cast<int64_t>(share), kMostCells / model.cells.count(q)});
+}
+
+double KeptSets::bytes(const Model& model, const std::uint8_t* features) {
+    double sum = 0.0;
+    for (const auto q : model.features) {
+        if (!features[q] || !model.cells.categorical(q)) continue;
+        const auto n = static_cast<double>(most_sets(model, q));
+        sum += n * (n * sizeof(double) + 0.5 * model.cells.count(q) * sizeof(int32_t));
+    }
+    return sum;
+}
+
 // Is there room for them?
-bool KeptSets::list_new(const Buffer<int32_t>& used, const int32_t* number) {
+bool KeptSets::list_new(const Buffer<int32_t>& used, const RowTables& tables, const int32_t* number) {
     new_.clear();
     for (const auto set : used)
         if (number[set] < 0) new_.push(set);
-    return set_.size() + new_.size() <= kMost;
+    if (stride_ == 0 && new_.size() > 0) make_room(tables.model(), tables.model().set_atoms.feature[new_[0]]);
+    return set_.size() + new_.size() <= most_;
 }
 
 void KeptSets::forget(int32_t* number) {
@@ -43,10 +65,9 @@ void KeptSets::forget(int32_t* number) {
     begin_.reset(1, 0);
 }
 
-void KeptSets::make_room(const RowTables& tables, int32_t q) {
-    const auto& sets = tables.model().set_atoms;
-    const auto n = std::min<int64_t>(sets.begin[q + 1] - sets.begin[q], kMost);
-    stride_ = (n + SetSquare::kColumns - 1) / SetSquare::kColumns * SetSquare::kColumns;
+void KeptSets::make_room(const Model& model, int32_t q) {
+    most_ = most_sets(model, q);
+    stride_ = (most_ + SetSquare::kColumns - 1) / SetSquare::kColumns * SetSquare::kColumns;
     determinant_.reset(stride_ * stride_);
     side_.reset(stride_, 0.0);
     sign_.reset(stride_, 0.0);
@@ -92,12 +113,11 @@ void KeptSets::fill_from(int64_t first, const RowTables& tables, const std::atom
 
 bool KeptSets::add(const Buffer<int32_t>& used, const RowTables& tables, int32_t* number,
                    const std::atomic<bool>& stop) {
-    if (!list_new(used, number)) {
+    if (!list_new(used, tables, number)) {
         forget(number);
-        if (!list_new(used, number)) return false;
+        if (!list_new(used, tables, number)) return false;
     }
     if (new_.size() == 0) return true;
-    if (stride_ == 0) make_room(tables, tables.model().set_atoms.feature[new_[0]]);
     const auto n_before = set_.size();
     for (const auto set : new_) {
         number[set] = static_cast<int32_t>(set_.size());

@@ -25,6 +25,9 @@ struct SetSquare {
 // The sets of a feature that were used so far. `number`, (n_sets): which of them a set is, or -1.
 class KeptSets {
 public:
+    // Of all sets of some features (n_features) of a model, those that can be kept: what they take.
+    static double bytes(const Model& model, const std::uint8_t* features);
+
     // Adds those that are new. If they become too many, all others go; false if even these are too many.
     bool add(const Buffer<std::int32_t>& used, const RowTables& tables, std::int32_t* number,
              const std::atomic<bool>& stop);
@@ -32,15 +35,14 @@ public:
     const double* row(std::int32_t of) const { return determinant_.data() + of * stride_; }
 
 private:
-    static constexpr std::int64_t kMost = 2048;  // 32 MB
-
-    bool list_new(const Buffer<std::int32_t>& used, const std::int32_t* number);
+    static std::int64_t most_sets(const Model& model, std::int32_t q);
+    bool list_new(const Buffer<std::int32_t>& used, const RowTables& tables, const std::int32_t* number);
     void forget(std::int32_t* number);
-    void make_room(const RowTables& tables, std::int32_t q);
+    void make_room(const Model& model, std::int32_t q);
     void add_side(std::int32_t set, const RowTables& tables);
     void fill_from(std::int64_t first, const RowTables& tables, const std::atomic<bool>& stop);
 
-    std::int64_t stride_ = 0;
+    std::int64_t stride_ = 0, most_ = 0;
     Buffer<std::int32_t> set_, new_, begin_, cell_;
     Buffer<double> side_, sign_, member_, determinant_;
 };
