@@ -81,12 +81,12 @@ Weights operator*(double times, const Weights& w) {
 }
 
 Weights weights_of(const Job& job) {
-    constexpr Weights kGap{70.0, 0.04, 1150.0};
+    constexpr Weights kGap{66.0, 0.04, 1150.0};
     switch (job.question) {
         case Question::gap:
         case Question::single: return kGap;
-        case Question::curve: return {94.0, 0.044, 1500.0};
-        case Question::greedy: return {113.0, 0.073, 3800.0};
+        case Question::curve: return {88.0, 0.044, 1500.0};
+        case Question::greedy: return {105.0, 0.073, 3800.0};
         case Question::subsets: return (1.0 + kOfSubsets * n_subsets(job)) * kGap;
     }
     return kGap;
