@@ -32,10 +32,11 @@ uint64_t side_of(int32_t set, std::size_t word, const RowTables& tables) {
 // All features that have sets share the room for determinants, 256 MB; the cells of one take at most as much.
 int64_t KeptSets::most_sets(const Model& model, int32_t q) {
     constexpr int64_t kMostSets = 2048, kMostDeterminants = 1 << 25, kMostCells = 1 << 26;
+    const int64_t n = model.set_atoms.begin[q + 1] - model.set_atoms.begin[q];
+    if (n == 0) return 0;
     int64_t n_features = 0;
     for (const auto p : model.features) n_features += model.set_atoms.begin[p + 1] > model.set_atoms.begin[p];
     const auto share = std::sqrt(static_cast<double>(kMostDeterminants) / static_cast<double>(n_features));
-    const int64_t n = model.set_atoms.begin[q + 1] - model.set_atoms.begin[q];
     return std::min({n, kMostSets, static_cast<int64_t>(share), kMostCells / model.cells.count(q)});
 }
 
