@@ -112,7 +112,7 @@ private:
     double exact_limit(const Job& job, const Accuracy& accuracy, const Cost& cost);
 
     // Entries of a compilation that fit into the memory of a row.
-    static constexpr double kMostEntries = 1.4e7;
+    static constexpr double kMostEntries = 1e7;
     // For gaps, n_steps of them one after the other, or for the gains of units.
     double prepare(const Cost& cost, const Units* ranked, double most_entries = kMostEntries,
                    std::int32_t n_steps = 0);
