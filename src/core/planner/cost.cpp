@@ -133,7 +133,7 @@ struct Terms {
 
 Cost compiled_cost(double n_entries, double n_nodes, bool is_pruned, const Model& model, const Job& job) {
     constexpr double kNode = 55.0, kNodeOfModel = 12.0;  // of the model: whether a walk comes there or not
-    constexpr double kLimit = 50.0;          // of an entry: to find a limit, and to bound what is left out
+    constexpr double kLimit = 40.0;          // of an entry: to find a limit, and to bound what is left out
     constexpr double kManyComponents = 2e4;  // do not stay in the cache
     constexpr double kOutput = 0.27;
     constexpr double kCellOfEntry = 1.1;    // where forms are sums over cells: of each cell of a feature
