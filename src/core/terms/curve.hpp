@@ -146,12 +146,10 @@ PREDGAP_INLINE void renew(TermState& s, std::int32_t component, std::int32_t ste
     if (!keeps_versions(s, component)) return show(s, v, form_at_once(s, component, v), step);
     if (v.room == 0 && (v.n_coming > 1 || c.size == 1)) make_room(s, c, v);
     if (v.room == 0) {
-        double form;
-        if (c.size == 1 || c.has_sets)
-            form = form_inside<false>(Form(s, component));
-        else
-            versions_forms(s, component, weight, 1, &form);
-        return show(s, v, form, step);
+        if (c.size == 1 || c.has_sets) return show(s, v, form_inside<false>(Form(s, component)), step);
+        alignas(64) double found[Versions::kMost];
+        versions_forms(s, component, weight, 1, found);
+        return show(s, v, found[0], step);
     }
     if (v.n == v.room) show_versions(s, component, gaps);
     keep_weights(weight, c, v.n, s.kept.data() + v.kept);
