@@ -192,13 +192,13 @@ template <Compiler::Mode kMode>
 int32_t Compiler::branch(int32_t at) {
     const auto& node = group_.node[at];
     const auto q = node.feature;
-    const bool x_left = keeps_left(*tables_, group_, node);
-    const auto x_side = x_left ? at + 1 : node.right, other = x_left ? node.right : at + 1;
+    const bool on_left = keeps_left(*tables_, group_, node);
+    const auto on_side = on_left ? at + 1 : node.right, other = on_left ? node.right : at + 1;
     const auto& here = bounds_[q];
-    if (!can_cross(*tables_, node)) return x_side;
+    if (!can_cross(*tables_, node)) return on_side;
     const bool alone = path_.empty() || (path_.size() == 1 && path_[0] == q);
-    const auto turned = side_bounds(node, here, !x_left);
-    if (turned.chance == 0.0 || is_too_unlikely(q)) return x_side;
+    const auto turned = side_bounds(node, here, !on_left);
+    if (turned.chance == 0.0 || is_too_unlikely(q)) return on_side;
     const auto products = with(here, turned);
     if (!alone) {
         const double range = group_.range[at];
@@ -206,13 +206,13 @@ int32_t Compiler::branch(int32_t at) {
         const double limit = is_exact ? pruning_.negligible * path_main_effect(q) : pruning_.limit;
         if (range * (is_exact ? products.chance : products.size) <= limit) {
             if (!is_exact) lose_turn(q, turned, range, products.chance * range);
-            return x_side;
+            return on_side;
         }
     }
-    add_box<kMode>(q, turned, x_side, other);
-    if (!is_leaf(x_side))
-        if (const auto on = side_bounds(node, here, x_left); on.chance > 0.0)
-            stack_.push_back({x_side, q, on, with(here, on), false});
+    add_box<kMode>(q, turned, on_side, other);
+    if (!is_leaf(on_side))
+        if (const auto on = side_bounds(node, here, on_left); on.chance > 0.0)
+            stack_.push_back({on_side, q, on, with(here, on), false});
     if (!is_leaf(other)) stack_.push_back({other, q, turned, products, false});
     return kNone;
 }
@@ -231,8 +231,8 @@ void Compiler::lose_turn(int32_t q, const Bounds& turned, double range, double m
 }
 
 template <Compiler::Mode kMode>
-void Compiler::add_box(int32_t turned, const Bounds& bounds, int32_t x_side, int32_t other) {
-    const double size = change_of(group_, leaves_(x_side), leaves_(other), box_->change.data());
+void Compiler::add_box(int32_t turned, const Bounds& bounds, int32_t on_side, int32_t other) {
+    const double size = change_of(group_, leaves_(on_side), leaves_(other), box_->change.data());
     if (size == 0.0) return;
     if (kMode == Mode::count_all) {
         counts_.n_entries += n_entries(turned, bounds);

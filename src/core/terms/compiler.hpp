@@ -151,7 +151,7 @@ private:
     void lose(const Side& side, int bound, double lost, double n_lost);
     void add_lost();
     template <Mode kMode>
-    void add_box(std::int32_t turned, const Bounds& bounds, std::int32_t x_side, std::int32_t other);
+    void add_box(std::int32_t turned, const Bounds& bounds, std::int32_t on_side, std::int32_t other);
     double n_entries(std::int32_t turned, const Bounds& bounds) const;
     void collect_sides(std::int32_t turned, const Bounds& bounds);
     void collect_side(std::int32_t feature, const Bounds& bounds);

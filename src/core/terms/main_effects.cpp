@@ -38,11 +38,11 @@ void MainEffects::add_tree(int32_t root) {
         at = to.on;
         if (!tables_->is_open[q] || !can_cross(*tables_, node)) continue;
         auto& here = bounds_[static_cast<std::size_t>(q)];
-        const auto turned = at_child(*tables_, group_, node, here, !to.x_left, nullptr);
+        const auto turned = at_child(*tables_, group_, node, here, !to.on_left, nullptr);
         if (turned.chance == 0.0) continue;
         add_box(turned, to, q);
         beyond(q, to.other, turned);
-        here = at_child(*tables_, group_, node, here, to.x_left, nullptr);
+        here = at_child(*tables_, group_, node, here, to.on_left, nullptr);
         bounded_.push_back(q);
     }
     for (const auto q : bounded_) bounds_[static_cast<std::size_t>(q)] = {};
@@ -60,10 +60,10 @@ void MainEffects::beyond(int32_t q, int32_t node, const PathBounds& bounds) {
             const auto to = ways(at);
             at = to.on;
             if (split.feature != q || !can_cross(*tables_, split)) continue;
-            const auto turned = at_child(*tables_, group_, split, here, !to.x_left, nullptr);
+            const auto turned = at_child(*tables_, group_, split, here, !to.on_left, nullptr);
             if (turned.chance == 0.0) continue;
             add_box(turned, to, q);
-            const auto on = at_child(*tables_, group_, split, here, to.x_left, nullptr);
+            const auto on = at_child(*tables_, group_, split, here, to.on_left, nullptr);
             if (on.chance > 0.0) stack_.push_back({to.on, on});
             at = to.other;
             here = turned;

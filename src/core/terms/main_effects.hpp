@@ -28,8 +28,8 @@ private:
         PathBounds bounds;
     };
     struct Ways {
-        std::int32_t on, other;  // the child that x goes to, see keeps_left, and the other one
-        bool x_left;
+        std::int32_t on, other;  // the child that keeps_left goes to, and the other one
+        bool on_left;
     };
     Ways ways(std::int32_t at) const;
     void beyond(std::int32_t feature, std::int32_t node, const PathBounds& bounds);
