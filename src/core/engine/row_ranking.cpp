@@ -40,15 +40,16 @@ void RowSolver::read_component_errors(std::size_t group, Buffer<double>& scale) 
         compilation_.error_scales(group, scale);
 }
 
-// Error scales of the subset so far, and of what each candidate would add.
-void RowSolver::read_errors(const Units& units, Candidates& c) {
+// Error scales of the subset so far, and of what each candidate would add. Those of the components are read
+// once for a row: scales has a buffer for each group of trees, or none yet.
+void RowSolver::read_errors(const Units& units, std::vector<Buffer<double>>& scales, Candidates& c) {
     std::fill(c.error_scale.begin(), c.error_scale.end(), 0.0);
     c.base_error = 0.0;
-    Buffer<double> scale;
     for (std::size_t g = 0; g < states_.size(); ++g) {
         const auto& state = states_[g];
         const auto& terms = *state.terms;
-        read_component_errors(g, scale);
+        if (g == scales.size()) read_component_errors(g, scales.emplace_back());
+        const auto& scale = scales[g];
         for (int64_t i = 1; i < scale.size(); ++i) {
             const auto n_outside = state.component[i].n_outside;
             if (n_outside == 0) c.base_error += scale[i];
@@ -74,6 +75,7 @@ double RowSolver::greedy_by_terms(const Units& units, const Places& places, doub
     std::fill_n(places.score, units.size(), kNotRanked);
     const double most_error = largest_error();
     const auto is_open = open_units(units);
+    std::vector<Buffer<double>> component_errors;
     for (auto& state : states_) {
         state.keep_grams();
         kernels().begin(state);
@@ -86,7 +88,7 @@ double RowSolver::greedy_by_terms(const Units& units, const Places& places, doub
         }
         auto best = c.largest();
         if (c.in_doubt(most_error)) {
-            read_errors(units, c);
+            read_errors(units, component_errors, c);
             best = c.best();
         }
         places.order[place] = best;
@@ -160,7 +162,8 @@ Answer RowSolver::greedy(const Units& units, const Places& places, const Accurac
     likely_ = {};
     const bool may_plan = !routes_.plan.empty() && !(accuracy.is_forced && accuracy.route != Route::plan);
     const bool by_pairs = accuracy.is_forced && accuracy.route == Route::pairs;
-    const bool is_planned = may_plan && by_plan(job).cost.nanoseconds <= kCheapNanoseconds;
+    const bool is_planned =
+        may_plan && (routes_.plan_is_cheap || by_plan(job).cost.nanoseconds <= kCheapNanoseconds);
     bool is_guess = !is_planned && !by_pairs && guess_first_places(units, places);
     for (;;) {
         const auto found = answer(job, of_scores(accuracy), [&](const Cost& cost, double& bound) {

@@ -147,7 +147,7 @@ private:
     std::vector<std::uint8_t> open_units(const Units& units) const;
     void set_subset(const FeatureList& features, std::uint8_t flag);
     void read_component_errors(std::size_t group, Buffer<double>& scale);
-    void read_errors(const Units& units, Candidates& candidates);
+    void read_errors(const Units& units, std::vector<Buffer<double>>& scales, Candidates& candidates);
     double largest_error() const;
     bool guess_first_places(const Units& units, const Places& places);
     void set_likely(const FeatureList& features);

@@ -97,6 +97,7 @@ private:
     void test_literals(const RowTables& tables, Buffer<std::uint32_t>& state) const;
     void list_jobs(Scratch& scratch, std::int64_t* n_jobs) const;
     void test_boxes(const RowTables& tables, Scratch& scratch) const;
+    void keep_values(const Box& box, Scratch& scratch) const;
     void find_changes(Scratch& scratch) const;
     template <int kFree>
     void spread_parts(const Scratch& scratch, const std::int64_t* job, std::int64_t n, double* weights) const;

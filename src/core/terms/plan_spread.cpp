@@ -52,36 +52,61 @@ void Plan::test_literals(const RowTables& tables, Buffer<uint32_t>& state) const
     }
 }
 
+namespace {
+
+// The states of a box's literals, side by side. Up to four, as most boxes have, without a loop: boxes with as
+// many follow each other, so that the way taken is foreseen.
+PREDGAP_INLINE uint32_t joined(const uint32_t* state, const int32_t* literal, int32_t n) {
+    switch (n) {
+        case 1: return state[literal[0]];
+        case 2: return state[literal[0]] | state[literal[1]] << 1;
+        case 3: return state[literal[0]] | state[literal[1]] << 1 | state[literal[2]] << 2;
+        case 4:
+            return (state[literal[0]] | state[literal[1]] << 1) |
+                   (state[literal[2]] << 2 | state[literal[3]] << 3);
+        default: break;
+    }
+    uint32_t mask = 0;
+    for (int32_t j = 0; j < n; ++j) mask |= state[literal[j]] << j;
+    return mask;
+}
+
+}  // namespace
+
 // Lists the boxes that the noise can reach, but for those that x is in; of the latter each tree has one,
 // which gives the tree's value.
 void Plan::test_boxes(const RowTables& tables, Scratch& scratch) const {
-    const auto width = group_.width;
-    scratch.value.reset(static_cast<int64_t>(group_.root.size()) * width);
+    scratch.value.reset(static_cast<int64_t>(group_.root.size()) * group_.width);
     scratch.mask.reset(n_boxes());
     scratch.reached.reset(n_boxes() + 1);
     index_.find(tables, n_boxes(), scratch.candidate);
     const uint32_t* state = scratch.literal.data();
+    const auto* boxes = boxes_.data();
+    const auto* literals = box_literal_.data();
+    auto* masks = scratch.mask.data();
+    int32_t* reached = scratch.reached.data();
     int64_t n = 0;
     for (int64_t word = 0; word < scratch.candidate.size(); ++word)
         for (auto left = scratch.candidate[word]; left; left &= left - 1) {
             const auto b = 64 * word + std::countr_zero(left);
-            const auto& box = boxes_[static_cast<std::size_t>(b)];
-            const auto* literal = box_literal_.data() + box.literals;
-            uint32_t mask = 0;
-            for (int32_t j = 0; j < box.n_literals; ++j) mask |= state[literal[j]] << j;
+            const auto mask = joined(state, literals + boxes[b].literals, boxes[b].n_literals);
             const auto fails = mask % kOpen, open = mask / kOpen;
-            scratch.mask[b] = {fails, open};
-            scratch.reached[n] = static_cast<int32_t>(b);
+            masks[b] = {fails, open};
+            reached[n] = static_cast<int32_t>(b);
             n += (fails != 0) & !(fails & ~open);
-            if (fails) continue;
-            for (auto i = box.members; i < box.members + box.n_members; ++i) {
-                const double* value = member_value_.data() + int64_t{i} * width;
-                double* at =
-                    scratch.value.data() + int64_t{member_tree_[static_cast<std::size_t>(i)]} * width;
-                for (int32_t k = 0; k < width; ++k) at[k] = value[k];
-            }
+            if (!fails) keep_values(boxes[b], scratch);
         }
     scratch.n_reached = n;
+}
+
+// x is in this box.
+void Plan::keep_values(const Box& box, Scratch& scratch) const {
+    const auto width = group_.width;
+    for (auto i = box.members; i < box.members + box.n_members; ++i) {
+        const double* value = member_value_.data() + int64_t{i} * width;
+        double* at = scratch.value.data() + int64_t{member_tree_[static_cast<std::size_t>(i)]} * width;
+        for (int32_t k = 0; k < width; ++k) at[k] = value[k];
+    }
 }
 
 // What reaching each of these boxes changes. Residuals, not leaf values: large values that cancel cost no
@@ -89,23 +114,17 @@ void Plan::test_boxes(const RowTables& tables, Scratch& scratch) const {
 void Plan::find_changes(Scratch& scratch) const {
     const auto width = group_.width;
     scratch.change.reset(n_boxes() * width);
+    const int32_t* tree = member_tree_.data();
+    const double *leaf = member_value_.data(), *value = scratch.value.data();
     for (int64_t r = 0; r < scratch.n_reached; ++r) {
         const auto b = scratch.reached[r];
         const auto& box = boxes_[static_cast<std::size_t>(b)];
+        double* change = scratch.change.data() + int64_t{b} * width;
         for (int32_t k = 0; k < width; ++k) {
-            const auto residual = [&](int32_t i) {
-                const auto tree = int64_t{member_tree_[static_cast<std::size_t>(i)]};
-                return member_value_[static_cast<std::size_t>(int64_t{i} * width + k)] -
-                       scratch.value[tree * width + k];
-            };
-            double sum[2] = {0.0, 0.0};  // two additions at a time
-            auto i = box.members;
-            for (; i + 1 < box.members + box.n_members; i += 2) {
-                sum[0] += residual(i);
-                sum[1] += residual(i + 1);
-            }
-            if (i < box.members + box.n_members) sum[0] += residual(i);
-            scratch.change[int64_t{b} * width + k] = sum[0] + sum[1];
+            const auto residual = [&](int64_t i) { return leaf[i * width + k] - value[tree[i] * width + k]; };
+            double sum[2] = {residual(box.members), 0.0};  // two additions at a time
+            for (int32_t i = 1; i < box.n_members; ++i) sum[i % 2] += residual(box.members + i);
+            change[k] = sum[0] + sum[1];
         }
     }
 }
