@@ -36,28 +36,40 @@ PREDGAP_INLINE void keep_weights(const double* weight, const Component& c, std::
     }
 }
 
+// Row by row of the Gram matrix: a factor is computed once for all versions, and used from a register.
+template <int kSlots, int kVersions>
+void forms_of_versions(const Form& f, double* found) {
+    const Tiles<kSlots> t(f, kInside);
+    Four total[kVersions];
+    for (auto& of_version : total) of_version = four(0.0);
+    for (std::int64_t s = 0; s < f.c.n_terms; ++s) {
+        Four own[kVersions];
+        for (auto& of_version : own) of_version = four(0.0);
+        for (auto v = s / 4; v < t.n; ++v) {
+            Four z = four(t.low[s]) * fours(t.high)[v];  // terms are sorted by their first atom
+            for (int j = 1; j < kSlots; ++j)
+                z *= min(four(t.low[j * t.stride + s]), fours(t.low)[j * t.n + v]) *
+                     min(four(t.high[j * t.stride + s]), fours(t.high)[j * t.n + v]);
+            if (v == s / 4) z *= *fours(kDiagonal[s % 4]);
+            for (int k = 0; k < kVersions; ++k) own[k] += z * load<4>(f.weight + k * t.stride + 4 * v);
+        }
+        for (int k = 0; k < kVersions; ++k) total[k] += own[k] * four(f.weight[k * t.stride + s]);
+    }
+    for (int k = 0; k < kVersions; ++k) found[k] = 2.0 * sum(total[k]);
+}
+
 template <int kSlots>
 void forms_of_versions(const Form& f, double* found) {
-    const Tiles<kSlots> t(f, kInside, true);
-    const auto n = f.width;
-    for (std::int64_t k = 0; k < n; ++k)
-        for (std::int64_t i = 0; i < t.stride; ++i)
-            t.below[k * t.stride + i] = f.weight[k * t.stride + i] * t.low[i];
-    Four total[Versions::kMost], with_rows[Versions::kMost];
-    for (std::int64_t k = 0; k < n; ++k) total[k] = four(0.0);
-    for (std::int64_t v = 0; v < t.n; ++v) {
-        for (std::int64_t k = 0; k < n; ++k) with_rows[k] = four(0.0);
-        for (std::int64_t b = 0; b <= v; ++b) {
-            Four z[4];
-            tile<kSlots, true, false>(t, b, v, z);
-            const double* row = t.below + 4 * b;
-            for (std::int64_t k = 0; k < n; ++k, row += t.stride)
-                with_rows[k] +=
-                    (z[0] * four(row[0]) + z[1] * four(row[1])) + (z[2] * four(row[2]) + z[3] * four(row[3]));
-        }
-        for (std::int64_t k = 0; k < n; ++k) total[k] += with_rows[k] * fours(t.column)[k * t.n + v];
+    switch (f.width) {
+        case 1: return forms_of_versions<kSlots, 1>(f, found);
+        case 2: return forms_of_versions<kSlots, 2>(f, found);
+        case 3: return forms_of_versions<kSlots, 3>(f, found);
+        case 4: return forms_of_versions<kSlots, 4>(f, found);
+        case 5: return forms_of_versions<kSlots, 5>(f, found);
+        case 6: return forms_of_versions<kSlots, 6>(f, found);
+        case 7: return forms_of_versions<kSlots, 7>(f, found);
+        default: return forms_of_versions<kSlots, 8>(f, found);
     }
-    for (std::int64_t k = 0; k < n; ++k) found[k] = 2.0 * sum(total[k]);
 }
 
 // The forms of n versions.

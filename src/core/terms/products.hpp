@@ -18,7 +18,7 @@ PREDGAP_INLINE bool keeps_gram(const TermState& s, std::int32_t component) {
 
 template <int kSlots, bool kOutside>
 void write_gram(const Form& f, std::int32_t outside, double* gram) {
-    const Tiles<kSlots> t(f, outside, false);
+    const Tiles<kSlots> t(f, outside);
     for (std::int64_t v = 0; v < t.n; ++v) {
         Four low[kSlots], high[kSlots];
         for (int j = 0; j < kSlots; ++j) {

@@ -42,16 +42,24 @@ struct Tiles {
           column(high + kSlots * stride),
           below(column + f.width * stride),
           sums(below + f.width * stride) {
-        std::int32_t to = 0;
-        for (std::int32_t j = 0; j < kSlots; ++j)
-            if (j != outside) gather(f, f.tables.tail.data(), j, to++);
-        if (outside != kInside) gather(f, f.tables.crossing.data(), outside, to);
+        gather_slots(f, outside);
         for (std::int64_t k = 0; k < f.width; ++k)
             for (std::int64_t i = 0; i < stride; ++i)
                 column[k * stride + i] = f.weight[k * f.n_weights + i] * (folded ? high[i] : 1.0);
     }
+    // The tables alone.
+    PREDGAP_INLINE Tiles(const Form& f, std::int32_t outside)
+        : stride(f.c.stride), n(stride / 4), low(f.scratch), high(low + kSlots * stride) {
+        gather_slots(f, outside);
+    }
 
 private:
+    PREDGAP_INLINE void gather_slots(const Form& f, std::int32_t outside) {
+        std::int32_t to = 0;
+        for (std::int32_t j = 0; j < kSlots; ++j)
+            if (j != outside) gather(f, f.tables.tail.data(), j, to++);
+        if (outside != kInside) gather(f, f.tables.crossing.data(), outside, to);
+    }
     PREDGAP_INLINE void gather(const Form& f, const double* table, std::int32_t slot, std::int32_t to) {
         const auto* atom = f.atom + slot * stride;
         for (std::int64_t i = 0; i < n; ++i)
