@@ -1,12 +1,12 @@
 """The models that judge the planner, in three sets.
 
-fitted      constants are set with their times in view; whoever meets a model that is chosen badly adds it here
+fitted      constants are set with their times in view; a model for which the planner chooses badly is added
 validation  drawn at random; they may be looked at, to see whether a change holds beyond the fitted set
 unseen      drawn by the same rule with another seed; they are not looked at, and judge
 
-`draw` states the rule: as many models of each kind, their sizes at random from the ranges of `KINDS`. When the
-planner was changed with an eye on the unseen set, it has lost its worth: then its models join the fitted ones,
-written down, and `SEEDS` gets a seed that was never used, before anything is run.
+`draw` states the rule: as many models of each kind, their sizes at random from the ranges of `KINDS`. When
+the planner was changed with an eye on the unseen set, that has lost its worth: then its models join the
+fitted ones, and `SEEDS` gets a seed that was never used, before anything is run.
 """
 
 from __future__ import annotations

@@ -66,7 +66,9 @@ Cost RowSolver::by_plan(Job job) {
         terms += moving;
     }
     const auto lively = lively_features(job);
-    if (std::equal(lively.begin(), lively.end(), job.features)) lively_terms_ = terms;
+    if (std::all_of(routes_.model.features.begin(), routes_.model.features.end(),
+                    [&](int32_t q) { return job.features[q] == lively[static_cast<std::size_t>(q)]; }))
+        lively_terms_ = terms;
     return sum;
 }
 
@@ -110,10 +112,11 @@ bool RowSolver::plan_is_best(const Job& job, const Cost& plan) {
     constexpr double kOfPlan = 0.12, kFewTrees = 2.0;
     if (routes_.plan_is_cheap) return true;
     if (plan.nanoseconds > kCheapNanoseconds) return false;
-    const RowCompilation::Totals least{.n_entries = kLeastEntries * lively_terms(job).terms,
-                                       .n_nodes = least_nodes(routes_.model)};
-    if (plan.nanoseconds <= cost_of(least, job, 0.0, Method::exact).nanoseconds) return true;
-    const double n_trees = trees_within(kOfPlan * plan.nanoseconds, routes_.model);
+    const double n_entries = kLeastEntries * lively_terms(job).terms;
+    const auto least = compiled_cost(n_entries, least_nodes(routes_.model), false,
+                                     compiled_terms(n_entries, job), routes_.model, job);
+    if (plan.nanoseconds <= least.nanoseconds) return true;
+    const double n_trees = trees_within(kOfPlan * plan.nanoseconds, n_moving(job), routes_.model);
     if (n_trees < kFewTrees) return true;
     load_compilation();
     const auto totals = compilation_.look(n_trees, kMostEntries);
@@ -213,14 +216,13 @@ std::optional<Cost> RowSolver::ExactWays::cheap() const {
 bool RowSolver::are_pairs_worth_asking(const Job& job, double n_nodes, const Cost& compiled) const {
     constexpr double kLong = 8e6;          // nanoseconds: walks are short beside it
     constexpr double kLeavesOfNode = 0.5;  // that a walk comes to
-    if (!job.by_pairs || !are_few(job)) return false;
+    constexpr double kFewFeatures = 12.0;
+    if (!job.by_pairs || n_moving(job) > kFewFeatures) return false;
     if (compiled.nanoseconds > kLong) return true;
     if (job.question != Question::gap) return false;
-    const auto n_moving = std::count(job.features, job.features + n_features(), uint8_t{1});
     const auto n_outputs = static_cast<double>(routes_.pairs.size());
     const double n_trees = trees_of(routes_.model) / static_cast<double>(routes_.model.group.size());
-    const auto work =
-        Pairs::work(kLeavesOfNode * n_nodes / n_outputs, n_trees, static_cast<double>(n_moving));
+    const auto work = Pairs::work(kLeavesOfNode * n_nodes / n_outputs, n_trees, n_moving(job));
     return n_outputs * pairs_nanoseconds(work) < compiled.nanoseconds;
 }
 
@@ -345,9 +347,8 @@ Cost RowSolver::first_try(const Job& job, const Accuracy& accuracy) {
     return accuracy.is_forced ? bounded : cheaper(bounded, exact.pairs);
 }
 
-// Do few features move?
-bool RowSolver::are_few(const Job& job) const {
-    return std::count(job.features, job.features + n_features(), uint8_t{1}) <= 12;
+double RowSolver::n_moving(const Job& job) const {
+    return static_cast<double>(std::count(job.features, job.features + n_features(), uint8_t{1}));
 }
 
 // After a bound that is `share` times what it may be: leave out less; or nothing, where there is little hope.

@@ -99,7 +99,7 @@ private:
     bool are_pairs_worth_asking(const Job& job, double n_nodes, const Cost& compiled) const;
     RowCompilation::Totals count_pruned(const Job& job, double limit);
     Cost first_try(const Job& job, const Accuracy& accuracy);
-    bool are_few(const Job& job) const;
+    double n_moving(const Job& job) const;
     Cost next_try(const Job& job, const Accuracy& accuracy, const Cost& last, double share, int n_tries);
     Cost cost_of(const RowCompilation::Totals& totals, const Job& job, double limit, Method method);
     std::vector<std::int32_t> likely_order(const Job& job);

@@ -115,10 +115,14 @@ EvaluationCounts typical_terms(double n_entries, double n_moving, const Model& m
 }
 
 EvaluationCounts terms_of_plan(double n_entries, const EvaluationCounts& plan) {
-    constexpr double kMost = 0.8;  // of the plan's terms: whatever x is, some are of other rows
+    constexpr double kMost = 0.8;    // of the plan's terms: whatever x is, some are of other rows
+    constexpr double kCrowd = 40.0;  // terms of a component
     const double share = std::min(kMerged * n_entries / std::max(plan.terms, 1.0), kMost);
-    const double of_pairs = std::pow(share, 1.7);
-    return {std::pow(share, 0.7) * plan.components,
+    // Fewer terms are fewer components, or, where these are crowded, fewer terms in each, and far fewer
+    // pairs.
+    const double of_components = 1.0 / (1.0 + plan.terms / std::max(kCrowd * plan.components, 1.0));
+    const double of_pairs = std::pow(share, 2.2 - of_components);
+    return {std::pow(share, of_components) * plan.components,
             share * plan.terms,
             of_pairs * plan.pairs,
             of_pairs * plan.pairs_again,
@@ -153,15 +157,16 @@ double least_nodes(const Model& model) {
 
 double entries_within(double nanoseconds) { return nanoseconds / (kEntry + kMerged * kTerm); }
 
-double trees_within(double nanoseconds, const Model& model) {
-    constexpr double kLookedAt = 70.0;  // of a node
-    return nanoseconds * trees_of(model) / (kLookedAt * std::max(nodes_of(model), 1.0));
+double trees_within(double nanoseconds, double n_moving, const Model& model) {
+    constexpr double kLookedAt = 150.0;  // of a node, if all features move
+    const double share = n_moving / static_cast<double>(std::max<std::size_t>(model.features.size(), 1));
+    return nanoseconds * trees_of(model) / std::max(kLookedAt * share * nodes_of(model), 1.0);
 }
 
 // ---- pairs of leaves -------------------------------------------------------------------------------------
 
 double pairs_nanoseconds(const Pairs::Work& work) {
-    constexpr double kGap = 4000.0, kLeaf = 280.0, kSplit = 25.0;
+    constexpr double kGap = 4000.0, kLeaf = 280.0, kSplit = 27.0;
     return kGap + kLeaf * work.leaves + kSplit * work.splits;
 }
 

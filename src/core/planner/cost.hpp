@@ -81,7 +81,7 @@ double trees_of(const Model& model);
 double least_nodes(const Model& model);
 // Entries of a compilation that take so long, at least.
 double entries_within(double nanoseconds);
-// How many trees a walk looks at in that time, at most.
-double trees_within(double nanoseconds, const Model& model);
+// How many trees a walk looks at in that time, if so many features move.
+double trees_within(double nanoseconds, double n_moving, const Model& model);
 
 }  // namespace predgap
