@@ -194,7 +194,8 @@ Cost RowSolver::decide_exact(const Job& job, const Accuracy& accuracy) {
 
 // The exact ways beside the plan. All terms count, also where only the first places are asked for: they are
 // as exact as a whole ranking.
-RowSolver::ExactWays RowSolver::exact_ways(const Job& job) {
+RowSolver::ExactWays RowSolver::exact_ways(Job job) {
+    if (job.question == Question::greedy) job.n_places = job.units->size();
     load_compilation();
     const auto totals = compilation_.look(kInfinity, kMostEntries);
     ExactWays ways{cost_of(totals, job, 0.0, Method::exact),
@@ -211,8 +212,14 @@ std::optional<Cost> RowSolver::ExactWays::cheap() const {
     return is_compiled_cheap ? std::optional(compiled) : std::nullopt;
 }
 
-// Sums over pairs of leaves may be short if few features move. What they take is found by walks, unless these
-// have more nodes than it could be worth.
+// Do pairs take less than a bounded answer will?
+bool RowSolver::ExactWays::pairs_win() const {
+    constexpr double kBoundedShare = 0.35;  // what a bounded answer takes of an exact one, roughly
+    return pairs.nanoseconds < kBoundedShare * compiled.nanoseconds;
+}
+
+// Sums over pairs of leaves may be short if few features move. What they take is found by walks; for short
+// gaps, if it could be less with as many leaves as the nodes that a walk comes to make likely.
 bool RowSolver::are_pairs_worth_asking(const Job& job, double n_nodes, const Cost& compiled) const {
     constexpr double kLong = 8e6;          // nanoseconds: walks are short beside it
     constexpr double kLeavesOfNode = 0.5;  // that a walk comes to
@@ -220,10 +227,10 @@ bool RowSolver::are_pairs_worth_asking(const Job& job, double n_nodes, const Cos
     if (!job.by_pairs || n_moving(job) > kFewFeatures) return false;
     if (compiled.nanoseconds > kLong) return true;
     if (job.question != Question::gap) return false;
-    const auto n_outputs = static_cast<double>(routes_.pairs.size());
-    const double n_trees = trees_of(routes_.model) / static_cast<double>(routes_.model.group.size());
-    const auto work = Pairs::work(kLeavesOfNode * n_nodes / n_outputs, n_trees, n_moving(job));
-    return n_outputs * pairs_nanoseconds(work) < compiled.nanoseconds;
+    const auto n_groups = static_cast<double>(routes_.model.group.size());
+    const auto work =
+        Pairs::work(kLeavesOfNode * n_nodes / n_groups, trees_of(routes_.model) / n_groups, n_moving(job));
+    return static_cast<double>(routes_.pairs.size()) * pairs_nanoseconds(work) < compiled.nanoseconds;
 }
 
 // What may be left out of an exact gap: the bound must be so small beside the gap itself that the criterion
@@ -251,8 +258,11 @@ RowCompilation::Totals RowSolver::count_pruned(const Job& job, double limit) {
 
 // Exact where that is cheap; else with as much left out as the tolerance allows.
 Cost RowSolver::decide_bounded(const Job& job, const Accuracy& accuracy) {
-    if (!accuracy.is_forced)
-        if (const auto exact = exact_ways(job).cheap()) return *exact;
+    if (!accuracy.is_forced) {
+        const auto exact = exact_ways(job);
+        if (const auto cheap = exact.cheap()) return *cheap;
+        if (exact.pairs_win()) return exact.pairs;
+    }
     find_main_effects();
     RowCompilation::Totals totals;
     double limit = accuracy.tolerance;
@@ -334,17 +344,14 @@ Cost RowSolver::first_try(const Job& job, const Accuracy& accuracy) {
         return cost;
     }
     if (plan.nanoseconds <= kCheapNanoseconds) return plan;
-    if (exact.compiled.bytes > kMostBytes)
-        return decide(job, accuracy);       // whatever is left out, it may not fit
-    constexpr double kBoundedShare = 0.35;  // what a bounded answer takes of an exact one, roughly
-    if (!accuracy.is_forced && exact.pairs.nanoseconds < kBoundedShare * exact.compiled.nanoseconds)
-        return exact.pairs;
+    // Whatever is left out, it may not fit.
+    if (exact.compiled.bytes > kMostBytes) return decide(job, accuracy);
+    if (!accuracy.is_forced && exact.pairs_win()) return exact.pairs;
     if (accuracy.kind == Method::pruned)
         return {Route::compiled, accuracy.kind, 0.0, 0.0, accuracy.tolerance};
     RowCompilation::Totals totals;
     const double limit = compilation_.guess_limit(first_target(job, accuracy.tolerance), likely_, totals);
-    const auto bounded = cheaper(plan, cost_of(totals, job, limit, accuracy.kind));
-    return accuracy.is_forced ? bounded : cheaper(bounded, exact.pairs);
+    return cheaper(plan, cost_of(totals, job, limit, accuracy.kind));
 }
 
 double RowSolver::n_moving(const Job& job) const {

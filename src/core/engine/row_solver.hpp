@@ -94,8 +94,9 @@ private:
     struct ExactWays {
         Cost compiled, pairs;
         std::optional<Cost> cheap() const;
+        bool pairs_win() const;
     };
-    ExactWays exact_ways(const Job& job);
+    ExactWays exact_ways(Job job);
     bool are_pairs_worth_asking(const Job& job, double n_nodes, const Cost& compiled) const;
     RowCompilation::Totals count_pruned(const Job& job, double limit);
     Cost first_try(const Job& job, const Accuracy& accuracy);

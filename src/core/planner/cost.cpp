@@ -132,7 +132,7 @@ EvaluationCounts terms_of_plan(double n_entries, const EvaluationCounts& plan) {
 
 Cost compiled_cost(double n_entries, double n_nodes, bool is_pruned, const EvaluationCounts& terms,
                    const Model& model, const Job& job) {
-    constexpr double kLimit = 40.0;       // of an entry: to find a limit, and to bound what is left out
+    constexpr double kLimit = 55.0;       // of an entry: to find a limit, and to bound what is left out
     constexpr double kComponent = 200.0;  // to lay it out
     constexpr double kScattered = 1.2;    // terms are laid out less well than those of a plan
     constexpr double kOutput = 0.06;

@@ -67,7 +67,7 @@ struct Job {
 Cost plan_cost(const Plan& plan, const EvaluationCounts& moving, const Model& model, const Job& job);
 Cost compiled_cost(double n_entries, double n_nodes, bool is_pruned, const EvaluationCounts& terms,
                    const Model& model, const Job& job);
-double pairs_nanoseconds(const Pairs::Work& work);  // of a gap
+double pairs_nanoseconds(const Pairs::Work& work);  // of one gap
 // order: of curves and rankings the units that move, as they will come.
 Cost pairs_cost(const Pairs& pairs, const Job& job, const std::vector<std::int32_t>& order,
                 const RowTables& row);

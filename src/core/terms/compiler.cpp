@@ -77,7 +77,7 @@ double Compiler::counted_share(std::size_t most) const {
         const auto t = counted_tree(first, step);
         n_nodes += end_of(t) - group_.root[t];
     }
-    return static_cast<double>(n_nodes) / static_cast<double>(std::max<std::size_t>(group_.node.size(), 1));
+    return n_nodes > 0 ? static_cast<double>(n_nodes) / static_cast<double>(group_.node.size()) : 1.0;
 }
 
 CompileCounts Compiler::count_on_some_trees(Pruning pruning, std::size_t most) {
