@@ -148,10 +148,11 @@ RowCompilation::Totals RowCompilation::count(double limit, double most_entries, 
 RowCompilation::Totals RowCompilation::look(double n_trees, double most_entries) {
     const double of_group =
         std::clamp<double>(n_trees / static_cast<double>(compilers_.size()), 1.0, Compiler::kEnoughTrees);
+    Pruning nothing;
+    nothing.most_entries = most_entries;
     Totals totals;
     for (auto& compiler : compilers_) {
-        const auto own =
-            compiler->count_on_some_trees({.most_entries = most_entries}, static_cast<std::size_t>(of_group));
+        const auto own = compiler->count_on_some_trees(nothing, static_cast<std::size_t>(of_group));
         totals.n_entries += own.n_entries;
         totals.n_nodes += own.n_nodes;
         totals.complete = totals.complete && own.complete && totals.n_entries <= most_entries;
