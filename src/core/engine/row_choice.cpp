@@ -204,12 +204,13 @@ RowSolver::ExactWays RowSolver::exact_ways(Job job) {
     return ways;
 }
 
-// The one to take, if it is cheap.
-std::optional<Cost> RowSolver::ExactWays::cheap() const {
-    constexpr double kUnsure = 1.6;  // entries are counted on some trees only: it may take longer by that
-    const bool is_compiled_cheap = kUnsure * compiled.nanoseconds <= kCheapNanoseconds;
-    if (pairs.nanoseconds <= kCheapNanoseconds) return is_compiled_cheap ? cheaper(compiled, pairs) : pairs;
-    return is_compiled_cheap ? std::optional(compiled) : std::nullopt;
+// The one to take, if it is cheap. Counts are rough, so that it may take longer; but if the plan is cheap,
+// too, an exact answer is.
+std::optional<Cost> RowSolver::ExactWays::cheap(bool is_plan_cheap) const {
+    constexpr double kUnsure = 1.6;
+    const auto best = cheaper(compiled, pairs);
+    const double most = (is_plan_cheap ? 1.0 : kUnsure) * best.nanoseconds;
+    return most <= kCheapNanoseconds ? std::optional(best) : std::nullopt;
 }
 
 // Do pairs take less than a bounded answer will?
@@ -260,7 +261,7 @@ RowCompilation::Totals RowSolver::count_pruned(const Job& job, double limit) {
 Cost RowSolver::decide_bounded(const Job& job, const Accuracy& accuracy) {
     if (!accuracy.is_forced) {
         const auto exact = exact_ways(job);
-        if (const auto cheap = exact.cheap()) return *cheap;
+        if (const auto cheap = exact.cheap(false)) return *cheap;
         if (exact.pairs_win()) return exact.pairs;
     }
     find_main_effects();
@@ -291,7 +292,8 @@ Cost RowSolver::decide(const Job& job, const Accuracy& accuracy) {
         const bool may_plan = !routes_.plan.empty() && (!accuracy.is_forced || accuracy.route == Route::plan);
         if (may_plan) cost = by_plan(job);
         if (may_plan && !accuracy.is_forced && !plan_is_best(job, cost))
-            if (const auto other = exact_ways(job).cheap()) cost = cheaper(cost, *other);
+            if (const auto other = exact_ways(job).cheap(cost.nanoseconds <= kCheapNanoseconds))
+                cost = cheaper(cost, *other);
         if (!may_plan || (!accuracy.is_forced && cost.nanoseconds > kCheapNanoseconds)) {
             const auto other =
                 accuracy.kind == Method::exact ? decide_exact(job, accuracy) : decide_bounded(job, accuracy);
@@ -338,7 +340,7 @@ Cost RowSolver::first_try(const Job& job, const Accuracy& accuracy) {
     const auto plan = may_plan ? by_plan(job) : Cost{.nanoseconds = kInfinity};
     if (may_plan && !accuracy.is_forced && plan_is_best(job, plan)) return plan;
     const auto exact = exact_ways(job);
-    if (const auto cheap = exact.cheap(); cheap && !accuracy.is_forced) {
+    if (const auto cheap = exact.cheap(plan.nanoseconds <= kCheapNanoseconds); cheap && !accuracy.is_forced) {
         auto cost = cheaper(plan, *cheap);
         cost.limit = exact_limit(job, accuracy, cost);
         return cost;

@@ -93,7 +93,7 @@ private:
     Cost decide_bounded(const Job& job, const Accuracy& accuracy);
     struct ExactWays {
         Cost compiled, pairs;
-        std::optional<Cost> cheap() const;
+        std::optional<Cost> cheap(bool is_plan_cheap) const;
         bool pairs_win() const;
     };
     ExactWays exact_ways(Job job);
