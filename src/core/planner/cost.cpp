@@ -34,7 +34,7 @@ double evaluation(const EvaluationCounts& n, const Model& model, const Job& job)
     constexpr double kTerm = 6.0, kPair = 0.08, kComponent = 15.0, kSet = 1.1;
     constexpr double kOutput = 0.63;  // of one output, for each further one
     constexpr double kPairAgain = 0.108, kComponentAgain = 70.0, kSetAgain = 0.4;
-    constexpr double kManyComponents = 2.6e4;             // do not stay in the cache
+    constexpr double kManyComponents = 1.2e4;             // do not stay in the cache
     constexpr double kGreedy = 2.7, kGreedyOfSets = 5.5;  // where a curve has gaps, gains of all candidates
     const double width = width_of(model);
     const double once = (kTerm * n.terms + kPair * n.pairs) * (1.0 + kOutput * (width - 1.0)) +
