@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 #include "engine/row_solver.hpp"
 
@@ -53,39 +54,112 @@ void refuse_too_costly(const Cost& cost) {
 }  // namespace
 
 // The first places are as exact as the whole ranking, whose cost decides that.
-RowSolver::ByPlan RowSolver::by_plan(Job job) const {
+Cost RowSolver::by_plan(Job job) {
     if (job.question == Question::greedy) job.n_places = job.units->size();
     Cost sum{Route::plan};
-    double n_terms = 0.0;
+    EvaluationCounts terms;
     for (const auto& plan : routes_.plan) {
         const auto moving = plan->count(job.features);
         const auto own = plan_cost(*plan, moving, routes_.model, job);
         sum.nanoseconds += own.nanoseconds;
         sum.bytes += own.bytes;
-        n_terms += moving.terms;
+        terms += moving;
     }
-    const double asking = guess_compiled_cost(0.0, routes_.model, job).nanoseconds;
-    const double compiled = guess_compiled_cost(n_terms, routes_.model, job).nanoseconds;
-    constexpr double kRegret = 1.5;  // what is asked in vain counts more
-    constexpr double kRough = 1.5;   // a guess may be too high by that
-    return {sum, kRegret * asking + (compiled - asking) / kRough};
+    const auto lively = lively_features(job);
+    if (std::all_of(routes_.model.features.begin(), routes_.model.features.end(),
+                    [&](int32_t q) { return job.features[q] == lively[static_cast<std::size_t>(q)]; }))
+        lively_terms_ = terms;
+    return sum;
 }
 
-Cost RowSolver::cost_by_pairs(const Job& job) const {
+// Which features can matter in a product with others? Of the rest hardly a term is left.
+std::vector<uint8_t> RowSolver::lively_features(const Job& job) const {
+    constexpr double kNever = 1e-24;
+    const auto& atoms = routes_.model.atoms;
+    const auto may_cross = [&](int32_t q, int32_t atom) {
+        return atoms.begin[q] <= atom && atom < atoms.begin[q + 1] && tables_.reach(atom) >= kNever;
+    };
+    std::vector<uint8_t> lively(n_features(), 0);
+    for (const auto q : routes_.model.features) {
+        const auto above = tables_.first_above[q];
+        lively[static_cast<std::size_t>(q)] =
+            job.features[q] && tables_.is_open[q] &&
+            (routes_.model.cells.categorical(q) || may_cross(q, above - 1) || may_cross(q, above));
+    }
+    return lively;
+}
+
+// What the plans have on these features.
+const EvaluationCounts& RowSolver::lively_terms(const Job& job) {
+    if (lively_terms_) return *lively_terms_;
+    const auto lively = lively_features(job);
+    lively_terms_.emplace();
+    for (const auto& plan : routes_.plan) *lively_terms_ += plan->count(lively.data());
+    return *lively_terms_;
+}
+
+// The terms that a compilation makes of so many entries.
+EvaluationCounts RowSolver::compiled_terms(double n_entries, const Job& job) {
+    if (!routes_.plan.empty()) return terms_of_plan(n_entries, lively_terms(job));
+    const auto lively = lively_features(job);
+    return typical_terms(n_entries, std::accumulate(lively.begin(), lively.end(), 0.0), routes_.model, job);
+}
+
+// Does the plan take less than compiling the row? Where the fewest entries that a row may have do not tell, a
+// look at some of the trees does, which takes a small part of the plan's time.
+bool RowSolver::plan_is_best(const Job& job, const Cost& plan) {
+    constexpr double kLeastEntries = 0.4;  // of a term that the plan has
+    constexpr double kOfPlan = 0.12, kFewTrees = 2.0;
+    if (routes_.plan_is_cheap) return true;
+    if (plan.nanoseconds > kCheapNanoseconds) return false;
+    const double n_entries = kLeastEntries * lively_terms(job).terms;
+    const auto least = compiled_cost(n_entries, least_nodes(routes_.model), false,
+                                     compiled_terms(n_entries, job), routes_.model, job);
+    if (plan.nanoseconds <= least.nanoseconds) return true;
+    const double n_trees = trees_within(kOfPlan * plan.nanoseconds, n_moving(job), routes_.model);
+    if (n_trees < kFewTrees) return true;
+    load_compilation();
+    const auto totals = compilation_.look(n_trees, kMostEntries);
+    return plan.nanoseconds <= cost_of(totals, job, 0.0, Method::exact).nanoseconds;
+}
+
+// The units that move, in the order of a curve, or of their main effects.
+std::vector<int32_t> RowSolver::likely_order(const Job& job) {
+    std::vector<int32_t> order(job.order, job.order + (job.order ? job.n_places : 0));
+    if (job.order || (job.question != Question::curve && job.question != Question::greedy)) return order;
+    find_main_effects();
+    std::vector<double> effect(static_cast<std::size_t>(job.units->size()), 0.0);
+    for (int32_t u = 0; u < job.units->size(); ++u) {
+        if (!any_of(job.units->members(u), job.features)) continue;
+        order.push_back(u);
+        for (const auto q : job.units->members(u))
+            effect[static_cast<std::size_t>(u)] += compilation_.main_effects()[q];
+    }
+    std::stable_sort(order.begin(), order.end(), [&](int32_t a, int32_t b) {
+        return effect[static_cast<std::size_t>(a)] > effect[static_cast<std::size_t>(b)];
+    });
+    return order;
+}
+
+Cost RowSolver::cost_by_pairs(const Job& job) {
     Cost sum{Route::pairs};
-    if (!job.by_pairs) sum.nanoseconds = sum.bytes = kInfinity;
+    if (!job.by_pairs) {
+        sum.nanoseconds = sum.bytes = kInfinity;
+        return sum;
+    }
+    const auto order = likely_order(job);
     for (const auto& pairs : routes_.pairs) {
-        const auto own = pairs_cost(pairs, job, routes_.model.n_features());
+        const auto own = pairs_cost(pairs, job, order, tables_);
         sum.nanoseconds += own.nanoseconds;
         sum.bytes = std::max(sum.bytes, own.bytes);
     }
     return sum;
 }
 
-Cost RowSolver::cost_of(const RowCompilation::Totals& totals, const Job& job, double limit,
-                        Method method) const {
+Cost RowSolver::cost_of(const RowCompilation::Totals& totals, const Job& job, double limit, Method method) {
     const double n_entries = limit == 0.0 ? not_negligible(totals, tables_) : totals.n_entries;
-    auto cost = compiled_cost(n_entries, totals.n_nodes, limit > 0.0, routes_.model, job);
+    auto cost = compiled_cost(n_entries, totals.n_nodes, limit > 0.0, compiled_terms(n_entries, job),
+                              routes_.model, job);
     if (!totals.complete || (limit == 0.0 && exact_overflows_)) cost.nanoseconds = cost.bytes = kInfinity;
     cost.limit = limit;
     cost.method = method;
@@ -95,7 +169,7 @@ Cost RowSolver::cost_of(const RowCompilation::Totals& totals, const Job& job, do
 // The bound to aim at: the tolerance of what the answer will be, as far as main effects tell. In the mean of
 // a curve a unit counts from its place on.
 double RowSolver::first_target(const Job& job, double tolerance) {
-    load_compilation();
+    find_main_effects();
     const auto& effect = compilation_.main_effects();
     double sum = 0.0;
     if (job.order) {
@@ -110,24 +184,54 @@ double RowSolver::first_target(const Job& job, double tolerance) {
 }
 
 Cost RowSolver::decide_exact(const Job& job, const Accuracy& accuracy) {
-    load_compilation();
+    find_main_effects();
     const auto most =
-        accuracy.is_forced ? kMostEntries : std::min(kMostEntries, entries_within(kMostNanoseconds, job));
+        accuracy.is_forced ? kMostEntries : std::min(kMostEntries, entries_within(kMostNanoseconds));
     const auto compiled = cost_of(compilation_.count(0.0, most, likely_), job, 0.0, Method::exact);
     if (accuracy.is_forced || compiled.nanoseconds <= kCheapNanoseconds) return compiled;
     return cheaper(compiled, cost_by_pairs(job));
 }
 
-// Is an exact compilation cheap, or a sum over pairs? The cost is that of the cheaper one, or of the former.
-// All terms count, also where only the first places are asked for: they are as exact as a whole ranking.
-bool RowSolver::is_exact_cheap(const Job& job, Cost& cost) {
-    constexpr double kWorthAsking = 8e6;  // nanoseconds
-    constexpr double kUnsure = 1.6;       // it is counted on some trees only, and may take longer by that
+// The exact ways beside the plan. All terms count, also where only the first places are asked for: they are
+// as exact as a whole ranking.
+RowSolver::ExactWays RowSolver::exact_ways(Job job) {
+    if (job.question == Question::greedy) job.n_places = job.units->size();
     load_compilation();
-    cost = cost_of(compilation_.count(0.0, kMostEntries, {}), job, 0.0, Method::exact);
-    if (kUnsure * cost.nanoseconds > kCheapNanoseconds) return false;
-    if (cost.nanoseconds > kWorthAsking && are_few(job)) cost = cheaper(cost, cost_by_pairs(job));
-    return true;
+    const auto totals = compilation_.look(kInfinity, kMostEntries);
+    ExactWays ways{cost_of(totals, job, 0.0, Method::exact),
+                   {.route = Route::pairs, .nanoseconds = kInfinity, .bytes = kInfinity}};
+    if (are_pairs_worth_asking(job, totals.n_nodes, ways.compiled)) ways.pairs = cost_by_pairs(job);
+    return ways;
+}
+
+// The one to take, if it is cheap. Counts are rough, so that it may take longer; but if the plan is cheap,
+// too, an exact answer is.
+std::optional<Cost> RowSolver::ExactWays::cheap(bool is_plan_cheap) const {
+    constexpr double kUnsure = 1.6;
+    const auto best = cheaper(compiled, pairs);
+    const double most = (is_plan_cheap ? 1.0 : kUnsure) * best.nanoseconds;
+    return most <= kCheapNanoseconds ? std::optional(best) : std::nullopt;
+}
+
+// Do pairs take less than a bounded answer will?
+bool RowSolver::ExactWays::pairs_win() const {
+    constexpr double kBoundedShare = 0.35;  // what a bounded answer takes of an exact one, roughly
+    return pairs.nanoseconds < kBoundedShare * compiled.nanoseconds;
+}
+
+// Sums over pairs of leaves may be short if few features move. What they take is found by walks; for short
+// gaps, if it could be less with as many leaves as the nodes that a walk comes to make likely.
+bool RowSolver::are_pairs_worth_asking(const Job& job, double n_nodes, const Cost& compiled) const {
+    constexpr double kLong = 8e6;          // nanoseconds: walks are short beside it
+    constexpr double kLeavesOfNode = 0.5;  // that a walk comes to
+    constexpr double kFewFeatures = 12.0;
+    if (!job.by_pairs || n_moving(job) > kFewFeatures) return false;
+    if (compiled.nanoseconds > kLong) return true;
+    if (job.question != Question::gap) return false;
+    const auto n_groups = static_cast<double>(routes_.model.group.size());
+    const auto work =
+        Pairs::work(kLeavesOfNode * n_nodes / n_groups, trees_of(routes_.model) / n_groups, n_moving(job));
+    return static_cast<double>(routes_.pairs.size()) * pairs_nanoseconds(work) < compiled.nanoseconds;
 }
 
 // What may be left out of an exact gap: the bound must be so small beside the gap itself that the criterion
@@ -155,8 +259,12 @@ RowCompilation::Totals RowSolver::count_pruned(const Job& job, double limit) {
 
 // Exact where that is cheap; else with as much left out as the tolerance allows.
 Cost RowSolver::decide_bounded(const Job& job, const Accuracy& accuracy) {
-    Cost cost;
-    if (!accuracy.is_forced && is_exact_cheap(job, cost)) return cost;
+    if (!accuracy.is_forced) {
+        const auto exact = exact_ways(job);
+        if (const auto cheap = exact.cheap(false)) return *cheap;
+        if (exact.pairs_win()) return exact.pairs;
+    }
+    find_main_effects();
     RowCompilation::Totals totals;
     double limit = accuracy.tolerance;
     if (accuracy.kind == Method::bounded)
@@ -182,12 +290,10 @@ Cost RowSolver::decide(const Job& job, const Accuracy& accuracy) {
         cost = cost_by_pairs(job);
     } else {
         const bool may_plan = !routes_.plan.empty() && (!accuracy.is_forced || accuracy.route == Route::plan);
-        ByPlan plan;
-        if (may_plan) plan = by_plan(job);
-        cost = plan.cost;
-        if (Cost other; may_plan && !accuracy.is_forced && !routes_.plan_is_cheap && !plan.is_best() &&
-                        is_exact_cheap(job, other))
-            cost = cheaper(cost, other);
+        if (may_plan) cost = by_plan(job);
+        if (may_plan && !accuracy.is_forced && !plan_is_best(job, cost))
+            if (const auto other = exact_ways(job).cheap(cost.nanoseconds <= kCheapNanoseconds))
+                cost = cheaper(cost, *other);
         if (!may_plan || (!accuracy.is_forced && cost.nanoseconds > kCheapNanoseconds)) {
             const auto other =
                 accuracy.kind == Method::exact ? decide_exact(job, accuracy) : decide_bounded(job, accuracy);
@@ -202,7 +308,7 @@ Cost RowSolver::decide(const Job& job, const Accuracy& accuracy) {
 
 // Main effects, whatever the accuracy; and the gap of each unit of several features.
 Cost RowSolver::cost_alone(const Job& job, const Accuracy& accuracy) {
-    auto sum = compiled_cost(0.0, 0.0, false, routes_.model, job);
+    auto sum = compiled_cost(0.0, 0.0, false, {}, routes_.model, job);
     for (int32_t u = 0; u < job.units->size(); ++u) {
         if (job.units->is_alone(u)) continue;
         std::fill(subset_.begin(), subset_.end(), 0);
@@ -231,37 +337,27 @@ Cost RowSolver::first_try(const Job& job, const Accuracy& accuracy) {
     const bool may_plan = !routes_.plan.empty() && (!accuracy.is_forced || accuracy.route == Route::plan);
     if (accuracy.kind == Method::exact || (accuracy.is_forced && accuracy.route != Route::compiled))
         return decide(job, accuracy);
-    const auto plan = may_plan ? by_plan(job) : ByPlan{{.nanoseconds = kInfinity}, 0.0};
-    if (plan.is_best()) return plan.cost;
-    Cost cost;
-    if (is_exact_cheap(job, cost) && !accuracy.is_forced) {
-        cost = cheaper(plan.cost, cost);
+    const auto plan = may_plan ? by_plan(job) : Cost{.nanoseconds = kInfinity};
+    if (may_plan && !accuracy.is_forced && plan_is_best(job, plan)) return plan;
+    const auto exact = exact_ways(job);
+    if (const auto cheap = exact.cheap(plan.nanoseconds <= kCheapNanoseconds); cheap && !accuracy.is_forced) {
+        auto cost = cheaper(plan, *cheap);
         cost.limit = exact_limit(job, accuracy, cost);
         return cost;
     }
-    if (plan.cost.nanoseconds <= kCheapNanoseconds) return plan.cost;
-    if (cost.bytes > kMostBytes) return decide(job, accuracy);  // however much is left out, it may not fit
-    if (!accuracy.is_forced && pairs_may_win(job, cost)) return cost_by_pairs(job);
+    if (plan.nanoseconds <= kCheapNanoseconds) return plan;
+    // Whatever is left out, it may not fit.
+    if (exact.compiled.bytes > kMostBytes) return decide(job, accuracy);
+    if (!accuracy.is_forced && exact.pairs_win()) return exact.pairs;
     if (accuracy.kind == Method::pruned)
         return {Route::compiled, accuracy.kind, 0.0, 0.0, accuracy.tolerance};
     RowCompilation::Totals totals;
     const double limit = compilation_.guess_limit(first_target(job, accuracy.tolerance), likely_, totals);
-    return cheaper(plan.cost, cost_of(totals, job, limit, accuracy.kind));
+    return cheaper(plan, cost_of(totals, job, limit, accuracy.kind));
 }
 
-// Do few features move?
-bool RowSolver::are_few(const Job& job) const {
-    return std::count(job.features, job.features + n_features(), uint8_t{1}) <= 12;
-}
-
-// Many terms on few features have many pairs: sums over pairs of leaves may take less, even if terms are left
-// out.
-bool RowSolver::pairs_may_win(const Job& job, const Cost& exact) const {
-    constexpr double kLong = 2e8;           // nanoseconds: below this, finding out is not worth it
-    constexpr double kBoundedShare = 0.35;  // what a bounded answer takes of an exact one, roughly
-    if (!job.by_pairs || job.question != Question::gap || !are_few(job) || exact.nanoseconds < kLong)
-        return false;
-    return cost_by_pairs(job).nanoseconds < kBoundedShare * exact.nanoseconds;
+double RowSolver::n_moving(const Job& job) const {
+    return static_cast<double>(std::count(job.features, job.features + n_features(), uint8_t{1}));
 }
 
 // After a bound that is `share` times what it may be: leave out less; or nothing, where there is little hope.

@@ -135,7 +135,7 @@ bool RowSolver::guess_first_places(const Units& units, const Places& places) {
     int32_t n_used = 0;
     for (int32_t u = 0; u < units.size(); ++u) n_used += any_of(units.members(u), subset_);
     if (places.n + kMore >= n_used || places.n == 0) return false;
-    load_compilation();
+    find_main_effects();
     likely_ = {};
     const auto n = places.n + kMore;
     std::vector<int32_t> order(static_cast<std::size_t>(n));
@@ -163,7 +163,7 @@ Answer RowSolver::greedy(const Units& units, const Places& places, const Accurac
     const bool may_plan = !routes_.plan.empty() && !(accuracy.is_forced && accuracy.route != Route::plan);
     const bool by_pairs = accuracy.is_forced && accuracy.route == Route::pairs;
     const bool is_planned =
-        may_plan && (routes_.plan_is_cheap || by_plan(job).cost.nanoseconds <= kCheapNanoseconds);
+        may_plan && (routes_.plan_is_cheap || by_plan(job).nanoseconds <= kCheapNanoseconds);
     bool is_guess = !is_planned && !by_pairs && guess_first_places(units, places);
     for (;;) {
         const auto found = answer(job, of_scores(accuracy), [&](const Cost& cost, double& bound) {
@@ -281,7 +281,7 @@ Answer RowSolver::single(const Units& units, const Places& places, const Accurac
     const std::vector<uint8_t> all(n_features(), 1);
     tables_.open(all.data());
     forget_compilation();
-    load_compilation();
+    find_main_effects();
     Candidates c(units.size());
     const auto is_open = open_units(units);
     Buffer<double> error;

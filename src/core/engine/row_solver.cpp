@@ -39,11 +39,21 @@ void RowSolver::load(const RawRow& row, const std::atomic<bool>& stop) {
     likely_ = {};
 }
 
-void RowSolver::forget_compilation() { is_compilation_loaded_ = exact_overflows_ = false; }
+void RowSolver::forget_compilation() {
+    is_compilation_loaded_ = has_main_effects_ = exact_overflows_ = false;
+    lively_terms_.reset();
+}
 
 void RowSolver::load_compilation() {
     if (!is_compilation_loaded_) compilation_.load(tables_, *stop_);
     is_compilation_loaded_ = true;
+}
+
+void RowSolver::find_main_effects() {
+    if (has_main_effects_) return;
+    load_compilation();
+    compilation_.find_main_effects();
+    has_main_effects_ = true;
 }
 
 void RowSolver::set_subset(const FeatureList& features, uint8_t flag) {
@@ -60,7 +70,7 @@ double RowSolver::prepare(const Cost& cost, const Units* ranked, double most_ent
         prepare_plan(ranked, n_steps);
         return 0.0;
     }
-    load_compilation();
+    find_main_effects();
     const auto totals = compilation_.compile(cost.limit, most_entries, states_, likely_);
     if (!totals.complete) return kInfinity;
     for (std::size_t g = 0; g < states_.size(); ++g)

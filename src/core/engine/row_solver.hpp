@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -90,23 +91,28 @@ private:
     Cost decide(const Job& job, const Accuracy& accuracy);
     Cost decide_exact(const Job& job, const Accuracy& accuracy);
     Cost decide_bounded(const Job& job, const Accuracy& accuracy);
-    bool is_exact_cheap(const Job& job, Cost& cost);
+    struct ExactWays {
+        Cost compiled, pairs;
+        std::optional<Cost> cheap(bool is_plan_cheap) const;
+        bool pairs_win() const;
+    };
+    ExactWays exact_ways(Job job);
+    bool are_pairs_worth_asking(const Job& job, double n_nodes, const Cost& compiled) const;
     RowCompilation::Totals count_pruned(const Job& job, double limit);
     Cost first_try(const Job& job, const Accuracy& accuracy);
-    bool are_few(const Job& job) const;
-    bool pairs_may_win(const Job& job, const Cost& exact) const;
+    double n_moving(const Job& job) const;
     Cost next_try(const Job& job, const Accuracy& accuracy, const Cost& last, double share, int n_tries);
-    Cost cost_of(const RowCompilation::Totals& totals, const Job& job, double limit, Method method) const;
-    Cost cost_by_pairs(const Job& job) const;
+    Cost cost_of(const RowCompilation::Totals& totals, const Job& job, double limit, Method method);
+    std::vector<std::int32_t> likely_order(const Job& job);
+    Cost cost_by_pairs(const Job& job);
     Cost cost_alone(const Job& job, const Accuracy& accuracy);
-    struct ByPlan {
-        Cost cost;
-        double worth_asking = 0.0;  // nanoseconds: from here on other ways may be shorter
-        // What other ways take is known only when the main effects of the row are, which takes a while.
-        bool is_best() const { return cost.nanoseconds <= std::min(worth_asking, kCheapNanoseconds); }
-    };
-    ByPlan by_plan(Job job) const;
+    Cost by_plan(Job job);
+    bool plan_is_best(const Job& job, const Cost& plan);
+    std::vector<std::uint8_t> lively_features(const Job& job) const;
+    const EvaluationCounts& lively_terms(const Job& job);
+    EvaluationCounts compiled_terms(double n_entries, const Job& job);
     void load_compilation();
+    void find_main_effects();
     void forget_compilation();  // other features are open
     double first_target(const Job& job, double tolerance);
     double exact_limit(const Job& job, const Accuracy& accuracy, const Cost& cost);
@@ -159,10 +165,11 @@ private:
     const std::atomic<bool>* stop_ = nullptr;
     CellRule cell_rule_ = CellRule::cheapest;
     RowCompilation compilation_;
-    bool is_compilation_loaded_ = false;
-    bool exact_overflows_ = false;             // an exact compilation did not fit into memory
-    std::vector<Plan::Scratch> plan_scratch_;  // one per group of trees, if there are plans
-    std::vector<TermState> states_;            // one per group of trees
+    bool is_compilation_loaded_ = false, has_main_effects_ = false;
+    bool exact_overflows_ = false;                  // an exact compilation did not fit into memory
+    std::optional<EvaluationCounts> lively_terms_;  // if they are known
+    std::vector<Plan::Scratch> plan_scratch_;       // one per group of trees, if there are plans
+    std::vector<TermState> states_;                 // one per group of trees
     bool uses_plan_ = false;
     RowCompilation::Totals left_out_;  // of the terms in place
     SubsetGaps subset_gaps_;

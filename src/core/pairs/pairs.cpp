@@ -206,30 +206,26 @@ Pairs::Spread Pairs::spread(Scratch& s, const RowTables& row) const {
     return {change, sum.sum()};
 }
 
-Pairs::Reach Pairs::reachable(int32_t root, const std::uint8_t* perturbed) const {
-    // Post-order without recursion: a path may be as long as the tree has nodes.
-    std::vector<std::pair<int32_t, bool>> stack{{root, false}};
-    std::vector<Reach> result;
+Pairs::Reach Pairs::reachable(int32_t root, const std::uint8_t* perturbed, const RowTables& row) const {
+    // Without recursion: a path may be as long as the tree has nodes.
+    std::vector<std::pair<int32_t, double>> stack{{root, 0.0}};
+    Reach reach{0.0, 0.0};
     while (!stack.empty()) {
-        const auto [node, done] = stack.back();
+        auto [node, depth] = stack.back();
         stack.pop_back();
-        if (e_.feature[node] == kLeaf) {
-            result.push_back({1.0, 1.0, 1.0, 0.0});
-        } else if (!done) {
-            stack.insert(stack.end(), {{node, true}, {e_.left[node], false}, {e_.right[node], false}});
-        } else {
-            const auto a = result.back();
-            result.pop_back();
-            auto& b = result.back();
-            const double leaves = a.leaves + b.leaves, depth = std::max(a.depth, b.depth);
-            if (perturbed[e_.feature[node]])
-                b = {leaves, a.typical + b.typical, a.worst + b.worst, depth + 1.0};
-            else
-                b = {leaves, (a.leaves * a.typical + b.leaves * b.typical) / leaves,
-                     std::max(a.worst, b.worst), depth};
+        while (e_.feature[node] != kLeaf) {
+            const auto q = e_.feature[node];
+            if (perturbed[q] && row.is_open[q]) {
+                stack.emplace_back(e_.right[node], ++depth);
+                node = e_.left[node];
+            } else {
+                node = row.child(e_, node);
+            }
         }
+        reach.leaves += 1.0;
+        reach.depth = std::max(reach.depth, depth);
     }
-    return result.back();
+    return reach;
 }
 
 double Pairs::bytes_per_interval() const {
@@ -238,33 +234,51 @@ double Pairs::bytes_per_interval() const {
     return static_cast<double>(sizeof(ReducedTrees::Interval) + most_words * sizeof(std::uint64_t));
 }
 
-Pairs::Work Pairs::work(const std::uint8_t* perturbed) const {
-    constexpr double kMet = 0.86;  // fitted: a box meets this power of a tree's leaves
-    const double n_perturbed = std::accumulate(perturbed, perturbed + e_.n_features, 0.0);
-    double leaves = 0.0, met = 0.0, own = 0.0, worst = 0.0, intervals = 0.0;
+namespace {
+
+// Splits that eight neighbouring boxes meet in a tree of so many leaves. Boxes and leaves have the same
+// sides, 1 / n_leaves ^ (1 / n_features) if all are alike: so the boxes reach over 8 ^ (1 / n_features) + 1
+// leaves along each feature, which is a number that does not grow with the trees.
+double splits_met(double n_leaves, double n_features) {
+    constexpr double kUneven = 4.0;  // fitted: they are not alike, and there are splits above leaves
+    constexpr double kPower = 0.86;  // fitted: while trees are small, a box meets this power of their leaves
+    const double most = kUneven * std::pow(std::pow(kLanes, 1.0 / n_features) + 1.0, n_features);
+    const double of_small = std::min(n_leaves - 1.0, 1.0) * std::pow(n_leaves, kPower);
+    return of_small / std::sqrt(1.0 + of_small * of_small / (most * most));
+}
+
+}  // namespace
+
+Pairs::Work Pairs::work(double n_leaves, double n_trees, double n_features) {
+    const double met = splits_met(std::max(n_leaves / n_trees, 1.0), std::max(n_features, 1.0));
+    return {n_leaves, 0.5 * n_leaves * (n_trees - 1.0) * met / kLanes, 0.0};
+}
+
+Pairs::Work Pairs::work(const std::uint8_t* perturbed, const RowTables& row) const {
+    const double n_perturbed = std::max(std::accumulate(perturbed, perturbed + e_.n_features, 0.0), 1.0);
+    double leaves = 0.0, met = 0.0, own = 0.0, intervals = 0.0;
     // Of many trees some are enough: one of every `step`, at a scrambled place among them.
     constexpr std::size_t kEnough = 64;
     const auto n_trees = e_.root.size(), step = std::max<std::size_t>(n_trees / kEnough, 1);
     for (std::size_t first = 0; first < n_trees; first += step) {
         const auto tree = first + scrambled(first) % std::min(step, n_trees - first);
-        const auto reach = reachable(e_.root[tree], perturbed);
-        const double splits = std::min(reach.typical - 1.0, 1.0) * std::pow(reach.typical, kMet);
-        leaves += reach.typical;
+        const auto reach = reachable(e_.root[tree], perturbed, row);
+        const double splits = splits_met(reach.leaves, n_perturbed);
+        leaves += reach.leaves;
         met += splits;
-        own += reach.typical * splits;
-        worst += reach.worst;
-        intervals += reach.worst * std::min(reach.depth, n_perturbed);
+        own += reach.leaves * splits;
+        intervals += reach.leaves * std::min(reach.depth, n_perturbed);
     }
     const auto n_counted = static_cast<double>((n_trees + step - 1) / step);
-    for (double* sum : {&leaves, &met, &own, &worst, &intervals})
+    for (double* sum : {&leaves, &met, &own, &intervals})
         *sum *= static_cast<double>(n_trees) / std::max(n_counted, 1.0);
     // A set of cells costs by its words.
     double most_words = 0.0;
     for (int32_t q = 0; q < e_.n_features; ++q)
         if (perturbed[q]) most_words = std::max(most_words, static_cast<double>(e_.cells->n_words(q)));
     return {
-        leaves, 0.5 * (leaves * met - own) / kLanes * (1.0 + 4.0 * most_words),
-        intervals * bytes_per_interval() + worst * (2 * sizeof(ReducedNode) + sizeof(ReducedTrees::Leaf))};
+        leaves, 0.5 * (leaves * met - own) / kLanes * (1.0 + 2.0 * most_words),
+        intervals * bytes_per_interval() + leaves * (2 * sizeof(ReducedNode) + sizeof(ReducedTrees::Leaf))};
 }
 
 }  // namespace predgap

@@ -31,19 +31,20 @@ public:
     };
     Spread spread(Scratch& s, const RowTables& row) const;
 
-    // Leaves that a row reaches and splits that eight of them meet, typically; and what it takes at most.
+    // Leaves that a row reaches, and splits that eight of them meet, roughly.
     struct Work {
         double leaves, splits, bytes;
     };
-    Work work(const std::uint8_t* perturbed) const;
+    Work work(const std::uint8_t* perturbed, const RowTables& row) const;
+    // If all trees are alike, and of numbers.
+    static Work work(double n_leaves, double n_trees, double n_features);
 
 private:
     struct Reach {
-        double leaves;        // of the tree
-        double typical;       // that a row reaches, if it is as likely in one leaf as in another
-        double worst, depth;  // at most; depth counts perturbed splits
+        double leaves;
+        double depth;  // perturbed splits on a path, at most
     };
-    Reach reachable(std::int32_t root, const std::uint8_t* perturbed) const;
+    Reach reachable(std::int32_t root, const std::uint8_t* perturbed, const RowTables& row) const;
     double bytes_per_interval() const;
 
     const EnsembleView& e_;

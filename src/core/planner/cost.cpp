@@ -11,12 +11,71 @@ using std::int32_t;
 namespace {
 
 // Nanoseconds, set by hand from the times that benchmarks/planner.py prints.
-constexpr double kRow = 5000.0, kThreshold = 7.0;
-constexpr double kPairsRow = 4000.0, kPairsLeaf = 280.0, kPairsSplit = 24.0;
+constexpr double kRow = 5000.0, kThreshold = 3.0;
 
-// The forms of a subset take this share of those of a gap, for most components do not change.
-constexpr double kOfSubsets = 0.03;
+double width_of(const Model& model) { return static_cast<double>(model.group[0].width); }
+
+double nodes_of(const Model& model) {
+    double sum = 0.0;
+    for (const auto& group : model.group) sum += static_cast<double>(group.node.size());
+    return sum;
+}
+
 double n_subsets(const Job& job) { return std::ldexp(1.0, job.n_places); }
+
+// All subsets take as many times a gap; most components do not change from one to the next.
+double times_of_gap(const Job& job) {
+    constexpr double kOfSubsets = 0.03;
+    return job.question == Question::subsets ? 1.0 + kOfSubsets * n_subsets(job) : 1.0;
+}
+
+// What the kernels take for the terms of a row, from wherever these come.
+double evaluation(const EvaluationCounts& n, const Model& model, const Job& job) {
+    constexpr double kTerm = 6.0, kPair = 0.08, kComponent = 15.0, kSet = 1.1;
+    constexpr double kOutput = 0.63;  // of one output, for each further one
+    constexpr double kPairAgain = 0.108, kComponentAgain = 70.0, kSetAgain = 0.4;
+    constexpr double kManyComponents = 1.2e4;             // do not stay in the cache
+    constexpr double kGreedy = 2.7, kGreedyOfSets = 5.5;  // where a curve has gaps, gains of all candidates
+    const double width = width_of(model);
+    const double once = (kTerm * n.terms + kPair * n.pairs) * (1.0 + kOutput * (width - 1.0)) +
+                        kComponent * n.components + kSet * n.sets;
+    if (job.question != Question::curve && job.question != Question::greedy) return once;
+    const double again = kPairAgain * n.pairs_again * width +
+                         kComponentAgain * n.components * (1.0 + n.components / kManyComponents);
+    const double sets_again = kSetAgain * n.sets_again;
+    return once + (job.question == Question::greedy ? kGreedy * again + kGreedyOfSets * sets_again
+                                                    : again + sets_again);
+}
+
+}  // namespace
+
+double trees_of(const Model& model) {
+    double sum = 0.0;
+    for (const auto& group : model.group) sum += static_cast<double>(group.root.size());
+    return sum;
+}
+
+// ---- the plan --------------------------------------------------------------------------------------------
+
+Cost plan_cost(const Plan& plan, const EvaluationCounts& moving, const Model& model, const Job& job) {
+    constexpr double kBox = 1.5, kComponent = 2.0, kSpread = 3.5;
+    constexpr double kWeight = 1.0;  // to clear it
+    const double share = moving.terms / std::max(plan.n_terms(), 1.0);
+    const double set_up = kRow + kThreshold * model.n_atoms() + kBox * static_cast<double>(plan.n_boxes()) +
+                          kComponent * plan.n_components() + kSpread * plan.typical_spread() * share +
+                          kWeight * plan.n_terms() * width_of(model);
+    return {Route::plan, Method::exact, (set_up + evaluation(moving, model, job)) * times_of_gap(job),
+            plan.bytes() + KeptSets::bytes(model, job.features), 0.0};
+}
+
+// ---- compiled terms --------------------------------------------------------------------------------------
+
+namespace {
+
+constexpr double kMerged = 0.42;               // terms of an entry
+constexpr double kEntry = 24.0, kTerm = 75.0;  // to compile them
+constexpr double kNode = 95.0;                 // where a walk comes
+constexpr double kNodeOfModel = 2.0;           // whether a walk comes there or not
 
 // The cells of the moving category that has most; 0 if there is none.
 double most_cells(const Model& model, const Job& job) {
@@ -26,90 +85,6 @@ double most_cells(const Model& model, const Job& job) {
     return most;
 }
 
-}  // namespace
-
-// ---- the plan --------------------------------------------------------------------------------------------
-
-namespace {
-
-// How often the work of a gap is done. Components are shared between the steps of curves and rankings, which
-// come to many of them at random; those of vectors more rarely.
-double times_of_gap(const Job& job, double n_components, double width) {
-    const double steps = std::sqrt(std::max(job.n_places, 1)) * (1.0 + 0.25 * (width - 1.0));
-    switch (job.question) {
-        case Question::gap: return 1.0;
-        case Question::subsets: return 1.0 + kOfSubsets * n_subsets(job);
-        case Question::curve: return std::max(1.0, 0.7 * steps * (1.0 + n_components / 3.8e4));
-        case Question::greedy:
-        case Question::single: return std::max(1.0, 1.45 * steps * (1.0 + n_components / 1.4e4));
-    }
-    return 1.0;
-}
-
-}  // namespace
-
-Cost plan_cost(const Plan& plan, const Plan::Counts& moving, const Model& model, const Job& job) {
-    constexpr double kBox = 4.0, kComponent = 16.0, kEntry = 0.1, kMovingEntry = 2.0, kPair = 0.072;
-    constexpr double kOutput = 0.7;
-    const auto width = static_cast<double>(model.group[0].width);
-    const double share = moving.terms / std::max(plan.n_terms(), 1.0);
-    // Boxes and components of features that stay are told by their bits.
-    const double looked_at = 0.5 + 0.5 * share;
-    const double set_up =
-        kRow + kThreshold * model.n_atoms() +
-        (kBox * static_cast<double>(plan.n_boxes()) + kComponent * plan.n_components()) * looked_at;
-    // Tables of categories do not stay in the cache between the steps of a large plan.
-    const double again = job.question == Question::gap ? 1.0 : 1.0 + plan.n_entries() / 3e5;
-    const double per_output = (kEntry + kMovingEntry * share) * plan.n_entries() + kPair * moving.pairs;
-    const double of_gap =
-        set_up + per_output * (1.0 + kOutput * (width - 1.0)) + plan.set_forms(job.features) * again;
-    return {Route::plan, Method::exact, of_gap * times_of_gap(job, plan.n_components(), width),
-            plan.bytes() + KeptSets::bytes(model, job.features), 0.0};
-}
-
-// ---- compiled terms --------------------------------------------------------------------------------------
-
-namespace {
-
-// Nanoseconds, for compiling and for what is asked.
-struct Weights {
-    double entry, pair, component;
-};
-
-Weights operator*(double times, const Weights& w) {
-    return {times * w.entry, times * w.pair, times * w.component};
-}
-
-Weights weights_of(const Job& job) {
-    constexpr Weights kGap{66.0, 0.04, 1150.0};
-    switch (job.question) {
-        case Question::gap:
-        case Question::single: return kGap;
-        case Question::curve: return {88.0, 0.044, 1500.0};
-        case Question::greedy: return {105.0, 0.073, 3800.0};
-        case Question::subsets: return (1.0 + kOfSubsets * n_subsets(job)) * kGap;
-    }
-    return kGap;
-}
-
-// Forms over cells, as many times those of a gap.
-double of_cells(const Job& job) {
-    switch (job.question) {
-        case Question::gap:
-        case Question::single: return 1.0;
-        case Question::curve: return 1.3;
-        case Question::greedy: return 4.5;
-        case Question::subsets: return 1.0 + kOfSubsets * n_subsets(job);
-    }
-    return 1.0;
-}
-
-double nodes_of(const Model& model) {
-    double sum = 0.0;
-    for (const auto& group : model.group) sum += static_cast<double>(group.node.size());
-    return sum;
-}
-
 // Of sets of d features: how many have at most so many members?
 double small_sets(double d, int most) {
     double sum = 1.0, n = 1.0;
@@ -117,85 +92,108 @@ double small_sets(double d, int most) {
     return sum;
 }
 
-// The terms of a row: of how many sets of features, and how many pairs of one set, times its features.
-struct Terms {
-    Terms(double n_entries, double d) {
-        constexpr double kMerged = 0.42, kFeatures = 2.5;
-        const double n = kMerged * n_entries;
-        components = std::min(small_sets(d, 5), n / 6.0);
-        // Most terms are of the sets of at most three features.
-        pairs = kFeatures * 0.5 * n * n / std::min(small_sets(d, 3), n / 5.0 + 1.0);
-    }
-    double components, pairs;
-};
-
 }  // namespace
 
-Cost compiled_cost(double n_entries, double n_nodes, bool is_pruned, const Model& model, const Job& job) {
-    constexpr double kNode = 55.0, kNodeOfModel = 12.0;  // of the model: whether a walk comes there or not
-    constexpr double kLimit = 40.0;          // of an entry: to find a limit, and to bound what is left out
-    constexpr double kManyComponents = 2e4;  // do not stay in the cache
-    constexpr double kOutput = 0.27;
-    constexpr double kCellOfEntry = 1.1;    // where forms are sums over cells: of each cell of a feature
-    constexpr double kSetsOfTerms = 240.0;  // terms with categories gather in few components
+EvaluationCounts typical_terms(double n_entries, double n_moving, const Model& model, const Job& job) {
+    constexpr double kFeatures = 2.5;
+    constexpr double kCellOfEntry = 1.1, kSetsOfTerms = 10.0;  // nanoseconds of forms with categories
     constexpr double kNumbersAlone = 0.25;  // of the pairs of terms, if there are categories
-    constexpr double kEntryBytes = 52.0;    // with its terms, merged by half
-    const auto width = static_cast<double>(model.group[0].width);
-    const auto weight = weights_of(job);
-    const Terms terms(n_entries, static_cast<double>(std::count(
-                                     job.features, job.features + model.n_features(), std::uint8_t{1})));
-    const double pairs = weight.pair * terms.pairs;
+    EvaluationCounts n;
+    n.terms = kMerged * n_entries;
+    n.components = std::min(small_sets(n_moving, 5), n.terms / 6.0);
+    // Most terms are of the sets of at most three features.
+    n.pairs = kFeatures * 0.5 * n.terms * n.terms / std::min(small_sets(n_moving, 3), n.terms / 5.0 + 1.0);
     const double cells = kCellOfEntry * most_cells(model, job) * n_entries;
-    const double forms =
-        (cells > 0.0 ? kNumbersAlone : 1.0) * pairs + std::min(kSetsOfTerms * pairs, of_cells(job) * cells);
-    const double compiling =
-        (weight.entry + (is_pruned ? kLimit : 0.0)) * (1.0 + kOutput * (width - 1.0)) * n_entries +
-        weight.component * terms.components * terms.components / (terms.components + kManyComponents);
+    if (cells > 0.0) {
+        n.sets = std::min(kSetsOfTerms * n.pairs, cells);
+        n.pairs *= kNumbersAlone;
+    }
+    const double changes = std::max(n_moving - 3.0, 0.0) / 4.6;
+    n.pairs_again = changes * n.pairs;
+    n.sets_again = changes * n.sets;
+    return n;
+}
+
+EvaluationCounts terms_of_plan(double n_entries, const EvaluationCounts& plan) {
+    constexpr double kMost = 0.8;    // of the plan's terms: whatever x is, some are of other rows
+    constexpr double kCrowd = 40.0;  // terms of a component
+    const double share = std::min(kMerged * n_entries / std::max(plan.terms, 1.0), kMost);
+    // Fewer terms are fewer components, or, where these are crowded, fewer terms in each, and far fewer
+    // pairs.
+    const double of_components = 1.0 / (1.0 + plan.terms / std::max(kCrowd * plan.components, 1.0));
+    const double of_pairs = std::pow(share, 2.2 - of_components);
+    return {std::pow(share, of_components) * plan.components,
+            share * plan.terms,
+            of_pairs * plan.pairs,
+            of_pairs * plan.pairs_again,
+            share * plan.sets,
+            share * plan.sets_again};
+}
+
+Cost compiled_cost(double n_entries, double n_nodes, bool is_pruned, const EvaluationCounts& terms,
+                   const Model& model, const Job& job) {
+    constexpr double kLimit = 55.0;       // of an entry: to find a limit, and to bound what is left out
+    constexpr double kComponent = 200.0;  // to lay it out
+    constexpr double kScattered = 1.2;    // terms are laid out less well than those of a plan
+    constexpr double kOutput = 0.06;
+    constexpr double kEntryBytes = 52.0;  // with its terms, merged by half
+    const double width = width_of(model);
+    const double compiling = ((kEntry + (is_pruned ? kLimit : 0.0)) * n_entries + kTerm * terms.terms) *
+                                 (1.0 + kOutput * (width - 1.0)) +
+                             kComponent * terms.components;
     return {Route::compiled,
             Method::exact,
             kRow + kThreshold * model.n_atoms() + kNode * n_nodes + kNodeOfModel * nodes_of(model) +
-                compiling + forms,
+                (compiling + kScattered * evaluation(terms, model, job)) * times_of_gap(job),
             (kEntryBytes + 12.0 * width) * n_entries + KeptSets::bytes(model, job.features),
             0.0,
             n_entries};
 }
 
-Cost guess_compiled_cost(double n_terms, const Model& model, const Job& job) {
-    constexpr double kEntriesOfTerm = 1.4, kNodesOfRow = 0.2;
-    return compiled_cost(kEntriesOfTerm * n_terms, kNodesOfRow * nodes_of(model), false, model, job);
+double least_nodes(const Model& model) {
+    const double n_trees = trees_of(model);
+    return n_trees * std::log2(1.0 + nodes_of(model) / std::max(n_trees, 1.0));
 }
 
-double entries_within(double nanoseconds, const Job& job) { return nanoseconds / weights_of(job).entry; }
+double entries_within(double nanoseconds) { return nanoseconds / (kEntry + kMerged * kTerm); }
+
+double trees_within(double nanoseconds, double n_moving, const Model& model) {
+    constexpr double kLookedAt = 150.0;  // of a node, if all features move
+    const double share = n_moving / static_cast<double>(std::max<std::size_t>(model.features.size(), 1));
+    return nanoseconds * trees_of(model) / std::max(kLookedAt * share * nodes_of(model), 1.0);
+}
 
 // ---- pairs of leaves -------------------------------------------------------------------------------------
 
-Cost pairs_cost(const Pairs& pairs, const Job& job, int32_t n_features) {
-    std::vector<std::uint8_t> subset(job.features, job.features + n_features);
+double pairs_nanoseconds(const Pairs::Work& work) {
+    constexpr double kGap = 4000.0, kLeaf = 280.0, kSplit = 27.0;
+    return kGap + kLeaf * work.leaves + kSplit * work.splits;
+}
+
+Cost pairs_cost(const Pairs& pairs, const Job& job, const std::vector<int32_t>& order, const RowTables& row) {
+    std::vector<std::uint8_t> subset(job.features, job.features + row.model().n_features());
     Cost cost{Route::pairs, Method::exact, 0.0, 0.0, 0.0};
     const auto add = [&](double times) {
-        const auto work = pairs.work(subset.data());
-        cost.nanoseconds += times * (kPairsRow + kPairsLeaf * work.leaves + kPairsSplit * work.splits);
+        const auto work = pairs.work(subset.data(), row);
+        cost.nanoseconds += times * pairs_nanoseconds(work);
         cost.bytes = std::max(cost.bytes, work.bytes);
     };
     if (job.question == Question::gap || job.question == Question::subsets) {
         add(job.question == Question::gap ? 1.0 : n_subsets(job));
         return cost;
     }
-    // Curves and rankings ask for every prefix: look at a few, as if units came by index.
+    // Curves and rankings ask for every prefix: look at a few.
     constexpr int kLooks = 6;
-    std::vector<int32_t> moving;
-    for (int32_t u = 0; u < job.units->size(); ++u)
-        if (any_of(job.units->members(u), job.features)) moving.push_back(u);
-    const auto n = static_cast<double>(moving.size()), places = std::min<double>(job.n_places, n);
+    const auto n = static_cast<double>(order.size()), places = std::min<double>(job.n_places, n);
     for (int look = 0; look < kLooks && places > 0; ++look) {
         const double size = std::floor(places * (look + 0.5) / kLooks) + 1.0;
         std::fill(subset.begin(), subset.end(), 0);
-        for (std::size_t i = 0; i < static_cast<std::size_t>(size) && i < moving.size(); ++i)
-            for (const auto q : job.units->members(moving[i]))
+        for (std::size_t i = 0; i < static_cast<std::size_t>(size) && i < order.size(); ++i)
+            for (const auto q : job.units->members(order[i]))
                 subset[static_cast<std::size_t>(q)] = job.features[q];
         add(places / kLooks * (job.question == Question::greedy ? n - size + 1.0 : 1.0));
     }
-    // The prefixes of a long answer may be far harder than those by index: what it takes holds in any case.
+    // The prefixes of a long answer may be far harder than these: what it takes holds in any case.
     constexpr double kLong = 10e9, kUncertain = 3.0;
     if (cost.nanoseconds > kLong) cost.nanoseconds *= kUncertain;
     return cost;

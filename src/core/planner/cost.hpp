@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <vector>
 
 #include "model/units.hpp"
 #include "pairs/pairs.hpp"
@@ -63,12 +64,24 @@ struct Job {
 };
 
 // The costs of each route, by counts.
-Cost plan_cost(const Plan& plan, const Plan::Counts& moving, const Model& model, const Job& job);
-Cost compiled_cost(double n_entries, double n_nodes, bool is_pruned, const Model& model, const Job& job);
-Cost pairs_cost(const Pairs& pairs, const Job& job, std::int32_t n_features);
-// Terms that are compiled for a row, roughly, if the plans of all rows have so many on these features.
-Cost guess_compiled_cost(double n_terms, const Model& model, const Job& job);
-// Entries of a compilation that take so long, roughly.
-double entries_within(double nanoseconds, const Job& job);
+Cost plan_cost(const Plan& plan, const EvaluationCounts& moving, const Model& model, const Job& job);
+Cost compiled_cost(double n_entries, double n_nodes, bool is_pruned, const EvaluationCounts& terms,
+                   const Model& model, const Job& job);
+double pairs_nanoseconds(const Pairs::Work& work);  // of one gap
+// order: of curves and rankings the units that move, as they will come.
+Cost pairs_cost(const Pairs& pairs, const Job& job, const std::vector<std::int32_t>& order,
+                const RowTables& row);
+
+// The terms that so many entries make: as a rule, if n_moving features move; or if the plans of all rows have
+// these on them.
+EvaluationCounts typical_terms(double n_entries, double n_moving, const Model& model, const Job& job);
+EvaluationCounts terms_of_plan(double n_entries, const EvaluationCounts& plan);
+double trees_of(const Model& model);
+// Nodes that a walk of a row comes to, if hardly a feature moves.
+double least_nodes(const Model& model);
+// Entries of a compilation that take so long, at least.
+double entries_within(double nanoseconds);
+// How many trees a walk looks at in that time, if so many features move.
+double trees_within(double nanoseconds, double n_moving, const Model& model);
 
 }  // namespace predgap

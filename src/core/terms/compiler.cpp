@@ -20,18 +20,20 @@ Compiler::Compiler(const Model& model, const TreeGroup& group)
     for (auto& box : boxes_) box.change.resize(static_cast<std::size_t>(group.width));
 }
 
-void Compiler::load(const RowTables& tables, const std::atomic<bool>& stop, RowTerms& terms,
-                    Buffer<double>& weights) {
+void Compiler::load(const RowTables& tables, const std::atomic<bool>& stop) {
     tables_ = &tables;
     stop_ = &stop;
     leaves_.clear(tables);
+}
+
+void Compiler::find_main_effects(RowTerms& terms, Buffer<double>& weights) {
     largest_change_ = 0.0;
     store_.clear(group_.width);
-    main_effects_.clear(tables);
+    main_effects_.clear(*tables_);
     for (std::size_t t = 0; t < group_.root.size(); ++t) {
         if (t + 1 < group_.root.size()) prefetch(t + 1);
         largest_change_ += largest_change_of(t);
-        if (!stop.load(std::memory_order_relaxed)) main_effects_.add_tree(group_.root[t]);
+        if (!stop_->load(std::memory_order_relaxed)) main_effects_.add_tree(group_.root[t]);
     }
     store_.lay_out(terms, weights);
 }
@@ -55,21 +57,32 @@ CompileCounts Compiler::count(const Pruning& pruning) {
     return pruning.limit == 0.0 ? run<Mode::count_all>(pruning) : run<Mode::count>(pruning);
 }
 
-std::size_t Compiler::step_of_counts() const {
-    constexpr std::size_t kEnough = 32, kFew = 12, kManyNodes = 1 << 15;  // trees; fewer of large ones
+std::size_t Compiler::step_of_counts(std::size_t most) const {
+    constexpr std::size_t kFew = 12, kManyNodes = 1 << 15;  // trees; fewer of large ones
     const auto n_trees = std::max<std::size_t>(group_.root.size(), 1);
     const auto nodes_of_tree = std::max<std::size_t>(group_.node.size() / n_trees, 1);
-    return std::max<std::size_t>(n_trees / std::clamp(kManyNodes / nodes_of_tree, kFew, kEnough), 1);
+    const auto wanted = std::min(std::clamp(kManyNodes / nodes_of_tree, kFew, kEnoughTrees), most);
+    return std::max<std::size_t>(n_trees / wanted, 1);
 }
 
-double Compiler::counted_share() const {
-    const auto n_trees = std::max<std::size_t>(group_.root.size(), 1), step = step_of_counts();
-    return static_cast<double>((n_trees + step - 1) / step) / static_cast<double>(n_trees);
+// One of every `step`, at a scrambled place among them: sizes of trees may alternate.
+std::size_t Compiler::counted_tree(std::size_t first, std::size_t step) const {
+    return step == 1 ? first : first + scrambled(first) % std::min(step, group_.root.size() - first);
 }
 
-CompileCounts Compiler::count_on_some_trees(Pruning pruning) {
-    const auto step = step_of_counts();
-    const auto share = counted_share();
+double Compiler::counted_share(std::size_t most) const {
+    const auto step = step_of_counts(most);
+    int64_t n_nodes = 0;
+    for (std::size_t first = 0; first < group_.root.size(); first += step) {
+        const auto t = counted_tree(first, step);
+        n_nodes += end_of(t) - group_.root[t];
+    }
+    return n_nodes > 0 ? static_cast<double>(n_nodes) / static_cast<double>(group_.node.size()) : 1.0;
+}
+
+CompileCounts Compiler::count_on_some_trees(Pruning pruning, std::size_t most) {
+    const auto step = step_of_counts(most);
+    const auto share = counted_share(most);
     pruning.most_entries *= share;
     auto counts =
         pruning.limit == 0.0 ? run<Mode::count_all>(pruning, step) : run<Mode::count>(pruning, step);
@@ -103,7 +116,7 @@ CompileCounts Compiler::run(const Pruning& pruning, std::size_t step) {
     const auto n_trees = group_.root.size();
     for (std::size_t first = 0; first < n_trees; first += step) {
         if (stop_->load(std::memory_order_relaxed) || !counts_.complete) break;
-        const auto t = step == 1 ? first : first + scrambled(first) % std::min(step, n_trees - first);
+        const auto t = counted_tree(first, step);
         if (step == 1 && t + 1 < n_trees) prefetch(t + 1);
         walk<kMode>(group_.root[t]);
     }
@@ -187,6 +200,13 @@ double Compiler::path_main_effect(int32_t feature) const {
     return most;
 }
 
+// Of an exact compilation: what is left out of a tree that is `range` wide beyond a turn. While no main
+// effects are known, the range stands for them.
+double Compiler::negligible(double range, int32_t feature) const {
+    return pruning_.main_effect ? pruning_.negligible * path_main_effect(feature)
+                                : Pruning::kNegligible * range;
+}
+
 // At a split on an open feature: the only child that matters, or kNone with both on the stack.
 template <Compiler::Mode kMode>
 int32_t Compiler::branch(int32_t at) {
@@ -203,7 +223,7 @@ int32_t Compiler::branch(int32_t at) {
     if (!alone) {
         const double range = group_.range[at];
         const bool is_exact = pruning_.limit == 0.0;
-        const double limit = is_exact ? pruning_.negligible * path_main_effect(q) : pruning_.limit;
+        const double limit = is_exact ? negligible(range, q) : pruning_.limit;
         if (range * (is_exact ? products.chance : products.size) <= limit) {
             if (!is_exact) lose_turn(q, turned, range, products.chance * range);
             return on_side;

@@ -33,7 +33,7 @@ struct Likely {
 struct Pruning {
     double limit = 0.0;
     double negligible = 0.0;              // times the largest main effect of a piece's features
-    const double* main_effect = nullptr;  // (n_features) gap of each feature alone
+    const double* main_effect = nullptr;  // (n_features) gap of each feature alone; null if not known yet
     const double* amplitude = nullptr;    // (n_atoms) how much more a crossing counts than its probability
     Likely likely;
     double most_entries = kMostEntries;  // where there are more, the work ends
@@ -56,17 +56,19 @@ struct CompileCounts {
 
 class Compiler {
 public:
+    static constexpr std::size_t kEnoughTrees = 32;  // to estimate counts from
+
     Compiler(const Model& model, const TreeGroup& group);
 
-    // Compiles its main effects; everything else is about this row.
-    void load(const RowTables& tables, const std::atomic<bool>& stop, RowTerms& terms,
-              Buffer<double>& weights);
+    // Everything else is about this row.
+    void load(const RowTables& tables, const std::atomic<bool>& stop);
+    void find_main_effects(RowTerms& terms, Buffer<double>& weights);
     const Buffer<double>& main_error_scale() const { return main_effects_.error_scale(); }
 
-    // Counts only; or an estimate of the counts, from some of the trees, evenly spaced.
+    // Counts only; or an estimate of the counts, from at most so many of the trees, evenly spaced.
     CompileCounts count(const Pruning& pruning);
-    CompileCounts count_on_some_trees(Pruning pruning);
-    double counted_share() const;  // of the trees, those that it looks at
+    CompileCounts count_on_some_trees(Pruning pruning, std::size_t most = kEnoughTrees);
+    double counted_share(std::size_t most = kEnoughTrees) const;  // of all nodes, those of these trees
     CompileCounts compile(const Pruning& pruning, RowTerms& terms, Buffer<double>& weights);
 
     // sum over trees of the largest possible |T(x') - T(x)|.
@@ -76,7 +78,8 @@ public:
     void error_scales(const RowTerms& terms, Buffer<double>& scale) const;
 
 private:
-    std::size_t step_of_counts() const;
+    std::size_t step_of_counts(std::size_t most) const;
+    std::size_t counted_tree(std::size_t first, std::size_t step) const;
 
     static constexpr std::int32_t kNone = -1;
     // What a feature of a box counts beside its entries: chains of splits have many.
@@ -130,7 +133,7 @@ private:
         std::int32_t atom_of(const Entry& e) const { return sides[e.stage / 2].atom[e.stage % 2]; }
     };
 
-    // Walks one tree of every `step`, at a scrambled place among them: sizes of trees may alternate.
+    // Walks one tree of every `step`.
     template <Mode kMode>
     CompileCounts run(const Pruning& pruning, std::size_t step = 1);
     std::int32_t end_of(std::size_t tree) const;
@@ -147,6 +150,7 @@ private:
     Bounds side_bounds(const Node& node, const Bounds& bounds, bool left) const;
     bool is_too_unlikely(std::int32_t feature) const;
     double path_main_effect(std::int32_t feature) const;
+    double negligible(double range, std::int32_t feature) const;
     void lose_turn(std::int32_t feature, const Bounds& turned, double range, double mean);
     void lose(const Side& side, int bound, double lost, double n_lost);
     void add_lost();

@@ -47,18 +47,18 @@ public:
         place_grams(p_.terms_);
         for (auto& e : p_.entry_) e = store_.place[e / 2] * 2 + e % 2;
         p_.component_of_.assign(static_cast<std::size_t>(p_.terms_.n_weights), 0);
+        GridChoice choice(p_.model_);
         for (int32_t c = 0; c < p_.terms_.n_components(); ++c) {
             const auto& own = p_.terms_.component[c];
             std::fill_n(p_.component_of_.begin() + own.first_term, own.stride, c);
             p_.terms_.most_scratch = std::max(
                 p_.terms_.most_scratch, store_.scratch_of(own, p_.terms_.feature.data(), p_.group_.width));
             p_.pairs_.push_back(own.has_sets ? 0.0 : store_.pairs_of(own, p_.terms_.feature.data()));
+            p_.sets_.push_back(own.has_sets ? choice.choose(p_.terms_, own, CellRule::cheapest).nanoseconds
+                                            : 0.0);
         }
+        p_.count_changes();
         p_.n_terms_ = p_.count(nullptr).terms;
-        GridChoice choice(p_.model_);
-        for (int32_t c = 1; c < p_.terms_.n_components(); ++c)
-            if (const auto& own = p_.terms_.component[c]; own.has_sets)
-                p_.set_form_.emplace_back(c, choice.choose(p_.terms_, own, CellRule::cheapest).nanoseconds);
         return true;
     }
 
@@ -246,6 +246,8 @@ private:
             add_part(literals, forced);
             ++box.n_parts;
         }
+        const auto n_free = static_cast<double>(literals.size() - two_sided.size());
+        p_.typical_spread_ += std::pow(1.5, n_free) * std::pow(2.5, static_cast<double>(two_sided.size()));
         p_.boxes_.push_back(box);
     }
 
@@ -284,31 +286,46 @@ std::unique_ptr<Plan> Plan::make(const Model& model, const TreeGroup& group,
     return Builder(*plan, check).run() ? std::move(plan) : nullptr;
 }
 
+// How often the weights of a component change in a curve of all features once it is complete, if these come
+// in any order: with each feature that makes it a larger component, if that comes after all of its own.
+void Plan::count_changes() {
+    changes_.assign(static_cast<std::size_t>(terms_.n_components()), 0.0);
+    for (int32_t c = 1; c < terms_.n_components(); ++c) {
+        const auto& own = terms_.component[c];
+        for (int32_t j = 0; j < own.size; ++j)
+            changes_[static_cast<std::size_t>(terms_.parent_component[own.features + j])] += 1.0 / own.size;
+    }
+}
+
 bool Plan::has_all(const Component& c, const std::uint8_t* subset) const {
     const auto* feature = terms_.feature.data() + c.features;
     return !subset || std::all_of(feature, feature + c.size, [&](int32_t q) { return subset[q]; });
 }
 
 // Large plans have many components, few of them of the subset: they are told by one number each, as a rule.
-Plan::Counts Plan::count(const std::uint8_t* subset) const {
+EvaluationCounts Plan::count(const std::uint8_t* subset) const {
     std::uint64_t moving = 0;
-    for (const auto q : model_.features)
-        if (!subset || subset[q]) moving |= RowTerms::signature_of(q);
-    Counts sum;
+    double n_moving = 0.0;
+    for (const auto q : model_.features) {
+        if (subset && !subset[q]) continue;
+        moving |= RowTerms::signature_of(q);
+        n_moving += 1.0;
+    }
+    const auto n_features = static_cast<double>(model_.features.size());
+    EvaluationCounts sum;
     for (int32_t c = 1; c < terms_.n_components(); ++c) {
         if (terms_.signature[c] & ~moving) continue;
         const auto& own = terms_.component[c];
         if (!has_all(own, subset)) continue;
+        const auto at = static_cast<std::size_t>(c);
+        const double changes = changes_[at] * (n_moving - own.size) / std::max(n_features - own.size, 1.0);
+        sum.components += 1.0;
         sum.terms += own.n_terms;
-        sum.pairs += pairs_[static_cast<std::size_t>(c)];
+        sum.pairs += pairs_[at];
+        sum.pairs_again += changes * pairs_[at];
+        sum.sets += sets_[at];
+        sum.sets_again += changes * sets_[at];
     }
-    return sum;
-}
-
-double Plan::set_forms(const std::uint8_t* subset) const {
-    double sum = 0.0;
-    for (const auto& [c, nanoseconds] : set_form_)
-        if (has_all(terms_.component[c], subset)) sum += nanoseconds;
     return sum;
 }
 

@@ -18,6 +18,24 @@
 
 namespace predgap {
 
+// What the kernels evaluate: components, their terms, the work of forms of numbers (see pairs_of_form) and
+// the nanoseconds of those with categories; and how much of that work a curve does again, in which features
+// that come later change the weights of components that are complete.
+struct EvaluationCounts {
+    double components = 0, terms = 0;
+    double pairs = 0, pairs_again = 0, sets = 0, sets_again = 0;
+
+    EvaluationCounts& operator+=(const EvaluationCounts& other) {
+        components += other.components;
+        terms += other.terms;
+        pairs += other.pairs;
+        pairs_again += other.pairs_again;
+        sets += other.sets;
+        sets_again += other.sets_again;
+        return *this;
+    }
+};
+
 class Plan {
 public:
     // Null if the model's terms are too many. check() is called now and then, and ends it by throwing.
@@ -51,15 +69,11 @@ public:
     std::int64_t n_boxes() const { return static_cast<std::int64_t>(boxes_.size()); }
     double n_components() const { return static_cast<double>(terms_.n_components()); }
     double n_entries() const { return static_cast<double>(entry_.size()); }
-    // Of a subset, or of all features (null): terms, and the work of the forms of components of numeric
-    // features; see pairs_of_form.
-    struct Counts {
-        double terms = 0, pairs = 0;
-    };
-    Counts count(const std::uint8_t* subset) const;
-    // Nanoseconds of the forms of components with categories.
-    double set_forms(const std::uint8_t* subset) const;
+    // Of a subset, or of all features (null).
+    EvaluationCounts count(const std::uint8_t* subset) const;
     double n_terms() const { return n_terms_; }
+    // Signed terms that get the change of a box, if x passes every second test.
+    double typical_spread() const { return typical_spread_; }
     double bytes() const;
 
 private:
@@ -90,6 +104,7 @@ private:
     };
     class Builder;
 
+    void count_changes();
     bool has_all(const Component& c, const std::uint8_t* subset) const;
     void test_numbers(std::int32_t q, std::int32_t above, std::uint32_t open, std::uint32_t* state) const;
     void test_categories(const RowTables& tables, std::int32_t q, std::uint32_t open,
@@ -117,10 +132,10 @@ private:
     std::vector<Part> parts_;
     std::vector<std::int32_t> part_box_;  // beside parts_
     std::vector<std::int32_t> entry_;
-    std::vector<std::int32_t> component_of_;                 // (n_weights)
-    std::vector<double> pairs_;                              // (n_components) see Counts
-    std::vector<std::pair<std::int32_t, double>> set_form_;  // components with categories; nanoseconds
-    double n_terms_ = 0.0;
+    std::vector<std::int32_t> component_of_;  // (n_weights)
+    std::vector<double> pairs_, sets_;        // (n_components) see EvaluationCounts
+    std::vector<double> changes_;             // (n_components) see count_changes
+    double n_terms_ = 0.0, typical_spread_ = 0.0;
 };
 
 }  // namespace predgap

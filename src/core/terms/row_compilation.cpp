@@ -25,23 +25,27 @@ RowCompilation::RowCompilation(const Model& model)
 void RowCompilation::load(const RowTables& tables, const std::atomic<bool>& stop) {
     tables_ = &tables;
     stop_ = &stop;
+    for (auto& compiler : compilers_) compiler->load(tables, stop);
+}
+
+void RowCompilation::find_main_effects() {
     for (const auto q : model_.features) main_effect_[q] = main_error_[q] = 0.0;
     std::fill(squares_.begin(), squares_.end(), 0.0);
-    for (std::size_t g = 0; g < compilers_.size(); ++g) find_main_effects(g);
+    for (std::size_t g = 0; g < compilers_.size(); ++g) find_main_effects_of(g);
     double sum = 0.0;
     for (const auto q : model_.features) sum += main_effect_[q];
     scale_ = std::sqrt(sum);
     for (int64_t a = 0; a < amplitude_.size(); ++a) {
-        const double chance = tables.reach(a);
+        const double chance = tables_->reach(a);
         amplitude_[a] = 1.0;
         if (chance > 0.0 && squares_[a] > 0.0 && scale_ > 0.0)
             amplitude_[a] += std::sqrt(squares_[a] / chance) / scale_;
     }
 }
 
-void RowCompilation::find_main_effects(std::size_t g) {
+void RowCompilation::find_main_effects_of(std::size_t g) {
     auto& compiler = *compilers_[g];
-    compiler.load(*tables_, *stop_, terms_[g], main_.weight);
+    compiler.find_main_effects(terms_[g], main_.weight);
     main_.prepare(terms_[g], *tables_, *stop_, &features_);
     add_squares(g);
     kernels().begin(main_);
@@ -138,6 +142,21 @@ RowCompilation::Totals RowCompilation::count(double limit, double most_entries, 
     }
     auto totals = add_up(counts);
     totals.complete = totals.complete && counts.size() == compilers_.size();
+    return totals;
+}
+
+RowCompilation::Totals RowCompilation::look(double n_trees, double most_entries) {
+    const double of_group =
+        std::clamp<double>(n_trees / static_cast<double>(compilers_.size()), 1.0, Compiler::kEnoughTrees);
+    Pruning nothing;
+    nothing.most_entries = most_entries;
+    Totals totals;
+    for (auto& compiler : compilers_) {
+        const auto own = compiler->count_on_some_trees(nothing, static_cast<std::size_t>(of_group));
+        totals.n_entries += own.n_entries;
+        totals.n_nodes += own.n_nodes;
+        totals.complete = totals.complete && own.complete && totals.n_entries <= most_entries;
+    }
     return totals;
 }
 

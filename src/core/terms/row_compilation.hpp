@@ -15,8 +15,10 @@ class RowCompilation {
 public:
     explicit RowCompilation(const Model& model);
 
-    // A row with its tables; whatever is open in them moves. Its main effects are found.
+    // A row with its tables; whatever is open in them moves.
     void load(const RowTables& tables, const std::atomic<bool>& stop);
+    // All but look() needs them.
+    void find_main_effects();
 
     // The gap of each feature alone, (n_features), and the square root of their sum.
     const Buffer<double>& main_effects() const { return main_effect_; }
@@ -33,7 +35,9 @@ public:
     // `limit` is relative to the scale; 0 for exact. An estimate from some of the trees if nothing is left
     // out (limit = 0), or if `roughly`.
     Totals count(double limit, double most_entries, const Likely& likely, bool roughly = false);
-    // Of the trees, those that such an estimate looks at.
+    // The same at a limit of 0, from at most about so many trees.
+    Totals look(double n_trees, double most_entries);
+    // Of the trees, those that an estimate looks at.
     double counted_share() const { return compilers_[0]->counted_share(); }
     // Leaves the terms in terms(), and the weights in the states, one per group of trees.
     Totals compile(double limit, double most_entries, std::vector<TermState>& states, const Likely& likely);
@@ -52,7 +56,7 @@ public:
 
 private:
     Pruning pruning(std::size_t group, double limit, const Likely& likely) const;
-    void find_main_effects(std::size_t group);
+    void find_main_effects_of(std::size_t group);
     void add_squares(std::size_t group);
     void add_squares(const Component& c, const RowTerms& terms, const double* weight);
     void add_set_squares(const Component& c, const RowTerms& terms, const double* weight);
