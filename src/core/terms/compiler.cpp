@@ -268,11 +268,10 @@ double Compiler::n_entries(int32_t turned, const Bounds& bounds) const {
 // The features of the box, ascending; bounds that cannot be crossed are left out.
 void Compiler::collect_sides(int32_t turned, const Bounds& bounds) {
     box_->sides.clear();
-    for (const auto p : path_)
-        if (p != turned) collect_side(p, bounds_[p]);
-    collect_side(turned, bounds);
-    std::sort(box_->sides.begin(), box_->sides.end(),
-              [](const Side& a, const Side& b) { return a.feature < b.feature; });
+    features_.assign(path_.begin(), path_.end());
+    if (n_bounded_[turned] == 0) features_.push_back(turned);
+    std::sort(features_.begin(), features_.end());
+    for (const auto q : features_) collect_side(q, q == turned ? bounds : bounds_[q]);
 }
 
 void Compiler::collect_side(int32_t q, const Bounds& b) {

@@ -180,6 +180,7 @@ private:
     std::vector<Bounds> bounds_;           // (n_features) of the path
     std::vector<std::int32_t> n_bounded_;  // (n_features) splits of the path on it
     std::vector<std::int32_t> path_;       // features of the path
+    std::vector<std::int32_t> features_;   // of a box
     Path products_;                        // of the path
     std::vector<Visit> stack_;
     Box boxes_[2];  // one is multiplied out, the terms of the other one are not looked up yet

@@ -54,7 +54,7 @@ public:
                 p_.terms_.most_scratch, store_.scratch_of(own, p_.terms_.feature.data(), p_.group_.width));
             p_.pairs_.push_back(own.has_sets ? 0.0 : store_.pairs_of(own, p_.terms_.feature.data()));
         }
-        p_.n_terms_ = p_.count(nullptr).terms;
+        p_.all_ = p_.add_up(nullptr);
         GridChoice choice(p_.model_);
         for (int32_t c = 1; c < p_.terms_.n_components(); ++c)
             if (const auto& own = p_.terms_.component[c]; own.has_sets)
@@ -289,8 +289,15 @@ bool Plan::has_all(const Component& c, const std::uint8_t* subset) const {
     return !subset || std::all_of(feature, feature + c.size, [&](int32_t q) { return subset[q]; });
 }
 
-// Large plans have many components, few of them of the subset: they are told by one number each, as a rule.
 Plan::Counts Plan::count(const std::uint8_t* subset) const {
+    const auto& q = model_.features;
+    const bool is_whole =
+        !subset || std::all_of(q.begin(), q.end(), [&](int32_t feature) { return subset[feature]; });
+    return is_whole ? all_ : add_up(subset);
+}
+
+// Large plans have many components, few of them of the subset: they are told by one number each, as a rule.
+Plan::Counts Plan::add_up(const std::uint8_t* subset) const {
     std::uint64_t moving = 0;
     for (const auto q : model_.features)
         if (!subset || subset[q]) moving |= RowTerms::signature_of(q);

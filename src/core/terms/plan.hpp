@@ -59,7 +59,7 @@ public:
     Counts count(const std::uint8_t* subset) const;
     // Nanoseconds of the forms of components with categories.
     double set_forms(const std::uint8_t* subset) const;
-    double n_terms() const { return n_terms_; }
+    double n_terms() const { return all_.terms; }
     double bytes() const;
 
 private:
@@ -90,6 +90,7 @@ private:
     };
     class Builder;
 
+    Counts add_up(const std::uint8_t* subset) const;
     bool has_all(const Component& c, const std::uint8_t* subset) const;
     void test_numbers(std::int32_t q, std::int32_t above, std::uint32_t open, std::uint32_t* state) const;
     void test_categories(const RowTables& tables, std::int32_t q, std::uint32_t open,
@@ -119,7 +120,7 @@ private:
     std::vector<std::int32_t> component_of_;                 // (n_weights)
     std::vector<double> pairs_;                              // (n_components) see Counts
     std::vector<std::pair<std::int32_t, double>> set_form_;  // components with categories; nanoseconds
-    double n_terms_ = 0.0;
+    Counts all_;
 };
 
 }  // namespace predgap

@@ -63,13 +63,14 @@ void TermStore::find_components() {
     const auto key_of = [&](int32_t t) {
         return key(component_of_[term_[t].prefix], model_.feature_of(term_[t].atom));
     };
+    const auto hash_of = [](uint64_t own) { return own * 0x9e3779b97f4a7c15; };  // its upper bits are mixed
     for (int32_t t = 1; t < size(); ++t) {
         if (t + kAhead < size() && term_[t + kAhead].prefix < t)
-            component_keys_.prefetch(scrambled(key_of(t + kAhead)));
+            component_keys_.prefetch(hash_of(key_of(t + kAhead)));
         component_keys_.make_room(1);
         const auto own = key_of(t);
         const auto next = static_cast<int32_t>(component_.size());
-        const auto found = component_keys_.find_or_add(own, scrambled(own), next);
+        const auto found = component_keys_.find_or_add(own, hash_of(own), next);
         component_of_[t] = found;
         if (found != next) continue;
         const auto prefix = component_of_[term_[t].prefix], feature = model_.feature_of(term_[t].atom);

@@ -84,8 +84,7 @@ public:
         slots_.grow(at + n_atoms);
         fill(slots_.data() + at);
         term_.push({at, prefix, atom, slots_[at].atom});
-        weight_.grow(weight_.size() + width_);
-        std::fill_n(weight_.end() - width_, width_, 0.0);
+        for (std::int32_t k = 0; k < width_; ++k) weight_.push(0.0);
         return found;
     }
     // The same, where all shorter terms are there already.
