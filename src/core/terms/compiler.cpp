@@ -101,11 +101,13 @@ CompileCounts Compiler::run(const Pruning& pruning, std::size_t step) {
     const bool may_lose = kMode != Mode::count_all && pruning.limit > 0.0;
     if (may_lose) left_out_.clear(*tables_);
     const auto n_trees = group_.root.size();
+    const auto tree_of = [&](std::size_t first) {
+        return step == 1 ? first : first + scrambled(first) % std::min(step, n_trees - first);
+    };
     for (std::size_t first = 0; first < n_trees; first += step) {
         if (stop_->load(std::memory_order_relaxed) || !counts_.complete) break;
-        const auto t = step == 1 ? first : first + scrambled(first) % std::min(step, n_trees - first);
-        if (step == 1 && t + 1 < n_trees) prefetch(t + 1);
-        walk<kMode>(group_.root[t]);
+        if (first + step < n_trees) prefetch(tree_of(first + step));
+        walk<kMode>(group_.root[tree_of(first)]);
     }
     if (kMode == Mode::compile) {
         box_ = &other_box();
@@ -460,15 +462,15 @@ void Compiler::merge_pending() {
 // bounds.
 void Compiler::fill_slots(int32_t entry, TermStore::Slot* slots) const {
     constexpr int32_t kMost = 64;  // n atoms have 2^n shorter entries, and these fit into memory
-    int32_t chain[kMost];          // entries with the first 1, 2, ... atoms
-    const auto& entries = box_->entries;
+    const int32_t* extended[kMost];  // by the first, second, ... bound
+    const Entry* entries = box_->entries.data();
     const int32_t n = entries[entry].n_atoms;
-    for (auto i = n, at = entry; i-- > 0; at = entries[at].prefix) chain[i] = at;
-    for (int32_t i = 0; i < n; ++i) {
-        auto without = entries[chain[i]].prefix;
-        for (auto later = i + 1; later < n; ++later)
-            without = box_->extended[box_->stage_begin[entries[chain[later]].stage] + without];
-        slots[i] = {box_->atom_of(entries[chain[i]]), entries[without].term};
+    for (auto i = n; i-- > 0; entry = entries[entry].prefix) {
+        const auto& e = entries[entry];
+        extended[i] = box_->extended.data() + box_->stage_begin[e.stage];
+        auto without = e.prefix;
+        for (auto later = i + 1; later < n; ++later) without = extended[later][without];
+        slots[i] = {box_->atom_of(e), entries[without].term};
     }
 }
 
