@@ -152,7 +152,7 @@ void Compiler::walk(int32_t root) {
 }
 
 // Changes the bounds of a feature for a subtree, or changes them back.
-void Compiler::enter(const Visit& visit) {
+PREDGAP_INLINE void Compiler::enter(const Visit& visit) {
     const auto q = visit.feature;
     if (!visit.undo) {
         stack_.push_back({visit.node, q, bounds_[q], products_, true});
@@ -164,12 +164,12 @@ void Compiler::enter(const Visit& visit) {
     products_ = visit.products;
 }
 
-Compiler::Path Compiler::with(const Bounds& before, const Bounds& after) const {
+PREDGAP_INLINE Compiler::Path Compiler::with(const Bounds& before, const Bounds& after) const {
     if (before.inside) return {products_.chance * after.chance, products_.size * after.size};
     return {products_.chance / before.chance * after.chance, products_.size / before.size * after.size};
 }
 
-Compiler::Bounds Compiler::side_bounds(const Node& node, const Bounds& b, bool left) const {
+PREDGAP_INLINE Compiler::Bounds Compiler::side_bounds(const Node& node, const Bounds& b, bool left) const {
     return at_child(*tables_, group_, node, b, left, pruning_.amplitude);
 }
 
@@ -276,7 +276,7 @@ void Compiler::collect_sides(int32_t turned, const Bounds& bounds) {
     for (const auto q : features_) collect_side(q, q == turned ? bounds : bounds_[q]);
 }
 
-void Compiler::collect_side(int32_t q, const Bounds& b) {
+PREDGAP_INLINE void Compiler::collect_side(int32_t q, const Bounds& b) {
     const auto& likely = pruning_.likely;
     const auto unlikely = !likely || likely.feature[q] ? kNone : likely.unit[q];
     Side side{q, {b.lo, b.hi}, {0, 0}, {0, 0}, 0.0, 0.0, b.inside, b.near, unlikely};
