@@ -127,6 +127,10 @@ void Compiler::prefetch(std::size_t tree) const {
     const auto n = std::min<std::size_t>(static_cast<std::size_t>(end_of(tree)) - first, 256);
     prefetch_items(group_.node.data() + first, n);
     prefetch_items(group_.range.data() + first, n);
+    leaves_.prefetch(first, n);
+    // The values of its leaves come after those of the tree before, whose last node is a leaf.
+    const auto value = first ? static_cast<std::size_t>(group_.node[first - 1].right + group_.width) : 0;
+    prefetch_items(group_.value.data() + value, n / 2);
 }
 
 template <Compiler::Mode kMode>

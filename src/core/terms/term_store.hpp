@@ -139,6 +139,7 @@ private:
     Buffer<Slot> slots_;
     Buffer<double> weight_;  // (terms, width)
     Buffer<Features> component_;
+    Buffer<std::uint64_t> features_hash_;            // of each term
     Buffer<std::int32_t> component_of_;              // of each term
     Buffer<std::int32_t> n_terms_, order_, listed_;  // of components; components by size; terms by component
     Buffer<std::int32_t> leading_, by_atom_, next_;  // of each term the leading atom; terms by it; -
