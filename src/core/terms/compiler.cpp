@@ -465,7 +465,7 @@ void Compiler::merge_pending() {
 // The atoms of an entry, and the terms without one of them: the prefix before that atom, with all later
 // bounds.
 void Compiler::fill_slots(int32_t entry, TermStore::Slot* slots) const {
-    constexpr int32_t kMost = 64;  // n atoms have 2^n shorter entries, and these fit into memory
+    constexpr int32_t kMost = 64;    // n atoms have 2^n shorter entries, and these fit into memory
     const int32_t* extended[kMost];  // by the first, second, ... bound
     const Entry* entries = box_->entries.data();
     const int32_t n = entries[entry].n_atoms;
