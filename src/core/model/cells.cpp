@@ -95,17 +95,25 @@ SetAtoms::Ends SetAtoms::intern(int32_t q, Bits set) {
     const auto [at, is_new] = known_.try_emplace({q, std::move(set)}, first_ + size());
     if (is_new) {
         feature.push_back(q);
+        others_.push_back(0);
         word_begin.push_back(static_cast<int64_t>(words.size()));
         words.insert(words.end(), at->first.second.begin(), at->first.second.end());
     }
     return complement ? Ends{at->second, -1} : Ends{-1, at->second};
 }
 
+void SetAtoms::add_others(const Ends& ends, uint64_t features) {
+    if (ends.empty()) return;
+    for (const auto atom : {ends.lo, ends.hi})
+        if (atom >= 0) others_[atom - first_] |= features;
+}
+
 std::vector<int32_t> SetAtoms::finish() {
     std::vector<int32_t> order(feature.size());
     std::iota(order.begin(), order.end(), 0);
-    std::stable_sort(order.begin(), order.end(),
-                     [&](int32_t a, int32_t b) { return feature[a] < feature[b]; });
+    std::stable_sort(order.begin(), order.end(), [&](int32_t a, int32_t b) {
+        return std::pair(feature[a], others_[a]) < std::pair(feature[b], others_[b]);
+    });
     std::vector<int32_t> number(order.size()), features;
     std::vector<int64_t> begins;
     for (std::size_t i = 0; i < order.size(); ++i) {
@@ -116,6 +124,7 @@ std::vector<int32_t> SetAtoms::finish() {
     feature = std::move(features);
     word_begin = std::move(begins);
     known_.clear();
+    others_.clear();
     for (int32_t q = 0; q <= cells_->n_features(); ++q)
         begin.push_back(first_ + static_cast<int32_t>(std::lower_bound(feature.begin(), feature.end(), q) -
                                                       feature.begin()));

@@ -48,7 +48,8 @@ public:
 };
 
 // The sets of the boxes, as atoms: events {z in K}, where K lacks cell 0, for {z not in K} is the same atom
-// with the other sign. Numbered after the thresholds, feature by feature, the largest sets first.
+// with the other sign. Numbered after the thresholds, feature by feature; those whose boxes may have the same
+// other features follow each other, for forms use them together.
 class SetAtoms {
 public:
     SetAtoms(const Cells& cells, std::int32_t n_thresholds) : cells_(&cells), first_(n_thresholds) {}
@@ -61,6 +62,9 @@ public:
     };
     // The literal that passes what `ends` passes and is in the set, or, if not inside, out of it.
     Ends meet(std::int32_t q, Ends ends, std::int32_t set, bool inside);
+
+    // Bits of other features, modulo 64, that boxes with this literal may have.
+    void add_others(const Ends& ends, std::uint64_t features);
 
     // Numbers the atoms by feature; gives the final number of each number handed out so far.
     std::vector<std::int32_t> finish();
@@ -78,6 +82,7 @@ private:
 
     const Cells* cells_;
     std::int32_t first_;
+    std::vector<std::uint64_t> others_;                            // (size) see add_others
     std::map<std::pair<std::int32_t, Bits>, std::int32_t> known_;  // by feature and cells
 };
 

@@ -81,7 +81,8 @@ public:
 
     void add(int32_t root) {
         g_.root.push_back(next());
-        stack_.assign(1, {root, -1, 0, -1, {}, false});
+        stack_.assign(1, {root, -1, 0, -1, {}, false, 0, -1});
+        categorical_.clear();
         const auto first = next();
         while (!stack_.empty()) {
             const auto step = stack_.back();
@@ -98,6 +99,11 @@ private:
         int32_t feature;              // whose ends change, or -1
         SetAtoms::Ends ends;
         bool undo;
+        std::uint64_t path;   // bits of the features above it, modulo 64
+        int32_t categorical;  // the last of those with categories, or -1
+    };
+    struct Categorical {
+        int32_t feature, before;  // before: the one above it, or -1
     };
 
     int32_t next() const { return static_cast<int32_t>(g_.node.size()); }
@@ -122,6 +128,10 @@ private:
             g_.value.insert(g_.value.end(), value, value + g_.width);
             return;
         }
+        const auto own = std::uint64_t{1} << q % 64;
+        auto last = step.categorical;
+        for (auto i = last; i >= 0; i = categorical_[i].before)
+            if (const auto p = categorical_[i].feature; p != q) sets_.add_others(ends_[p], own);
         auto atom = atoms_.of_node[step.node];
         auto way = Node::Way::both;
         auto left = ends_[q], right = left;
@@ -134,12 +144,16 @@ private:
             right = sets_.meet(q, ends_[q], set, false);
             if (left.empty()) way = Node::Way::right;
             if (right.empty()) way = Node::Way::left;
+            for (const auto& ends : {left, right}) sets_.add_others(ends, step.path & ~own);
+            last = static_cast<int32_t>(categorical_.size());
+            categorical_.push_back({q, step.categorical});
             atom = ~static_cast<int32_t>(g_.split.size());
             g_.split.push_back({set, left, right});
         }
         g_.node.push_back({q, 0, atom, e_.default_left[step.node] != 0, way});
-        stack_.push_back({e_.right[step.node], id, step.depth + 1, q, right, false});
-        stack_.push_back({e_.left[step.node], -1, step.depth + 1, q, left, false});
+        const auto path = step.path | own;
+        stack_.push_back({e_.right[step.node], id, step.depth + 1, q, right, false, path, last});
+        stack_.push_back({e_.left[step.node], -1, step.depth + 1, q, left, false, path, last});
     }
 
     // From the leaves of the last tree to its root.
@@ -175,7 +189,8 @@ private:
     TreeGroup& g_;
     std::vector<SetAtoms::Ends> ends_;  // (n_features) of the path
     std::vector<Step> stack_;
-    std::vector<double> least_, most_;  // of the nodes of one tree
+    std::vector<Categorical> categorical_;  // splits of one tree
+    std::vector<double> least_, most_;      // of the nodes of one tree
 };
 
 }  // namespace

@@ -73,10 +73,17 @@ private:
             look_up_pairs(table, atom + 4 * v, fours(low)[v], fours(high)[v]);
         numbers_[n_numbers_++] = {low, high, slot == outside_};
     }
+    // A term with the next but one set in the leading slot, whose determinants are needed soon.
+    PREDGAP_INLINE std::int64_t later_set(std::int64_t s) const {
+        const auto* atom = sets_[0].slot.atom;
+        for (int i = 0; i < 2; ++i)
+            for (const auto own = atom[s]; s < 4 * n_ - 1 && atom[s] == own;) ++s;
+        return s;
+    }
     PREDGAP_INLINE void look_up_row(std::int64_t s, std::int64_t first, std::int64_t end) {
         const auto& leading = sets_[0];
         if (s == 0 || leading.slot.atom[s] != leading.slot.atom[s - 1])
-            each_factor(leading, s, first, end,
+            each_factor(leading, s, later_set(s), first, end,
                         [&](std::int64_t v, const Four& factor) { fours(of_leading_)[v] = factor; });
         const Four* from = fours(of_leading_);
         for (std::int32_t j = 0; j < n_numbers_; ++j, from = fours(row_))
@@ -85,14 +92,14 @@ private:
             else
                 multiply<false>(numbers_[j], s, from, first, end);
         for (std::int32_t j = 1; j < n_sets_; ++j, from = fours(row_))
-            each_factor(sets_[j], s, first, end,
+            each_factor(sets_[j], s, s + kAhead, first, end,
                         [&](std::int64_t v, const Four& factor) { fours(row_)[v] = from[v] * factor; });
     }
     // visit(v, factors of term s with four others). Those of a later term are fetched meanwhile.
     template <class Visit>
-    PREDGAP_INLINE void each_factor(const Set& q, std::int64_t s, std::int64_t first, std::int64_t end,
-                                    Visit visit) {
-        const double *determinant = q.slot.row(s), *next = q.slot.row(std::min(s + kAhead, 4 * n_ - 1));
+    PREDGAP_INLINE void each_factor(const Set& q, std::int64_t s, std::int64_t ahead, std::int64_t first,
+                                    std::int64_t end, Visit visit) {
+        const double *determinant = q.slot.row(s), *next = q.slot.row(std::min(ahead, 4 * n_ - 1));
         const auto look_up_four = [&](std::int64_t v) {
             for (int i = 0; i < 4; ++i) __builtin_prefetch(next + q.column[4 * v + i]);
             return look_up(determinant, q.column + 4 * v);

@@ -116,9 +116,8 @@ CompileCounts Compiler::run(const Pruning& pruning, std::size_t step) {
     const auto n_trees = group_.root.size();
     for (std::size_t first = 0; first < n_trees; first += step) {
         if (stop_->load(std::memory_order_relaxed) || !counts_.complete) break;
-        const auto t = counted_tree(first, step);
-        if (step == 1 && t + 1 < n_trees) prefetch(t + 1);
-        walk<kMode>(group_.root[t]);
+        if (first + step < n_trees) prefetch(counted_tree(first + step, step));
+        walk<kMode>(group_.root[counted_tree(first, step)]);
     }
     if (kMode == Mode::compile) {
         box_ = &other_box();
@@ -138,6 +137,10 @@ void Compiler::prefetch(std::size_t tree) const {
     const auto n = std::min<std::size_t>(static_cast<std::size_t>(end_of(tree)) - first, 256);
     prefetch_items(group_.node.data() + first, n);
     prefetch_items(group_.range.data() + first, n);
+    leaves_.prefetch(first, n);
+    // The values of its leaves come after those of the tree before, whose last node is a leaf.
+    const auto value = first ? static_cast<std::size_t>(group_.node[first - 1].right + group_.width) : 0;
+    prefetch_items(group_.value.data() + value, n / 2);
 }
 
 template <Compiler::Mode kMode>
@@ -163,7 +166,7 @@ void Compiler::walk(int32_t root) {
 }
 
 // Changes the bounds of a feature for a subtree, or changes them back.
-void Compiler::enter(const Visit& visit) {
+PREDGAP_INLINE void Compiler::enter(const Visit& visit) {
     const auto q = visit.feature;
     if (!visit.undo) {
         stack_.push_back({visit.node, q, bounds_[q], products_, true});
@@ -175,12 +178,12 @@ void Compiler::enter(const Visit& visit) {
     products_ = visit.products;
 }
 
-Compiler::Path Compiler::with(const Bounds& before, const Bounds& after) const {
+PREDGAP_INLINE Compiler::Path Compiler::with(const Bounds& before, const Bounds& after) const {
     if (before.inside) return {products_.chance * after.chance, products_.size * after.size};
     return {products_.chance / before.chance * after.chance, products_.size / before.size * after.size};
 }
 
-Compiler::Bounds Compiler::side_bounds(const Node& node, const Bounds& b, bool left) const {
+PREDGAP_INLINE Compiler::Bounds Compiler::side_bounds(const Node& node, const Bounds& b, bool left) const {
     return at_child(*tables_, group_, node, b, left, pruning_.amplitude);
 }
 
@@ -288,14 +291,13 @@ double Compiler::n_entries(int32_t turned, const Bounds& bounds) const {
 // The features of the box, ascending; bounds that cannot be crossed are left out.
 void Compiler::collect_sides(int32_t turned, const Bounds& bounds) {
     box_->sides.clear();
-    for (const auto p : path_)
-        if (p != turned) collect_side(p, bounds_[p]);
-    collect_side(turned, bounds);
-    std::sort(box_->sides.begin(), box_->sides.end(),
-              [](const Side& a, const Side& b) { return a.feature < b.feature; });
+    features_.assign(path_.begin(), path_.end());
+    if (n_bounded_[turned] == 0) features_.push_back(turned);
+    std::sort(features_.begin(), features_.end());
+    for (const auto q : features_) collect_side(q, q == turned ? bounds : bounds_[q]);
 }
 
-void Compiler::collect_side(int32_t q, const Bounds& b) {
+PREDGAP_INLINE void Compiler::collect_side(int32_t q, const Bounds& b) {
     const auto& likely = pruning_.likely;
     const auto unlikely = !likely || likely.feature[q] ? kNone : likely.unit[q];
     Side side{q, {b.lo, b.hi}, {0, 0}, {0, 0}, 0.0, 0.0, b.inside, b.near, unlikely};
@@ -480,16 +482,16 @@ void Compiler::merge_pending() {
 // The atoms of an entry, and the terms without one of them: the prefix before that atom, with all later
 // bounds.
 void Compiler::fill_slots(int32_t entry, TermStore::Slot* slots) const {
-    constexpr int32_t kMost = 64;  // n atoms have 2^n shorter entries, and these fit into memory
-    int32_t chain[kMost];          // entries with the first 1, 2, ... atoms
-    const auto& entries = box_->entries;
+    constexpr int32_t kMost = 64;    // n atoms have 2^n shorter entries, and these fit into memory
+    const int32_t* extended[kMost];  // by the first, second, ... bound
+    const Entry* entries = box_->entries.data();
     const int32_t n = entries[entry].n_atoms;
-    for (auto i = n, at = entry; i-- > 0; at = entries[at].prefix) chain[i] = at;
-    for (int32_t i = 0; i < n; ++i) {
-        auto without = entries[chain[i]].prefix;
-        for (auto later = i + 1; later < n; ++later)
-            without = box_->extended[box_->stage_begin[entries[chain[later]].stage] + without];
-        slots[i] = {box_->atom_of(entries[chain[i]]), entries[without].term};
+    for (auto i = n; i-- > 0; entry = entries[entry].prefix) {
+        const auto& e = entries[entry];
+        extended[i] = box_->extended.data() + box_->stage_begin[e.stage];
+        auto without = e.prefix;
+        for (auto later = i + 1; later < n; ++later) without = extended[later][without];
+        slots[i] = {box_->atom_of(e), entries[without].term};
     }
 }
 

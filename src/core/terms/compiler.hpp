@@ -142,12 +142,12 @@ private:
     void walk(std::int32_t root);
     template <Mode kMode>
     std::int32_t branch(std::int32_t node);
-    void enter(const Visit& visit);
+    PREDGAP_INLINE void enter(const Visit& visit);
     bool is_leaf(std::int32_t node) const {
         return group_.node[static_cast<std::size_t>(node)].feature == kLeaf;
     }
-    Path with(const Bounds& before, const Bounds& after) const;
-    Bounds side_bounds(const Node& node, const Bounds& bounds, bool left) const;
+    PREDGAP_INLINE Path with(const Bounds& before, const Bounds& after) const;
+    PREDGAP_INLINE Bounds side_bounds(const Node& node, const Bounds& bounds, bool left) const;
     bool is_too_unlikely(std::int32_t feature) const;
     double path_main_effect(std::int32_t feature) const;
     double negligible(double range, std::int32_t feature) const;
@@ -158,7 +158,7 @@ private:
     void add_box(std::int32_t turned, const Bounds& bounds, std::int32_t on_side, std::int32_t other);
     double n_entries(std::int32_t turned, const Bounds& bounds) const;
     void collect_sides(std::int32_t turned, const Bounds& bounds);
-    void collect_side(std::int32_t feature, const Bounds& bounds);
+    PREDGAP_INLINE void collect_side(std::int32_t feature, const Bounds& bounds);
     template <Mode kMode>
     void expand(double size);
     template <Mode kMode>
@@ -184,6 +184,7 @@ private:
     std::vector<Bounds> bounds_;           // (n_features) of the path
     std::vector<std::int32_t> n_bounded_;  // (n_features) splits of the path on it
     std::vector<std::int32_t> path_;       // features of the path
+    std::vector<std::int32_t> features_;   // of a box
     Path products_;                        // of the path
     std::vector<Visit> stack_;
     Box boxes_[2];  // one is multiplied out, the terms of the other one are not looked up yet

@@ -87,7 +87,7 @@ void MainEffects::add_box(const PathBounds& bounds, const Ways& to, int32_t feat
 
 double* MainEffects::weight(int32_t atom) {
     if (term_[atom] == 0) {
-        term_[atom] = store_.find_or_add(0, atom);
+        term_[atom] = store_.add_unfound(atom);
         found_.push(atom);
     }
     return store_.weight(term_[atom]);

@@ -58,7 +58,7 @@ public:
                                             : 0.0);
         }
         p_.count_changes();
-        p_.n_terms_ = p_.count(nullptr).terms;
+        p_.all_ = p_.add_up(nullptr);
         return true;
     }
 
@@ -302,8 +302,15 @@ bool Plan::has_all(const Component& c, const std::uint8_t* subset) const {
     return !subset || std::all_of(feature, feature + c.size, [&](int32_t q) { return subset[q]; });
 }
 
-// Large plans have many components, few of them of the subset: they are told by one number each, as a rule.
 EvaluationCounts Plan::count(const std::uint8_t* subset) const {
+    const auto& q = model_.features;
+    const bool is_whole =
+        !subset || std::all_of(q.begin(), q.end(), [&](int32_t feature) { return subset[feature]; });
+    return is_whole ? all_ : add_up(subset);
+}
+
+// Large plans have many components, few of them of the subset: they are told by one number each, as a rule.
+EvaluationCounts Plan::add_up(const std::uint8_t* subset) const {
     std::uint64_t moving = 0;
     double n_moving = 0.0;
     for (const auto q : model_.features) {

@@ -71,7 +71,7 @@ public:
     double n_entries() const { return static_cast<double>(entry_.size()); }
     // Of a subset, or of all features (null).
     EvaluationCounts count(const std::uint8_t* subset) const;
-    double n_terms() const { return n_terms_; }
+    double n_terms() const { return all_.terms; }
     // Signed terms that get the change of a box, if x passes every second test.
     double typical_spread() const { return typical_spread_; }
     double bytes() const;
@@ -105,6 +105,7 @@ private:
     class Builder;
 
     void count_changes();
+    EvaluationCounts add_up(const std::uint8_t* subset) const;
     bool has_all(const Component& c, const std::uint8_t* subset) const;
     void test_numbers(std::int32_t q, std::int32_t above, std::uint32_t open, std::uint32_t* state) const;
     void test_categories(const RowTables& tables, std::int32_t q, std::uint32_t open,
@@ -135,7 +136,8 @@ private:
     std::vector<std::int32_t> component_of_;  // (n_weights)
     std::vector<double> pairs_, sets_;        // (n_components) see EvaluationCounts
     std::vector<double> changes_;             // (n_components) see count_changes
-    double n_terms_ = 0.0, typical_spread_ = 0.0;
+    EvaluationCounts all_;                    // of all features
+    double typical_spread_ = 0.0;
 };
 
 }  // namespace predgap

@@ -178,6 +178,7 @@ double RowCompilation::guess_limit(double target, const Likely& likely, Totals& 
     // Of the target: the bound of all trees may be larger, that of sets of categories most of all.
     const bool has_sets = model_.set_atoms.size() > 0;
     const double aim = has_sets ? 0.4 : 0.65, near = has_sets ? 0.25 : 0.4;
+    constexpr double kNear = 5.0;  // from a bound so near, the limit is known
     constexpr int kTries = 3;
     double largest = 0.0;
     for (const auto& compiler : compilers_) largest += compiler->largest_change();
@@ -188,6 +189,7 @@ double RowCompilation::guess_limit(double target, const Likely& likely, Totals& 
         const double share = totals.bound / target;
         if (!totals.complete || !(share > 0.0) || (near <= share && share <= aim)) break;
         limit = std::clamp(limit * std::clamp(aim / share, 0.01, 100.0), 1e-30, 1e-2);
+        if (share * kNear >= aim && share <= kNear * aim) break;
     }
     return limit;
 }

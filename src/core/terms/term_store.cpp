@@ -60,19 +60,23 @@ void TermStore::find_components() {
     component_.push({0, -1, 0, false});
     component_of_.reset(size());
     component_of_[0] = 0;
-    const auto key_of = [&](int32_t t) {
-        return key(component_of_[term_[t].prefix], model_.feature_of(term_[t].atom));
+    // Like that of a term, the hash of a component is the sum over its features: it is known early.
+    features_hash_.reset(size());
+    features_hash_[0] = 0;
+    const auto look_ahead = [&](int32_t t) {
+        const auto feature = static_cast<uint64_t>(model_.feature_of(term_[t].atom));
+        features_hash_[t] = features_hash_[term_[t].prefix] + scrambled(feature);
+        component_keys_.prefetch(features_hash_[t]);
     };
+    for (int32_t t = 1; t < std::min(size(), 1 + kAhead); ++t) look_ahead(t);
     for (int32_t t = 1; t < size(); ++t) {
-        if (t + kAhead < size() && term_[t + kAhead].prefix < t)
-            component_keys_.prefetch(scrambled(key_of(t + kAhead)));
+        if (t + kAhead < size()) look_ahead(t + kAhead);
         component_keys_.make_room(1);
-        const auto own = key_of(t);
+        const auto prefix = component_of_[term_[t].prefix], feature = model_.feature_of(term_[t].atom);
         const auto next = static_cast<int32_t>(component_.size());
-        const auto found = component_keys_.find_or_add(own, scrambled(own), next);
+        const auto found = component_keys_.find_or_add(key(prefix, feature), features_hash_[t], next);
         component_of_[t] = found;
         if (found != next) continue;
-        const auto prefix = component_of_[term_[t].prefix], feature = model_.feature_of(term_[t].atom);
         component_.push({prefix, feature, component_[prefix].size + 1,
                          component_[prefix].has_sets || model_.cells.categorical(feature)});
     }

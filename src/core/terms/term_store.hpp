@@ -79,17 +79,14 @@ public:
     std::int32_t find_or_add(std::int32_t prefix, std::int32_t atom, std::uint64_t hash, std::int32_t n_atoms,
                              Fill fill) {
         const auto next = size(), found = keys_.find_or_add(key(prefix, atom), hash, next);
-        if (found != next) return found;
-        const auto at = static_cast<std::int32_t>(slots_.size());
-        slots_.grow(at + n_atoms);
-        fill(slots_.data() + at);
-        term_.push({at, prefix, atom, slots_[at].atom});
-        weight_.grow(weight_.size() + width_);
-        std::fill_n(weight_.end() - width_, width_, 0.0);
-        return found;
+        return found != next ? found : add(prefix, atom, n_atoms, fill);
     }
     // The same, where all shorter terms are there already.
     std::int32_t find_or_add(std::int32_t prefix, std::int32_t atom);
+    // A term of one atom, which the caller knows to be new; it is not found again.
+    std::int32_t add_unfound(std::int32_t atom) {
+        return add(0, atom, 1, [&](Slot* slot) { *slot = {atom, 0}; });
+    }
 
     // After lay_out.
     std::int32_t component_of(std::int32_t term) const { return component_of_[term]; }
@@ -116,6 +113,15 @@ private:
     static std::uint64_t key(std::int32_t high, std::int32_t low) {
         return static_cast<std::uint64_t>(high) << 32 | static_cast<std::uint32_t>(low);
     }
+    template <class Fill>
+    std::int32_t add(std::int32_t prefix, std::int32_t atom, std::int32_t n_atoms, Fill fill) {
+        const auto at = static_cast<std::int32_t>(slots_.size());
+        slots_.grow(at + n_atoms);
+        fill(slots_.data() + at);
+        term_.push({at, prefix, atom, slots_[at].atom});
+        for (std::int32_t k = 0; k < width_; ++k) weight_.push(0.0);
+        return size() - 1;
+    }
     std::int64_t thresholds_of(const Component& c, const std::int32_t* feature, std::int32_t slot) const;
     void find_components();
     void order_components(RowTerms& out);
@@ -133,6 +139,7 @@ private:
     Buffer<Slot> slots_;
     Buffer<double> weight_;  // (terms, width)
     Buffer<Features> component_;
+    Buffer<std::uint64_t> features_hash_;            // of each term
     Buffer<std::int32_t> component_of_;              // of each term
     Buffer<std::int32_t> n_terms_, order_, listed_;  // of components; components by size; terms by component
     Buffer<std::int32_t> leading_, by_atom_, next_;  // of each term the leading atom; terms by it; -
