@@ -192,31 +192,28 @@ Cost RowSolver::decide_exact(const Job& job, const Accuracy& accuracy) {
     return cheaper(compiled, cost_by_pairs(job));
 }
 
-// The exact ways beside the plan. All terms count, also where only the first places are asked for: they are
-// as exact as a whole ranking.
-RowSolver::ExactWays RowSolver::exact_ways(Job job) {
+// The exact ways, and the one to take if it is cheap; infinite where one is not asked. All terms count, also
+// where only the first places are asked for: they are as exact as a whole ranking.
+RowSolver::ExactWays RowSolver::exact_ways(Job job, const Accuracy& accuracy) {
+    constexpr double kUnsure = 1.6;  // counts are rough; but if the plan is cheap, an exact answer is
+    constexpr Cost kNotAsked{.nanoseconds = kInfinity, .bytes = kInfinity};
     if (job.question == Question::greedy) job.n_places = job.units->size();
+    ExactWays ways{kNotAsked, kNotAsked, kNotAsked, std::nullopt};
+    if (!routes_.plan.empty() && !accuracy.is_forced) ways.plan = by_plan(job);
+    const bool is_plan_cheap = ways.plan.nanoseconds <= kCheapNanoseconds;
+    if (is_plan_cheap) ways.cheap = ways.plan;
+    if (is_plan_cheap && plan_is_best(job, ways.plan)) return ways;
     load_compilation();
     const auto totals = compilation_.look(kInfinity, kMostEntries);
-    ExactWays ways{cost_of(totals, job, 0.0, Method::exact),
-                   {.route = Route::pairs, .nanoseconds = kInfinity, .bytes = kInfinity}};
+    ways.compiled = cost_of(totals, job, 0.0, Method::exact);
+    if (accuracy.is_forced) return ways;
     if (are_pairs_worth_asking(job, totals.n_nodes, ways.compiled)) ways.pairs = cost_by_pairs(job);
+    const auto best = cheaper(ways.compiled, ways.pairs);
+    if (is_plan_cheap)
+        ways.cheap = cheaper(ways.plan, best);
+    else if (kUnsure * best.nanoseconds <= kCheapNanoseconds)
+        ways.cheap = best;
     return ways;
-}
-
-// The one to take, if it is cheap. Counts are rough, so that it may take longer; but if the plan is cheap,
-// too, an exact answer is.
-std::optional<Cost> RowSolver::ExactWays::cheap(bool is_plan_cheap) const {
-    constexpr double kUnsure = 1.6;
-    const auto best = cheaper(compiled, pairs);
-    const double most = (is_plan_cheap ? 1.0 : kUnsure) * best.nanoseconds;
-    return most <= kCheapNanoseconds ? std::optional(best) : std::nullopt;
-}
-
-// Do pairs take less than a bounded answer will?
-bool RowSolver::ExactWays::pairs_win() const {
-    constexpr double kBoundedShare = 0.35;  // what a bounded answer takes of an exact one, roughly
-    return pairs.nanoseconds < kBoundedShare * compiled.nanoseconds;
 }
 
 // Sums over pairs of leaves may be short if few features move. What they take is found by walks; for short
@@ -257,13 +254,22 @@ RowCompilation::Totals RowSolver::count_pruned(const Job& job, double limit) {
     return compilation_.count(limit, kMostEntries, likely_);
 }
 
-// Exact where that is cheap; else with as much left out as the tolerance allows.
+namespace {
+
+// An exact answer is preferred to a bounded one; but not where it takes long, and half as long again. Of gaps
+// it hardly does.
+bool is_worth_it_anyway(const Cost& exact, const Job& job, const Accuracy& accuracy) {
+    constexpr double kShort = 10e6;  // nanoseconds
+    return accuracy.kind != Method::bounded || job.question == Question::gap || exact.nanoseconds <= kShort;
+}
+bool is_worth_it(const Cost& exact, const Cost& bounded) {
+    return exact.nanoseconds <= 1.5 * bounded.nanoseconds;
+}
+
+}  // namespace
+
+// With as much left out as the tolerance allows.
 Cost RowSolver::decide_bounded(const Job& job, const Accuracy& accuracy) {
-    if (!accuracy.is_forced) {
-        const auto exact = exact_ways(job);
-        if (const auto cheap = exact.cheap(false)) return *cheap;
-        if (exact.pairs_win()) return exact.pairs;
-    }
     find_main_effects();
     RowCompilation::Totals totals;
     double limit = accuracy.tolerance;
@@ -284,22 +290,24 @@ Cost RowSolver::decide_bounded(const Job& job, const Accuracy& accuracy) {
     return cheaper(pruned, cost_by_pairs(job));
 }
 
+// By terms or pairs, whatever is asked for.
+Cost RowSolver::decide_freely(const Job& job, const Accuracy& accuracy) {
+    if (accuracy.kind == Method::exact && routes_.plan.empty()) return decide_exact(job, accuracy);
+    const auto exact = exact_ways(job, accuracy);
+    if (exact.cheap && is_worth_it_anyway(*exact.cheap, job, accuracy)) return *exact.cheap;
+    const auto other =
+        accuracy.kind == Method::exact ? decide_exact(job, accuracy) : decide_bounded(job, accuracy);
+    return exact.cheap && is_worth_it(*exact.cheap, other) ? *exact.cheap : cheaper(exact.plan, other);
+}
+
+Cost RowSolver::decide_as_forced(const Job& job, const Accuracy& accuracy) {
+    if (accuracy.route == Route::pairs) return cost_by_pairs(job);
+    if (accuracy.route == Route::plan && !routes_.plan.empty()) return by_plan(job);
+    return accuracy.kind == Method::exact ? decide_exact(job, accuracy) : decide_bounded(job, accuracy);
+}
+
 Cost RowSolver::decide(const Job& job, const Accuracy& accuracy) {
-    Cost cost;
-    if (accuracy.is_forced && accuracy.route == Route::pairs) {
-        cost = cost_by_pairs(job);
-    } else {
-        const bool may_plan = !routes_.plan.empty() && (!accuracy.is_forced || accuracy.route == Route::plan);
-        if (may_plan) cost = by_plan(job);
-        if (may_plan && !accuracy.is_forced && !plan_is_best(job, cost))
-            if (const auto other = exact_ways(job).cheap(cost.nanoseconds <= kCheapNanoseconds))
-                cost = cheaper(cost, *other);
-        if (!may_plan || (!accuracy.is_forced && cost.nanoseconds > kCheapNanoseconds)) {
-            const auto other =
-                accuracy.kind == Method::exact ? decide_exact(job, accuracy) : decide_bounded(job, accuracy);
-            cost = may_plan ? cheaper(cost, other) : other;
-        }
-    }
+    auto cost = accuracy.is_forced ? decide_as_forced(job, accuracy) : decide_freely(job, accuracy);
     if (const double limit = exact_limit(job, accuracy, cost); limit > 0.0)
         cost = cost_of(compilation_.count(limit, kMostEntries, likely_), job, limit, Method::exact);
     if (!stopped()) refuse_too_costly(cost);  // counts that were stopped are not complete
@@ -334,26 +342,23 @@ Cost RowSolver::cost(const Job& job, const Accuracy& accuracy) {
 
 // The first way to try: like decide(), but a limit is guessed where decide() counts.
 Cost RowSolver::first_try(const Job& job, const Accuracy& accuracy) {
-    const bool may_plan = !routes_.plan.empty() && (!accuracy.is_forced || accuracy.route == Route::plan);
     if (accuracy.kind == Method::exact || (accuracy.is_forced && accuracy.route != Route::compiled))
         return decide(job, accuracy);
-    const auto plan = may_plan ? by_plan(job) : Cost{.nanoseconds = kInfinity};
-    if (may_plan && !accuracy.is_forced && plan_is_best(job, plan)) return plan;
-    const auto exact = exact_ways(job);
-    if (const auto cheap = exact.cheap(plan.nanoseconds <= kCheapNanoseconds); cheap && !accuracy.is_forced) {
-        auto cost = cheaper(plan, *cheap);
+    const auto exact = exact_ways(job, accuracy);
+    if (exact.cheap && is_worth_it_anyway(*exact.cheap, job, accuracy)) {
+        auto cost = *exact.cheap;
         cost.limit = exact_limit(job, accuracy, cost);
         return cost;
     }
-    if (plan.nanoseconds <= kCheapNanoseconds) return plan;
     // Whatever is left out, it may not fit.
-    if (exact.compiled.bytes > kMostBytes) return decide(job, accuracy);
-    if (!accuracy.is_forced && exact.pairs_win()) return exact.pairs;
+    if (!exact.cheap && exact.compiled.bytes > kMostBytes) return decide(job, accuracy);
     if (accuracy.kind == Method::pruned)
         return {Route::compiled, accuracy.kind, 0.0, 0.0, accuracy.tolerance};
     RowCompilation::Totals totals;
     const double limit = compilation_.guess_limit(first_target(job, accuracy.tolerance), likely_, totals);
-    return cheaper(plan, cost_of(totals, job, limit, accuracy.kind));
+    const auto bounded = cost_of(totals, job, limit, accuracy.kind);
+    if (exact.cheap && is_worth_it(*exact.cheap, bounded)) return *exact.cheap;
+    return cheaper(cheaper(exact.plan, bounded), exact.pairs);
 }
 
 double RowSolver::n_moving(const Job& job) const {

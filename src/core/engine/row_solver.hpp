@@ -92,11 +92,12 @@ private:
     Cost decide_exact(const Job& job, const Accuracy& accuracy);
     Cost decide_bounded(const Job& job, const Accuracy& accuracy);
     struct ExactWays {
-        Cost compiled, pairs;
-        std::optional<Cost> cheap(bool is_plan_cheap) const;
-        bool pairs_win() const;
+        Cost plan, compiled, pairs;
+        std::optional<Cost> cheap;
     };
-    ExactWays exact_ways(Job job);
+    ExactWays exact_ways(Job job, const Accuracy& accuracy);
+    Cost decide_freely(const Job& job, const Accuracy& accuracy);
+    Cost decide_as_forced(const Job& job, const Accuracy& accuracy);
     bool are_pairs_worth_asking(const Job& job, double n_nodes, const Cost& compiled) const;
     RowCompilation::Totals count_pruned(const Job& job, double limit);
     Cost first_try(const Job& job, const Accuracy& accuracy);

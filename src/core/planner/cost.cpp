@@ -98,11 +98,13 @@ EvaluationCounts typical_terms(double n_entries, double n_moving, const Model& m
     constexpr double kFeatures = 2.5;
     constexpr double kCellOfEntry = 1.1, kSetsOfTerms = 10.0;  // nanoseconds of forms with categories
     constexpr double kNumbersAlone = 0.25;  // of the pairs of terms, if there are categories
+    constexpr double kBlock = 400.0;
     EvaluationCounts n;
     n.terms = kMerged * n_entries;
     n.components = std::min(small_sets(n_moving, 5), n.terms / 6.0);
-    // Most terms are of the sets of at most three features.
-    n.pairs = kFeatures * 0.5 * n.terms * n.terms / std::min(small_sets(n_moving, 3), n.terms / 5.0 + 1.0);
+    // Most terms are of the sets of at most three features. Where many are of one, they are taken in blocks.
+    const double crowd = n.terms / std::min(small_sets(n_moving, 3), n.terms / 5.0 + 1.0);
+    n.pairs = kFeatures * 0.5 * n.terms * std::min(crowd, kBlock);
     const double cells = kCellOfEntry * most_cells(model, job) * n_entries;
     if (cells > 0.0) {
         n.sets = std::min(kSetsOfTerms * n.pairs, cells);
