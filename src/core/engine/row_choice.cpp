@@ -99,27 +99,28 @@ const EvaluationCounts& RowSolver::lively_terms(const Job& job) {
 }
 
 // The terms that a compilation makes of so many entries.
-EvaluationCounts RowSolver::compiled_terms(double n_entries, const Job& job) {
+EvaluationCounts RowSolver::compiled_terms(double n_entries, bool is_pruned, const Job& job) {
     if (!routes_.plan.empty()) return terms_of_plan(n_entries, lively_terms(job));
     const auto lively = lively_features(job);
-    return typical_terms(n_entries, std::accumulate(lively.begin(), lively.end(), 0.0), routes_.model, job);
+    const double n_lively = std::accumulate(lively.begin(), lively.end(), 0.0);
+    return typical_terms(n_entries, n_lively, is_pruned, routes_.model, job);
 }
 
 // Does the plan take less than compiling the row? Where the fewest entries that a row may have do not tell, a
 // look at some of the trees does, which takes a small part of the plan's time.
 bool RowSolver::plan_is_best(const Job& job, const Cost& plan) {
     constexpr double kLeastEntries = 0.4;  // of a term that the plan has
-    constexpr double kOfPlan = 0.12, kFewTrees = 2.0;
+    constexpr double kOfPlan = 0.12, kMostOfPlan = 0.3, kFewTrees = 2.0;
     if (routes_.plan_is_cheap) return true;
     if (plan.nanoseconds > kCheapNanoseconds) return false;
     const double n_entries = kLeastEntries * lively_terms(job).terms;
     const auto least = compiled_cost(n_entries, least_nodes(routes_.model), false,
-                                     compiled_terms(n_entries, job), routes_.model, job);
+                                     compiled_terms(n_entries, false, job), routes_.model, job);
     if (plan.nanoseconds <= least.nanoseconds) return true;
-    const double n_trees = trees_within(kOfPlan * plan.nanoseconds, n_moving(job), routes_.model);
-    if (n_trees < kFewTrees) return true;
+    const double n_trees = trees_within(plan.nanoseconds, n_moving(job), routes_.model);
+    if (kMostOfPlan * n_trees < kFewTrees) return true;
     load_compilation();
-    const auto totals = compilation_.look(n_trees, kMostEntries);
+    const auto totals = compilation_.look(std::max(kOfPlan * n_trees, kFewTrees), kMostEntries);
     return plan.nanoseconds <= cost_of(totals, job, 0.0, Method::exact).nanoseconds;
 }
 
@@ -158,7 +159,8 @@ Cost RowSolver::cost_by_pairs(const Job& job) {
 
 Cost RowSolver::cost_of(const RowCompilation::Totals& totals, const Job& job, double limit, Method method) {
     const double n_entries = limit == 0.0 ? not_negligible(totals, tables_) : totals.n_entries;
-    auto cost = compiled_cost(n_entries, totals.n_nodes, limit > 0.0, compiled_terms(n_entries, job),
+    const bool is_pruned = limit > 0.0;
+    auto cost = compiled_cost(n_entries, totals.n_nodes, is_pruned, compiled_terms(n_entries, is_pruned, job),
                               routes_.model, job);
     if (!totals.complete || (limit == 0.0 && exact_overflows_)) cost.nanoseconds = cost.bytes = kInfinity;
     cost.limit = limit;

@@ -111,7 +111,7 @@ private:
     bool plan_is_best(const Job& job, const Cost& plan);
     std::vector<std::uint8_t> lively_features(const Job& job) const;
     const EvaluationCounts& lively_terms(const Job& job);
-    EvaluationCounts compiled_terms(double n_entries, const Job& job);
+    EvaluationCounts compiled_terms(double n_entries, bool is_pruned, const Job& job);
     void load_compilation();
     void find_main_effects();
     void forget_compilation();  // other features are open

@@ -94,17 +94,18 @@ double small_sets(double d, int most) {
 
 }  // namespace
 
-EvaluationCounts typical_terms(double n_entries, double n_moving, const Model& model, const Job& job) {
+EvaluationCounts typical_terms(double n_entries, double n_moving, bool is_pruned, const Model& model,
+                               const Job& job) {
     constexpr double kFeatures = 2.5;
     constexpr double kCellOfEntry = 1.1, kSetsOfTerms = 10.0;  // nanoseconds of forms with categories
     constexpr double kNumbersAlone = 0.25;  // of the pairs of terms, if there are categories
-    constexpr double kBlock = 400.0;
+    const double block = is_pruned ? 170.0 : 1500.0;  // what is pruned is of many features
     EvaluationCounts n;
     n.terms = kMerged * n_entries;
     n.components = std::min(small_sets(n_moving, 5), n.terms / 6.0);
-    // Most terms are of the sets of at most three features. Where many are of one, they are taken in blocks.
+    // Most terms are of the sets of at most three features. Where many are of one, these are taken in blocks.
     const double crowd = n.terms / std::min(small_sets(n_moving, 3), n.terms / 5.0 + 1.0);
-    n.pairs = kFeatures * 0.5 * n.terms * std::min(crowd, kBlock);
+    n.pairs = kFeatures * 0.5 * n.terms * std::min(crowd, std::sqrt(block * crowd));
     const double cells = kCellOfEntry * most_cells(model, job) * n_entries;
     if (cells > 0.0) {
         n.sets = std::min(kSetsOfTerms * n.pairs, cells);
@@ -134,7 +135,7 @@ EvaluationCounts terms_of_plan(double n_entries, const EvaluationCounts& plan) {
 
 Cost compiled_cost(double n_entries, double n_nodes, bool is_pruned, const EvaluationCounts& terms,
                    const Model& model, const Job& job) {
-    constexpr double kLimit = 55.0;       // of an entry: to find a limit, and to bound what is left out
+    constexpr double kLimit = 44.0;       // of an entry: to find a limit, and to bound what is left out
     constexpr double kComponent = 200.0;  // to lay it out
     constexpr double kScattered = 1.2;    // terms are laid out less well than those of a plan
     constexpr double kOutput = 0.06;

@@ -74,7 +74,8 @@ Cost pairs_cost(const Pairs& pairs, const Job& job, const std::vector<std::int32
 
 // The terms that so many entries make: as a rule, if n_moving features move; or if the plans of all rows have
 // these on them.
-EvaluationCounts typical_terms(double n_entries, double n_moving, const Model& model, const Job& job);
+EvaluationCounts typical_terms(double n_entries, double n_moving, bool is_pruned, const Model& model,
+                               const Job& job);
 EvaluationCounts terms_of_plan(double n_entries, const EvaluationCounts& plan);
 double trees_of(const Model& model);
 // Nodes that a walk of a row comes to, if hardly a feature moves.

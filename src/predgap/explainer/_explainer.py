@@ -54,8 +54,9 @@ class Explainer(SpreadAnswers, DecisionAnswers):
     faithful it is to the model.
 
     The results of `gap`, `curve`, `pgi2`, `pgu2` and `rank` have a proven relative error of at most `rtol`.
-    They are exact up to rounding where that takes less than about 50 ms per row. If a row would need more
-    than two minutes or 1 GiB, `CostError` is raised. `cost` estimates time and memory before a call;
+    They are exact up to rounding where that takes less than about 50 ms per row; curves and rankings of more
+    than 10 ms, only if an answer within `rtol` would not take a third less. If a row would need more than two
+    minutes or 1 GiB, `CostError` is raised. `cost` estimates time and memory before a call;
     `approximate` gives faster answers whose error is estimated, not proven.
 
     If the model is a scikit-learn Pipeline, pass the raw X. Noise, subsets, rankings and names are those of
