@@ -98,7 +98,7 @@ EvaluationCounts typical_terms(double n_entries, double n_moving, bool is_pruned
                                const Job& job) {
     constexpr double kFeatures = 2.5;
     constexpr double kCellOfEntry = 1.1, kSetsOfTerms = 10.0;  // nanoseconds of forms with categories
-    constexpr double kNumbersAlone = 0.25;  // of the pairs of terms, if there are categories
+    constexpr double kNumbersAlone = 0.25;            // of the pairs of terms, if there are categories
     const double block = is_pruned ? 170.0 : 1500.0;  // what is pruned is of many features
     EvaluationCounts n;
     n.terms = kMerged * n_entries;

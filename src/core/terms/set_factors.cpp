@@ -7,6 +7,17 @@ namespace predgap {
 using std::int32_t;
 using std::int64_t;
 
+namespace {
+
+// Has it categories, and can all its features move? Terms of others have no weight.
+bool needs_sets(const RowTerms& terms, const RowTables& tables, const Component& c) {
+    const auto* feature = terms.feature.data() + c.features;
+    return c.has_sets &&
+           std::all_of(feature, feature + c.size, [&](int32_t q) { return tables.is_open[q] != 0; });
+}
+
+}  // namespace
+
 void SetFactors::choose_grids(const RowTerms& terms, const RowTables& tables, CellRule rule,
                               int32_t n_steps) {
     GridChoice choice(tables.model());
@@ -15,7 +26,7 @@ void SetFactors::choose_grids(const RowTerms& terms, const RowTables& tables, Ce
     grid_of_.reset(terms.n_components(), -1);
     for (int64_t i = 1; i < terms.n_components(); ++i) {
         const auto& c = terms.component[i];
-        if (!c.has_sets) continue;
+        if (!needs_sets(terms, tables, c)) continue;
         const auto chosen = choice.choose(terms, c, rule, n_steps);
         if (!chosen.over_cells) continue;
         grid_of_[i] = static_cast<int32_t>(grid_.size());
@@ -26,10 +37,11 @@ void SetFactors::choose_grids(const RowTerms& terms, const RowTables& tables, Ce
 }
 
 // The sets of terms whose pairs are added up.
-void SetFactors::list_used(const RowTerms& terms, int32_t n_thresholds) {
+void SetFactors::list_used(const RowTerms& terms, const RowTables& tables) {
+    const auto n_thresholds = tables.model().n_thresholds();
     for (int64_t i = 1; i < terms.n_components(); ++i) {
         const auto& c = terms.component[i];
-        if (!c.has_sets || grid_of_[i] >= 0) continue;
+        if (grid_of_[i] >= 0 || !needs_sets(terms, tables, c)) continue;
         for (int32_t j = 0; j < c.size; ++j) {
             const auto* atom = terms.atom.data() + c.slots + int64_t{j} * c.stride;
             if (atom[0] < n_thresholds) continue;
@@ -50,7 +62,7 @@ void SetFactors::fill(const RowTerms& terms, const RowTables& tables, CellRule r
     choose_grids(terms, tables, rule, n_steps);
     is_used_.reset(sets.size(), 0);
     row_.reset(sets.size(), nullptr);
-    list_used(terms, n_thresholds);
+    list_used(terms, tables);
     for (int32_t first = 0; first < sets.size();) {  // feature by feature
         const auto q = sets.feature[first];
         used_.clear();

@@ -33,7 +33,7 @@ public:
 
 private:
     void choose_grids(const RowTerms& terms, const RowTables& tables, CellRule rule, std::int32_t n_steps);
-    void list_used(const RowTerms& terms, std::int32_t n_thresholds);
+    void list_used(const RowTerms& terms, const RowTables& tables);
 
     Buffer<CellGrid> grid_;
     Buffer<std::int32_t> grid_of_;  // (n_components) or -1
