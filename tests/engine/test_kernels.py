@@ -147,6 +147,15 @@ def test_other_python_threads_run_meanwhile(slow):
     assert counted[0] >= 5  # none, or one at the ends, if the call kept the interpreter's lock
 
 
+def test_a_stop_ends_a_row_wherever_it_falls():
+    """Of a model without a plan: while terms are counted, while a limit is sought, while it is compiled."""
+    rng = np.random.default_rng(0)
+    explainer = Explainer(full_trees(rng, n_trees=100, depth=9, n_features=40), Normal(0.6))
+    X = rng.normal(size=(200, 40))
+    for after in np.linspace(0.02, 0.8, 14):
+        interrupted(lambda: explainer.gap(X, range(40)), after=after)
+
+
 def test_progress_is_told_by_rows(slow):
     explainer, X = slow
     told = []

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <utility>
 
 #include "engine/row_solver.hpp"
 
@@ -51,11 +52,19 @@ void refuse_too_costly(const Cost& cost) {
     throw TooCostly{known(cost.nanoseconds, kMostNanoseconds), known(cost.bytes, kMostBytes)};
 }
 
+// An exact answer is preferred to a bounded one; but not where it takes long, and half as long again. Of gaps
+// it hardly does.
+bool is_worth_it_anyway(const Cost& exact, const Job& job, const Accuracy& accuracy) {
+    constexpr double kShort = 10e6;  // nanoseconds
+    return accuracy.kind != Method::bounded || job.question == Question::gap || exact.nanoseconds <= kShort;
+}
+bool is_worth_it(const Cost& exact, const Cost& bounded) {
+    return exact.nanoseconds <= 1.5 * bounded.nanoseconds;
+}
+
 }  // namespace
 
-// The first places are as exact as the whole ranking, whose cost decides that.
-Cost RowSolver::by_plan(Job job) {
-    if (job.question == Question::greedy) job.n_places = job.units->size();
+Cost RowSolver::by_plan(const Job& job) {
     Cost sum{Route::plan};
     EvaluationCounts terms;
     for (const auto& plan : routes_.plan) {
@@ -198,13 +207,16 @@ Cost RowSolver::decide_exact(const Job& job, const Accuracy& accuracy) {
 // where only the first places are asked for: they are as exact as a whole ranking.
 RowSolver::ExactWays RowSolver::exact_ways(Job job, const Accuracy& accuracy) {
     constexpr double kUnsure = 1.6;  // counts are rough; but if the plan is cheap, an exact answer is
-    constexpr Cost kNotAsked{.nanoseconds = kInfinity, .bytes = kInfinity};
+    // Not by the plan: there may be none, and a count that is stopped is infinite, too.
+    constexpr Cost kNotAsked{.route = Route::compiled, .nanoseconds = kInfinity, .bytes = kInfinity};
     if (job.question == Question::greedy) job.n_places = job.units->size();
     ExactWays ways{kNotAsked, kNotAsked, kNotAsked, std::nullopt};
     if (!routes_.plan.empty() && !accuracy.is_forced) ways.plan = by_plan(job);
     const bool is_plan_cheap = ways.plan.nanoseconds <= kCheapNanoseconds;
     if (is_plan_cheap) ways.cheap = ways.plan;
-    if (is_plan_cheap && plan_is_best(job, ways.plan)) return ways;
+    // Where a bounded answer is priced anyway, that does not hang on a look at a few trees.
+    if (is_plan_cheap && is_worth_it_anyway(ways.plan, job, accuracy) && plan_is_best(job, ways.plan))
+        return ways;
     load_compilation();
     const auto totals = compilation_.look(kInfinity, kMostEntries);
     ways.compiled = cost_of(totals, job, 0.0, Method::exact);
@@ -218,19 +230,25 @@ RowSolver::ExactWays RowSolver::exact_ways(Job job, const Accuracy& accuracy) {
     return ways;
 }
 
-// Sums over pairs of leaves may be short if few features move. What they take is found by walks; for short
-// gaps, if it could be less with as many leaves as the nodes that a walk comes to make likely.
+// Sums over pairs of leaves may be short if few features move. What they take is found by walks, which are
+// worth it if it could be less than what compiled terms take, or cheap, with as many leaves as the nodes that
+// a walk comes to make likely.
 bool RowSolver::are_pairs_worth_asking(const Job& job, double n_nodes, const Cost& compiled) const {
     constexpr double kLong = 8e6;          // nanoseconds: walks are short beside it
+    constexpr double kRough = 5.0;         // as much may the number of leaves mislead
     constexpr double kLeavesOfNode = 0.5;  // that a walk comes to
     constexpr double kFewFeatures = 12.0;
     if (!job.by_pairs || n_moving(job) > kFewFeatures) return false;
-    if (compiled.nanoseconds > kLong) return true;
-    if (job.question != Question::gap) return false;
+    const bool is_gap = job.question == Question::gap;
+    const double n_gaps = is_gap                             ? 1.0
+                          : job.question == Question::greedy ? 0.5 * job.n_places * job.n_places
+                                                             : job.n_places;
     const auto n_groups = static_cast<double>(routes_.model.group.size());
     const auto work =
         Pairs::work(kLeavesOfNode * n_nodes / n_groups, trees_of(routes_.model) / n_groups, n_moving(job));
-    return static_cast<double>(routes_.pairs.size()) * pairs_nanoseconds(work) < compiled.nanoseconds;
+    const double likely = n_gaps * static_cast<double>(routes_.pairs.size()) * pairs_nanoseconds(work);
+    if (compiled.nanoseconds > kLong) return likely <= kRough * kCheapNanoseconds;
+    return is_gap && likely < compiled.nanoseconds;
 }
 
 // What may be left out of an exact gap: the bound must be so small beside the gap itself that the criterion
@@ -255,20 +273,6 @@ RowCompilation::Totals RowSolver::count_pruned(const Job& job, double limit) {
     if (kFar * cost.nanoseconds <= kMostNanoseconds && kFar * cost.bytes <= kMostBytes) return roughly;
     return compilation_.count(limit, kMostEntries, likely_);
 }
-
-namespace {
-
-// An exact answer is preferred to a bounded one; but not where it takes long, and half as long again. Of gaps
-// it hardly does.
-bool is_worth_it_anyway(const Cost& exact, const Job& job, const Accuracy& accuracy) {
-    constexpr double kShort = 10e6;  // nanoseconds
-    return accuracy.kind != Method::bounded || job.question == Question::gap || exact.nanoseconds <= kShort;
-}
-bool is_worth_it(const Cost& exact, const Cost& bounded) {
-    return exact.nanoseconds <= 1.5 * bounded.nanoseconds;
-}
-
-}  // namespace
 
 // With as much left out as the tolerance allows.
 Cost RowSolver::decide_bounded(const Job& job, const Accuracy& accuracy) {
@@ -299,7 +303,7 @@ Cost RowSolver::decide_freely(const Job& job, const Accuracy& accuracy) {
     if (exact.cheap && is_worth_it_anyway(*exact.cheap, job, accuracy)) return *exact.cheap;
     const auto other =
         accuracy.kind == Method::exact ? decide_exact(job, accuracy) : decide_bounded(job, accuracy);
-    return exact.cheap && is_worth_it(*exact.cheap, other) ? *exact.cheap : cheaper(exact.plan, other);
+    return exact.cheap && is_worth_it(*exact.cheap, other) ? *exact.cheap : cheaper(other, exact.plan);
 }
 
 Cost RowSolver::decide_as_forced(const Job& job, const Accuracy& accuracy) {
@@ -356,15 +360,32 @@ Cost RowSolver::first_try(const Job& job, const Accuracy& accuracy) {
     if (!exact.cheap && exact.compiled.bytes > kMostBytes) return decide(job, accuracy);
     if (accuracy.kind == Method::pruned)
         return {Route::compiled, accuracy.kind, 0.0, 0.0, accuracy.tolerance};
-    RowCompilation::Totals totals;
-    const double limit = compilation_.guess_limit(first_target(job, accuracy.tolerance), likely_, totals);
-    const auto bounded = cost_of(totals, job, limit, accuracy.kind);
-    if (exact.cheap && is_worth_it(*exact.cheap, bounded)) return *exact.cheap;
-    return cheaper(cheaper(exact.plan, bounded), exact.pairs);
+    // Whether first places are exact is decided by the terms of the whole ranking.
+    if (exact.cheap) {
+        const auto likely = std::exchange(likely_, {});
+        const auto whole = guess_bounded(job, accuracy);
+        likely_ = likely;
+        if (is_worth_it(*exact.cheap, whole)) return *exact.cheap;
+        if (!likely) return whole;
+    }
+    const auto bounded = cheaper(guess_bounded(job, accuracy), exact.plan);
+    return accuracy.is_forced || bounded.nanoseconds <= kCheapNanoseconds
+               ? bounded
+               : cheaper(bounded, cost_by_pairs(job));
 }
 
+// With a limit that is guessed.
+Cost RowSolver::guess_bounded(const Job& job, const Accuracy& accuracy) {
+    RowCompilation::Totals totals;
+    const double limit = compilation_.guess_limit(first_target(job, accuracy.tolerance), likely_, totals);
+    return cost_of(totals, job, limit, accuracy.kind);
+}
+
+// Features that no tree uses do not count.
 double RowSolver::n_moving(const Job& job) const {
-    return static_cast<double>(std::count(job.features, job.features + n_features(), uint8_t{1}));
+    const auto& used = routes_.model.features;
+    return static_cast<double>(
+        std::count_if(used.begin(), used.end(), [&](int32_t q) { return job.features[q] != 0; }));
 }
 
 // After a bound that is `share` times what it may be: leave out less; or nothing, where there is little hope.

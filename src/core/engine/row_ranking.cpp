@@ -167,7 +167,10 @@ Answer RowSolver::greedy(const Units& units, const Places& places, const Accurac
     bool is_guess = !is_planned && !by_pairs && guess_first_places(units, places);
     for (;;) {
         const auto found = answer(job, of_scores(accuracy), [&](const Cost& cost, double& bound) {
-            if (cost.route == Route::pairs) return greedy_by_pairs(units, places);
+            if (cost.route == Route::pairs) {
+                is_guess = false;  // all candidates are complete
+                return greedy_by_pairs(units, places);
+            }
             bound = prepare(cost, &units);
             if (!std::isfinite(bound)) return 0.0;
             const double value = greedy_by_terms(units, places, bound);

@@ -101,13 +101,14 @@ private:
     bool are_pairs_worth_asking(const Job& job, double n_nodes, const Cost& compiled) const;
     RowCompilation::Totals count_pruned(const Job& job, double limit);
     Cost first_try(const Job& job, const Accuracy& accuracy);
+    Cost guess_bounded(const Job& job, const Accuracy& accuracy);
     double n_moving(const Job& job) const;
     Cost next_try(const Job& job, const Accuracy& accuracy, const Cost& last, double share, int n_tries);
     Cost cost_of(const RowCompilation::Totals& totals, const Job& job, double limit, Method method);
     std::vector<std::int32_t> likely_order(const Job& job);
     Cost cost_by_pairs(const Job& job);
     Cost cost_alone(const Job& job, const Accuracy& accuracy);
-    Cost by_plan(Job job);
+    Cost by_plan(const Job& job);
     bool plan_is_best(const Job& job, const Cost& plan);
     std::vector<std::uint8_t> lively_features(const Job& job) const;
     const EvaluationCounts& lively_terms(const Job& job);

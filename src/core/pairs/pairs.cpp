@@ -255,7 +255,9 @@ Pairs::Work Pairs::work(double n_leaves, double n_trees, double n_features) {
 }
 
 Pairs::Work Pairs::work(const std::uint8_t* perturbed, const RowTables& row) const {
-    const double n_perturbed = std::max(std::accumulate(perturbed, perturbed + e_.n_features, 0.0), 1.0);
+    double n_perturbed = 0.0;
+    for (const auto q : row.model().features) n_perturbed += perturbed[q];
+    n_perturbed = std::max(n_perturbed, 1.0);
     double leaves = 0.0, met = 0.0, own = 0.0, intervals = 0.0;
     // Of many trees some are enough: one of every `step`, at a scrambled place among them.
     constexpr std::size_t kEnough = 64;

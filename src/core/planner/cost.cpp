@@ -35,7 +35,7 @@ double evaluation(const EvaluationCounts& n, const Model& model, const Job& job)
     constexpr double kOutput = 0.63;  // of one output, for each further one
     constexpr double kPairAgain = 0.108, kComponentAgain = 70.0, kSetAgain = 0.4;
     constexpr double kManyComponents = 1.2e4;             // do not stay in the cache
-    constexpr double kGreedy = 2.7, kGreedyOfSets = 5.5;  // where a curve has gaps, gains of all candidates
+    constexpr double kGreedy = 2.7, kGreedyOfSets = 8.0;  // where a curve has gaps, gains of all candidates
     const double width = width_of(model);
     const double once = (kTerm * n.terms + kPair * n.pairs) * (1.0 + kOutput * (width - 1.0)) +
                         kComponent * n.components + kSet * n.sets;
@@ -125,12 +125,13 @@ EvaluationCounts terms_of_plan(double n_entries, const EvaluationCounts& plan) {
     // pairs.
     const double of_components = 1.0 / (1.0 + plan.terms / std::max(kCrowd * plan.components, 1.0));
     const double of_pairs = std::pow(share, 2.2 - of_components);
+    const double of_sets = std::pow(share, 1.3);  // some are over pairs, some over cells
     return {std::pow(share, of_components) * plan.components,
             share * plan.terms,
             of_pairs * plan.pairs,
             of_pairs * plan.pairs_again,
-            share * plan.sets,
-            share * plan.sets_again};
+            of_sets * plan.sets,
+            of_sets * plan.sets_again};
 }
 
 Cost compiled_cost(double n_entries, double n_nodes, bool is_pruned, const EvaluationCounts& terms,

@@ -68,7 +68,6 @@ public:
 
     std::int64_t n_boxes() const { return static_cast<std::int64_t>(boxes_.size()); }
     double n_components() const { return static_cast<double>(terms_.n_components()); }
-    double n_entries() const { return static_cast<double>(entry_.size()); }
     // Of a subset, or of all features (null).
     EvaluationCounts count(const std::uint8_t* subset) const;
     double n_terms() const { return all_.terms; }

@@ -37,7 +37,7 @@ public:
     Totals count(double limit, double most_entries, const Likely& likely, bool roughly = false);
     // The same at a limit of 0, from at most about so many trees.
     Totals look(double n_trees, double most_entries);
-    // Of the trees, those that an estimate looks at.
+    // The share of the nodes that an estimate looks at, of the first group of trees.
     double counted_share() const { return compilers_[0]->counted_share(); }
     // Leaves the terms in terms(), and the weights in the states, one per group of trees.
     Totals compile(double limit, double most_entries, std::vector<TermState>& states, const Likely& likely);
@@ -45,7 +45,7 @@ public:
     void error_scales(std::size_t group, Buffer<double>& scale) const {
         compilers_[group]->error_scales(terms_[group], scale);
     }
-    // The same of the main effects, (n_features); right after load.
+    // The same of the main effects, (n_features); after find_main_effects.
     void main_error_scales(Buffer<double>& scale) const;
 
     // A limit whose bound is probably within the target, and not much less; and roughly what it takes.

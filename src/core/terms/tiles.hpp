@@ -29,10 +29,10 @@ alignas(32) constexpr double kDiagonal[4][4] = {
 template <int kSlots>
 struct Tiles {
     std::int64_t stride, n;
-    double *low, *high;  // (kSlots, stride) tables of the slots; that of the slot outside comes last
-    double* column;      // (width, stride) weights, times S of the first slot where it is folded
-    double* below;       // (width, stride) of products: what comes from the terms before
-    double* sums;        // (width, 4, 4)
+    double *low, *high;        // (kSlots, stride) tables of the slots; that of the slot outside comes last
+    double* column = nullptr;  // (width, stride) weights, times S of the first slot where it is folded
+    double* below = nullptr;   // (width, stride) of products: what comes from the terms before
+    double* sums = nullptr;    // (width, 4, 4)
 
     PREDGAP_INLINE Tiles(const Form& f, std::int32_t outside, bool folded)
         : stride(f.c.stride),
