@@ -52,13 +52,14 @@ void refuse_too_costly(const Cost& cost) {
     throw TooCostly{known(cost.nanoseconds, kMostNanoseconds), known(cost.bytes, kMostBytes)};
 }
 
-// An exact answer is preferred to a bounded one; but not where it takes long, and half as long again. Of gaps
-// it hardly does.
-bool is_worth_it_anyway(const Cost& exact, const Job& job, const Accuracy& accuracy) {
+// Is a cheap exact answer taken whatever a bounded one would take? Curves and rankings that are not short are
+// compared with it; exact gaps hardly take longer.
+bool is_exact_taken(const Cost& exact, const Job& job, const Accuracy& accuracy) {
     constexpr double kShort = 10e6;  // nanoseconds
     return accuracy.kind != Method::bounded || job.question == Question::gap || exact.nanoseconds <= kShort;
 }
-bool is_worth_it(const Cost& exact, const Cost& bounded) {
+// An exact answer may take half as long again as a bounded one.
+bool is_exact_worth_it(const Cost& exact, const Cost& bounded) {
     return exact.nanoseconds <= 1.5 * bounded.nanoseconds;
 }
 
@@ -214,8 +215,8 @@ RowSolver::ExactWays RowSolver::exact_ways(Job job, const Accuracy& accuracy) {
     if (!routes_.plan.empty() && !accuracy.is_forced) ways.plan = by_plan(job);
     const bool is_plan_cheap = ways.plan.nanoseconds <= kCheapNanoseconds;
     if (is_plan_cheap) ways.cheap = ways.plan;
-    // Where a bounded answer is priced anyway, that does not hang on a look at a few trees.
-    if (is_plan_cheap && is_worth_it_anyway(ways.plan, job, accuracy) && plan_is_best(job, ways.plan))
+    // A few trees are enough to tell that the plan is taken, not to compare with a bounded answer.
+    if (is_plan_cheap && is_exact_taken(ways.plan, job, accuracy) && plan_is_best(job, ways.plan))
         return ways;
     load_compilation();
     const auto totals = compilation_.look(kInfinity, kMostEntries);
@@ -235,7 +236,7 @@ RowSolver::ExactWays RowSolver::exact_ways(Job job, const Accuracy& accuracy) {
 // a walk comes to make likely.
 bool RowSolver::are_pairs_worth_asking(const Job& job, double n_nodes, const Cost& compiled) const {
     constexpr double kLong = 8e6;          // nanoseconds: walks are short beside it
-    constexpr double kRough = 5.0;         // as much may the number of leaves mislead
+    constexpr double kRough = 5.0;         // the guess from leaves may be too high by that
     constexpr double kLeavesOfNode = 0.5;  // that a walk comes to
     constexpr double kFewFeatures = 12.0;
     if (!job.by_pairs || n_moving(job) > kFewFeatures) return false;
@@ -256,7 +257,7 @@ bool RowSolver::are_pairs_worth_asking(const Job& job, double n_nodes, const Cos
 // with.
 double RowSolver::exact_limit(const Job& job, const Accuracy& accuracy, const Cost& cost) {
     constexpr double kFewEntries = 1e4;   // leaving some out saves little
-    constexpr double kMostCounted = 0.4;  // of the trees: else a guess takes longer than it saves
+    constexpr double kMostCounted = 0.4;  // of the nodes: else a guess takes longer than it saves
     if (cost.route != Route::compiled || cost.method != Method::exact || job.question != Question::gap ||
         !job.is_whole_gap || accuracy.kind == Method::exact || cost.n_entries < kFewEntries ||
         compilation_.counted_share() > kMostCounted)
@@ -296,14 +297,14 @@ Cost RowSolver::decide_bounded(const Job& job, const Accuracy& accuracy) {
     return cheaper(pruned, cost_by_pairs(job));
 }
 
-// By terms or pairs, whatever is asked for.
+// The cheapest way that keeps the promise.
 Cost RowSolver::decide_freely(const Job& job, const Accuracy& accuracy) {
     if (accuracy.kind == Method::exact && routes_.plan.empty()) return decide_exact(job, accuracy);
     const auto exact = exact_ways(job, accuracy);
-    if (exact.cheap && is_worth_it_anyway(*exact.cheap, job, accuracy)) return *exact.cheap;
+    if (exact.cheap && is_exact_taken(*exact.cheap, job, accuracy)) return *exact.cheap;
     const auto other =
         accuracy.kind == Method::exact ? decide_exact(job, accuracy) : decide_bounded(job, accuracy);
-    return exact.cheap && is_worth_it(*exact.cheap, other) ? *exact.cheap : cheaper(other, exact.plan);
+    return exact.cheap && is_exact_worth_it(*exact.cheap, other) ? *exact.cheap : cheaper(other, exact.plan);
 }
 
 Cost RowSolver::decide_as_forced(const Job& job, const Accuracy& accuracy) {
@@ -351,7 +352,7 @@ Cost RowSolver::first_try(const Job& job, const Accuracy& accuracy) {
     if (accuracy.kind == Method::exact || (accuracy.is_forced && accuracy.route != Route::compiled))
         return decide(job, accuracy);
     const auto exact = exact_ways(job, accuracy);
-    if (exact.cheap && is_worth_it_anyway(*exact.cheap, job, accuracy)) {
+    if (exact.cheap && is_exact_taken(*exact.cheap, job, accuracy)) {
         auto cost = *exact.cheap;
         cost.limit = exact_limit(job, accuracy, cost);
         return cost;
@@ -365,7 +366,7 @@ Cost RowSolver::first_try(const Job& job, const Accuracy& accuracy) {
         const auto likely = std::exchange(likely_, {});
         const auto whole = guess_bounded(job, accuracy);
         likely_ = likely;
-        if (is_worth_it(*exact.cheap, whole)) return *exact.cheap;
+        if (is_exact_worth_it(*exact.cheap, whole)) return *exact.cheap;
         if (!likely) return whole;
     }
     const auto bounded = cheaper(guess_bounded(job, accuracy), exact.plan);
