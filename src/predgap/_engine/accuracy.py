@@ -1,16 +1,37 @@
-"""How accurate an answer must be: exact, with a proven error bound, or with an error known from tests."""
+"""How an answer is obtained: exact, with a proven error bound, with an error known from tests, or from samples.
+
+An `Accuracy` is computed by the core, `Draws` are samples, and `Auto` chooses between them for each row.
+"""
 
 from __future__ import annotations
 
 import numbers
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
+import numpy as np
+from numpy.typing import NDArray
+
+from predgap import _core
+from predgap._engine.points import SOBOL_DIMENSIONS, Sequence
+from predgap._engine.results import Cost
 from predgap._text import shown
+from predgap._typing import FloatArray, IndexArray
 from predgap.errors import PredgapError
+
+if TYPE_CHECKING:  # they import this module
+    from predgap._engine.kernels import Kernel
+    from predgap._engine.questions import Question
 
 RTOL: Final = 1e-6
 """The default of `rtol`: the largest relative error of guaranteed answers."""
+
+N_SAMPLES: Final = 16384
+"""The default number of samples per row, for gaps and curves."""
+
+AFFORDABLE: Final = 5000.0
+"""Milliseconds per row that a guaranteed answer of `estimate` may take, else it is sampled."""
 
 # How the two numbers below were calibrated: pruning skips terms that are smaller than `tolerance` times the
 # row's scale. The resulting relative error was measured against exact answers, in multiples of `tolerance`:
@@ -40,6 +61,80 @@ class Accuracy:
     def standard_error(self) -> float:
         """The standard error of a pruned answer, relative to the answer; 0 if the error is proven."""
         return _TOLERANCES_IN_STANDARD_ERROR * self.tolerance if self.kind == "pruned" else 0.0
+
+    def ways(self, question: Question[Any], kernel: Kernel) -> Iterator[Way]:
+        """This accuracy, for all rows."""
+        yield self, None
+
+
+@dataclass(frozen=True, slots=True)
+class Draws:
+    """The options of sampling. Without a method it is chosen by the number of features that move."""
+
+    method: Literal["mc", "qmc"] | None
+    n_samples: int | None  # None for the default: `N_SAMPLES`, or 4096 for rankings
+    rtol: float | None  # stop early at this relative standard error; None draws all
+    seed: int
+    sequence: Sequence = "sobol"
+
+    def for_features(self, n: int) -> Literal["mc", "qmc"]:
+        """The method, if n features move that the model splits on."""
+        return self.method or sampler_for(n)
+
+    def ways(self, question: Question[Any], kernel: Kernel) -> Iterator[Way]:
+        """These samples, for all rows."""
+        yield self, None
+
+
+@dataclass(frozen=True, slots=True)
+class Auto:
+    """Each row by its own price, so that other rows never change its answer."""
+
+    ladder: tuple[tuple[Accuracy, float], ...]  # an accuracy, and the most milliseconds that it may take
+    otherwise: Draws
+
+    def ways(self, question: Question[Any], kernel: Kernel) -> Iterator[Way]:
+        """For each accuracy the rows that it is affordable for, and the samples of the others.
+
+        Features that move together are always exact.
+        """
+        if kernel.moves_together:
+            yield EXACT, None
+            return
+        left = np.arange(len(question.rows))
+        for accuracy, most in self.ladder:
+            fits = question.at(left).prices(kernel, accuracy).within(most)
+            if fits.any():
+                yield accuracy, left[fits]
+            left = left[~fits]
+            if len(left) == 0:
+                break
+        if len(left) or len(question.rows) == 0:
+            yield self.otherwise, left
+
+
+How = Accuracy | Draws | Auto
+Way = tuple[Accuracy | Draws, IndexArray | None]
+"""How some rows are answered, and which; None: all."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Prices:
+    """The expected cost of an answer, row by row."""
+
+    method: NDArray[np.uint8]  # (n,) codes of `_core.METHODS`
+    milliseconds: FloatArray  # (n,)
+    megabytes: FloatArray  # (n,)
+
+    def within(self, milliseconds: float = 1e3 * _core.MOST_SECONDS) -> NDArray[np.bool_]:
+        """Which rows, (n,), take at most this long and are within the memory limit."""
+        return (self.milliseconds <= milliseconds) & (self.megabytes <= _core.MOST_BYTES / 1e6)
+
+    def mean(self) -> Cost:
+        """The mean over the rows; "bounded" if one row is, and refused if one row is."""
+        method = _core.METHODS[int(self.method.max())]
+        refused = not bool(self.within().all())
+        return Cost(method, float(self.milliseconds.mean()), float(self.megabytes.mean()), refused)
 
 
 EXACT: Final = Accuracy("exact")
@@ -77,3 +172,8 @@ def checked_rtol(rtol: Any, *, zero: bool) -> float:
     expected = "a number from 0 to below 1" if zero else "a number between 0 and 1"
     advice = "; 0 asks for exact answers" if zero else ""
     raise PredgapError(f"rtol is {shown(rtol)}, expected {expected}, e.g. 1e-3{advice}")
+
+
+def sampler_for(n_used: int) -> Literal["mc", "qmc"]:
+    """The method of sampling if `n_used` features are perturbed that the model splits on."""
+    return "qmc" if n_used <= SOBOL_DIMENSIONS else "mc"

@@ -12,7 +12,8 @@ import numpy as np
 
 from predgap import _core
 from predgap._engine.accuracy import Accuracy
-from predgap._engine.engine import Engine
+from predgap._engine.context import Context
+from predgap._engine.kernels import Kernel, as_bytes
 from predgap._typing import BoolArray, FloatArray
 
 
@@ -29,12 +30,18 @@ class ChangeOfRow:
     square: float  # and at most this
 
 
-def change_of_row(engine: Engine, row: FloatArray, mask: BoolArray, accuracy: Accuracy) -> ChangeOfRow:
+def change_of_row(
+    kernel: Kernel, row: FloatArray, mask: BoolArray, accuracy: Accuracy, context: Context
+) -> ChangeOfRow:
     """The change of a row (1, d) when the features of a mask (1, d) move."""
-    least, most = np.moveaxis(engine.change_range(row, mask)[0], 1, 0)
+    asked, subset, context = kernel.rows(row, mask), as_bytes(mask), context.quiet()
+    core = kernel.independent("bounds")  # features that move together have outcomes that can be listed
+    least, most = np.moveaxis(core.change_range(asked, subset, context)[0][0], 1, 0)
     largest = float((np.maximum(-least, most) ** 2).sum())
     try:
-        mean, covariance, bound, _ = (part[0] for part in engine.moments(row, mask, accuracy))
+        mean, covariance, bound, _ = (
+            part[0] for part in core.moments(asked, subset, kernel.accuracy(accuracy), context)
+        )
     except _core.TooCostly:
         return ChangeOfRow(np.full(len(least), np.nan), 0.0, least, most, largest, 0.0, largest)
     variance, error = float(np.trace(covariance)), float(bound)

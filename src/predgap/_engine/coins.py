@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from predgap import _core
-from predgap._engine.accuracy import EXACT, Accuracy, guaranteed
-from predgap._engine.engine import Engine, Members
-from predgap._engine.progress import Tell, share_of
+from predgap._engine.accuracy import EXACT, Accuracy, Prices, guaranteed
+from predgap._engine.context import Context
+from predgap._engine.subset_engine import SubsetEngine
 from predgap._model.ensemble import LEAF, Ensemble
 from predgap._typing import BoolArray, FloatArray
 
@@ -31,7 +31,7 @@ class _Toss:
     """A node of the rule and a set of groups that are in: the engine, and how much its gaps count."""
 
     t: float
-    engine: Engine
+    engine: SubsetEngine
     groups: int  # bit i: group i is in
     features: BoolArray  # (d,) that may move
     weight: float  # of the node alone
@@ -45,10 +45,10 @@ class _Toss:
 class Coins:
     """The means over all random subsets of the units of a model."""
 
-    def __init__(self, engine: Engine, members: Members | None) -> None:
+    def __init__(self, engine: SubsetEngine) -> None:
         self._engine = engine
         d = engine.ensemble.n_features
-        self._members = members or tuple((q,) for q in range(d))
+        self._members = engine.members or tuple((q,) for q in range(d))
         n_used = np.array([engine.used[list(unit)].sum() for unit in self._members])
         self.alone = np.flatnonzero(n_used == 1)
         self.groups = np.flatnonzero(n_used > 1)
@@ -58,9 +58,9 @@ class Coins:
         self._nodes, self._weights = (nodes + 1.0) / 2.0, weights / 2.0
 
     @classmethod
-    def of(cls, engine: Engine, members: Members | None) -> Coins | str:
+    def of(cls, engine: SubsetEngine) -> Coins | str:
         """The means, or why there are none."""
-        coins = cls(engine, members)
+        coins = cls(engine)
         if len(coins.groups) > _MOST_GROUPS:
             return (
                 f"the model uses {len(coins.groups)} groups of several features, and at most {_MOST_GROUPS} "
@@ -69,12 +69,12 @@ class Coins:
         return coins
 
     def expected(
-        self, rows: FloatArray, accuracy: Accuracy, tell: Tell
+        self, rows: FloatArray, accuracy: Accuracy, context: Context
     ) -> tuple[FloatArray, NDArray[np.uint8]]:
         """The expected PGI² of a random ranking of all units, (n,), and method codes."""
         self._refuse_if_costly(rows, accuracy, values=False)
         total, worst = np.zeros(len(rows)), np.zeros(len(rows), dtype=np.uint8)
-        for toss, part in self._tosses(tell, len(rows)):
+        for toss, part in self._tosses(context):
             gaps, _, method = toss.engine.gap(rows, toss.features[None], accuracy, part)
             total += toss.weight * toss.chance(len(self.groups)) * gaps
             worst = np.maximum(worst, method)
@@ -82,7 +82,7 @@ class Coins:
         return total * ((n_units + 1) / n_units), worst
 
     def shapley(
-        self, rows: FloatArray, accuracy: Accuracy, tell: Tell
+        self, rows: FloatArray, accuracy: Accuracy, context: Context
     ) -> tuple[FloatArray, NDArray[np.uint8]]:
         """The Shapley value of each unit, (n, n_units), and method codes.
 
@@ -92,21 +92,21 @@ class Coins:
         asked = accuracy
         if accuracy.kind == "bounded":  # each gap counts up to 1 / t times: in sum, so much more
             asked = guaranteed(accuracy.tolerance / (4.0 + 2.0 * float(np.log(len(self._members)))))
-        values, bound, method = self._shapley(rows, asked, tell)
+        values, bound, method = self._shapley(rows, asked, context)
         all_units = self._engine.gap(rows, self._engine.used[None], asked)[0]
         loose = np.flatnonzero(bound > accuracy.tolerance * all_units)
         if len(loose):
-            values[loose], _, method[loose] = self._shapley(rows[loose], EXACT, None)
+            values[loose], _, method[loose] = self._shapley(rows[loose], EXACT, context.quiet())
         return values, method
 
     def _shapley(
-        self, rows: FloatArray, accuracy: Accuracy, tell: Tell
+        self, rows: FloatArray, accuracy: Accuracy, context: Context
     ) -> tuple[FloatArray, FloatArray, NDArray[np.uint8]]:
         """Values, the largest error bound of each row's, method codes."""
         n, n_groups = len(rows), len(self.groups)
         values, bound = np.zeros((n, len(self._members))), np.zeros(n)
         worst = np.zeros(n, dtype=np.uint8)
-        for toss, part in self._tosses(tell, n):
+        for toss, part in self._tosses(context):
             gaps, error, method = toss.engine.gap(rows, toss.features[None], accuracy, part)
             worst = np.maximum(worst, method)
             share = toss.weight * toss.chance(n_groups)
@@ -122,7 +122,7 @@ class Coins:
             bound += share / min(toss.t, 1.0 - toss.t if n_groups else 1.0) * (error + larger)
         return values, bound, worst
 
-    def _tosses(self, tell: Tell, n_rows: int) -> Iterator[tuple[_Toss, Tell]]:
+    def _tosses(self, context: Context) -> Iterator[tuple[_Toss, Context]]:
         n_sets, done = 1 << len(self.groups), 0
         for t, weight in zip(self._nodes.tolist(), self._weights.tolist(), strict=True):
             engine = self._engine.tossing(t, self._coins)
@@ -130,7 +130,7 @@ class Coins:
                 own = self.groups[[bool(groups >> i & 1) for i in range(len(self.groups))]]
                 features = self._coins | self._features(own)
                 n_all = n_sets * len(self._nodes)
-                part = share_of(tell, done / n_all, (done + 1) / n_all, n_rows, n_rows)
+                part = context.part(done, done + 1, n_all)
                 yield _Toss(t, engine, groups, features, weight), part
                 done += 1
 
@@ -142,19 +142,19 @@ class Coins:
 
     def milliseconds(self, rows: FloatArray, accuracy: Accuracy, *, values: bool) -> FloatArray:
         """What the means of each row would take, or the values, (n,)."""
-        longer = 1.0 if self._engine.kernels.has_plan else _LONGER
-        return longer * self._n_gaps(values) * self._prices(rows, accuracy)[0]
+        longer = 1.0 if self._engine.kernel.model.has_plan else _LONGER
+        return longer * self._n_gaps(values) * self._prices(rows, accuracy).milliseconds
 
-    def _prices(self, rows: FloatArray, accuracy: Accuracy) -> tuple[FloatArray, FloatArray]:
-        return self._engine.cost(rows, "gap", self._engine.used[None], 0, accuracy)[1:]
+    def _prices(self, rows: FloatArray, accuracy: Accuracy) -> Prices:
+        return self._engine.kernel.prices(rows, "gap", self._engine.used[None], 0, accuracy)
 
     def _n_gaps(self, values: bool) -> int:
         return (1 + values * len(self.alone)) * len(self._nodes) << len(self.groups)
 
     def _refuse_if_costly(self, rows: FloatArray, accuracy: Accuracy, *, values: bool) -> None:
         """`_core.TooCostly` if all gaps of a row together would take longer than a row may."""
-        gap, megabytes = self._prices(rows, accuracy)
-        milliseconds = self._n_gaps(values) * gap
+        gap = self._prices(rows, accuracy)
+        milliseconds, megabytes = self._n_gaps(values) * gap.milliseconds, gap.megabytes
         for row in np.flatnonzero(milliseconds > 1e3 * _core.MOST_SECONDS).tolist():
             raise _core.TooCostly(row, float(milliseconds[row]), float(megabytes[row]))
 

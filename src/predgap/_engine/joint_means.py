@@ -12,33 +12,35 @@ import math
 
 import numpy as np
 
+from predgap import _core
 from predgap._engine.accuracy import Accuracy
-from predgap._engine.background import BackgroundEngine
-from predgap._engine.engine import ByteArray, Members
-from predgap._engine.progress import Tell
+from predgap._engine.context import Context
+from predgap._engine.kernels import ByteArray
+from predgap._engine.subset_engine import SubsetEngine
 from predgap._typing import FloatArray
 
 
 class JointMeans:
     """The means over all random subsets of the units of a model; all are exact."""
 
-    def __init__(self, engine: BackgroundEngine, members: Members | None, top: int) -> None:
-        self._engine, self._members, self._top = engine, members, top
-        self._n_units = engine.ensemble.n_features if members is None else len(members)
+    def __init__(self, engine: SubsetEngine, top: int) -> None:
+        self._engine, self._n_units, self._top = engine, engine.n_units, top
         self._most = min(self._n_units, engine.most_of_a_pair)
 
     def milliseconds(self, rows: FloatArray, accuracy: Accuracy, *, values: bool) -> FloatArray:
         """What the means of each row would take, or the values, (n,)."""
-        return self._engine.box_milliseconds(rows, self._members)[:, int(values)]
+        return self._engine.box_milliseconds(rows)[:, int(values)]
 
-    def expected(self, rows: FloatArray, accuracy: Accuracy, tell: Tell) -> tuple[FloatArray, ByteArray]:
+    def expected(
+        self, rows: FloatArray, accuracy: Accuracy, context: Context
+    ) -> tuple[FloatArray, ByteArray]:
         """The expected PGI² of the first places of a random ranking, (n,), and method codes."""
         weights = shares_of_subsets(self._n_units, self._top, self._most)
-        return self._engine.mean_gap(rows, weights, tell, self._members)
+        return self._engine.mean_gap(rows, weights, context), _exact(len(rows))
 
-    def shapley(self, rows: FloatArray, accuracy: Accuracy, tell: Tell) -> tuple[FloatArray, ByteArray]:
+    def shapley(self, rows: FloatArray, accuracy: Accuracy, context: Context) -> tuple[FloatArray, ByteArray]:
         """The Shapley value of each unit, (n, n_units), and method codes."""
-        return self._engine.shapley(rows, *shapley_shares(self._most), tell, self._members)
+        return self._engine.shapley(rows, *shapley_shares(self._most), context), _exact(len(rows))
 
 
 def shares_of_subsets(n_units: int, top: int, most: int) -> FloatArray:
@@ -80,3 +82,8 @@ def shapley_shares(most: int) -> tuple[FloatArray, FloatArray]:
             gained[p, n] = 1 / ways
             lost[p, n] = p / (ways * n) if n else 0.0
     return gained, lost
+
+
+def _exact(n: int) -> ByteArray:
+    """The method code of exact answers, (n,)."""
+    return np.full(n, _core.METHODS.index("exact"), dtype=np.uint8)

@@ -9,19 +9,17 @@ spread over replicates gives a standard error.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
-from predgap._engine.accuracy import Accuracy
-from predgap._engine.choosing import sampler_for
+from predgap import _core
+from predgap._engine.accuracy import sampler_for
+from predgap._engine.context import Context
+from predgap._engine.kernels import Kernel, as_bytes
 from predgap._engine.points import REPLICATES, Replicates, Sequence, balanced, checked_seed
-from predgap._engine.progress import Tell
-from predgap._engine.questions import Computed
 from predgap._engine.sampling import Budget
-from predgap._typing import BoolArray, FloatArray, IndexArray
+from predgap._typing import BoolArray, FloatArray
 
 SAMPLES: Final = 16384
 """The default number of samples per row."""
@@ -31,67 +29,43 @@ Function = Callable[[int, FloatArray], FloatArray]
 value of each change, (m,)."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ExpectedValues:
-    """Expected values of rows, and how they were obtained; all arrays are (n,)."""
+def listed_outcomes(
+    kernel: Kernel, row: FloatArray, mask: BoolArray, context: Context
+) -> tuple[FloatArray, FloatArray] | None:
+    """All values of f(x') - f(x) of one row (1, d) if the features of a mask (1, d) move: probabilities (m,) and
+    changes (n_outputs, m). None if there are too many to list."""
+    context, asked = context.quiet(), kernel.rows(row, mask)
+    if isinstance(kernel.core, _core.Independent):
+        return kernel.core.outcomes(asked, as_bytes(mask), context)
+    change = kernel.core.changes(asked, as_bytes(mask), context)[0][0]
+    return np.full(change.shape[1], 1.0 / change.shape[1]), change
 
-    value: FloatArray
-    standard_error: FloatArray  # 0 where all outcomes were listed
-    method: NDArray[np.str_]  # "exact", "qmc" or "mc"
-    n_samples: NDArray[np.int64]
 
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Expectations(Computed[ExpectedValues]):
-    """The expected value of a function when the features of a subset, or of one subset per row, move."""
-
-    masks: BoolArray  # (1 or n, d)
-    function: Function
-    numbers: IndexArray  # (n,) of the rows, for the function
-    n_samples: int = SAMPLES
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        Budget(self.n_samples)  # what is not valid is an error also where nothing is sampled
-        checked_seed(self.seed)
-
-    def of_rows(self, some: IndexArray) -> Expectations:
-        masks = self.masks if len(self.masks) == 1 else self.masks[some]
-        return replace(self, rows=self.rows[some], masks=masks, numbers=self.numbers[some])
-
-    def answer(self, accuracy: Accuracy, tell: Tell = None) -> ExpectedValues:
-        n = len(self.rows)
-        found = ExpectedValues(np.zeros(n), np.zeros(n), np.full(n, "exact"), np.zeros(n, dtype=np.int64))
-        for r in range(n):
-            found.value[r], found.standard_error[r], found.method[r], found.n_samples[r] = self._row(r)
-            if tell is not None:
-                tell(r + 1)
-        return found
-
-    def _row(self, r: int) -> tuple[float, float, str, int]:
-        row, mask = self.rows[r : r + 1], self.masks[r if len(self.masks) > 1 else 0][None]
-        listed = self.engine.outcomes(row, mask)
-        if listed is None:
-            return self._sampled(row, mask[0], int(self.numbers[r]))
-        probability, change = listed
-        return float((probability * self.function(int(self.numbers[r]), change)).sum()), 0.0, "exact", 0
-
-    def _sampled(self, row: FloatArray, mask: BoolArray, number: int) -> tuple[float, float, str, int]:
-        asked = mask & self.engine.used
-        k = int(asked.sum())
-        n_points = balanced(Budget(self.n_samples).n_samples) // REPLICATES
-        method = sampler_for(k)
-        sequence: Sequence = "sobol" if method == "qmc" else "random"
-        replicates = Replicates(sequence, k, checked_seed(self.seed))
-        sums = np.zeros(REPLICATES)
-        for begin, end in replicates.blocks(0, n_points):
-            points = replicates.points(begin, end)[:, :, :k]
-            change = self.engine.sample_changes(row, asked, points.reshape(1, REPLICATES * (end - begin), k))[
-                0
-            ]
-            sums += self.function(number, change).reshape(REPLICATES, -1).sum(axis=1)
-        means = sums / n_points
-        value, error = means.mean(), means.std(ddof=1) / np.sqrt(REPLICATES)
-        # All replicates may agree by chance; the error is still up to the weight of one point.
-        floor = abs(value) / (n_points * (REPLICATES + 1))
-        return float(value), float(max(error, floor)), method, n_points * REPLICATES
+def sampled_mean(
+    kernel: Kernel,
+    row: FloatArray,
+    mask: BoolArray,
+    value: Callable[[FloatArray], FloatArray],
+    n_samples: int,
+    seed: int,
+    context: Context,
+) -> tuple[float, float, Literal["mc", "qmc"], int]:
+    """The mean over samples of a function of the changes (n_outputs, m) of one row (1, d), which gives (m,), if
+    the features of a mask (d,) move: the mean, its standard error, the method, the number of samples."""
+    core, context = kernel.independent("sampling"), context.quiet()
+    asked = mask & kernel.used
+    k = int(asked.sum())
+    n_points = balanced(Budget(n_samples).n_samples) // REPLICATES
+    method = sampler_for(k)
+    sequence: Sequence = "sobol" if method == "qmc" else "random"
+    replicates = Replicates(sequence, k, checked_seed(seed))
+    rows, sums = kernel.rows(row, asked[None]), np.zeros(REPLICATES)
+    for begin, end in replicates.blocks(0, n_points):
+        points = replicates.points(begin, end)[:, :, :k].reshape(1, REPLICATES * (end - begin), k)
+        change = core.sample_changes(rows, as_bytes(asked), np.ascontiguousarray(points), context)[0][0]
+        sums += value(change).reshape(REPLICATES, -1).sum(axis=1)
+    means = sums / n_points
+    mean, error = means.mean(), means.std(ddof=1) / np.sqrt(REPLICATES)
+    # All replicates may agree by chance; the error is still up to the weight of one point.
+    floor = abs(mean) / (n_points * (REPLICATES + 1))
+    return float(mean), float(max(error, floor)), method, n_points * REPLICATES

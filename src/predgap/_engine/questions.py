@@ -1,243 +1,450 @@
-"""Questions about rows (gaps, curves, rankings) and how each is priced, computed or sampled.
+"""Questions about rows, as values, and the one way to ask them: `ask`.
 
-`prices` gives the expected cost per row, `answer` computes with kernels, `estimate` samples. A question can
-be restricted to some of its rows, so that rows can be answered by different methods.
+A question says what is asked: the rows, and their subset, order or ranking. How it is answered is an `Accuracy`,
+`Draws` of samples, or `Auto`, which chooses for each row. A new question is a class here that calls the core, and
+a method of `Explainer` that makes it.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Final, Generic, Literal, TypeVar
+from typing import Any, ClassVar, Generic, Literal, Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from predgap import _core
-from predgap._engine.accuracy import Accuracy
-from predgap._engine.costs import Prices
-from predgap._engine.engine import Answer, Engine, Members, RankingMethod
-from predgap._engine.estimates import GapEstimate, assembled, estimate_without_samples
-from predgap._engine.points import Sequence
-from predgap._engine.progress import Tell, after
+from predgap._engine.accuracy import Accuracy, Draws, How, Prices
+from predgap._engine.bounding import ChangeOfRow, change_of_row
+from predgap._engine.context import Context
+from predgap._engine.kernels import Kernel, as_bytes, rows_of
+from predgap._engine.outcomes import Function, listed_outcomes, sampled_mean
 from predgap._engine.racing import race
+from predgap._engine.results import (
+    Expected,
+    GapEstimate,
+    Ranked,
+    Searched,
+    assembled,
+    estimate_without_samples,
+    mean_of_curve,
+    words,
+)
 from predgap._engine.sampling import Budget, estimate_curve, estimate_mc, estimate_qmc
+from predgap._engine.scale import BestRankings, RandomScores, ShapleyRankings
+from predgap._engine.subset_engine import SubsetEngine
+from predgap._inputs.tables import Table
 from predgap._typing import BoolArray, FloatArray, IndexArray, IntArray
+from predgap.errors import CostError
 
 Found = TypeVar("Found")
-Entry = TypeVar("Entry", bound=np.generic)
+"""The type of an answer: a dataclass or a tuple of arrays with one entry per row."""
 
-METHODS: Final = np.array(_core.METHODS)
-"""How a number can be obtained without samples; the place of a word is its code."""
+RankingMethod = Literal["greedy", "single"]
+"""Rankings that the core makes, and samples."""
 
-N_SAMPLES: Final = 16384
-"""The default number of samples per row, for gaps and curves."""
-
-
-@dataclass(frozen=True, slots=True)
-class Draws:
-    """The options of sampling."""
-
-    method: Literal["mc", "qmc"]
-    n_samples: int | None  # None for the default: `N_SAMPLES`, or 4096 for rankings
-    rtol: float | None  # stop early at this relative standard error; None draws all
-    seed: int
-    sequence: Sequence = "sobol"
-
-    @property
-    def budget(self) -> Budget:
-        """The budget of gaps and curves."""
-        return Budget(N_SAMPLES if self.n_samples is None else self.n_samples, self.rtol)
+RankMethod = Literal["greedy", "single", "optimal", "shapley"]
+"""How `Explainer.rank` can rank."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Ranked:
-    """Rankings of rows as arrays, and the method of each row."""
+class Rows:
+    """The rows of one call: as the model sees them, as a table, and what is explained in each."""
 
-    order: IntArray  # (n, k)
-    scores: FloatArray  # (n, d), NaN for features without a place
-    confidence: FloatArray  # (n, k) 1 where the place is proven, NaN where nothing is known
-    method: NDArray[np.str_]  # (n,)
+    values: FloatArray  # (n, d), NaN where missing
+    table: Table
+    outputs: IndexArray | None  # (n,) the output of each row; None if all have the same
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def at(self, some: IndexArray) -> Rows:
+        """Some of the rows, in this order."""
+        outputs = None if self.outputs is None else self.outputs[some]
+        return Rows(self.values[some], self.table.at(some), outputs)
+
+
+# ---- asking -----------------------------------------------------------------------------------------------
+
+
+class HasKernels(Protocol):
+    """What questions are asked of: the kernels of a model and its noise."""
+
+    def kernels(self, rows: Rows) -> Iterator[tuple[Kernel, IndexArray | None]]:
+        """The kernel of each output that is explained, and its rows; None: all rows."""
+
+
+def ask(explained: HasKernels, question: Question[Found], how: How, context: Context) -> Found:
+    """Cuts the rows by output, method and memory; asks the core; puts the answers in the rows' order."""
+    n, parts, done = len(question.rows), [], 0
+    for kernel, of_output in explained.kernels(question.rows):
+        whole, _ = _some(question, None, of_output)
+        kernel.check(whole.rows.values, whole.moved(kernel))
+        for way, affordable in how.ways(whole, kernel):
+            mine, numbers = _some(whole, of_output, affordable)
+            for chunk in kernel.chunks(len(mine.rows)):
+                part, at = _some(mine, numbers, chunk)
+                k = len(part.rows)
+                parts.append((at, _asked(part, kernel, way, at, context.part(done, done + k, n, k))))
+                done += k
+    return assembled(n, parts)
+
+
+def _some(
+    question: Question[Found], numbers: IndexArray | None, some: IndexArray | None
+) -> tuple[Question[Found], IndexArray | None]:
+    """A question about some of its rows, and their numbers among all rows; None: all of them."""
+    if some is None:
+        return question, numbers
+    return question.at(some), some if numbers is None else numbers[some]
+
+
+def _asked(
+    part: Question[Found],
+    kernel: Kernel,
+    way: Accuracy | Draws,
+    numbers: IndexArray | None,
+    context: Context,
+) -> Found:
+    """The answer for rows of one kernel, in one way."""
+    context.check()
+    try:
+        if isinstance(way, Draws):
+            found = part.sampled(kernel, way, context)
+        else:
+            rows = kernel.rows(part.rows.values, part.moved(kernel))
+            found = part.answer(kernel, rows, way, context)
+    except _core.TooCostly as refused:
+        row, milliseconds, megabytes = refused.args
+        number = row if numbers is None else int(numbers[row])
+        raise kernel.refusal(context.call, number, milliseconds, megabytes) from None
+    context.look(len(part.rows))  # the core looks from time to time: not at all if a part is quick
+    return found
+
+
+# ---- questions --------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Computed(ABC, Generic[Found]):
-    """A question about each of some rows that kernels can answer; `Found` is the type of its answer."""
+class Question(ABC, Generic[Found]):
+    """What is asked about each of some rows."""
 
-    engine: Engine
-    rows: FloatArray  # (n, d) as the model casts them
+    rows: Rows
 
-    @abstractmethod
-    def of_rows(self, some: IndexArray) -> Computed[Found]:
+    def at(self, some: IndexArray) -> Self:
         """The same question about some of the rows."""
+        return replace(self, rows=self.rows.at(some))
+
+    def moved(self, kernel: Kernel) -> BoolArray:
+        """The features that may move, (1 or n, d)."""
+        return kernel.every
 
     @abstractmethod
-    def answer(self, accuracy: Accuracy, tell: Tell = None) -> Found:
-        """The answer computed by kernels; raises `_core.TooCostly` if a row exceeds the limits."""
+    def answer(self, kernel: Kernel, rows: _core.Rows, accuracy: Accuracy, context: Context) -> Found:
+        """The answer of the core; raises `_core.TooCostly` if a row exceeds the limits."""
 
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Question(Computed[Found]):
-    """A question that can also be priced, and answered from samples."""
-
-    @abstractmethod
-    def of_rows(self, some: IndexArray) -> Question[Found]:
-        """The same question about some of the rows."""
-
-    @abstractmethod
-    def prices(self, accuracy: Accuracy) -> Prices:
+    def prices(self, kernel: Kernel, accuracy: Accuracy) -> Prices:
         """The expected cost of the answer, row by row."""
+        raise NotImplementedError(f"{type(self).__name__} has no price")
 
-    @abstractmethod
-    def estimate(self, draws: Draws, tell: Tell = None) -> Found:
+    def sampled(self, kernel: Kernel, draws: Draws, context: Context) -> Found:
         """The answer estimated from samples."""
+        raise NotImplementedError(f"{type(self).__name__} is not sampled")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Gaps(Question[GapEstimate]):
-    """The gap of a subset, or of one subset per row; answers are (n,)."""
+class _OfSubset(Question[Found]):
+    """A question about the features of a subset, or of one subset per row."""
 
     masks: BoolArray  # (1 or n, d)
 
-    def of_rows(self, some: IndexArray) -> Gaps:
-        return Gaps(self.engine, self.rows[some], _of_rows(self.masks, some))
+    def at(self, some: IndexArray) -> Self:
+        return replace(self, rows=self.rows.at(some), masks=rows_of(self.masks, some))
 
-    def prices(self, accuracy: Accuracy) -> Prices:
-        return Prices(*self.engine.cost(self.rows, "gap", self.masks, 0, accuracy))
+    def moved(self, kernel: Kernel) -> BoolArray:
+        return self.masks
 
-    def computed(self, accuracy: Accuracy, tell: Tell = None) -> Answer:
-        """The answer as the kernels give it."""
-        return self.engine.gap(self.rows, self.masks, accuracy, tell)
 
-    def answer(self, accuracy: Accuracy, tell: Tell = None) -> GapEstimate:
-        found = self.computed(accuracy, tell)
-        return _estimate(found, found[0], accuracy)
+class Gap(_OfSubset[GapEstimate]):
+    """The gap of a subset; answers are (n,)."""
 
-    def estimate(self, draws: Draws, tell: Tell = None) -> GapEstimate:
-        if len(self.masks) == 1 or len(self.rows) == 0:
-            common: BoolArray = np.any(self.masks, axis=0)
-            return self._estimate(common, draws, tell)
-        parts, n_before = [], 0
+    __slots__ = ()
+
+    def answer(self, kernel: Kernel, rows: _core.Rows, accuracy: Accuracy, context: Context) -> GapEstimate:
+        found = kernel.core.gap(rows, as_bytes(self.masks), kernel.accuracy(accuracy), context)
+        return _estimate(*found, found[0], accuracy)
+
+    def prices(self, kernel: Kernel, accuracy: Accuracy) -> Prices:
+        return kernel.prices(self.rows.values, "gap", self.masks, 0, accuracy)
+
+    def sampled(self, kernel: Kernel, draws: Draws, context: Context) -> GapEstimate:
+        n = len(self.rows)
+        if len(self.masks) == 1 or n == 0:
+            return self._sampled(kernel, np.any(self.masks, axis=0), draws, context)
+        parts, done = [], 0
         distinct, which = np.unique(self.masks, axis=0, return_inverse=True)
         for number, mask in enumerate(distinct):
             some = np.flatnonzero(which.reshape(-1) == number)
-            found = self.of_rows(some)._estimate(mask, draws, after(tell, n_before))
-            parts.append((some, found))
-            n_before += len(some)
-        return assembled(len(self.rows), parts)
+            part = context.part(done, done + len(some), n, len(some))
+            parts.append((some, self.at(some)._sampled(kernel, mask, draws, part)))
+            done += len(some)
+        return assembled(n, parts)
 
-    def _estimate(self, mask: BoolArray, draws: Draws, tell: Tell) -> GapEstimate:
-        if draws.method == "mc":
-            return estimate_mc(self.engine, self.rows, mask, draws.budget, draws.seed, tell)
-        sequence = draws.sequence
-        return estimate_qmc(self.engine, self.rows, mask, draws.budget, draws.seed, sequence, tell)
+    def _sampled(self, kernel: Kernel, mask: BoolArray, draws: Draws, context: Context) -> GapEstimate:
+        values, budget = self.rows.values, Budget.of(draws)
+        if draws.for_features(int((mask & kernel.used).sum())) == "mc":
+            return estimate_mc(kernel, values, mask, budget, draws.seed, context)
+        return estimate_qmc(kernel, values, mask, budget, draws.seed, draws.sequence, context)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Curves(Question[GapEstimate]):
+class Curve(Question[GapEstimate]):
     """The gaps of the first 1, ..., k units of a ranking, (n, k), or their mean (PGI²), (n,)."""
 
     order: IntArray  # (1 or n, k)
-    members: Members | None = None  # the features of each unit; None: each feature is one
     average: bool = False
 
-    def of_rows(self, some: IndexArray) -> Curves:
-        return replace(self, rows=self.rows[some], order=_of_rows(self.order, some))
+    def at(self, some: IndexArray) -> Self:
+        return replace(self, rows=self.rows.at(some), order=rows_of(self.order, some))
 
-    def prices(self, accuracy: Accuracy) -> Prices:
-        features, k = self.engine.features_of(self.order, self.members), self.order.shape[1]
-        return Prices(*self.engine.cost(self.rows, "curve", features, k, accuracy, self.members))
+    def moved(self, kernel: Kernel) -> BoolArray:
+        return kernel.features_of(self.order)
 
-    def computed(self, accuracy: Accuracy, tell: Tell = None) -> Answer:
-        """The curves as the kernels give them."""
-        return self.engine.curve(self.rows, self.order, accuracy, tell, self.members)
-
-    def answer(self, accuracy: Accuracy, tell: Tell = None) -> GapEstimate:
-        curve, bound, method = self.computed(accuracy, tell)
+    def answer(self, kernel: Kernel, rows: _core.Rows, accuracy: Accuracy, context: Context) -> GapEstimate:
+        asked = kernel.accuracy(accuracy)
+        curve, bound, method = kernel.core.curve(rows, self.order, asked, context, kernel.units)
         mean = mean_of_curve(curve)
         if self.average:
-            return _estimate((mean, bound, method), mean, accuracy)
+            return _estimate(mean, bound, method, mean, accuracy)
         # Skipped terms are small relative to the row's scale. Relative to a much smaller gap at the beginning
         # of the curve they may be large, so its standard error is at least that of the mean.
-        return _estimate((curve, bound, method), np.maximum(curve, mean[:, None]), accuracy)
+        return _estimate(curve, bound, method, np.maximum(curve, mean[:, None]), accuracy)
 
-    def estimate(self, draws: Draws, tell: Tell = None) -> GapEstimate:
+    def prices(self, kernel: Kernel, accuracy: Accuracy) -> Prices:
+        return kernel.prices(self.rows.values, "curve", self.moved(kernel), self.order.shape[1], accuracy)
+
+    def sampled(self, kernel: Kernel, draws: Draws, context: Context) -> GapEstimate:
         return estimate_curve(
-            self.engine,
-            self.rows,
+            kernel,
+            self.rows.values,
             self.order,
-            draws.budget,
+            Budget.of(draws),
             draws.seed,
-            draws.method,
-            members=self.members,
+            draws.for_features(int(kernel.used.sum())),
             average=self.average,
-            tell=tell,
+            context=context,
         )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Rankings(Question[Ranked]):
-    """The first `top` places of a ranking."""
+class Rank(Question[Ranked]):
+    """The first `top` places of a greedy ranking, or by gaps of single units."""
 
     method: RankingMethod
     top: int
-    members: Members | None = None  # the features of each unit; None: each feature is one
 
-    def of_rows(self, some: IndexArray) -> Rankings:
-        return replace(self, rows=self.rows[some])
-
-    def prices(self, accuracy: Accuracy) -> Prices:
-        every = np.ones((1, self.engine.ensemble.n_features), dtype=np.bool_)
-        return Prices(*self.engine.cost(self.rows, self.method, every, self.top, accuracy, self.members))
-
-    def answer(self, accuracy: Accuracy, tell: Tell = None) -> Ranked:
-        order, scores, proven, _, method = self.engine.rank(
-            self.rows, self.method, self.top, accuracy, tell, self.members
+    def answer(self, kernel: Kernel, rows: _core.Rows, accuracy: Accuracy, context: Context) -> Ranked:
+        asked = kernel.accuracy(accuracy)
+        order, scores, proven, _, method = kernel.core.rank(
+            rows, self.method, self.top, asked, context, kernel.units
         )
         return Ranked(order, scores, np.where(proven, 1.0, np.nan), words(method))
 
-    def estimate(self, draws: Draws, tell: Tell = None) -> Ranked:
+    def prices(self, kernel: Kernel, accuracy: Accuracy) -> Prices:
+        return kernel.prices(self.rows.values, self.method, kernel.every, self.top, accuracy)
+
+    def sampled(self, kernel: Kernel, draws: Draws, context: Context) -> Ranked:
         if draws.n_samples is not None:
             Budget(draws.n_samples)  # raises if it is not a valid number of samples
-        order, scores, confidence = race(
-            self.engine,
-            self.rows,
-            self.method,
-            self.top,
-            draws.n_samples,
-            draws.seed,
-            draws.method,
-            tell,
-            self.members,
+        by = draws.for_features(int(kernel.used.sum()))
+        found = race(
+            kernel, self.rows.values, self.method, self.top, draws.n_samples, draws.seed, by, context
         )
-        return Ranked(order, scores, confidence, np.full(len(self.rows), draws.method))
+        return Ranked(*found, np.full(len(self.rows), by))
 
 
-def mean_of_curve(curve: FloatArray) -> FloatArray:
-    """The mean of each row of a curve (n, k), which is PGI², (n,); 0 if k is 0."""
-    return curve.mean(axis=1) if curve.shape[1] else np.zeros(len(curve))
+# ---- questions to all subsets of a row's units ------------------------------------------------------------
 
 
-def _estimate(found: Answer, scale: FloatArray, accuracy: Accuracy) -> GapEstimate:
-    """Answers of kernels as a GapEstimate; a pruned gap whose bound is within `rtol` becomes "bounded".
+@dataclass(frozen=True, slots=True, eq=False)
+class RandomMean(Question[Expected]):
+    """The expected PGI² of the first `top` places of a random ranking."""
+
+    top: int
+
+    def answer(self, kernel: Kernel, rows: _core.Rows, accuracy: Accuracy, context: Context) -> Expected:
+        return RandomScores(SubsetEngine(kernel, context), self.rows.values, self.top).answer(accuracy)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Best(Question[Searched]):
+    """The rankings whose first `top` places have the highest PGI², and the curves of other orders."""
+
+    top: int
+    orders: IntArray | None = None  # (n, r, top)
+
+    def at(self, some: IndexArray) -> Self:
+        orders = None if self.orders is None else self.orders[some]
+        return replace(self, rows=self.rows.at(some), orders=orders)
+
+    def answer(self, kernel: Kernel, rows: _core.Rows, accuracy: Accuracy, context: Context) -> Searched:
+        engine = SubsetEngine(kernel, context)
+        return BestRankings(engine, self.rows.values, self.top, self.orders).answer(accuracy)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Shapley(Question[Ranked]):
+    """The first `top` places by the Shapley values of the game whose worth is the gap."""
+
+    top: int
+
+    def answer(self, kernel: Kernel, rows: _core.Rows, accuracy: Accuracy, context: Context) -> Ranked:
+        return ShapleyRankings(SubsetEngine(kernel, context), self.rows.values, self.top).answer(accuracy)
+
+
+def ranking_question(method: RankMethod, rows: Rows, top: int) -> Question[Any]:
+    """The question of `Explainer.rank`; its answer is a `Ranked`."""
+    if method == "optimal":
+        return Best(rows, top)
+    if method == "shapley":
+        return Shapley(rows, top)
+    return Rank(rows, method, top)
+
+
+# ---- questions to the distribution of the prediction ------------------------------------------------------
+
+MomentArrays = tuple[FloatArray, FloatArray, FloatArray, NDArray[np.uint8]]
+"""Mean changes, (n, n_outputs); covariances of the outputs, (n, n_outputs, n_outputs); the error bound of
+each row's covariances, (n,); codes of `_core.METHODS`, (n,)."""
+
+ShareArrays = tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray, FloatArray, NDArray[np.uint8]]
+"""Variances, (n,); their parts of single units: alone, in all sets, in equal parts, (n, n_units) each; of
+pairs of units, (n, n_units, n_units); the error bound of the parts, relative to the variance, (n,); method
+codes, (n,)."""
+
+BracketArrays = tuple[FloatArray, FloatArray, FloatArray, FloatArray, NDArray[np.str_], NDArray[np.int64]]
+"""Values, lower and upper bounds, standard errors, methods and numbers of samples, all (n,)."""
+
+Bounds = Callable[[int, ChangeOfRow], tuple[float, float]]
+"""The lower and the upper bound of an expected value, of the number of a row and what is known of its change."""
+
+
+class MeanChange(_OfSubset[tuple[FloatArray]]):
+    """E[f(x')] - f(x), (n, n_outputs), exact up to rounding."""
+
+    __slots__ = ()
+
+    def answer(
+        self, kernel: Kernel, rows: _core.Rows, accuracy: Accuracy, context: Context
+    ) -> tuple[FloatArray]:
+        return kernel.core.mean_change(rows, as_bytes(self.masks), context)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OutputMoments(_OfSubset[MomentArrays]):
+    """Mean changes and covariances of the outputs when a subset moves. A tolerance is relative to the gap."""
+
+    jointly: bool = False  # with the covariances of outputs that have trees of their own, else NaN
+
+    def answer(self, kernel: Kernel, rows: _core.Rows, accuracy: Accuracy, context: Context) -> MomentArrays:
+        if self.jointly and (joint := kernel.with_joint_outputs()) is not kernel:
+            kernel, rows = joint, joint.rows(self.rows.values, self.masks)
+        return kernel.core.moments(rows, as_bytes(self.masks), kernel.accuracy(accuracy), context)
+
+
+class VarianceShares(Question[ShareArrays]):
+    """Which share of the variance comes from each unit, when all of them move; NaN where nothing varies."""
+
+    __slots__ = ()
+    _NEEDS: ClassVar[str] = (
+        "so its sets of features have no variance of their own. Use Marginal(X), which redraws each feature by "
+        "itself"
+    )
+
+    def answer(self, kernel: Kernel, rows: _core.Rows, accuracy: Accuracy, context: Context) -> ShareArrays:
+        core = kernel.independent("sensitivity", self._NEEDS)
+        self._refuse_if_too_large(kernel.n_units)
+        variance, *parts, bound, method = core.sensitivity(
+            rows, kernel.accuracy(accuracy), context, kernel.units
+        )
+        first, total, shapley, pairs = (_shares(part, variance) for part in parts)
+        return variance, first, total, shapley, pairs, bound, method
+
+    def _refuse_if_too_large(self, m: int) -> None:
+        n = len(self.rows)
+        if (size := 8.0 * n * m * m) > _core.MOST_BYTES:
+            raise CostError(
+                f"the interactions of {n:,} rows and {m:,} features need {size / 1e6:,.0f} MB; the limit is "
+                f"{_core.MOST_BYTES / 1e6:,.0f} MB. Pass at most {_core.MOST_BYTES // (8 * m * m):,} rows "
+                "at a time, or put features into groups"
+            )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Expectation(_OfSubset[BracketArrays]):
+    """The expected value of a function of the change when a subset moves; where it is sampled, between bounds."""
+
+    function: Function
+    bounds: Bounds
+    numbers: IndexArray  # (n,) of the rows, for the function and the bounds
+    n_samples: int
+    seed: int
+
+    def at(self, some: IndexArray) -> Self:
+        masks = rows_of(self.masks, some)
+        return replace(self, rows=self.rows.at(some), masks=masks, numbers=self.numbers[some])
+
+    def answer(self, kernel: Kernel, rows: _core.Rows, accuracy: Accuracy, context: Context) -> BracketArrays:
+        n = len(self.rows)
+        value, lower, upper, error = np.zeros((4, n))
+        method, n_samples = np.full(n, "exact"), np.zeros(n, dtype=np.int64)
+        for r in range(n):
+            row, mask = self.rows.values[r : r + 1], self.masks[r if len(self.masks) > 1 else 0][None]
+            number = int(self.numbers[r])
+            if (listed := listed_outcomes(kernel, row, mask, context)) is not None:
+                probability, change = listed
+                value[r] = lower[r] = upper[r] = (probability * self.function(number, change)).sum()
+            else:
+                value[r], error[r], method[r], n_samples[r] = sampled_mean(
+                    kernel,
+                    row,
+                    mask[0],
+                    lambda change, number=number: self.function(number, change),
+                    self.n_samples,
+                    self.seed,
+                    context,
+                )
+                change_of = change_of_row(kernel, row, mask, accuracy, context)
+                lower[r], upper[r] = self.bounds(number, change_of)
+                value[r] = np.clip(value[r], lower[r], upper[r])
+                error[r] = min(error[r], upper[r] - lower[r])
+                if lower[r] == upper[r]:
+                    method[r], n_samples[r] = "exact", 0
+            context.look(r + 1)
+        return value, lower, upper, error, method, n_samples
+
+
+def _shares(part: FloatArray, variance: FloatArray) -> FloatArray:
+    """Parts of variances (n,) as shares; NaN where the variance is 0."""
+    whole = np.where(variance > 0, variance, np.nan).reshape(-1, *[1] * (part.ndim - 1))
+    shares: FloatArray = part / whole
+    return shares
+
+
+def _estimate(
+    value: FloatArray, bound: FloatArray, method: NDArray[np.uint8], scale: FloatArray, accuracy: Accuracy
+) -> GapEstimate:
+    """An answer of the core as a GapEstimate; a pruned gap whose bound is within `rtol` becomes "bounded".
 
     The standard error of pruned gaps is relative to `scale`, which has the shape of the gaps.
     """
-    value, bound, method = found
     as_column = (len(value),) + (1,) * (value.ndim - 1)
     how = np.broadcast_to(words(method).reshape(as_column), value.shape)
+    if accuracy.kind != "pruned":
+        return estimate_without_samples(value, bound, how, np.zeros(value.shape))
     proven = bound.reshape(as_column) <= accuracy.rtol * scale
     how = np.where((how == "pruned") & proven, "bounded", how)
     error = np.where(how == "pruned", accuracy.standard_error * scale, 0.0)
     return estimate_without_samples(value, bound, how, error)
-
-
-def words(method: NDArray[np.uint8]) -> NDArray[np.str_]:
-    """The names of method codes."""
-    found: NDArray[np.str_] = METHODS[method]
-    return found
-
-
-def _of_rows(array: NDArray[Entry], some: IndexArray) -> NDArray[Entry]:
-    """The part of an array that belongs to some rows; all of it if it has one row for all."""
-    return array if len(array) == 1 else array[some]

@@ -12,9 +12,9 @@ from typing import Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from predgap._engine.engine import Engine, Members, RankingMethod
+from predgap._engine.context import Context
+from predgap._engine.kernels import Kernel
 from predgap._engine.points import REPLICATES, balanced, checked_seed, common_points
-from predgap._engine.progress import Tell
 from predgap._typing import FloatArray
 from predgap.errors import PredgapError
 
@@ -25,38 +25,37 @@ _MOST_DOUBLES: Final = 1 << 26  # largest number of coordinates of all points to
 
 
 def race(
-    engine: Engine,
+    kernel: Kernel,
     rows: FloatArray,
-    method: RankingMethod,
+    method: Literal["greedy", "single"],
     top: int,
     n_samples: int | None,
     seed: int,
-    by: Literal["mc", "qmc"] = "qmc",
-    tell: Tell = None,
-    members: Members | None = None,
+    by: Literal["mc", "qmc"],
+    context: Context,
 ) -> tuple[NDArray[np.int32], FloatArray, FloatArray]:
-    """Rankings from samples: order (n, top), scores (n, d) and confidence (n, top).
+    """Rankings of units from samples: order (n, top), scores (n, n_units) and confidence (n, top).
 
-    `members`, if not None, are the features of each unit; scores and d are then those of the units. The gaps
-    of several outputs are summed. The confidence in a place is the one-sided confidence, by Student's t over
+    The gaps of several outputs are summed. The confidence in a place is the one-sided confidence, by Student's t over
     the replicates, that the gap of its unit is larger than that of the closest other candidate.
     """
     from scipy.stats import t as student  # slow to import
 
-    column, points, look_end = _looks(engine, n_samples, checked_seed(seed), by)
+    column, points, look_end = _looks(kernel, n_samples, checked_seed(seed), by)
     freedom = REPLICATES - 1
     clear = float(student.ppf(_CLEAR, freedom))
-    order, scores, lead = engine.race(
-        rows, method, top, points, column, look_end, REPLICATES, clear, tell, members
+    core, asked = kernel.independent("sampling"), kernel.rows(rows, kernel.every)
+    order, scores, lead = core.race(
+        asked, method, top, points, column, look_end, REPLICATES, clear, context, kernel.units
     )
     return order, scores, student.cdf(lead, freedom)
 
 
 def _looks(
-    engine: Engine, n_samples: int | None, seed: int, by: Literal["mc", "qmc"]
+    kernel: Kernel, n_samples: int | None, seed: int, by: Literal["mc", "qmc"]
 ) -> tuple[NDArray[np.int32], FloatArray, NDArray[np.int64]]:
     """The coordinate of each feature, the points (by round, then replicate), and where each round ends."""
-    column, replicates = common_points(engine.used, seed, "random" if by == "mc" else "sobol")
+    column, replicates = common_points(kernel.used, seed, "random" if by == "mc" else "sobol")
     k = int(column.max(initial=0)) + 1
     most = balanced(max(2 * REPLICATES, _MOST_DOUBLES // k))
     n = min(_N_SAMPLES, most) if n_samples is None else balanced(n_samples)

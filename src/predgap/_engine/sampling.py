@@ -17,11 +17,11 @@ from typing import Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from predgap._engine.accuracy import checked_rtol
-from predgap._engine.engine import Engine, Members
-from predgap._engine.estimates import GapEstimate, exact_estimate
+from predgap._engine.accuracy import N_SAMPLES, Draws, checked_rtol
+from predgap._engine.context import Context
+from predgap._engine.kernels import Kernel, as_bytes
 from predgap._engine.points import REPLICATES, Replicates, Sequence, balanced, checked_seed, common_points
-from predgap._engine.progress import Tell, after, share_of
+from predgap._engine.results import GapEstimate, exact_estimate
 from predgap._text import shown
 from predgap._typing import FloatArray, IndexArray
 from predgap.errors import PredgapError
@@ -46,6 +46,11 @@ class Budget:
         if self.rtol is not None:
             checked_rtol(self.rtol, zero=False)
 
+    @classmethod
+    def of(cls, draws: Draws) -> Budget:
+        """The budget of gaps and curves."""
+        return cls(N_SAMPLES if draws.n_samples is None else draws.n_samples, draws.rtol)
+
     def steps(self) -> Iterator[int]:
         """The numbers of samples after which to check `rtol`: doubling up to `n_samples`, which is the only
         one without `rtol`."""
@@ -57,50 +62,49 @@ class Budget:
 
 
 def estimate_mc(
-    engine: Engine,
+    kernel: Kernel,
     rows: FloatArray,
     mask: NDArray[np.bool_],
     budget: Budget,
     seed: int,
-    tell: Tell = None,
+    context: Context,
 ) -> GapEstimate:
     """Gaps (n,) of a mask (d,) by Monte Carlo; each row has its own independent random numbers.
 
     For several outputs the standard error is an upper bound.
     """
-    asked, seed = mask & engine.used, checked_seed(seed)
+    asked, seed = mask & kernel.used, checked_seed(seed)
     if not asked.any():
         return exact_estimate(np.zeros(len(rows)))
-    return _Independent(engine, rows, asked, budget, seed).run("mc", tell)
+    return _Independent(kernel, rows, asked, budget, seed).run("mc", context)
 
 
 def estimate_qmc(
-    engine: Engine,
+    kernel: Kernel,
     rows: FloatArray,
     mask: NDArray[np.bool_],
     budget: Budget,
     seed: int,
-    sequence: Sequence = "sobol",
-    tell: Tell = None,
+    sequence: Sequence,
+    context: Context,
 ) -> GapEstimate:
     """Gaps (n,) of a mask (d,) by randomised quasi-Monte Carlo, at the same points for all rows."""
-    asked, seed = mask & engine.used, checked_seed(seed)
+    asked, seed = mask & kernel.used, checked_seed(seed)
     if not asked.any():
         return exact_estimate(np.zeros(len(rows)))
-    return _Shared(engine, rows, asked, budget, seed, sequence).run("qmc", tell)
+    return _Shared(kernel, rows, asked, budget, seed, sequence).run("qmc", context)
 
 
 def estimate_curve(
-    engine: Engine,
+    kernel: Kernel,
     rows: FloatArray,
     order: NDArray[np.int32],
     budget: Budget,
     seed: int,
     method: Literal["mc", "qmc"],
     *,
-    members: Members | None = None,
     average: bool,
-    tell: Tell = None,
+    context: Context,
 ) -> GapEstimate:
     """Gaps (n, k) of the first 1, ..., k units of order (1 or n, k), or, if `average`, their mean, (n,).
 
@@ -108,10 +112,27 @@ def estimate_curve(
     computed from the means of the replicates, not from the errors of the gaps.
     """
     sequence: Sequence = "random" if method == "mc" else "sobol"
-    prefixes = _Prefixes(
-        engine, rows, order, budget, checked_seed(seed), sequence, members=members, average=average
-    )
-    return prefixes.run(method, tell)
+    prefixes = _Prefixes(kernel, rows, order, budget, checked_seed(seed), sequence, average=average)
+    return prefixes.run(method, context)
+
+
+def sums_of_changes(
+    kernel: Kernel,
+    rows: FloatArray,
+    mask: NDArray[np.bool_],
+    points: FloatArray,
+    ends: NDArray[np.int64],
+    output: int,
+    context: Context,
+) -> FloatArray:
+    """Sums over samples of f(x') - f(x), of its square and of its fourth power, (n, s, 3).
+
+    `points` (1 or n, m, k) are samples in the unit cube with one coordinate per feature in the mask (d,). The m
+    points are summed in s consecutive parts, which end at `ends` (s,).
+    """
+    core, asked = kernel.independent("sampling"), kernel.rows(rows, mask[None])
+    found: FloatArray = core.sample(asked, output, as_bytes(mask), points, ends, context)[0]
+    return found
 
 
 def row_stream(seed: int, row: FloatArray) -> np.random.Generator:
@@ -129,8 +150,9 @@ class _Sampler(ABC):
     width: tuple[int, ...] = ()  # shape of one row's answer
     sums: tuple[int, ...]  # shape of one row's sums
 
-    def __init__(self, engine: Engine, rows: FloatArray, budget: Budget) -> None:
-        self.engine, self.rows, self.budget = engine, rows, budget
+    def __init__(self, kernel: Kernel, rows: FloatArray, budget: Budget) -> None:
+        self.kernel, self.rows, self.budget = kernel, rows, budget
+        self.core = kernel.independent("sampling")
 
     @abstractmethod
     def usable(self, n: int) -> int:
@@ -140,26 +162,26 @@ class _Sampler(ABC):
         """Called before the first samples of these rows are drawn."""
 
     @abstractmethod
-    def add(self, which: IndexArray, drawn: int, n: int, tell: Tell) -> FloatArray:
+    def add(self, which: IndexArray, drawn: int, n: int, context: Context) -> FloatArray:
         """The sums of rows `which` over the samples number drawn, ..., n - 1."""
 
     @abstractmethod
     def judge(self, sums: FloatArray, n: int) -> tuple[FloatArray, FloatArray]:
         """Values and standard errors, from sums over n samples."""
 
-    def run(self, method: str, tell: Tell) -> GapEstimate:
+    def run(self, method: str, context: Context) -> GapEstimate:
         """The estimates of all rows, chunk by chunk."""
         n_rows = len(self.rows)
         shape = (n_rows, *self.width)
         value, error, spent = np.zeros(shape), np.full(shape, np.inf), np.zeros(shape, dtype=np.int64)
         for first in range(0, n_rows, self.rows_at_once):
             chunk = slice(first, min(first + self.rows_at_once, n_rows))
-            value[chunk], error[chunk], spent[chunk] = self._run(chunk, after(tell, first))
-            if tell is not None:
-                tell(chunk.stop)
+            part = context.part(first, chunk.stop, n_rows, chunk.stop - first)
+            value[chunk], error[chunk], spent[chunk] = self._run(chunk, part)
+            part.look(chunk.stop - first)
         return GapEstimate(value, error, np.full(shape, np.inf), np.full(shape, method), spent)
 
-    def _run(self, chunk: slice, tell: Tell) -> tuple[FloatArray, FloatArray, NDArray[np.int64]]:
+    def _run(self, chunk: slice, context: Context) -> tuple[FloatArray, FloatArray, NDArray[np.int64]]:
         """Draws samples for the rows whose error is above `rtol`, until none is or the budget is spent."""
         n_rows, most = chunk.stop - chunk.start, self.usable(self.budget.n_samples)
         shape = (n_rows, *self.width)
@@ -168,7 +190,7 @@ class _Sampler(ABC):
         self.begin(chunk)
         for n in map(self.usable, self.budget.steps()):
             if n > drawn:
-                part = share_of(tell, drawn / most, n / most, len(open_rows), n_rows)
+                part = context.part(drawn, n, most, len(open_rows))
                 sums[open_rows] += self.add(chunk.start + open_rows, drawn, n, part)
                 drawn = n
             value[open_rows], error[open_rows] = self.judge(sums[open_rows], n)
@@ -196,9 +218,9 @@ class _Independent(_Sampler):
     sums = (3,)  # of f(x') - f(x), its square and its fourth power
 
     def __init__(
-        self, engine: Engine, rows: FloatArray, mask: NDArray[np.bool_], budget: Budget, seed: int
+        self, kernel: Kernel, rows: FloatArray, mask: NDArray[np.bool_], budget: Budget, seed: int
     ) -> None:
-        super().__init__(engine, rows, budget)
+        super().__init__(kernel, rows, budget)
         self._mask, self._k, self._seed = mask, int(mask.sum()), seed
         self.rows_at_once = max(1, _POINT_DOUBLES // (budget.n_samples * self._k))
         self._streams: dict[int, np.random.Generator] = {}
@@ -209,22 +231,23 @@ class _Independent(_Sampler):
     def begin(self, chunk: slice) -> None:
         self._streams = {r: row_stream(self._seed, self.rows[r]) for r in range(chunk.start, chunk.stop)}
 
-    def add(self, which: IndexArray, drawn: int, n: int, tell: Tell) -> FloatArray:
-        rows, n_outputs = self.rows[which], self.engine.ensemble.n_outputs
+    def add(self, which: IndexArray, drawn: int, n: int, context: Context) -> FloatArray:
+        rows, n_outputs = self.rows[which], self.kernel.ensemble.n_outputs
         step = max(1, _POINT_DOUBLES // (len(which) * self._k))
         total = np.zeros((len(which), 3))
         for begin in range(drawn, n, step):
             end = min(begin + step, n)
             points = np.stack([self._streams[r].random((end - begin, self._k)) for r in which.tolist()])
-            share = (begin - drawn) / (n - drawn), (end - drawn) / (n - drawn)
+            part = context.part(begin - drawn, end - drawn, n - drawn)
             moments = [
-                self.engine.sample(
+                sums_of_changes(
+                    self.kernel,
                     rows,
                     self._mask,
                     points,
                     np.array([end - begin]),
                     output,
-                    _of_output(tell, share, output, n_outputs, len(which)),
+                    part.part(output, output + 1, n_outputs),
                 )[:, 0]
                 for output in range(n_outputs)
             ]
@@ -248,12 +271,6 @@ def _over_outputs(moments: list[FloatArray]) -> FloatArray:
     return np.stack([first, second, fourth], axis=1)
 
 
-def _of_output(tell: Tell, share: tuple[float, float], output: int, n_outputs: int, n_rows: int) -> Tell:
-    """A function to report the progress of one output, in a pass that is `share` of the work."""
-    begin, width = share[0], (share[1] - share[0]) / n_outputs
-    return share_of(tell, begin + output * width, begin + (output + 1) * width, n_rows, n_rows)
-
-
 class _Replicated(_Sampler):
     """Samples at points that are the same for all rows; the spread of the replicates gives the error."""
 
@@ -270,12 +287,12 @@ class _Replicated(_Sampler):
         # to the weight of one point, so it is not stated as smaller.
         return mean, np.maximum(error, mean / (points * (REPLICATES + 1)))
 
-    def blocks(self, drawn: int, n: int) -> Iterator[tuple[FloatArray, tuple[float, float]]]:
-        """Blocks of points for the samples number drawn, ..., n - 1, and the share of the work of each."""
+    def blocks(self, drawn: int, n: int, context: Context) -> Iterator[tuple[FloatArray, Context]]:
+        """Blocks of points for the samples number drawn, ..., n - 1, and the context of each."""
         first, last = drawn // REPLICATES, n // REPLICATES
         for begin, end in self.replicates.blocks(first, last):
-            share = (begin - first) / (last - first), (end - first) / (last - first)
-            yield self.replicates.points(begin, end), share
+            part = context.part(begin - first, end - first, last - first)
+            yield self.replicates.points(begin, end), part
 
 
 class _Shared(_Replicated):
@@ -285,27 +302,28 @@ class _Shared(_Replicated):
 
     def __init__(
         self,
-        engine: Engine,
+        kernel: Kernel,
         rows: FloatArray,
         mask: NDArray[np.bool_],
         budget: Budget,
         seed: int,
         sequence: Sequence,
     ) -> None:
-        super().__init__(engine, rows, budget)
+        super().__init__(kernel, rows, budget)
         self._mask = mask
         self.replicates = Replicates(sequence, int(mask.sum()), seed)
         self.rows_at_once = max(1, _SUM_DOUBLES // (3 * REPLICATES))
 
-    def add(self, which: IndexArray, drawn: int, n: int, tell: Tell) -> FloatArray:
+    def add(self, which: IndexArray, drawn: int, n: int, context: Context) -> FloatArray:
         rows, total = self.rows[which], np.zeros((len(which), REPLICATES))
-        n_outputs = self.engine.ensemble.n_outputs
-        for points, share in self.blocks(drawn, n):
+        n_outputs = self.kernel.ensemble.n_outputs
+        for points, own in self.blocks(drawn, n, context):
             ends = points.shape[1] * np.arange(1, REPLICATES + 1)
             cube = points.reshape(1, -1, points.shape[2])
             for output in range(n_outputs):
-                part = _of_output(tell, share, output, n_outputs, len(which))
-                total += self.engine.sample(rows, self._mask, cube, ends, output, part)[:, :, 1]
+                part = own.part(output, output + 1, n_outputs)
+                sums = sums_of_changes(self.kernel, rows, self._mask, cube, ends, output, part)
+                total += sums[:, :, 1]
         return total
 
 
@@ -314,32 +332,31 @@ class _Prefixes(_Replicated):
 
     def __init__(
         self,
-        engine: Engine,
+        kernel: Kernel,
         rows: FloatArray,
         order: NDArray[np.int32],
         budget: Budget,
         seed: int,
         sequence: Sequence,
         *,
-        members: Members | None,
         average: bool,
     ) -> None:
-        super().__init__(engine, rows, budget)
+        super().__init__(kernel, rows, budget)
         k = order.shape[1]
-        self._order, self._members, self._average = order, members, average
-        self._column, self.replicates = common_points(engine.used, seed, sequence)
+        self._order, self._average = order, average
+        self._column, self.replicates = common_points(kernel.used, seed, sequence)
         self.width = () if average else (k,)
         self.sums = (REPLICATES, *self.width)
         self.rows_at_once = max(1, _SUM_DOUBLES // (REPLICATES * max(1, k)))
 
-    def add(self, which: IndexArray, drawn: int, n: int, tell: Tell) -> FloatArray:
+    def add(self, which: IndexArray, drawn: int, n: int, context: Context) -> FloatArray:
         rows, k = self.rows[which], self._order.shape[1]
         order = self._order if len(self._order) == 1 else self._order[which]
         total = np.zeros((len(which), REPLICATES, k))
-        for points, share in self.blocks(drawn, n):
+        asked, kernel = self.kernel.rows(rows, self.kernel.features_of(order)), self.kernel
+        for points, part in self.blocks(drawn, n, context):
             cube = points.reshape(-1, points.shape[2])
-            part = share_of(tell, *share, len(which), len(which))
-            total += self.engine.sample_curve(
-                rows, order, cube, self._column, REPLICATES, part, self._members
-            )
+            total += self.core.sample_curve(asked, order, cube, self._column, REPLICATES, part, kernel.units)[
+                0
+            ]
         return total.sum(axis=2) / max(1, k) if self._average else total

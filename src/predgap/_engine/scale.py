@@ -11,18 +11,17 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import combinations
-from typing import Final, Literal, Self, TypeVar
+from typing import Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from predgap._engine.accuracy import Accuracy
-from predgap._engine.background import BackgroundEngine
 from predgap._engine.coins import Coins
-from predgap._engine.engine import Members
+from predgap._engine.context import Context
 from predgap._engine.joint_means import JointMeans
-from predgap._engine.progress import Tell, after
-from predgap._engine.questions import Computed, Ranked, words
+from predgap._engine.results import Expected, Ranked, Searched, words
+from predgap._engine.subset_engine import SubsetEngine
 from predgap._engine.subset_tables import (
     TIE,
     best_orders,
@@ -39,7 +38,6 @@ RankMethod = Literal["greedy", "single", "optimal", "shapley"]
 """How `Explainer.rank` can rank."""
 
 Means = Coins | JointMeans
-Found = TypeVar("Found")
 
 MOST_UNITS: Final = 14
 """Of so many units that matter in a row the gaps of all subsets are computed."""
@@ -48,24 +46,6 @@ _MOST_MILLISECONDS: Final = 20e3  # for these gaps of a row
 _MOST_SMALL_SUBSETS: Final = 30_000  # of at most k units, where more units matter
 _LEAST: Final = 0.2  # what most orders reach at least of the expected score of a random one
 _TABLE_ENTRIES: Final = 1 << 20  # gaps in memory at the same time
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Searched(Ranked):
-    """Rankings of rows, and whether all rankings of the row were compared."""
-
-    is_complete: BoolArray  # (n,)
-    curve: FloatArray  # (n, k) the gaps of the prefixes
-    curves: FloatArray  # (n, r, k) those of the orders that were asked; NaN where they did not come along
-    random: FloatArray  # (n,) the expected PGI² of a random ranking; NaN where it did not come along
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Expected:
-    """Expected scores of rows, and the method of each."""
-
-    value: FloatArray  # (n,)
-    method: NDArray[np.str_]  # (n,)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -92,19 +72,17 @@ class _Table(_Same):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _OfPlaces(Computed[Found]):
-    """A question about the first `top` places of rankings."""
+class _OfPlaces:
+    """A question about the first `top` places of rankings of rows (n, d)."""
 
+    engine: SubsetEngine
+    rows: FloatArray
     top: int
-    members: Members | None = None  # the features of each unit; None: each feature is one
-
-    def of_rows(self, some: IndexArray) -> Self:
-        return replace(self, rows=self.rows[some])
 
     @property
     def n_units(self) -> int:
         """The number of all units."""
-        return self.engine.ensemble.n_features if self.members is None else len(self.members)
+        return self.engine.n_units
 
     def split(
         self, accuracy: Accuracy, otherwise: Callable[[FloatArray], FloatArray] | None = None
@@ -113,7 +91,7 @@ class _OfPlaces(Computed[Found]):
 
         otherwise(rows) gives the milliseconds that rows take without these gaps.
         """
-        moving = self.engine.moving_units(self.rows, self.members)
+        moving = self.engine.moving_units(self.rows)
         n_moving = moving.sum(axis=1)
         few, many = [], []
         for m in np.unique(n_moving).tolist():
@@ -121,9 +99,9 @@ class _OfPlaces(Computed[Found]):
             units = np.nonzero(moving[same])[1].reshape(len(same), m).astype(np.int32)
             is_few = np.full(len(same), m <= MOST_UNITS)
             if m <= MOST_UNITS:
-                features = self.engine.features_of(units, self.members)
+                features = self.engine.features_of(units)
                 rows = self.rows[same]
-                takes = self.engine.cost(rows, "subsets", features, m, accuracy, self.members)[1]
+                takes = self.engine.milliseconds(rows, "subsets", features, m, accuracy)
                 limit = np.full(len(same), np.inf) if otherwise is None else otherwise(rows)
                 is_few &= takes <= np.minimum(limit, _MOST_MILLISECONDS)
             few += [_Same(same[some], units[some]) for some in _chunks(is_few, _TABLE_ENTRIES >> m)]
@@ -132,9 +110,9 @@ class _OfPlaces(Computed[Found]):
 
     def means(self) -> Means | str:
         """The means over random subsets, or why there are none."""
-        if isinstance(self.engine, BackgroundEngine):
-            return JointMeans(self.engine, self.members, self.top)
-        return Coins.of(self.engine, self.members)
+        if self.engine.kernel.moves_together:
+            return JointMeans(self.engine, self.top)
+        return Coins.of(self.engine)
 
     def needed(self, means: Means | str, many: list[_Same]) -> tuple[Means, IndexArray]:
         """The means over random subsets, and the rows that need them; CostError if there are none."""
@@ -147,7 +125,7 @@ class _OfPlaces(Computed[Found]):
         return means, np.concatenate([part.some for part in many])
 
     def tables(
-        self, few: list[_Same], shares: Callable[[int], FloatArray], accuracy: Accuracy, tell: Tell
+        self, few: list[_Same], shares: Callable[[int], FloatArray], accuracy: Accuracy
     ) -> Iterator[_Table]:
         """The gaps of all subsets of some rows.
 
@@ -155,12 +133,16 @@ class _OfPlaces(Computed[Found]):
         """
         n_before = 0
         for part in few:
-            share, told = shares(part.units.shape[1]), after(tell, n_before)
+            share = shares(part.units.shape[1])
             gaps, bound, method = self.engine.subset_gaps(
-                self.rows[part.some], part.units, share, accuracy, told, self.members
+                self.rows[part.some], part.units, share, accuracy, self.part(n_before, part.some)
             )
             yield _Table(part.some, part.units, gaps, bound, words(method))
             n_before += len(part.some)
+
+    def part(self, n_before: int, some: IndexArray) -> Context:
+        """The context of some rows that come after others."""
+        return self.engine.context.part(n_before, n_before + len(some), len(self.rows), len(some))
 
     def random_shares(self, m: int) -> FloatArray:
         """How much the mean gap of each size counts in the expected PGI² of a random ranking, (m + 1,)."""
@@ -174,19 +156,19 @@ class _OfPlaces(Computed[Found]):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class RandomScores(_OfPlaces[Expected]):
+class RandomScores(_OfPlaces):
     """The expected PGI² of the first `top` places of a random ranking."""
 
-    def answer(self, accuracy: Accuracy, tell: Tell = None) -> Expected:
+    def answer(self, accuracy: Accuracy) -> Expected:
         value, method = np.zeros(len(self.rows)), _exact(len(self.rows))
         means = self.means()
         by_means = self.top == self.n_units or isinstance(means, JointMeans)
         few, many = self.split(accuracy, _time_of(means, accuracy, values=False) if by_means else None)
-        for table in self.tables(few, self.random_shares, accuracy, tell):
+        for table in self.tables(few, self.random_shares, accuracy):
             value[table.some], method[table.some] = self.random_of(table), table.method
         if by_means and many:
             means, some = self.needed(means, many)
-            told = after(tell, len(self.rows) - len(some))
+            told = self.part(len(self.rows) - len(some), some)
             value[some], codes = means.expected(self.rows[some], accuracy, told)
             method[some] = words(codes)
         elif many:
@@ -209,7 +191,7 @@ class RandomScores(_OfPlaces[Expected]):
         worst = np.zeros(k, dtype=np.uint8)
         for size in range(1, largest + 1):
             for subset in combinations(range(m), size):
-                features = self.engine.features_of(part.units[:, subset], self.members)
+                features = self.engine.features_of(part.units[:, subset])
                 gaps, _, method = self.engine.gap(self.rows[part.some], features, accuracy)
                 value += shares[size] / math.comb(m, size) * gaps
                 worst = np.maximum(worst, method)
@@ -217,20 +199,20 @@ class RandomScores(_OfPlaces[Expected]):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ShapleyRankings(_OfPlaces[Ranked]):
+class ShapleyRankings(_OfPlaces):
     """Units by their Shapley values in the game whose worth is the gap."""
 
-    def answer(self, accuracy: Accuracy, tell: Tell = None) -> Ranked:
+    def answer(self, accuracy: Accuracy) -> Ranked:
         n = len(self.rows)
         scores, method = np.zeros((n, self.n_units)), _exact(n)
         means = self.means()
         few, many = self.split(accuracy, _time_of(means, accuracy, values=True))
-        for table in self.tables(few, _half_of_all, accuracy, tell):
+        for table in self.tables(few, _half_of_all, accuracy):
             scores[table.some[:, None], table.units] = shapley_values(table.gaps)
             method[table.some] = table.method
         if many:
             means, some = self.needed(means, many)
-            told = after(tell, n - len(some))
+            told = self.part(n - len(some), some)
             values, codes = means.shapley(self.rows[some], accuracy, told)
             method[some] = words(codes)
             for part, own in zip(many, _parts_of(values, many), strict=True):  # others are 0, not rounding
@@ -244,7 +226,7 @@ class ShapleyRankings(_OfPlaces[Ranked]):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class BestRankings(_OfPlaces[Searched]):
+class BestRankings(_OfPlaces):
     """The rankings whose first `top` places have the highest PGI².
 
     The gaps of all subsets also tell the curves of any other order. Those of `orders` come along, in the rows
@@ -253,11 +235,7 @@ class BestRankings(_OfPlaces[Searched]):
 
     orders: IntArray | None = None  # (n, r, top)
 
-    def of_rows(self, some: IndexArray) -> Self:
-        orders = None if self.orders is None else self.orders[some]
-        return replace(self, rows=self.rows[some], orders=orders)
-
-    def answer(self, accuracy: Accuracy, tell: Tell = None) -> Searched:
+    def answer(self, accuracy: Accuracy) -> Searched:
         n, d = len(self.rows), self.n_units
         order, gaps = np.zeros((n, self.top), dtype=np.int32), np.zeros((n, self.top))
         method, is_complete = _exact(n), np.ones(n, dtype=np.bool_)
@@ -266,7 +244,7 @@ class BestRankings(_OfPlaces[Searched]):
         curves = np.full(orders.shape, np.nan)
         few, many = self.split(accuracy)
         asked = replace(accuracy, tolerance=accuracy.tolerance * _LEAST) if orders.size else accuracy
-        for table in self.tables(few, self.random_shares, asked, tell):  # the best has at least that
+        for table in self.tables(few, self.random_shares, asked):  # the best has at least that
             random[table.some] = self.random_of(table)
             read = table.curves(orders[table.some], d)
             is_proven = table.bound[:, None] <= accuracy.tolerance * read.mean(axis=2)
@@ -275,7 +253,7 @@ class BestRankings(_OfPlaces[Searched]):
             order[table.some], method[table.some] = _numbered(places, table.units, d), table.method
         n_before = n - sum(len(part.some) for part in many)
         for part in many:
-            found = self._searched(part, accuracy, after(tell, n_before))
+            found = self._searched(part, accuracy, self.part(n_before, part.some))
             order[part.some], gaps[part.some], method[part.some] = found
             is_complete[part.some] = False
             n_before += len(part.some)
@@ -285,20 +263,18 @@ class BestRankings(_OfPlaces[Searched]):
         return Searched(order, scores, confidence, method, is_complete, gaps, curves, random)
 
     def _searched(
-        self, part: _Same, accuracy: Accuracy, tell: Tell
+        self, part: _Same, accuracy: Accuracy, context: Context
     ) -> tuple[IntArray, FloatArray, NDArray[np.str_]]:
         """The better of the order that a search finds and the greedy one: orders, gaps, methods."""
         rows, (_, m) = self.rows[part.some], part.units.shape
-        found, gaps, _, _ = self.engine.search(
-            rows, part.units, min(m, self.top), accuracy, tell, self.members
-        )
+        found, gaps = self.engine.search(rows, part.units, min(m, self.top), accuracy, context)
         n_still = self.n_units - m
         place = np.array([np.searchsorted(own, o) for own, o in zip(part.units, found, strict=True)])
         searched = _numbered(with_still_units(place, gaps, n_still, self.top), part.units, self.n_units)
-        greedy, *_ = self.engine.rank(rows, "greedy", self.top, accuracy, None, self.members)
+        greedy = self.engine.greedy(rows, self.top, accuracy)
         curves, codes = [], []
         for order in (searched, greedy):
-            curve, _, code = self.engine.curve(rows, order, accuracy, None, self.members)
+            curve, _, code = self.engine.curve(rows, order, accuracy)
             curves.append(curve)
             codes.append(code)
         better = curves[1].sum(axis=1) > curves[0].sum(axis=1)

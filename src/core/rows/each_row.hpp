@@ -1,4 +1,4 @@
-// Runs independent pieces of work on threads, while the calling thread watches for interruption.
+// The rows of a call, and how they are run: on threads, while the calling thread watches for interruption.
 #pragma once
 
 #include <algorithm>
@@ -7,11 +7,55 @@
 #include <condition_variable>
 #include <cstdint>
 #include <exception>
+#include <functional>
 #include <mutex>
 #include <thread>
 #include <vector>
 
+#include "noise/row_tables.hpp"
+#include "planner/cost.hpp"
+
 namespace predgap {
+
+// Rows as kernels read them. All arrays are row-major and outlive the call.
+struct RowArrays {
+    std::int64_t n;
+    const double* x;              // (n, n_features) cast as the model casts them, or cells; NaN is missing
+    const double *below, *above;  // (n, n_thresholds) tails of features with Law::table, else null
+    const std::uint8_t* still;    // (n, n_features) values that do not move, or null
+
+    RawRow row(const Model& model, std::int64_t r) const {
+        const std::int64_t d = model.n_features(), k = model.n_thresholds();
+        return {x + r * d, below ? below + r * k : nullptr, above ? above + r * k : nullptr,
+                still ? still + r * d : nullptr};
+    }
+};
+
+struct Answer {
+    double bound = 0.0;  // every gap of the answer is within it; infinite if nothing is proven
+    Method method = Method::exact;
+};
+
+// One array per row, or one for all.
+template <class T>
+struct PerRow {
+    const T* data;
+    bool shared;
+    const T* row(std::int64_t r, std::int64_t width) const { return shared ? data : data + r * width; }
+};
+
+// What is asked of each row, as far as it decides how long a row may take.
+struct Asked {
+    Question question;
+    const Units* units;    // that are ranked
+    std::int32_t n = 0;    // places, or units of which all subsets are asked
+};
+
+// How a call is run.
+struct Running {
+    int n_threads;
+    std::function<bool(std::int64_t)> poll;  // told the rows done; false stops
+};
 
 constexpr auto kPollInterval = std::chrono::milliseconds(50);
 
@@ -85,6 +129,13 @@ bool run_pieces(std::int64_t n_pieces, int n_threads, Make make, Run run, Poll p
     for (auto& thread : threads) thread.join();
     if (failure) std::rethrow_exception(failure);
     return !stop && (!told || poll(n_pieces));
+}
+
+// All rows of a call; are_short: a row ends so soon that it need not be interruptible.
+template <class Make, class Run>
+bool run_rows(std::int64_t n_rows, const Running& how, bool are_short, Make make, Run run) {
+    if (how.n_threads == 1 && are_short) return run_here(n_rows, make, run, how.poll);
+    return run_pieces(n_rows, how.n_threads, make, run, how.poll);
 }
 
 }  // namespace predgap

@@ -1,4 +1,4 @@
-#include "engine/row_solver.hpp"
+#include "rows/row_solver.hpp"
 
 #include <algorithm>
 #include <bit>

@@ -4,9 +4,9 @@
 #include <limits>
 #include <memory>
 
-#include "engine/beam.hpp"
-#include "engine/candidates.hpp"
-#include "engine/row_solver.hpp"
+#include "rows/beam.hpp"
+#include "rows/candidates.hpp"
+#include "rows/row_solver.hpp"
 #include "simd/kernels.hpp"
 
 namespace predgap {

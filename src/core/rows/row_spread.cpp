@@ -3,7 +3,7 @@
 #include <cmath>
 #include <limits>
 
-#include "engine/row_solver.hpp"
+#include "rows/row_solver.hpp"
 #include "simd/kernels.hpp"
 
 namespace predgap {

@@ -5,7 +5,7 @@
 #include <numeric>
 #include <utility>
 
-#include "engine/row_solver.hpp"
+#include "rows/row_solver.hpp"
 
 namespace predgap {
 

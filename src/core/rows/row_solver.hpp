@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "noise/row_tables.hpp"
-#include "pairs/pairs.hpp"
 #include "planner/cost.hpp"
-#include "terms/plan.hpp"
+#include "rows/each_row.hpp"
+#include "rows/routes.hpp"
 #include "terms/row_compilation.hpp"
 #include "terms/subset_gaps.hpp"
 #include "terms/term_state.hpp"
@@ -20,19 +20,6 @@
 namespace predgap {
 
 struct Candidates;
-
-// What a model fixes.
-struct Routes {
-    const Model& model;
-    std::vector<std::unique_ptr<Plan>> plan;  // one per group of trees, or none at all
-    std::vector<Pairs> pairs;                 // one per output
-    bool plan_is_cheap = false;               // whatever is asked
-};
-
-struct Answer {
-    double bound = 0.0;  // every gap of the answer is within it; infinite if nothing is proven
-    Method method = Method::exact;
-};
 
 // A ranking's scores are differences of two gaps: what is promised of these.
 Accuracy of_scores(Accuracy accuracy);

@@ -1,0 +1,259 @@
+#include "rows/joint.hpp"
+
+#include <algorithm>
+#include <numeric>
+#include <span>
+
+#include "rows/beam.hpp"
+#include "rows/candidates.hpp"
+
+namespace predgap {
+
+using std::int32_t;
+using std::int64_t;
+using std::uint8_t;
+
+// ---- the table -------------------------------------------------------------------------------------------
+
+Joint::Joint(const Routes& routes, const double* rows, int64_t n_rows)
+    : routes_(routes), rows_(routes.model, rows, n_rows) {
+    for (const auto& output : routes.model.output) forest_.emplace_back(output, routes.model.atoms);
+    count_visits();
+}
+
+// The mean over a few rows of the table.
+void Joint::count_visits() {
+    constexpr int64_t kFew = 32;
+    const auto d = routes_.model.n_features();
+    const auto step = std::max<int64_t>(1, rows_.n_rows / kFew);
+    double n_rows = 0.0;
+    for (int64_t r = 0; r < rows_.n_rows; r += step, ++n_rows)
+        for (const auto& forest : forest_)
+            for (const auto root : forest.e.root) {
+                const double n = forest.path_length(root, rows_.cell.data() + r * d);
+                n_visits_ += n + 1.0;
+                n_turned_ += n * (n + 1.0) / 2.0;
+            }
+    n_visits_ /= std::max(n_rows, 1.0);
+    n_turned_ /= std::max(n_rows, 1.0);
+}
+
+Cost Joint::cost(Question question, int32_t n_units, int32_t n) const {
+    constexpr double kVisit = 3.5, kCell = 3.0;  // nanoseconds
+    constexpr double kTurns = 0.35;              // of the splits on a path
+    const double d = routes_.model.n_features(), units = std::max(n_units, 1);
+    const double rounds = question == Question::greedy || question == Question::search ? n : 1.0;
+    double visits = n_visits_, cells = d;
+    if (question == Question::curve) {
+        visits += 2.0 * kTurns * n_turned_;  // each turn is walked from the root
+        cells += n;
+    } else if (question != Question::gap && question != Question::outcomes) {
+        const double still_open = 1.0 - (rounds - 1.0) / (2.0 * units);  // of the units, the mean
+        visits += kTurns * still_open * n_turned_;
+        cells += units;
+    }
+    const double n_rows = static_cast<double>(rows_.n_rows);
+    const double batch = static_cast<double>(Walker::batch(routes_.model.n_features()));
+    Cost cost;
+    cost.nanoseconds = n_rows * rounds * (kVisit * visits + kCell * cells);
+    cost.bytes = n_rows * d * sizeof(int32_t) + batch * (d * sizeof(Move) + 2.0 * units * sizeof(double));
+    return cost;
+}
+
+// ---- gaps, curves and moments of a row -------------------------------------------------------------------
+
+JointRow::JointRow(const Joint& joint, const Units& units)
+    : joint_(joint), units_(units), copies_(joint.routes().model, joint.rows()), boxes_(units) {
+    for (const auto& forest : joint.forests()) walkers_.emplace_back(forest, units);
+}
+
+void JointRow::load(const RawRow& row, const std::atomic<bool>& stop) {
+    stop_ = &stop;
+    copies_.load(row.x);
+    for (auto& walker : walkers_) walker.load(copies_);
+}
+
+// task(output, first, f(x') - f(x) at some rows of the table from the first on), for all outputs and all rows
+// of the table.
+template <class Task>
+void JointRow::each_change(const uint8_t* subset, Task task) {
+    const auto d = joint_.routes().model.n_features();
+    const auto batch = Walker::batch(d), n_rows = joint_.rows().n_rows;
+    const std::vector<uint8_t> none(static_cast<std::size_t>(d), 0);
+    std::vector<double> change(static_cast<std::size_t>(batch)), more(static_cast<std::size_t>(batch * d));
+    for (std::size_t k = 0; k < walkers_.size(); ++k)
+        for (int64_t first = 0; first < n_rows && !stopped(); first += batch) {
+            const auto n = std::min(batch, n_rows - first);
+            walkers_[k].candidates(first, n, subset, none.data(), change.data(), more.data());
+            task(static_cast<int64_t>(k), first, std::span(change).first(static_cast<std::size_t>(n)));
+        }
+}
+
+Answer JointRow::gap(const uint8_t* subset, const Accuracy&, double& value) {
+    value = 0.0;
+    each_change(subset, [&](int64_t, int64_t, std::span<const double> changes) {
+        for (const double change : changes) value += change * change;
+    });
+    value /= static_cast<double>(joint_.rows().n_rows);
+    return {};
+}
+
+void JointRow::changes(const uint8_t* subset, double* changes) {
+    each_change(subset, [&](int64_t output, int64_t first, std::span<const double> some) {
+        std::copy(some.begin(), some.end(), changes + output * joint_.rows().n_rows + first);
+    });
+}
+
+void JointRow::mean_change(const uint8_t* subset, double* change) {
+    std::fill_n(change, walkers_.size(), 0.0);
+    each_change(subset, [&](int64_t output, int64_t, std::span<const double> changes) {
+        for (const double by : changes) change[output] += by;
+    });
+    for (std::size_t k = 0; k < walkers_.size(); ++k) change[k] /= static_cast<double>(joint_.rows().n_rows);
+}
+
+namespace {
+
+// The mean of changes that come in batches, and sums of products of their distances from it, output by
+// output.
+struct Spread {
+    int64_t n_outputs;
+    double *mean, *product;  // (n_outputs), (n_outputs, n_outputs)
+    double n = 0.0;          // changes so far
+
+    // changes: (n_outputs, stride), the first n_more of each. The sums of the batch are taken around its own
+    // mean, and the distance between the means is added.
+    void add(const std::vector<double>& changes, int64_t stride, int64_t n_more) {
+        const double more = static_cast<double>(n_more), all = n + more;
+        std::vector<double> batch_mean(static_cast<std::size_t>(n_outputs));
+        const auto at = [&](int64_t k) { return changes.data() + k * stride; };
+        for (int64_t k = 0; k < n_outputs; ++k)
+            batch_mean[k] = std::accumulate(at(k), at(k) + n_more, 0.0) / more;
+        for (int64_t k = 0; k < n_outputs; ++k)
+            for (auto l = k; l < n_outputs; ++l) {
+                double sum = 0.0;
+                for (int64_t p = 0; p < n_more; ++p)
+                    sum += (at(k)[p] - batch_mean[k]) * (at(l)[p] - batch_mean[l]);
+                const double apart = (batch_mean[k] - mean[k]) * (batch_mean[l] - mean[l]);
+                product[k * n_outputs + l] += sum + apart * (n * more / all);
+            }
+        for (int64_t k = 0; k < n_outputs; ++k) mean[k] += (batch_mean[k] - mean[k]) * (more / all);
+        n = all;
+    }
+};
+
+}  // namespace
+
+Answer JointRow::moments(const uint8_t* subset, const Accuracy&, double* change, double* covariance) {
+    const auto d = joint_.routes().model.n_features();
+    const auto n_outputs = static_cast<int64_t>(walkers_.size()), batch = Walker::batch(d),
+               n_rows = joint_.rows().n_rows;
+    const std::vector<uint8_t> none(static_cast<std::size_t>(d), 0);
+    std::fill_n(change, n_outputs, 0.0);
+    std::fill_n(covariance, n_outputs * n_outputs, 0.0);
+    std::vector<double> changes(static_cast<std::size_t>(n_outputs * batch)),
+        more(static_cast<std::size_t>(batch * d));
+    Spread spread{n_outputs, change, covariance};
+    for (int64_t first = 0; first < n_rows && !stopped(); first += batch) {
+        const auto n = std::min(batch, n_rows - first);
+        for (std::size_t k = 0; k < walkers_.size(); ++k)
+            walkers_[k].candidates(first, n, subset, none.data(),
+                                   changes.data() + static_cast<int64_t>(k) * batch, more.data());
+        spread.add(changes, batch, n);
+    }
+    for (int64_t k = 0; k < n_outputs; ++k)
+        for (auto l = k; l < n_outputs; ++l)
+            covariance[k * n_outputs + l] = covariance[l * n_outputs + k] =
+                covariance[k * n_outputs + l] / static_cast<double>(n_rows);
+    return {};
+}
+
+Answer JointRow::curve(const Units&, const int32_t* order, int32_t n_places, const Accuracy&, double* gaps) {
+    const auto batch = Walker::batch(joint_.routes().model.n_features()), n_rows = joint_.rows().n_rows;
+    std::vector<double> more(static_cast<std::size_t>(batch * n_places));
+    std::fill_n(gaps, n_places, 0.0);
+    for (auto& walker : walkers_)
+        for (int64_t first = 0; first < n_rows && !stopped(); first += batch) {
+            const auto n = std::min(batch, n_rows - first);
+            walker.prefixes(first, n, order, n_places, more.data());
+            for (int64_t p = 0; p < n; ++p) {
+                double change = 0.0;
+                for (int64_t k = 0; k < n_places; ++k) {
+                    change += more[static_cast<std::size_t>(p * n_places + k)];
+                    gaps[k] += change * change;
+                }
+            }
+        }
+    for (int64_t k = 0; k < n_places; ++k) gaps[k] /= static_cast<double>(n_rows);
+    return {};
+}
+
+// ---- rankings of a row -----------------------------------------------------------------------------------
+
+// What each unit would add to the gap of those that are taken, and the scales of the errors: of the gaps of
+// single trees, times the number of trees.
+void JointRow::read_gains(Candidates& c) {
+    const auto n_units = static_cast<int64_t>(c.gain.size());
+    const auto batch = Walker::batch(joint_.routes().model.n_features());
+    const auto n_of_table = joint_.rows().n_rows;
+    const auto n_rows = static_cast<double>(n_of_table);
+    std::vector<double> change(static_cast<std::size_t>(batch)),
+        more(static_cast<std::size_t>(batch * n_units));
+    std::vector<uint8_t> open(c.taken);
+    for (auto& is_open : open) is_open = !is_open;
+    c.base = c.base_error = 0.0;
+    std::fill(c.gain.begin(), c.gain.end(), 0.0);
+    std::fill(c.error_scale.begin(), c.error_scale.end(), 0.0);
+    for (auto& walker : walkers_)
+        for (int64_t first = 0; first < n_of_table && !stopped(); first += batch) {
+            const auto n = std::min(batch, n_of_table - first);
+            walker.candidates(first, n, c.taken.data(), open.data(), change.data(), more.data());
+            for (int64_t p = 0; p < n; ++p) {
+                c.base += change[p] * change[p];
+                for (int64_t u = 0; u < n_units; ++u) {
+                    const double by = more[p * n_units + u];
+                    c.gain[u] += by * (2.0 * change[p] + by);
+                }
+            }
+            const auto n_trees = static_cast<double>(walker.n_trees());
+            c.base_error += n_trees * walker.taken_squares();
+            for (int32_t u = 0; u < n_units; ++u) c.error_scale[u] += n_trees * walker.turned_squares(u);
+        }
+    c.base /= n_rows;
+    c.base_error /= n_rows;
+    for (int64_t u = 0; u < n_units; ++u) {
+        c.gain[u] /= n_rows;
+        c.error_scale[u] /= n_rows;
+    }
+}
+
+Answer JointRow::ranked(bool greedy, const RowSolver::Places& places) {
+    Candidates candidates(units_.size());
+    for (int32_t place = 0; place < places.n && !stopped(); ++place) {
+        if (greedy || place == 0) read_gains(candidates);
+        const auto best = candidates.best();
+        places.order[place] = best;
+        places.score[best] = candidates.gain[static_cast<std::size_t>(best)];
+        places.proven[place] = 1;
+        candidates.taken[static_cast<std::size_t>(best)] = 1;
+    }
+    return {};
+}
+
+Answer JointRow::search(const Units&, const int32_t* chosen, int32_t m, int32_t n_places, int32_t width,
+                        const Accuracy&, int32_t* order, double* gaps) {
+    struct Nothing {};
+    Candidates candidates(units_.size());
+    const auto gains = [&](const Beam<Nothing>::Entry& entry) {
+        std::fill(candidates.taken.begin(), candidates.taken.end(), 0);
+        for (const auto u : entry.order) candidates.taken[static_cast<std::size_t>(u)] = 1;
+        read_gains(candidates);
+        return candidates.gain.data();
+    };
+    Beam<Nothing> beam({chosen, chosen + m}, n_places, width, units_.size());
+    beam.run({}, gains, [](const Nothing&, int32_t) { return Nothing{}; }, *stop_);
+    beam.write(order, gaps);
+    return {};
+}
+
+}  // namespace predgap
