@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from os import PathLike
+from types import FunctionType
 from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 
 from predgap._engine.accuracy import EXACT, RTOL, checked_rtol, guaranteed
@@ -25,9 +26,11 @@ from predgap.explainer._approximation import Approximation, Method
 from predgap.explainer._arguments import Inputs, check_choice
 from predgap.explainer._batches import BatchFunction, What, batch_function
 from predgap.explainer._decisions import DecisionAnswers
+from predgap.explainer._guaranteed import GuaranteedAnswers
 from predgap.explainer._opening import explaining_features, opened
 from predgap.explainer._outputs import ExplainedOutputs
 from predgap.explainer._pricing import cost_of
+from predgap.explainer._ranges import Ranges
 from predgap.explainer._spread import SpreadAnswers
 from predgap.explainer._sweep import STRENGTHS, Sweep, swept
 from predgap.loaders import package_of
@@ -155,7 +158,9 @@ class Explainer(SpreadAnswers, DecisionAnswers):
         with explaining_features(given.reader):
             self._recipe = EngineRecipe.of(e, given.noise, n_threads, _strategy)
             self._engine = self._recipe.engine(e)
-        self._inputs = Inputs(e, given.reader, outputs.answered_by(self._recipe), units)
+            ranges = Ranges.of(given.noise, e)
+        outputs = outputs.answered_by(self._recipe)
+        self._inputs = Inputs(e, given.reader, outputs, units, given.takes_names, ranges)
 
     def estimate(
         self,
@@ -492,3 +497,8 @@ class Explainer(SpreadAnswers, DecisionAnswers):
 
     def __repr__(self) -> str:
         return f"Explainer({self.ensemble.source}, {self.noise!r})"
+
+
+for _name, _method in (vars(SpreadAnswers) | vars(DecisionAnswers) | vars(GuaranteedAnswers)).items():
+    if isinstance(_method, FunctionType):  # a TypeError about its arguments names the class that users know
+        _method.__qualname__ = f"{Explainer.__name__}.{_name}"
