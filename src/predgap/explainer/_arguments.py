@@ -98,8 +98,8 @@ class Inputs:
         if not self.takes_names or (names := names_of(X)) is None or {*names} == {*(self.column_names or ())}:
             return ""
         return (
-            ". The model has no names of its own, so that its columns are called as in the table given for the "
-            "noise: call those of X alike, pass an array to go by position, or give feature_names="
+            ". The model has no names of its own; these are those of the table that the noise was given: "
+            "name the columns of X alike, pass an array to go by position, or give the Explainer feature_names="
         )
 
     def rows(self, X: Any) -> Rows:

@@ -40,7 +40,9 @@ class Ranges:
         for q, each in ranges.items():
             width = each.high - each.low
             limits[:, q] = each.low - width, each.high + width
-        return cls(ranges, ensemble.names, limits, np.repeat([[False], [True]], len(limits[0]), axis=1).tobytes())
+        return cls(
+            ranges, ensemble.names, limits, np.repeat([[False], [True]], len(limits[0]), axis=1).tobytes()
+        )
 
     def check(self, rows: FloatArray) -> None:
         """Warns if rows (n, d), as the model sees them, are outside by more than the width of a range."""
@@ -59,11 +61,12 @@ class Ranges:
         told = []
         for q in columns[:_SHOWN]:
             r, each = int(np.flatnonzero(outside[:, q])[0]), self.of_features[q]
-            told.append(f"{shown(self.names[q])} ({rows[r, q]:g} in row {r}, there {each.low:g} to {each.high:g})")
+            range_of = f"{each.low:g} to {each.high:g}"
+            told.append(f"{shown(self.names[q])} ({rows[r, q]:g} in row {r}; the reference has {range_of})")
         more = f", ... ({len(columns)} in all)" if len(columns) > _SHOWN else ""
         n = int(outside.any(axis=1).sum())
         warn(
-            f"{n} of {count(len(rows), 'row')} {'is' if n == 1 else 'are'} outside the table of the noise by more "
-            f"than its width, in {', '.join(told)}{more}. Added noise takes such a value across hardly any split, "
-            "so that gaps near 0 follow. Are these columns in the units of that table?"
+            f"{n} of {count(len(rows), 'row')} {'is' if n == 1 else 'are'} outside the reference, the table "
+            f"of the noise, by more than its width, in {', '.join(told)}{more}. Added noise takes such a "
+            "value across hardly any split, so that gaps near 0 follow. Are these columns in the same units there?"
         )

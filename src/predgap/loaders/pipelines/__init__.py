@@ -49,7 +49,7 @@ class PipelineReader(TableReader, Protocol):
     """Reads the tables of a pipeline."""
 
     def named(self, names: tuple[str, ...] | None) -> PipelineReader:
-        """The same for a pipeline that was fitted without names, whose columns are called so; None: as it is."""
+        """The same for a pipeline that was fitted without names, where the columns of X are called so."""
 
 
 def from_object(pipeline: Any) -> Ensemble:
