@@ -99,7 +99,7 @@ class Inputs:
             return ""
         return (
             ". The model has no names of its own; these are those of the table that the noise was given: "
-            "name the columns of X alike, pass an array to go by position, or give the Explainer feature_names="
+            "name the columns of X alike, pass an array to go by position, or give feature_names="
         )
 
     def rows(self, X: Any) -> Rows:

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from os import PathLike
-from types import FunctionType
 from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 
 from predgap._engine.accuracy import EXACT, RTOL, checked_rtol, guaranteed
@@ -26,7 +25,6 @@ from predgap.explainer._approximation import Approximation, Method
 from predgap.explainer._arguments import Inputs, check_choice
 from predgap.explainer._batches import BatchFunction, What, batch_function
 from predgap.explainer._decisions import DecisionAnswers
-from predgap.explainer._guaranteed import GuaranteedAnswers
 from predgap.explainer._opening import explaining_features, opened
 from predgap.explainer._outputs import ExplainedOutputs
 from predgap.explainer._pricing import cost_of
@@ -497,8 +495,3 @@ class Explainer(SpreadAnswers, DecisionAnswers):
 
     def __repr__(self) -> str:
         return f"Explainer({self.ensemble.source}, {self.noise!r})"
-
-
-for _name, _method in (vars(SpreadAnswers) | vars(DecisionAnswers) | vars(GuaranteedAnswers)).items():
-    if isinstance(_method, FunctionType):  # a TypeError about its arguments names the class that users know
-        _method.__qualname__ = f"{Explainer.__name__}.{_name}"

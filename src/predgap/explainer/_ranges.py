@@ -68,5 +68,5 @@ class Ranges:
         warn(
             f"{n} of {count(len(rows), 'row')} {'is' if n == 1 else 'are'} outside the reference, the table "
             f"of the noise, by more than its width, in {', '.join(told)}{more}. Added noise takes such a "
-            "value across hardly any split, so that gaps near 0 follow. Are these columns in the same units there?"
+            "value across hardly any split, so that gaps near 0 follow. Are the units the same?"
         )
