@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Final
 
 from predgap._text import count, format_items
 from predgap.errors import PredgapError, ShapeError, TableError
+
+NAMELESS: Final = ". The model has no names of its own: give the Explainer feature_names=, or a frame as the table of its noise"
+"""What to add to an error about a name that a model without names does not know."""
 
 
 def match_names(given: Iterable[str], known: Sequence[str], error: type[PredgapError]) -> dict[str, int]:

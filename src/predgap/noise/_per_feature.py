@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from predgap._inputs.names import match_names
+from predgap._inputs.names import NAMELESS, match_names
 from predgap._inputs.one_hot import OneHot
 from predgap._text import count, format_items, names_or_default, shown
 from predgap.errors import NoiseError
@@ -106,7 +106,7 @@ class PerFeature(Noise):
         if unknown:
             raise NoiseError(
                 f"the model has no feature {format_items(unknown)}; its {n_features} features are "
-                f"{format_items(names_or_default(n_features, feature_names))}"
+                f"{format_items(names_or_default(n_features, feature_names))}{'' if feature_names else NAMELESS}"
             )
         placed: dict[int, Noise] = {}
         for key, noise in self.noises:

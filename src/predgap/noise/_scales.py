@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from predgap._inputs.names import match_names
+from predgap._inputs.names import NAMELESS, match_names
 from predgap._inputs.one_hot import OneHot
 from predgap._inputs.tables import Columns, by_name, open_columns
 from predgap._text import count, format_items, names_or_default, warn
@@ -109,7 +109,7 @@ class _ByName(Numbers):
             has = f"names {format_items(unknown)}, which the model does not have" if unknown else ""
             raise NoiseError(
                 f"{self.what} {' and '.join(filter(None, (lacks, has)))}; "
-                f"the model's {n_features} features are {format_items(names)}"
+                f"the model's {n_features} features are {format_items(names)}{'' if feature_names else NAMELESS}"
             )
         return [value[j] for j in features]
 
