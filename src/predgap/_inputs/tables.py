@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from predgap._inputs.categories import Categories
 from predgap._inputs.cells import codes_of_labels, codes_of_objects, numbers_from
-from predgap._inputs.names import order_by_name
+from predgap._inputs.names import are_default, order_by_name
 from predgap._inputs.row_labels import labels_at
 from predgap._text import count, format_items, shown
 from predgap._typing import FloatArray, IndexArray
@@ -182,8 +182,8 @@ def open_columns(X: Any) -> Columns:
 
 def names_of(X: Any) -> tuple[str, ...] | None:
     """The names of the columns of a table; None if they have none, or only pandas' default 0, 1, 2, ..."""
-    columns = open_columns(X)
-    return None if columns.numbered else columns.names
+    names = open_columns(X).names
+    return None if names is None or are_default(names) else names
 
 
 def in_order(X: Any, names: Sequence[str]) -> Any:

@@ -13,6 +13,7 @@ import pyarrow as pa
 import predgap
 from predgap import Ensemble, Explainer, NoiseError, OutputError, TableError
 from predgap._engine.accuracy import RTOL
+from predgap._inputs.names import are_default
 from predgap._inputs.tables import read_table
 from predgap._text import format_items
 from predgap.cli.app import complain
@@ -146,8 +147,10 @@ def _named(ensemble: Ensemble, file: DataFile, request: Request) -> Ensemble:
     """The ensemble with the names of its features in a table, if it has no names of its own."""
     columns = file.schema.names
     where = reference_layout(columns, ensemble, split_names(request.drop, columns), request.target)
-    fit = ensemble.feature_names is None and len(where.features) == ensemble.n_features
-    return ensemble.named([columns[j] for j in where.features]) if fit else ensemble
+    names = [columns[j] for j in where.features]
+    if ensemble.feature_names is not None or len(names) != ensemble.n_features or are_default(names):
+        return ensemble
+    return ensemble.named(names)
 
 
 class ModelTable:

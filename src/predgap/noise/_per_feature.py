@@ -106,7 +106,8 @@ class PerFeature(Noise):
         if unknown:
             raise NoiseError(
                 f"the model has no feature {format_items(unknown)}; its {n_features} features are "
-                f"{format_items(names_or_default(n_features, feature_names))}{'' if feature_names else NAMELESS}"
+                f"{format_items(names_or_default(n_features, feature_names))}"
+                f"{NAMELESS if feature_names is None else ''}"
             )
         placed: dict[int, Noise] = {}
         for key, noise in self.noises:

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from predgap._inputs.names import NAMELESS, match_names
+from predgap._inputs.names import NAMELESS, are_default, match_names
 from predgap._inputs.one_hot import OneHot
 from predgap._inputs.tables import Columns, by_name, open_columns
 from predgap._text import count, format_items, names_or_default, warn
@@ -109,7 +109,8 @@ class _ByName(Numbers):
             has = f"names {format_items(unknown)}, which the model does not have" if unknown else ""
             raise NoiseError(
                 f"{self.what} {' and '.join(filter(None, (lacks, has)))}; "
-                f"the model's {n_features} features are {format_items(names)}{'' if feature_names else NAMELESS}"
+                f"the model's {n_features} features are {format_items(names)}"
+                f"{NAMELESS if feature_names is None else ''}"
             )
         return [value[j] for j in features]
 
@@ -137,7 +138,8 @@ class ColumnLabels:
 
     def names_for(self, n_features: int) -> Names:
         """The names that a model of so many features without names takes from this table; else None."""
-        return None if self.numbered or self.n_columns != n_features else self.names
+        own = self.names
+        return None if own is None or len(own) != n_features or are_default(own) else own
 
     def features(self, n_features: int, feature_names: Names) -> dict[int, int]:
         """The feature of each column that is one of the model's; none if columns cannot be matched."""
