@@ -13,6 +13,7 @@ import pyarrow as pa
 import predgap
 from predgap import Ensemble, Explainer, NoiseError, OutputError, TableError
 from predgap._engine.accuracy import RTOL
+from predgap._inputs.names import are_default
 from predgap._inputs.tables import read_table
 from predgap._text import format_items
 from predgap.cli.app import complain
@@ -113,16 +114,24 @@ def opened(
     if request.reference == request.data == "-":
         raise TableError("DATA and --reference cannot both be standard input")
     with ExitStack() as files:
-        data = ModelTable(files.enter_context(open_data(request.data)), request, ensemble)
+        table = files.enter_context(open_data(request.data))
+        reference = None if request.reference is None else files.enter_context(open_data(request.reference))
+        own, ensemble = (
+            ensemble.feature_names,
+            _named(ensemble, table if reference is None else reference, request),
+        )
+        data = ModelTable(table, request, ensemble)
+        data.takes_names = own is None and reference is not None
         data.check()
         plan = request.plan
-        noise = plan.noise(_noise_table(request, ensemble, data), request.flip, ensemble)
+        noise = plan.noise(_noise_table(reference, request, ensemble, data), request.flip, ensemble)
         shown = Shown(files.enter_context(row_progress(what)), data.n_rows)
         try:
             explainer = Explainer(
                 request.model if request.own_model else ensemble,
                 noise,
                 output=request.output,
+                feature_names=None if own else ensemble.feature_names,
                 groups=dict(plan.groups) or None,
                 one_hot=dict(plan.one_hot) or None,
                 rtol=0.0 if exact else RTOL if request.rtol is None else request.rtol,
@@ -134,8 +143,20 @@ def opened(
         yield Job(explainer, (*explainer.ensemble.names, *plan.groups), data, shown)
 
 
+def _named(ensemble: Ensemble, file: DataFile, request: Request) -> Ensemble:
+    """The ensemble with the names of its features in a table, if it has no names of its own."""
+    columns = file.schema.names
+    where = reference_layout(columns, ensemble, split_names(request.drop, columns), request.target)
+    names = [columns[j] for j in where.features]
+    if ensemble.feature_names is not None or len(names) != ensemble.n_features or are_default(names):
+        return ensemble
+    return ensemble.named(names)
+
+
 class ModelTable:
     """DATA as rows of the model's features."""
+
+    takes_names: bool = False  # are the names of the features those of the reference, as the model has none?
 
     def __init__(self, file: DataFile, request: Request, ensemble: Ensemble) -> None:
         columns = file.schema.names
@@ -185,16 +206,20 @@ class ModelTable:
         except TableError as error:
             more = len(self._layout.features) > self._ensemble.n_features
             hint = " (--drop NAME)" if more and not self._ensemble.feature_names else ""
+            if self.takes_names and {*self._file.schema.names} != {*self._ensemble.names}:
+                hint = " (the model has no names of its own; these are those of --reference)"
             raise TableError(f"{self.name}: {error}{hint}") from None
 
 
-def _noise_table(request: Request, ensemble: Ensemble, data: ModelTable) -> TableOf:
+def _noise_table(
+    reference: DataFile | None, request: Request, ensemble: Ensemble, data: ModelTable
+) -> TableOf:
     """A function that reads the table of the noise: the reference, or else DATA."""
 
     @cache
     def table() -> pa.Table:
-        if request.reference is not None:
-            return _reference(request.reference, request, ensemble)
+        if reference is not None:
+            return _whole(reference, request, ensemble)
         found, data.n_rows = sampled(data.features())
         if data.n_rows > MOST_ROWS:
             complain(
@@ -207,10 +232,10 @@ def _noise_table(request: Request, ensemble: Ensemble, data: ModelTable) -> Tabl
     return table
 
 
-def _reference(path: str, request: Request, ensemble: Ensemble) -> pa.Table:
-    with open_data(path) as file:
-        columns = file.schema.names
-        where = reference_layout(columns, ensemble, split_names(request.drop, columns), request.target)
-        types = csv_types(file.schema, where, ensemble)
-        blocks = [block.select(list(where.features)) for block in file.blocks(types)]
-        return check_rows(file.name, pa.concat_tables(blocks) if blocks else None)
+def _whole(file: DataFile, request: Request, ensemble: Ensemble) -> pa.Table:
+    """All rows of a reference table, with its features."""
+    columns = file.schema.names
+    where = reference_layout(columns, ensemble, split_names(request.drop, columns), request.target)
+    types = csv_types(file.schema, where, ensemble)
+    blocks = [block.select(list(where.features)) for block in file.blocks(types)]
+    return check_rows(file.name, pa.concat_tables(blocks) if blocks else None)

@@ -12,7 +12,7 @@ from predgap._inputs.one_hot import OneHot
 from predgap.noise._added_laws import LaplaceLaw, NormalLaw, StudentTLaw, UniformLaw
 from predgap.noise._laws import Law, StillLaw, positive
 from predgap.noise._noise import Noise
-from predgap.noise._scales import Measured, Names, Numbers, measure, read_numbers
+from predgap.noise._scales import Measured, Names, Numbers, Ranges, measure, read_numbers
 from predgap.noise._scipy_laws import ScipyLaw, show_frozen
 
 
@@ -25,6 +25,12 @@ class _Scaled(Noise):
     def laws_of(self, features: Sequence[int], n_features: int, feature_names: Names) -> tuple[Law, ...]:
         values = self._numbers.of(features, n_features, feature_names)
         return tuple(StillLaw() if value == 0 else self._law(value) for value in values)
+
+    def names_for(self, n_features: int) -> Names:
+        return self._numbers.names_for(n_features)
+
+    def ranges_of(self, features: Sequence[int], n_features: int, feature_names: Names) -> Ranges:
+        return self._numbers.ranges_of(features, n_features, feature_names)
 
     def with_one_hot(self, one_hot: OneHot) -> Noise:
         made = copy(self)
