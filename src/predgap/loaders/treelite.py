@@ -61,31 +61,34 @@ def from_object(model: Any) -> Ensemble:
             n_features=int(header["num_feature"][0]),
             class_names=numbered(outputs.n, binary=False) if outputs.are_classes else None,
             link=_link(header),
-            row_dtype=np.dtype(kind),
             source=f"treelite {header['major_ver'][0]}.{header['minor_ver'][0]} {header['postprocessor']}",
         )
     except EnsembleError as error:
         raise LoaderError(f"the treelite model is damaged: {error}; import it again") from error
-    _check(ensemble, model, outputs)
+    _check(ensemble, model, outputs, kind)
     return ensemble
 
 
-def _check(ensemble: Ensemble, model: Any, outputs: _Outputs) -> None:
+def _check(ensemble: Ensemble, model: Any, outputs: _Outputs, kind: type[np.floating[Any]]) -> None:
     gtil = import_module("treelite.gtil")
 
+    def rounded(rows: selfcheck.Rows) -> NDArray[Any]:
+        with np.errstate(over="ignore"):
+            return rows.astype(kind)
+
     def margins(rows: selfcheck.Rows) -> Any:
-        found = _ask("predict", lambda: gtil.predict(model, rows, nthread=1, pred_margin=True))
+        found = _ask("predict", lambda: gtil.predict(model, rounded(rows), nthread=1, pred_margin=True))
         return found.reshape(len(rows), -1)[:, outputs.place.ravel() >= 0]
 
     def leaves(rows: selfcheck.Rows) -> Any:
-        return _ask("predict", lambda: gtil.predict_leaf(model, rows, nthread=1))
+        return _ask("predict", lambda: gtil.predict_leaf(model, rounded(rows), nthread=1))
 
     selfcheck.check(
         ensemble,
         library="treelite",
         margins=margins,
         leaves=leaves if ensemble.n_trees else None,
-        double=ensemble.row_dtype == np.float64,
+        double=kind == np.float64,
     )
 
 

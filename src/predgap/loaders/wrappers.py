@@ -422,12 +422,12 @@ def _ask(question: Callable[[Rows], Any], rows: Rows) -> NDArray[Any]:
 
 
 def _is_double(part: _Part) -> bool:
-    zeros = np.zeros((1, part.ensemble.n_features), dtype=part.ensemble.row_dtype)
+    zeros = np.zeros((1, part.ensemble.n_features))
     return part.ask(zeros).dtype != np.float32
 
 
 def _takes_missing(part: _Part) -> bool:
-    rows = np.full((1, part.ensemble.n_features), np.nan, dtype=part.ensemble.row_dtype)
+    rows = np.full((1, part.ensemble.n_features), np.nan)
     try:
         part.ask(rows)
     except LoaderError:
