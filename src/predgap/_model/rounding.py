@@ -17,8 +17,8 @@ from predgap._typing import FloatArray
 
 __all__ = ["LARGEST_CODE_OF_SINGLE", "fields_of_rows", "least_rounding_to"]
 
-LARGEST_CODE_OF_SINGLE: Final = 1 << 24
-"""float32 holds all whole numbers up to here."""
+LARGEST_CODE_OF_SINGLE: Final = (1 << 24) - 1
+"""Up to here no two whole numbers are the same in float32."""
 
 _BEYOND_SINGLES: Final = 2.0**128  # float32 would go on with this number, if it did not end
 

@@ -64,7 +64,9 @@ def check_shapes(e: Ensemble) -> None:
 def _check_rows(e: Ensemble) -> None:
     span = e.missing_range
     if len(span) != 2 or not (span[0] <= e.missing <= span[1] or np.isnan([*span, e.missing]).all()):
-        raise EnsembleError(f"missing is {e.missing}, and missing_range {span}; expected two numbers around it")
+        raise EnsembleError(
+            f"missing is {e.missing}, and missing_range {span}; expected two numbers around it"
+        )
     if not e.largest > 0:
         raise EnsembleError(f"largest is {e.largest}, expected a number above 0")
 

@@ -36,6 +36,7 @@ from numpy.typing import NDArray
 
 from predgap._inputs.categories import Categories, of_labels
 from predgap._model.ensemble import ALL_OUTPUTS, LEAF, NUMERIC, Ensemble
+from predgap._model.rounding import fields_of_rows
 from predgap._typing import FloatArray, IndexArray
 from predgap.errors import EnsembleError, LoaderError, UnsupportedModelError
 from predgap.loaders import selfcheck, splits
@@ -99,7 +100,7 @@ def from_object(model: Any) -> Ensemble:
     quiet = _quiet(model)
     try:
         parts = read(quiet)
-        nodes = _nodes(parts, _accepts_infinity(parts, model.n_features_in_))
+        nodes = _nodes(parts, accepts_infinity=_accepts_infinity(parts, model.n_features_in_))
         ensemble = Ensemble(
             **nodes,
             n_features=model.n_features_in_,
@@ -454,7 +455,7 @@ def _by_set(nodes: NDArray[Any]) -> NDArray[np.bool_]:
     return np.asarray((nodes["is_categorical"] != 0) & (nodes["is_leaf"] == 0))
 
 
-def _nodes(parts: _Sum) -> dict[str, Any]:
+def _nodes(parts: _Sum, *, accepts_infinity: bool) -> dict[str, Any]:
     """The node arrays of all trees, concatenated; the order of nodes within a tree is kept."""
     left, right, feature, threshold, default_left, value, by_set = (
         np.concatenate(column) for column in zip(*parts.trees, strict=True)

@@ -232,8 +232,8 @@ def _nodes(
     feature = np.where(inner, trees["split_index"], LEAF)
     value, target = _values(trees, outputs, root)
     return {
-        **cuts._asdict(),
-        **as_sets(feature, by_set, *_categories(trees, by_set, kind), n_features),
+        **cuts.fields(kind),
+        **as_sets(feature, by_set, *_categories(trees, by_set, kind), n_features, kind),
         "root": root,
         "feature": feature,
         "value": value,

@@ -23,6 +23,7 @@ import numpy as np
 from predgap import _files
 from predgap._inputs.categories import Categories
 from predgap._model.ensemble import ALL_OUTPUTS, LEAF, NUMERIC, Ensemble
+from predgap._model.rounding import fields_of_rows
 from predgap.errors import EnsembleError, LoaderError
 from predgap.loaders import selfcheck
 from predgap.loaders.catboost import binary_file, json_file

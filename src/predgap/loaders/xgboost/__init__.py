@@ -19,6 +19,7 @@ import numpy as np
 from predgap import _files
 from predgap._model.ensemble import Ensemble
 from predgap._model.links import Link
+from predgap._model.rounding import fields_of_rows
 from predgap._typing import FloatArray
 from predgap.errors import EnsembleError, LoaderError, UnsupportedModelError
 from predgap.loaders import selfcheck
