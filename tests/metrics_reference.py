@@ -178,7 +178,8 @@ def infidelity(ensemble: Ensemble, x: Any, slopes: Any, noise: Any) -> tuple[Num
     the `error_scale` s of PG².
     """
     x = ensemble.cast(np.asarray(x)[None, :])[0]
-    laws = [law.rounded(ensemble.row_dtype) for law in noise.laws(ensemble.n_features, ensemble.names)]
+    given = noise.laws(ensemble.n_features, ensemble.names)
+    laws = [law.avoiding(*ensemble.missing_range) for law in given]
     moved = [q for q, law in enumerate(laws) if math.isfinite(x[q]) or (math.isinf(x[q]) and law.replaces)]
     if any(math.isinf(x[q]) and slopes[q] != 0 for q in moved):
         return HIGH.inf, 0.0

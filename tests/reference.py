@@ -141,7 +141,7 @@ class NoiseTails:
     def __init__(self, noise: Any, ensemble: Ensemble) -> None:
         self._levels = ensemble.categorical()
         self._laws = [
-            law if j in self._levels else law.rounded(ensemble.row_dtype)
+            law if j in self._levels else law.avoiding(*ensemble.missing_range)
             for j, law in enumerate(noise.laws(ensemble.n_features, ensemble.names))
         ]
 

@@ -204,7 +204,6 @@ def test_every_row_goes_where_the_pipeline_sends_it(transformer: str, model: str
     pipeline = fitted(transformer, model, frame)
     explainer = explained(pipeline)
     assert explainer.ensemble.names == ("age", "colour", "bmi", "kids", "note")
-    assert explainer.ensemble.row_dtype == np.float64
     rows = rows_around_thresholds(explainer, frame)
     if "dropped" in transformer:
         rows["age"], rows["kids"] = rows["age"].fillna(1.0), rows["kids"].fillna(1.0)

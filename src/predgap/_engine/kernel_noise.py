@@ -48,13 +48,14 @@ def laws_for_model(noise: Noise, ensemble: Ensemble) -> dict[int, Law]:
 def _law_of_numbers(law: Law, ensemble: Ensemble, q: int) -> Law:
     """The law of a numeric feature; NoiseError if its values are none that the model takes."""
     law = law.avoiding(*ensemble.missing_range)
-    points = law.points(math.nan) if law.replaces and not ensemble.accepts_infinity else None
-    if points is not None and (np.abs(points) > ensemble.largest).any():
-        raise NoiseError(
-            f"the noise of feature {ensemble.names[q]!r} may give it the value "
-            f"{points[np.abs(points) > ensemble.largest][0]:g}, and a model of {ensemble.source} takes finite "
-            f"numbers up to {ensemble.largest:.2g}; leave it out"
-        )
+    if law.replaces and not ensemble.accepts_infinity:
+        points = law.points(math.nan)
+        beyond = np.empty(0) if points is None else points[np.abs(points) > ensemble.largest]
+        if len(beyond):
+            raise NoiseError(
+                f"the noise of feature {ensemble.names[q]!r} may give it the value {beyond[0]:g}, and a "
+                f"model of {ensemble.source} takes finite numbers up to {ensemble.largest:.2g}; leave it out"
+            )
     return law
 
 

@@ -74,8 +74,8 @@ def fields_of_rows(
 def least_rounding_to(thresholds: FloatArray) -> FloatArray:
     """The least float64 that is at least t when it is rounded to float32, for each number t.
 
-    So float32(z) < t holds for the same numbers z as z < least_rounding_to(t). It is the midpoint of t and the
-    float32 below it, or the next float64 if the midpoint is rounded down.
+    So float32(z) < t holds for the same numbers z as z < least_rounding_to(t). For a float32 t this is the
+    midpoint of t and the float32 below it, or the next float64 if the midpoint is rounded down.
 
     Examples
     --------
@@ -87,8 +87,8 @@ def least_rounding_to(thresholds: FloatArray) -> FloatArray:
         near = thresholds.astype(np.float32)
         upper = np.where(near >= thresholds, near, np.nextafter(near, np.float32(np.inf)))  # the single >= t
         lower = np.nextafter(upper, np.float32(-np.inf))  # the largest single below it
-        ends = (np.clip(end.astype(np.float64), -_BEYOND_SINGLES, _BEYOND_SINGLES) for end in (lower, upper))
-        midpoint: FloatArray = sum(end / 2.0 for end in ends)  # exact: singles have 24 bits, doubles 53
+        ends = np.array([lower, upper], dtype=np.float64).clip(-_BEYOND_SINGLES, _BEYOND_SINGLES)
+        midpoint: FloatArray = ends[0] / 2.0 + ends[1] / 2.0  # exact: singles have 24 bits, doubles 53
         rounds_up = midpoint.astype(np.float32) >= thresholds  # a tie goes to the single whose last bit is 0
     found: FloatArray = np.where(rounds_up, midpoint, np.nextafter(midpoint, np.inf))
     return np.where(upper == -np.inf, -np.inf, found)

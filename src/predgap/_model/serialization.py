@@ -84,7 +84,7 @@ _SINCE: Final[Mapping[str, int]] = {"class_names": 2, "link": 3, "missing_range"
 _UNTIL: Final[Mapping[str, int]] = {"row_dtype": 3, "takes_infinity": 3}
 
 _LABELS: Final = frozenset({str, int, float, bool})
-_ROW_KINDS: Final = {"float32": np.float32, "float64": np.float64}
+_ROW_KINDS: Final[Mapping[str, type[np.floating[Any]]]] = {"float32": np.float32, "float64": np.float64}
 _LARGEST: Final = 2**31 - 1
 
 # A list takes 64 bytes of memory or more, but only 3 of text. Headers have at most one per 8 bytes of text;

@@ -133,7 +133,7 @@ class Law(ABC):
         raise NoiseError(f"{self!r} has no samples: its class does not define sample(x, rng)")
 
     def avoiding(self, low: float, high: float) -> Law:
-        """The law of a numeric feature for a model that takes numbers from low to high for missing; NaN: none.
+        """The law of a number. To the model, numbers from low to high are missing; none if these are NaN.
 
         Raises NoiseError if it gives one of them a probability of its own.
         """
