@@ -53,8 +53,9 @@ def _law_of_numbers(law: Law, ensemble: Ensemble, q: int) -> Law:
         beyond = np.empty(0) if points is None else points[np.abs(points) > ensemble.largest]
         if len(beyond):
             raise NoiseError(
-                f"the noise of feature {ensemble.names[q]!r} may give it the value {beyond[0]:g}, and a "
-                f"model of {ensemble.source} takes finite numbers up to {ensemble.largest:.2g}; leave it out"
+                f"the noise of feature {ensemble.names[q]!r} may give it the value {beyond[0]:.9g}, but for "
+                f"this model of {ensemble.source} predgap takes numbers up to {ensemble.largest:.9g}; leave "
+                "it out"
             )
     return law
 

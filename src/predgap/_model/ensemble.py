@@ -165,9 +165,10 @@ class Ensemble:
                 object.__setattr__(self, name, tuple(map(str, getattr(self, name))))
         if not isinstance(self.link, Link | None):
             raise EnsembleError(f"link is {shown(self.link)}, expected a Link or None")
+        for name in ("missing", "largest"):
+            object.__setattr__(self, name, float(getattr(self, name)))
         span = tuple(map(float, self.missing_range))
-        is_default = all(map(math.isnan, span))
-        object.__setattr__(self, "missing_range", (float(self.missing),) * 2 if is_default else span)
+        object.__setattr__(self, "missing_range", (self.missing,) * 2 if np.isnan(span).all() else span)
         self.validate()
 
     def __repr__(self) -> str:
@@ -238,9 +239,10 @@ class Ensemble:
             rows[:, q] = self._cast_codes(rows[:, q], q, levels)
         if not self.accepts_infinity and (np.abs(rows) > self.largest).any():
             r, j = np.argwhere(np.abs(rows) > self.largest)[0]
+            found = "infinite" if np.isinf(rows[r, j]) else f"{rows[r, j]:.9g}"
             raise TableError(
-                f"X[{r}, {j}] (feature {self.names[j]!r}) is {rows[r, j]:g}, and a model of {self.source} "
-                f"takes finite numbers up to {self.largest:.2g}; mark it missing (NaN) or clip it"
+                f"X[{r}, {j}] (feature {self.names[j]!r}) is {found}, but for this model of {self.source} "
+                f"predgap takes numbers up to {self.largest:.9g}; mark it missing (NaN) or clip it"
             )
         return rows
 
