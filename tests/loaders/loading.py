@@ -49,8 +49,8 @@ def rows_around_thresholds(ensemble: Ensemble, *, missing: bool = True, most: in
 def rounds_to_single(ensemble: Ensemble) -> bool:
     """Is each threshold the first float64 that is rounded to some float32?"""
     cuts = ensemble.threshold[(ensemble.feature != LEAF) & (ensemble.category_set == NUMERIC)]
-    below = np.nextafter(cuts, -np.inf)
     with np.errstate(over="ignore"):
+        below = np.nextafter(cuts, -np.inf)
         return bool((cuts.astype(np.float32) != below.astype(np.float32)).all())
 
 

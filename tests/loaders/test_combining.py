@@ -33,7 +33,7 @@ def stump(threshold: float = 0.5, **options: Any) -> Ensemble:
 
 def single(**reading: Any) -> Ensemble:
     """The stump of a library that rounds rows to float32."""
-    return stump(**fields_of_rows(np.float32, np.array([0.5, 0.0, 0.0]), **reading))
+    return replace(stump(), **fields_of_rows(np.float32, np.array([0.5, 0.0, 0.0]), **reading))
 
 
 def forest(rng: np.random.Generator, n_outputs: int, *, vectors: bool, n_trees: int = 4) -> Ensemble:

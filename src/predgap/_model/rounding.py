@@ -37,7 +37,7 @@ def fields_of_rows(
     kind : type
         `numpy.float32` or `numpy.float64`.
     threshold : (n_nodes,) floats
-        The library sends a row left iff `kind(x) < threshold`.
+        The library sends a row left iff `kind(x) < threshold`. One that is not finite stays as it is.
     missing : float, default=nan
         The library takes x for missing if `kind(x) == kind(missing)`.
     accepts_infinity : bool, default=True
@@ -60,7 +60,7 @@ def fields_of_rows(
         largest = float(np.finfo(np.float64).max)
         span = missing, missing
     else:
-        threshold = least_rounding_to(threshold)
+        threshold = np.where(np.isfinite(threshold), least_rounding_to(threshold), threshold)
         largest = float(np.nextafter(least_rounding_to(np.array(np.inf)), 0.0))
         span = _rounding_to(missing)
     return {

@@ -233,7 +233,7 @@ def _nodes(
     value, target = _values(trees, outputs, root)
     return {
         **cuts.fields(kind),
-        **as_sets(feature, by_set, *_categories(trees, by_set, kind), n_features, kind),
+        **as_sets(feature, by_set, *_categories(trees, by_set), n_features, kind),
         "root": root,
         "feature": feature,
         "value": value,
@@ -255,19 +255,12 @@ def _refuse_other_splits(node_type: NDArray[Any], compare: NDArray[Any]) -> None
         )
 
 
-def _categories(
-    trees: Columns, by_set: BoolArray, kind: type[np.floating[Any]]
-) -> tuple[Integers, FloatArray]:
+def _categories(trees: Columns, by_set: BoolArray) -> tuple[Integers, FloatArray]:
     """The members of all sets of categories: the node of the set, and the code."""
     begin, end = (np.where(by_set, trees[f"category_list_{which}"], 0) for which in ("begin", "end"))
     node = np.repeat(np.arange(len(by_set)), end - begin)
     within = np.arange(len(node)) - np.repeat(np.cumsum(end - begin) - (end - begin), end - begin)
     code = trees["category_list"][begin[node] + within].astype(np.float64)
-    largest = 2 ** (np.finfo(kind).nmant + 1)  # treelite ignores larger codes: floats of this type skip some
-    if (code > largest).any():
-        raise UnsupportedModelError(
-            f"the treelite model has the category {code.max():g}, which {np.dtype(kind)} rows cannot hold"
-        )
     return node, code
 
 
