@@ -1,9 +1,7 @@
 """Exact squared prediction gaps for tree ensembles: how faithful is a feature ranking?"""
 
 from predgap import metrics, plots
-from predgap._engine.brackets import Bracket
-from predgap._engine.costs import Cost
-from predgap._engine.estimates import GapEstimate
+from predgap._engine.results import Bracket, Cost, GapEstimate
 from predgap._inputs.categories import Categories
 from predgap._model.ensemble import Ensemble
 from predgap._model.links import Link

@@ -13,7 +13,7 @@ from predgap.errors import TableError
 from predgap.explainer import BatchFunction, Explainer
 
 if TYPE_CHECKING:
-    from predgap._engine.scale import RankMethod
+    from predgap._engine.questions import RankMethod
     from predgap.explainer._batch_answers import Layout, ScoreName
 
 Frame = TypeVar("Frame")

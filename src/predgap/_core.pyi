@@ -4,8 +4,7 @@ Arrays are C-contiguous. n rows, d features, k places of a ranking. `x` holds ro
 with cells in place of the codes of categories; NaN is missing.
 """
 
-from collections.abc import Callable
-from typing import Literal
+from typing import Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +12,6 @@ from numpy.typing import NDArray
 _Floats = NDArray[np.float64]
 _Ints = NDArray[np.int32]
 _Bytes = NDArray[np.uint8]
-_Progress = Callable[[int], object] | None  # told the rows done, now and then
 _Strategy = Literal["auto", "plan", "compiled", "cells", "pairs"]  # "auto" but in tests and benchmarks
 _Question = Literal["gap", "curve", "greedy", "single", "subsets"]
 
@@ -28,8 +26,16 @@ class TooCostly(Exception):  # noqa: N818, it is turned into CostError
 def instruction_set() -> str: ...
 def normal_tails(z: _Floats) -> tuple[_Floats, _Floats]: ...
 
-class Engine:
-    """A model, all of its outputs."""
+class _Context(Protocol):
+    """How a call is run: predgap._engine.context.Context."""
+
+    @property
+    def n_threads(self) -> int: ...
+    def look(self, done: int) -> None:
+        """Told the rows done, now and then. What it raises ends the call."""
+
+class Model:
+    """The trees of all outputs, and what follows from them for all rows."""
 
     def __init__(
         self,
@@ -62,33 +68,12 @@ class Engine:
     def typical_rows(self) -> _Floats:
         """A few rows made of the model's thresholds and cells, (m, d), to foretell costs without data."""
 
-class Noise:
-    """How each feature moves, but for the tails of laws that only Python can evaluate."""
-
-    def __init__(
-        self,
-        engine: Engine,
-        kinds: _Bytes,  # (d) codes of LAWS
-        parameters: _Floats,  # (5, d) scale or half-width; P(x' = x) without, and P of, what the law does;
-        # the range that x' does not leave, but for what x itself is outside
-        at: _Floats,  # (n_thresholds) x' >= threshold where x plus the law's number is at least this
-        fixed: _Floats,  # (n_thresholds, 2) tails of the law "fixed"
-        mass: _Floats,  # (n_cells) P(x' in the cell) where x is in another
-        stay: _Floats,  # (n_cells) P(x' in the cell) where x is in it
-    ) -> None: ...
-
 class Rows:
-    """Rows with their noise. `below` and `above` (n, n_thresholds) are the tails of table laws; `still`
-    (n, d) says which values do not move."""
+    """Rows of a model. `below` and `above` (n, n_thresholds) are the tails of table laws; `still` (n, d) says
+    which values do not move."""
 
     def __init__(
-        self,
-        engine: Engine,
-        noise: Noise,
-        x: _Floats,
-        below: _Floats | None,
-        above: _Floats | None,
-        still: _Bytes | None,
+        self, model: Model, x: _Floats, below: _Floats | None, above: _Floats | None, still: _Bytes | None
     ) -> None: ...
 
 class Accuracy:
@@ -103,10 +88,6 @@ class Accuracy:
         strategy: _Strategy = "auto",
     ) -> None: ...
 
-# Each answer comes with error bounds and method codes, (n,). A bound is absolute: of each gap of a row, be it
-# of one subset, of a prefix, or of all that a ranking took. Pruned answers have one too, which may be large.
-_Answer = tuple[_Floats, _Floats, _Bytes]
-
 class Units:
     """Features that move at the same time and are ranked as one: each feature of a model in one unit."""
 
@@ -116,174 +97,33 @@ class Units:
         member: _Ints,  # (d) features
     ) -> None: ...
 
-def gap(rows: Rows, subset: _Bytes, accuracy: Accuracy, n_threads: int, progress: _Progress) -> _Answer:
-    """subset (1 or n, d) -> gaps (n,)."""
+# Each answer ends with error bounds and method codes, (n,). A bound is absolute: of each gap of a row, be it
+# of one subset, of a prefix, or of all that a ranking took. Pruned answers have one too, which may be large.
+_Answer = tuple[_Floats, _Floats, _Bytes]
 
-def curve(
-    rows: Rows,
-    order: _Ints,
-    accuracy: Accuracy,
-    n_threads: int,
-    progress: _Progress,
-    units: Units | None = None,
-) -> _Answer:
-    """order (1 or n, k) of units -> gaps of its prefixes (n, k). Without units, each feature is one."""
+class _Kernel:
+    """What both kinds of noise answer. `masks` (1 or n, d) are subsets of features; without `units`, each
+    feature is one."""
 
-def subset_gaps(
-    rows: Rows,
-    chosen: _Ints,
-    share: _Floats,
-    accuracy: Accuracy,
-    n_threads: int,
-    progress: _Progress,
-    units: Units | None = None,
-) -> _Answer:
-    """chosen (n, m) units -> gaps (n, 2^m) of all their subsets. A tolerance is relative to the sum over
-    sizes of share (m + 1) times the mean gap of that size."""
+    def gap(self, rows: Rows, masks: _Bytes, accuracy: Accuracy, context: _Context) -> _Answer:
+        """Gaps (n,)."""
 
-def search(
-    rows: Rows,
-    chosen: _Ints,
-    n_places: int,
-    width: int,
-    accuracy: Accuracy,
-    n_threads: int,
-    progress: _Progress,
-    units: Units | None = None,
-) -> tuple[_Ints, _Floats, _Floats, _Bytes]:
-    """chosen (n, m) units -> good orders of them, gaps of the prefixes (n, n_places), bounds, methods."""
-
-def moving_units(rows: Rows, n_threads: int, units: Units | None = None) -> _Bytes:
-    """Which units can change anything, (n, n_units)."""
-
-def mean_change(rows: Rows, subset: _Bytes, n_threads: int, progress: _Progress) -> _Floats:
-    """subset (1 or n, d) -> E[f(x')] - f(x), (n, n_outputs); exact."""
-
-def value(rows: Rows, n_threads: int) -> _Floats:
-    """f(x) without the bias, (n, n_outputs)."""
-
-def main_weights(
-    rows: Rows, subset: _Bytes, accuracy: Accuracy, n_threads: int, progress: _Progress
-) -> tuple[_Floats, _Floats, _Bytes]:
-    """subset (1 or n, d), one output -> weights of the main effects (n, n_thresholds); error bounds of the
-    gaps, and methods (n)."""
-
-def moments(
-    rows: Rows, subset: _Bytes, accuracy: Accuracy, n_threads: int, progress: _Progress
-) -> tuple[_Floats, _Floats, _Floats, _Bytes]:
-    """subset (1 or n, d) -> E[f(x')] - f(x), (n, n_outputs), covariances of the outputs, (n, n_outputs,
-    n_outputs), their bounds, methods. A tolerance is relative to the gap. The leaves of several outputs must
-    be vectors."""
-
-def sensitivity(
-    rows: Rows, accuracy: Accuracy, n_threads: int, progress: _Progress, units: Units | None = None
-) -> tuple[_Floats, _Floats, _Floats, _Floats, _Bytes]:
-    """The variance (n,) when all m units move; the parts of it that come from a unit alone, from all sets
-    with it, and its equal parts of these (3, n, m); from pairs (n, m, m), 0 on the diagonal; bounds of all
-    parts, relative to the variance, to which a tolerance is relative too; methods."""
-
-def rank(
-    rows: Rows,
-    method: Literal["greedy", "single"],
-    top: int,
-    accuracy: Accuracy,
-    n_threads: int,
-    progress: _Progress,
-    units: Units | None = None,
-) -> tuple[_Ints, _Floats, _Bytes, _Floats, _Bytes]:
-    """Order (n, top) of m units, scores (n, m; NaN of units that were not taken), is the place proven?
-    (n, top), bounds, methods."""
-
-def cost(
-    rows: Rows,
-    question: _Question,
-    features: _Bytes,
-    top: int,
-    accuracy: Accuracy,
-    units: Units | None = None,
-) -> tuple[_Bytes, _Floats, _Floats]:
-    """Method codes, milliseconds and megabytes, (n,), of a question about the features (1 or n, d)."""
-
-def sample(
-    rows: Rows,
-    output: int,
-    subset: _Bytes,  # (d)
-    points: _Floats,  # (1 or n, m, n features of the subset)
-    stretch_end: NDArray[np.int64],
-    n_threads: int,
-    progress: _Progress,
-) -> _Floats:
-    """Sums of f(x') - f(x), its square and its fourth power over stretches of points, (n, s, 3)."""
-
-def sample_changes(
-    rows: Rows, subset: _Bytes, points: _Floats, n_threads: int, progress: _Progress
-) -> _Floats:
-    """subset (d), points (1 or n, m, n features of the subset) -> f(x') - f(x), (n, n_outputs, m)."""
-
-def outcomes(row: Rows, subset: _Bytes) -> tuple[_Floats, _Floats] | None:
-    """One row, subset (1, d) -> probabilities (m), changes (n_outputs, m); None if there are too many."""
-
-def change_range(rows: Rows, subset: _Bytes, n_threads: int, progress: _Progress) -> _Floats:
-    """subset (1 or n, d) -> the least and the largest change of each output, (n, n_outputs, 2)."""
-
-def sample_curve(
-    rows: Rows,
-    order: _Ints,  # (1 or n, k)
-    points: _Floats,  # (m, columns), by replicates
-    column: _Ints,  # (d) of each feature, -1 for none
-    n_replicates: int,
-    n_threads: int,
-    progress: _Progress,
-    units: Units | None = None,
-) -> _Floats:
-    """Sums of the squared changes of the prefixes, over the outputs too, (n, n_replicates, k)."""
-
-def race(
-    rows: Rows,
-    method: Literal["greedy", "single"],
-    top: int,
-    points: _Floats,
-    column: _Ints,
-    look_end: NDArray[np.int64],
-    n_replicates: int,
-    clear: float,
-    n_threads: int,
-    progress: _Progress,
-    units: Units | None = None,
-) -> tuple[_Ints, _Floats, _Floats]:
-    """Order (n, top), scores (n, n_units; NaN of those not taken) and leads of the places (n, top)."""
-
-class Background:
-    """Joint redraws: the features that move take the values of one of the rows, together. All is exact."""
-
-    def __init__(self, rows: Rows) -> None: ...
-    def gap(self, rows: Rows, subset: _Bytes, n_threads: int, progress: _Progress) -> _Floats:
-        """subset (1 or n, d) -> gaps (n,)."""
-
-    def changes(self, rows: Rows, subset: _Bytes, n_threads: int, progress: _Progress) -> _Floats:
-        """subset (1 or n, d) -> f(x') - f(x) at each row of the table, (n, n_outputs, m)."""
-
-    def mean_change(self, rows: Rows, subset: _Bytes, n_threads: int, progress: _Progress) -> _Floats:
-        """subset (1 or n, d) -> E[f(x')] - f(x), (n, n_outputs)."""
-
-    def moments(
-        self, rows: Rows, subset: _Bytes, n_threads: int, progress: _Progress
-    ) -> tuple[_Floats, _Floats]:
-        """subset (1 or n, d) -> E[f(x')] - f(x), (n, n_outputs), covariances, (n, n_outputs, n_outputs)."""
-
-    def curve(self, rows: Rows, order: _Ints, units: Units, n_threads: int, progress: _Progress) -> _Floats:
-        """order (1 or n, k), of units -> gaps of its prefixes (n, k)."""
+    def curve(
+        self, rows: Rows, order: _Ints, accuracy: Accuracy, context: _Context, units: Units | None = None
+    ) -> _Answer:
+        """order (1 or n, k) of units -> gaps of its prefixes (n, k)."""
 
     def rank(
         self,
         rows: Rows,
         method: Literal["greedy", "single"],
         top: int,
-        units: Units,
-        n_threads: int,
-        progress: _Progress,
-    ) -> tuple[_Ints, _Floats]:
-        """Order (n, top), of units, and scores (n, n_units; NaN of units that were not taken)."""
+        accuracy: Accuracy,
+        context: _Context,
+        units: Units | None = None,
+    ) -> tuple[_Ints, _Floats, _Bytes, _Floats, _Bytes]:
+        """Order (n, top) of m units, scores (n, m; NaN of units that were not taken), is the place proven?
+        (n, top), bounds, methods."""
 
     def search(
         self,
@@ -291,36 +131,143 @@ class Background:
         chosen: _Ints,
         n_places: int,
         width: int,
-        units: Units,
-        n_threads: int,
-        progress: _Progress,
-    ) -> tuple[_Ints, _Floats]:
-        """chosen (n, m) units -> good orders of them, and gaps of the prefixes (n, n_places)."""
+        accuracy: Accuracy,
+        context: _Context,
+        units: Units | None = None,
+    ) -> tuple[_Ints, _Floats, _Floats, _Bytes]:
+        """chosen (n, m) units -> good orders of them, gaps of the prefixes (n, n_places), bounds, methods."""
 
     def subset_gaps(
-        self, rows: Rows, chosen: _Ints, units: Units, n_threads: int, progress: _Progress
-    ) -> _Floats:
-        """chosen (n, m) units -> the gaps of all their subsets (n, 2^m)."""
+        self,
+        rows: Rows,
+        chosen: _Ints,
+        share: _Floats,
+        accuracy: Accuracy,
+        context: _Context,
+        units: Units | None = None,
+    ) -> _Answer:
+        """chosen (n, m) units -> gaps (n, 2^m) of all their subsets. A tolerance is relative to the sum over
+        sizes of share (m + 1) times the mean gap of that size."""
+
+    def moments(
+        self, rows: Rows, masks: _Bytes, accuracy: Accuracy, context: _Context
+    ) -> tuple[_Floats, _Floats, _Floats, _Bytes]:
+        """E[f(x')] - f(x), (n, n_outputs), covariances of the outputs, (n, n_outputs, n_outputs; NaN off the
+        diagonal where each output has trees of its own), bounds, methods. A tolerance is relative to the gap.
+        """
+
+    def mean_change(self, rows: Rows, masks: _Bytes, context: _Context) -> tuple[_Floats]:
+        """E[f(x')] - f(x), (n, n_outputs); exact."""
+
+class Independent(_Kernel):
+    """Noise that moves each feature by itself."""
+
+    def __init__(
+        self,
+        model: Model,
+        kinds: _Bytes,  # (d) codes of LAWS
+        parameters: _Floats,  # (5, d) scale or half-width; P(x' = x) without, and P of, what the law does;
+        # the range that x' does not leave, but for what x itself is outside
+        at: _Floats,  # (n_thresholds) x' >= threshold where x plus the law's number is at least this
+        fixed: _Floats,  # (n_thresholds, 2) tails of the law "fixed"
+        mass: _Floats,  # (n_cells) P(x' in the cell) where x is in another
+        stay: _Floats,  # (n_cells) P(x' in the cell) where x is in it
+    ) -> None: ...
+    def cost(
+        self,
+        rows: Rows,
+        question: _Question,
+        features: _Bytes,
+        top: int,
+        accuracy: Accuracy,
+        context: _Context,
+        units: Units | None = None,
+    ) -> tuple[_Bytes, _Floats, _Floats]:
+        """Method codes, milliseconds and megabytes, (n,), of a question about the features (1 or n, d)."""
+
+    def moving_units(self, rows: Rows, context: _Context, units: Units | None = None) -> tuple[_Bytes]:
+        """Which units can change anything, (n, n_units)."""
+
+    def main_weights(self, rows: Rows, masks: _Bytes, accuracy: Accuracy, context: _Context) -> _Answer:
+        """Of a model with one output: weights of the main effects (n, n_thresholds). What a feature changes on
+        average, as a function of x', is the sum of weight_c (1[x' < c] - P(x' < c)) over its thresholds c."""
+
+    def sensitivity(
+        self, rows: Rows, accuracy: Accuracy, context: _Context, units: Units | None = None
+    ) -> tuple[_Floats, _Floats, _Floats, _Floats, _Floats, _Floats, _Bytes]:
+        """The variance (n,) when all m units move; the parts of it that come from a unit alone, from all sets
+        with it, and its equal parts of these, (n, m) each; from pairs (n, m, m), 0 on the diagonal; bounds of
+        all parts, relative to the variance, to which a tolerance is relative too; methods."""
+
+    def outcomes(self, row: Rows, mask: _Bytes, context: _Context) -> tuple[_Floats, _Floats] | None:
+        """One row, mask (1, d) -> probabilities (m), changes (n_outputs, m); None if there are too many."""
+
+    def change_range(self, rows: Rows, masks: _Bytes, context: _Context) -> tuple[_Floats]:
+        """The least and the largest change of each output, (n, n_outputs, 2)."""
+
+    def sample(
+        self,
+        rows: Rows,
+        output: int,
+        subset: _Bytes,  # (d)
+        points: _Floats,  # (1 or n, m, n features of the subset)
+        stretch_end: NDArray[np.int64],
+        context: _Context,
+    ) -> tuple[_Floats]:
+        """Sums of f(x') - f(x), its square and its fourth power over stretches of points, (n, s, 3)."""
+
+    def sample_changes(
+        self, rows: Rows, subset: _Bytes, points: _Floats, context: _Context
+    ) -> tuple[_Floats]:
+        """subset (d), points (1 or n, m, n features of the subset) -> f(x') - f(x), (n, n_outputs, m)."""
+
+    def sample_curve(
+        self,
+        rows: Rows,
+        order: _Ints,  # (1 or n, k)
+        points: _Floats,  # (m, columns), by replicates
+        column: _Ints,  # (d) of each feature, -1 for none
+        n_replicates: int,
+        context: _Context,
+        units: Units | None = None,
+    ) -> tuple[_Floats]:
+        """Sums of the squared changes of the prefixes, over the outputs too, (n, n_replicates, k)."""
+
+    def race(
+        self,
+        rows: Rows,
+        method: Literal["greedy", "single"],
+        top: int,
+        points: _Floats,
+        column: _Ints,
+        look_end: NDArray[np.int64],
+        n_replicates: int,
+        clear: float,
+        context: _Context,
+        units: Units | None = None,
+    ) -> tuple[_Ints, _Floats, _Floats]:
+        """Order (n, top), scores (n, n_units; NaN of those not taken) and leads of the places (n, top)."""
+
+class Joint(_Kernel):
+    """Noise that moves features together: they take the values of one of the rows of a table. All is exact."""
+
+    def __init__(self, table: Rows) -> None: ...
+    def changes(self, rows: Rows, masks: _Bytes, context: _Context) -> tuple[_Floats]:
+        """f(x') - f(x) at each row of the table, (n, n_outputs, m)."""
 
     def mean_gap(
-        self, rows: Rows, weights: _Floats, units: Units, n_threads: int, progress: _Progress
-    ) -> _Floats:
+        self, rows: Rows, weights: _Floats, context: _Context, units: Units | None = None
+    ) -> tuple[_Floats]:
         """The mean gap (n,) of a random subset, which has p given units and lacks n others with probability
         weights[p, n]; weights[0] must be 0."""
 
     def shapley(
-        self,
-        rows: Rows,
-        gained: _Floats,
-        lost: _Floats,
-        units: Units,
-        n_threads: int,
-        progress: _Progress,
-    ) -> _Floats:
+        self, rows: Rows, gained: _Floats, lost: _Floats, context: _Context, units: Units | None = None
+    ) -> tuple[_Floats]:
         """Shapley values (n, n_units), from weights like those of `mean_gap`: what each of the p units gains,
         and what each of the n others loses."""
 
-    def box_costs(self, rows: Rows, m: int, units: Units, n_threads: int) -> _Floats:
+    def box_costs(self, rows: Rows, m: int, context: _Context, units: Units | None = None) -> tuple[_Floats]:
         """Milliseconds of `mean_gap`, `shapley` and `subset_gaps` of m units, (n, 3)."""
 
     @property
@@ -331,5 +278,5 @@ class Background:
         """Milliseconds and megabytes of any row."""
 
 def algorithm1(
-    engine: Engine, x: _Floats, scale: _Floats, subset: _Bytes, float32: bool = False
+    model: Model, x: _Floats, scale: _Floats, subset: _Bytes, float32: bool = False
 ) -> _Floats: ...

@@ -6,7 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from predgap import _core
-from predgap._engine.engine import resolve_n_jobs
+from predgap._engine.context import Call, Context, resolve_n_jobs
+from predgap._engine.sampling import sums_of_changes
 from predgap._model.ensemble import LEAF
 from predgap._typing import BoolArray, FloatArray
 from predgap.errors import PredgapError
@@ -39,7 +40,9 @@ def sums_of_squares(
     ends : (s,) integers
         Where each part of the points ends.
     """
-    sums: FloatArray = explainer._engine.sample(row, mask, points[None], ends)[0, :, 1]
+    context = Context(Call("sums_of_squares", "fewer points"))
+    kernel = explainer.explained.kernel
+    sums: FloatArray = sums_of_changes(kernel, row, mask, points[None], ends, 0, context)[0, :, 1]
     return sums
 
 
@@ -56,13 +59,13 @@ def algorithm1_gap(explainer: Explainer, X: FloatArray, masks: BoolArray, *, flo
     float32 : bool
         All arithmetic in float32, as in the paper, or in float64.
     """
-    engine = explainer._engine
-    scale = {q: law.scale for q, law in engine.laws.items() if isinstance(law, NormalLaw)}
-    if len(scale) < len(engine.laws):
+    kernel = explainer.explained.kernel
+    scale = {q: law.scale for q, law in kernel.laws.items() if isinstance(law, NormalLaw)}
+    if len(scale) < len(kernel.laws):
         raise PredgapError(
-            f"{len(engine.laws) - len(scale)} of {len(engine.laws)} features have noise that is not normal; "
+            f"{len(kernel.laws) - len(scale)} of {len(kernel.laws)} features have noise that is not normal; "
             "expected Normal noise, the only one that Algorithm 1 supports"
         )
     scales = np.array([scale.get(q, 1.0) for q in range(explainer.ensemble.n_features)])
     rows, subsets = explainer.ensemble.cast(X), np.ascontiguousarray(masks).view(np.uint8)
-    return _core.algorithm1(engine.kernels, rows, scales, subsets, float32)
+    return _core.algorithm1(kernel.model, rows, scales, subsets, float32)

@@ -13,7 +13,7 @@ import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -408,6 +408,42 @@ class Kernel:
                 reached, stays, unseen, unseen_stays, own, cells.stop - cells.start
             )
         return mass, stay
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NoiseOfModel:
+    """What was read off a noise for a model: the law of each feature, or the rows of a background.
+
+    It is far smaller than the table of a noise, and makes the kernels of the model and of each of its outputs.
+    """
+
+    noise: Noise  # for features that it was not read off for
+    features: frozenset[int]
+    laws: dict[int, Law]
+    background: FloatArray | None  # (m, d)
+
+    @classmethod
+    def of(cls, noise: Noise, ensemble: Ensemble) -> Self:
+        """NoiseError if the noise does not fit the model."""
+        features = frozenset(used_features(ensemble))
+        if isinstance(noise, Background):
+            return cls(noise, features, {}, background_rows(noise, ensemble))
+        return cls(noise, features, laws_for_model(noise, ensemble), None)
+
+    def called(self, noise: Noise) -> Self:
+        """The same, with another noise in place of that which it was read off."""
+        return replace(self, noise=noise)
+
+    def kernel(self, ensemble: Ensemble, members: Members | None, strategy: Strategy | None) -> Kernel:
+        """The kernel of the model, of one of its outputs, or of a model that has more outputs."""
+        used = used_features(ensemble)
+        if not self.features.issuperset(used):
+            return self.of(self.noise, ensemble).kernel(ensemble, members, strategy)
+        if self.background is None:
+            return Kernel(ensemble, {q: self.laws[q] for q in used}, None, members, strategy)
+        rows = np.full_like(self.background, np.nan)
+        rows[:, used] = self.background[:, used]
+        return Kernel(ensemble, {}, rows, members, strategy)
 
 
 def rows_of(array: NDArray[Any], some: IndexArray) -> NDArray[Any]:

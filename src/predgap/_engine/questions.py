@@ -8,7 +8,7 @@ a method of `Explainer` that makes it.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Generic, Literal, Protocol, Self, TypeVar
 
@@ -17,10 +17,9 @@ from numpy.typing import NDArray
 
 from predgap import _core
 from predgap._engine.accuracy import Accuracy, Draws, How, Prices
-from predgap._engine.bounding import ChangeOfRow, change_of_row
 from predgap._engine.context import Context
+from predgap._engine.decisions import Bounds, Function, change_of_row, listed_outcomes, sampled_mean
 from predgap._engine.kernels import Kernel, as_bytes, rows_of
-from predgap._engine.outcomes import Function, listed_outcomes, sampled_mean
 from predgap._engine.racing import race
 from predgap._engine.results import (
     Expected,
@@ -304,6 +303,19 @@ class Shapley(Question[Ranked]):
         return ShapleyRankings(SubsetEngine(kernel, context), self.rows.values, self.top).answer(accuracy)
 
 
+def random_after(
+    explained: HasKernels, found: Searched, rows: Rows, accuracy: Accuracy, context: Context
+) -> Expected:
+    """The expected PGI² of a random ranking; what came with a search for the best one is reused."""
+    value, method = found.random.copy(), found.method.copy()
+    missing = np.flatnonzero(np.isnan(value))
+    if len(missing):
+        asked = RandomMean(rows.at(missing), found.order.shape[1])
+        rest = ask(explained, asked, accuracy, context)
+        value[missing], method[missing] = rest.value, rest.method
+    return Expected(value, method)
+
+
 def ranking_question(method: RankMethod, rows: Rows, top: int) -> Question[Any]:
     """The question of `Explainer.rank`; its answer is a `Ranked`."""
     if method == "optimal":
@@ -326,9 +338,6 @@ codes, (n,)."""
 
 BracketArrays = tuple[FloatArray, FloatArray, FloatArray, FloatArray, NDArray[np.str_], NDArray[np.int64]]
 """Values, lower and upper bounds, standard errors, methods and numbers of samples, all (n,)."""
-
-Bounds = Callable[[int, ChangeOfRow], tuple[float, float]]
-"""The lower and the upper bound of an expected value, of the number of a row and what is known of its change."""
 
 
 class MeanChange(_OfSubset[tuple[FloatArray]]):
@@ -358,13 +367,13 @@ class VarianceShares(Question[ShareArrays]):
     """Which share of the variance comes from each unit, when all of them move; NaN where nothing varies."""
 
     __slots__ = ()
-    _NEEDS: ClassVar[str] = (
+    NEEDS: ClassVar[str] = (
         "so its sets of features have no variance of their own. Use Marginal(X), which redraws each feature by "
         "itself"
     )
 
     def answer(self, kernel: Kernel, rows: _core.Rows, accuracy: Accuracy, context: Context) -> ShareArrays:
-        core = kernel.independent("sensitivity", self._NEEDS)
+        core = kernel.independent("sensitivity", self.NEEDS)
         self._refuse_if_too_large(kernel.n_units)
         variance, *parts, bound, method = core.sensitivity(
             rows, kernel.accuracy(accuracy), context, kernel.units

@@ -15,8 +15,8 @@ from click.core import ParameterSource
 
 import predgap
 from predgap import Ensemble, RankingError, RunError, TableError
-from predgap._engine.engine import resolve_n_jobs
-from predgap._engine.scale import RankMethod
+from predgap._engine.context import resolve_n_jobs
+from predgap._engine.questions import RankMethod
 from predgap._files import atomic_write
 from predgap._inputs.names import match_names
 from predgap._tables import text_table

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import click
 
-from predgap._engine.engine import resolve_n_jobs
+from predgap._engine.context import resolve_n_jobs
 from predgap._optional import require
 from predgap._text import printable
 from predgap.cli.app import OutputConsole, app, complain

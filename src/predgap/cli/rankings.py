@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from predgap import CostError, Explainer, Ranking
-from predgap._engine.scale import RankMethod
+from predgap._engine.questions import RankMethod
 from predgap.cli.app import app, complain
 from predgap.cli.longruns import LongRun, check_guaranteed, long_run, running
 from predgap.cli.options import Estimator, Folder, chosen_format, estimator_option, explaining, writing_table

@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal, Protocol
 
 import numpy as np
 
-from predgap._engine.costs import Cost
-from predgap._engine.estimates import GapEstimate
-from predgap._engine.progress import Tell
-from predgap._engine.questions import Curves
+from predgap._engine.context import Call, calling
+from predgap._engine.kernels import QUIET
+from predgap._engine.questions import Best, Curve, Rows, ask, random_after
+from predgap._engine.results import Cost
 from predgap._engine.scale import BestRankings
+from predgap._engine.subset_engine import SubsetEngine
 from predgap._typing import BoolArray, FloatArray, IndexArray, IntArray
 from predgap.explainer import Approximation, Explainer
-from predgap.explainer._arguments import Rows
-from predgap.explainer._guaranteed import BEST_FOUND
+from predgap.explainer.explainer import BEST_FOUND
 from predgap.ranking import Ranking
 
 _ESTIMATED: Final = ("pruned", "qmc", "mc")
 _RTOL: Final = 1e-2  # that estimates aim at
 _SEARCH: Final = 8.0  # what a search for the best ranking takes, in greedy rankings
+
+Tell = Callable[[int], object] | None
+"""A function that is called with the number of rows done, or None for no reports."""
 
 Effort = Literal["full", "search", "estimate", "bare"]
 """full: all rankings are compared for best and random; search: a few; estimate: gaps are estimated, too;
@@ -61,10 +65,12 @@ class Proven:
     how: dict[str, set[str]] = field(default_factory=dict)
 
     def curve(self, rows: Rows, order: IndexArray | IntArray, what: str) -> FloatArray:
-        asked, accuracy = self.explainer, self.explainer._accuracy
-        question = Curves(asked._engine, rows.values, order.astype(np.int32), asked._inputs.members)
-        with asked._asking("curve(X, ranking)"):
-            found: GapEstimate = asked._answer(question, rows, lambda part, tell: part.answer(accuracy, tell))
+        asked = self.explainer
+        call = Call(
+            f"curve(X, ranking) at rtol={asked.rtol:g}", "explainer.approximate(rtol=1e-2).curve(X, ranking)"
+        )
+        with calling(call, len(rows), asked.n_threads, asked.progress) as context:
+            found = ask(asked.explained, Curve(rows, order.astype(np.int32)), asked.accuracy, context)
         self.how.setdefault(what, set()).update(np.unique(found.method).tolist())
         return found.value
 
@@ -100,12 +106,14 @@ class Estimated:
 def compared(answers: Answers, rows: Rows, top: int, orders: IntArray) -> Compared:
     """The best rankings within the explainer's tolerance, with the curves of other orders (n, r, top)."""
     asked = answers.explainer
-    found = asked._searched(rows, top, "rank(X, 'optimal')", orders)
-    random = asked._random(rows, top, "random_pgi2(X)", found)
+    call = Call(f"rank(X, 'optimal') at rtol={asked.rtol:g}", "explainer.approximate(rtol=1e-2).rank(X)")
+    with calling(call, len(rows), asked.n_threads, asked.progress) as context:
+        found = ask(asked.explained, Best(rows, top, orders), asked.accuracy, context)
+        random = random_after(asked.explained, found, rows, asked.accuracy, context.quiet())
     answers.how["best"] = set(found.method.tolist())
     answers.how["random"] = set(random.method.tolist())
     method = "optimal" if found.is_complete.all() else BEST_FOUND
-    ranking = asked._inputs.ranking(found, method, rows)
+    ranking = asked.explained.ranking(found, method, rows)
     return Compared(ranking, found.curve, found.is_complete, random.value, found.curves, answers.how["best"])
 
 
@@ -123,13 +131,12 @@ def expected_cost(explainer: Explainer, rows: Rows, places: int, effort: Effort,
     cost = explainer.cost("rank", rows)
     if effort != "full":
         return replace(cost, milliseconds=cost.milliseconds * (1 + n_curves))
-    engine, members, accuracy = explainer._engine, explainer._inputs.members, explainer._accuracy
-    few, many = BestRankings(engine, rows.values, places, members).split(accuracy)
+    engine = SubsetEngine(explainer.explained.kernel, QUIET)
+    few, many = BestRankings(engine, rows.values, places).split(explainer.accuracy)
     total = (1 + n_curves + _SEARCH) * cost.milliseconds * sum(len(part.some) for part in many)
     for part in few:
-        features = engine.features_of(part.units, members)
-        at = rows.values[part.some]
-        total += engine.cost(at, "subsets", features, part.units.shape[1], accuracy, members)[1].sum()
+        features, at = engine.features_of(part.units), rows.values[part.some]
+        total += engine.milliseconds(at, "subsets", features, part.units.shape[1], explainer.accuracy).sum()
     return replace(cost, milliseconds=cost.milliseconds + float(total) / len(rows))
 
 

@@ -55,7 +55,7 @@ class ColumnOrders(OrderMaker):
     def order(self, asked: Asked) -> IntArray:
         """The units of each row, (n, k), most important first."""
         request = Request(self.column, self._lists(asked.batch.column(self.column)))
-        return given_order(request, asked.explainer._inputs, asked.rows)
+        return given_order(request, asked.explainer.explained, asked.rows)
 
     def _lists(self, lists: pa.Array) -> NDArray[Any]:
         """The lists as an array, (n, k)."""

@@ -7,6 +7,7 @@ tells how many more rows fit. A deadline ends what takes longer than expected, s
 
 from __future__ import annotations
 
+import copy
 import math
 import time
 from collections.abc import Callable, Iterator
@@ -15,13 +16,12 @@ from typing import Any, Final, Generic, TypeVar
 
 import numpy as np
 
-from predgap._engine.costs import Cost
-from predgap._engine.deadline import Clock, DeadlineError, deadline
-from predgap._engine.progress import Tell, after, never_backwards, showing
+from predgap._engine.context import Clock, DeadlineError, Shown, deadline, showing
+from predgap._engine.results import Cost
 from predgap._text import shown
 from predgap._typing import IndexArray, Progress
 from predgap.errors import CostError, PredgapError
-from predgap.evaluation.answers import Effort
+from predgap.evaluation.answers import Effort, Tell
 from predgap.explainer import Explainer
 
 LOOSE: Final = 1e-3
@@ -162,7 +162,8 @@ def _ladder(job: Job[Any], budget: float) -> Iterator[Way]:
     explainer, notes = job.explainer, tuple[str, ...]()
     yield Way(explainer)
     if explainer.rtol < LOOSE:
-        explainer = explainer._with_rtol(LOOSE)
+        explainer = copy.copy(explainer)
+        explainer.rtol = LOOSE
         notes = (f"To keep within {budget:g} s, gaps have a proven relative error of up to {LOOSE:g}.",)
         yield Way(explainer, "full", notes)
     found = (
@@ -240,7 +241,7 @@ class _Attempt(Generic[Found]):
     def tried(self, most: float, limit: float = math.inf) -> _Attempt[Found]:
         """Itself, after 1, 2, 4, ... rows a thread, in about `most` seconds; gives up after `limit`."""
         clock, n_rows = self.job.clock, self.job.n_rows
-        begin, to = clock(), min(n_rows, self.way.explainer._engine.n_threads)
+        begin, to = clock(), min(n_rows, self.way.explainer.n_threads)
         while self.advance(to, begin + max(limit, 2 * most) if self.n else begin + limit):
             if self.n == n_rows or clock() - begin + 2 * self._times[-1][1] > most:
                 break
@@ -276,7 +277,8 @@ class _Attempt(Generic[Found]):
         Shows the rows done, of those that are aimed at.
         """
         clock, begin = self.job.clock, self.job.clock()
-        tell = None if show is None else after(never_backwards(show, aim), self.n)
+        shown_rows = None if show is None else Shown(show, aim)
+        tell = None if shown_rows is None else lambda done, n=self.n: shown_rows.show(n + done)
         rows = np.sort(self._rows[self.n : to])
         try:
             with deadline(ends_by, clock):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -11,9 +12,10 @@ import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 
+from predgap._engine.context import checked_progress
 from predgap._engine.points import checked_seed
-from predgap._engine.progress import checked_progress
-from predgap._engine.questions import mean_of_curve
+from predgap._engine.questions import Rows
+from predgap._engine.results import mean_of_curve
 from predgap._inputs.tables import open_columns
 from predgap._text import count, names_or_default, shown
 from predgap._typing import FloatArray, IndexArray, Progress
@@ -27,7 +29,6 @@ from predgap.evaluation.result import Evaluation
 from predgap.evaluation.scoring import METRICS, check_metrics
 from predgap.evaluation.words import OwnRankings
 from predgap.explainer import Explainer
-from predgap.explainer._arguments import Rows
 from predgap.explainer._outputs import margins
 from predgap.loaders.pipelines.raw_columns import RawColumns
 from predgap.metrics._redrawing import read_outcomes
@@ -135,7 +136,7 @@ def evaluate(
         raise PredgapError(f"explainer is {shown(explainer)}, expected a predgap.Explainer")
     told = explainer.progress if progress is None else checked_progress(progress)
     seconds, seed = checked_budget(budget), checked_seed(seed)
-    requests, rows = read_requests(rankings), explainer._inputs.rows(X)
+    requests, rows = read_requests(rankings), explainer.explained.rows(X)
     if len(rows) == 0:
         raise TableError("X has no rows to evaluate; pass one or more")
     task = _task(explainer, X, rows, requests, y, _checked_metrics(metrics), strengths, top, seed)
@@ -169,7 +170,7 @@ def _naming_the_budget(budget: float | None) -> Iterator[None]:
 def _quiet(explainer: Explainer) -> Explainer:
     if explainer.progress is None:
         return explainer
-    other = explainer._with_rtol(explainer.rtol)
+    other = copy.copy(explainer)
     other.progress = None
     return other
 
@@ -185,7 +186,7 @@ def _task(
     top: int | None,
     seed: int,
 ) -> Task:
-    inputs = explainer._inputs
+    inputs = explainer.explained
     orders = {r.name: given_order(r, inputs, rows) for r in requests if r.word is None}
     places = min([inputs.places(top), *(order.shape[1] for order in orders.values())])
     check_metrics(metrics, explainer, y, places)
@@ -235,7 +236,7 @@ def _evaluation(
         predictions=_predictions(explainer, rows),
         sweep=None if found.swept is None else found.swept.sweep(),
         description=_description(task, explainer, len(rows), budget),
-        notes=(*outcome.notes, *_notes(task, explainer._inputs.n_units), *notes(found)),
+        notes=(*outcome.notes, *_notes(task, explainer.explained.n_units), *notes(found)),
         obtained=how,
         words={r.name: r.word for r in task.requests},
         shap=tuple(r.name for r in task.requests if r.is_shap),
@@ -270,7 +271,7 @@ def _shown(explainer: Explainer, rows: Rows) -> tuple[FloatArray, NDArray[Any]]:
     for j, categories in levels.items():
         labels = {code: str(label) for label, code in categories.place.items()}
         cells[:, j] = [labels.get(code, "" if np.isnan(code) else "(unknown)") for code in table[:, j]]
-    units = explainer._inputs.units
+    units = explainer.explained.units
     if units is None:
         return table, cells
     names = names_or_default(table.shape[1], units.feature_names)
@@ -286,8 +287,8 @@ def _shown(explainer: Explainer, rows: Rows) -> tuple[FloatArray, NDArray[Any]]:
 
 def _with_unused(explainer: Explainer, X: Any, some: IndexArray, cells: NDArray[Any]) -> NDArray[Any]:
     """The cells with those columns of a pipeline filled in that its model does not use, and does not see."""
-    reader = explainer._inputs.reader
-    if not isinstance(reader, RawColumns) or explainer._inputs.units is not None:
+    reader = explainer.explained.reader
+    if not isinstance(reader, RawColumns) or explainer.explained.units is not None:
         return cells
     columns = open_columns(X)
     used = {feature.raw for feature in reader.features}
@@ -304,7 +305,7 @@ def _cell(value: Any) -> str:
 
 def _predictions(explainer: Explainer, rows: Rows) -> FloatArray:
     """The margin of the explained output of each row, (n,); of several together, the largest."""
-    outputs = explainer._inputs.outputs
+    outputs = explainer.explained.outputs
     found = margins(outputs.model, rows.values).reshape(len(rows), -1)
     positions = outputs.positions(rows.outputs, len(rows))
     if positions is None:
@@ -319,7 +320,7 @@ def _description(task: Task, explainer: Explainer, n: int, budget: float | None)
         "model": ensemble.source,
         "trees": ensemble.n_trees,
         "features": ensemble.n_features,
-        "units": explainer._inputs.n_units,
+        "units": explainer.explained.n_units,
         "places": task.places,
         "rows": n,
         "of_rows": len(task.rows),

@@ -8,9 +8,8 @@ from typing import Any, Final, TypeVar, get_args
 
 import numpy as np
 
-from predgap._engine.progress import Tell
-from predgap._engine.questions import mean_of_curve
-from predgap._engine.scale import RankMethod
+from predgap._engine.questions import RankMethod, Rows
+from predgap._engine.results import mean_of_curve
 from predgap._typing import BoolArray, FloatArray, IndexArray, IntArray
 from predgap.errors import CostError
 from predgap.evaluation.answers import (
@@ -18,6 +17,7 @@ from predgap.evaluation.answers import (
     Effort,
     Estimated,
     Proven,
+    Tell,
     compared,
     random_orders,
     reporting_to,
@@ -27,7 +27,6 @@ from predgap.evaluation.scoring import METRICS, Scored, scored
 from predgap.evaluation.statistics import TINY
 from predgap.evaluation.words import OwnRankings, ranking_of
 from predgap.explainer import Explainer
-from predgap.explainer._arguments import Rows
 from predgap.explainer._sweep import Swept, swept
 from predgap.ranking import Ranking
 
@@ -124,7 +123,7 @@ class _Examination:
         self._rows, self._effort, self._done = task.rows.at(some), effort, 0.0
         self._answers: Answers = Estimated(explainer, task.seed) if self._estimates else Proven(explainer)
         n_pairs = 1 if effort == "full" else _RANDOM_PAIRS
-        self._random_orders = random_orders(some, explainer._inputs.n_units, n_pairs, task.seed)
+        self._random_orders = random_orders(some, explainer.explained.n_units, n_pairs, task.seed)
         self._known: list[_Known] = []
         self._built: dict[str, Ranking] = {}  # from gaps, by word
         self._left_out: dict[tuple[str, str], str] = {}
@@ -134,7 +133,7 @@ class _Examination:
         return self._effort in ("estimate", "bare")
 
     def result(self) -> Examined:
-        task, rows, d = self._task, self._rows, self._explainer._inputs.n_units
+        task, rows, d = self._task, self._rows, self._explainer.explained.n_units
         made = {
             r.name: self._own_ranking(r) for r in task.requests if r.word not in _FROM_GAPS
         }  # errors first
@@ -256,7 +255,7 @@ class _Examination:
 
     def _estimated_shapley(self) -> Ranking:
         """By the mean of what each unit adds along random orders of all units."""
-        k, values = self._task.places, np.zeros((len(self._rows), self._explainer._inputs.n_units))
+        k, values = self._task.places, np.zeros((len(self._rows), self._explainer.explained.n_units))
         for order in self._random_orders:
             curve = self._step().curve(self._rows, order, "shapley")
             self._known.append(_Known(order[:, :k], curve[:, :k], self._answers.how["shapley"]))
@@ -285,7 +284,7 @@ class _Examination:
         named = {r.name: r.word if r.word in _FROM_GAPS else rankings[r.name].order for r in task.requests}
         if (
             all(isinstance(each, str) for each in named.values())
-            and task.places < self._explainer._inputs.n_units
+            and task.places < self._explainer.explained.n_units
         ):
             named = {name: ranking.order for name, ranking in rankings.items()}
         step = 2.0 * len(named) * np.size(task.strengths)

@@ -7,13 +7,13 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from predgap._engine.questions import Rows
 from predgap._inputs.row_labels import matching_rows
 from predgap._text import shown
 from predgap._typing import FloatArray, IndexArray
 from predgap.errors import RankingError
 from predgap.evaluation.own_model import OwnModel, booster_of, own_model
 from predgap.explainer import Explainer
-from predgap.explainer._arguments import Rows
 from predgap.explainer._outputs import margins
 from predgap.loaders.sklearn import histogram_columns
 
@@ -72,14 +72,14 @@ def permutation_importances(explainer: Explainer, rows: Rows, y: Any, seed: int)
     of each class against the rest, the mean over classes: it does not depend on a link function. Up to 2,000
     rows are shuffled, 5 times each.
     """
-    model = explainer._inputs.outputs.model
+    model = explainer.explained.model
     rng = np.random.default_rng(seed)
     target = _Target.of(_in_order(y, rows), len(rows), model.class_names, model.n_outputs)
     some = np.sort(rng.permutation(len(rows))[:_MOST_ROWS])
     values, target = rows.values[some], target.at(some)
     whole = target.fit(margins(model, values))
     target.check(whole)
-    members = explainer._inputs.members or [(j,) for j in range(model.n_features)]
+    members = explainer.explained.members or [(j,) for j in range(model.n_features)]
     used = {int(j) for j in np.unique(model.feature) if j >= 0}
     found = np.zeros(len(members))
     for unit, features in enumerate(members):

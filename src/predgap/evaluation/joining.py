@@ -9,15 +9,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from predgap._engine.questions import Rows
 from predgap._text import count
 from predgap._typing import BoolArray
 from predgap.evaluation.answers import in_words
 from predgap.evaluation.examination import Examined, Task
 from predgap.evaluation.words import ranking_of
 from predgap.explainer import Explainer
-from predgap.explainer._arguments import Rows, least_certain
-from predgap.explainer._guaranteed import BEST_FOUND
 from predgap.explainer._sweep import Swept
+from predgap.explainer.explained import least_certain
+from predgap.explainer.explainer import BEST_FOUND
 from predgap.ranking import Ranking
 
 Join = Callable[..., Any]
@@ -105,7 +106,7 @@ def _swept(parts: Sequence[Swept | None], join: Join) -> Swept | None:
 
 def best_ranking(explainer: Explainer, rows: Rows, found: Examined) -> Ranking:
     """The best rankings; their scores are by how much each feature changes the gap at its place."""
-    gains = np.full((len(rows), explainer._inputs.n_units), np.nan)
+    gains = np.full((len(rows), explainer.explained.n_units), np.nan)
     np.put_along_axis(gains, found.best_order, np.diff(found.best_curve, axis=1, prepend=0.0), axis=1)
     return ranking_of(
         explainer,

@@ -32,7 +32,7 @@ class OwnModel:
 
     def values(self, X: Any) -> FloatArray:
         """X with one column per feature of the model itself; NaN where missing, codes for categories."""
-        inputs = self.explainer._inputs
+        inputs = self.explainer.explained
         return (
             inputs.table(X).values if inputs.reader is None else inputs.reader.own_values(X, inputs.ensemble)
         )
@@ -40,14 +40,14 @@ class OwnModel:
     @property
     def features(self) -> Sequence[Sequence[int]]:
         """The features of the model itself that each explained feature stands for."""
-        inputs = self.explainer._inputs
+        inputs = self.explainer.explained
         if inputs.reader is None:
             return [(j,) for j in range(inputs.ensemble.n_features)]
         return inputs.reader.own_features(inputs.ensemble)
 
     def units(self) -> list[list[int]]:
         """The features of the model itself that each ranked unit, a feature or a group, stands for."""
-        features, members = self.features, self.explainer._inputs.members
+        features, members = self.features, self.explainer.explained.members
         of_units = [(j,) for j in range(len(features))] if members is None else members
         return [[own for feature in unit for own in features[feature]] for unit in of_units]
 
@@ -146,6 +146,6 @@ def without_unseen(values: FloatArray, explainer: Explainer) -> FloatArray:
     """The table with NaN for categories that the model does not know."""
     out = values.copy()
     for j in explainer.ensemble.categorical():
-        if explainer._inputs.reader is None:
+        if explainer.explained.reader is None:
             out[out[:, j] < 0, j] = np.nan
     return out

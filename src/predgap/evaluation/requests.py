@@ -12,13 +12,14 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from predgap._attributions import is_explanation
+from predgap._engine.questions import Rows
 from predgap._inputs.orders import open_order
 from predgap._text import did_you_mean, shown
 from predgap._typing import FloatArray, IntArray
 from predgap.errors import RankingError
 from predgap.evaluation.files import SUFFIXES, read_ranking_file
 from predgap.explainer import Explainer
-from predgap.explainer._arguments import Inputs, Rows
+from predgap.explainer.explained import Explained
 from predgap.metrics._given import attributions_of, sizes_of
 from predgap.ranking import Ranking
 
@@ -107,7 +108,7 @@ def _opened(name: str, given: Any) -> Any:
     return read_ranking_file(path)
 
 
-def given_order(request: Request, inputs: Inputs, rows: Rows) -> IntArray:
+def given_order(request: Request, inputs: Explained, rows: Rows) -> IntArray:
     """A given ranking as indices of the ranked units, (n, k); errors say which ranking it is."""
     try:
         return inputs.order(rows, _as_ranking(request.given, inputs, rows))
@@ -115,7 +116,7 @@ def given_order(request: Request, inputs: Inputs, rows: Rows) -> IntArray:
         raise RankingError(f"rankings[{request.name!r}]: {error}") from None
 
 
-def _as_ranking(given: Any, inputs: Inputs, rows: Rows) -> Any:
+def _as_ranking(given: Any, inputs: Explained, rows: Rows) -> Any:
     """Arrays of floats, which are attributions or importances, as a Ranking; all else as it is."""
     if not isinstance(given, np.ndarray) or given.dtype.kind != "f":
         return given

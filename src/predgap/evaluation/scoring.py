@@ -10,10 +10,10 @@ import numpy as np
 
 from predgap import metrics
 from predgap._engine.brackets import Bracket
+from predgap._engine.questions import Rows
 from predgap._typing import FloatArray
 from predgap.errors import PredgapError
 from predgap.explainer import Explainer
-from predgap.explainer._arguments import Rows
 from predgap.metrics._infidelity import infidelity_of_slopes, known_laws
 from predgap.metrics._redrawing import check_redrawn
 from predgap.ranking import Ranking
@@ -100,7 +100,7 @@ def check_metrics(names: tuple[str, ...], explainer: Explainer, y: Any, places: 
     if "feature_randomising" in names:
         if y is None:
             raise PredgapError("metrics has 'feature_randomising', which needs outcomes: evaluate(..., y=y)")
-        if places == explainer._inputs.n_units:
+        if places == explainer.explained.n_units:
             raise PredgapError(
                 "metrics has 'feature_randomising', which redraws all places of a ranking: with all features "
                 "every ranking has the same score. Pass fewer places, such as evaluate(..., top=3)"

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from predgap._engine.questions import Rows
 from predgap._inputs.categories import is_missing
 from predgap._inputs.names import match_names
 from predgap._inputs.tables import open_columns
@@ -14,7 +15,6 @@ from predgap._typing import FloatArray, IndexArray
 from predgap.errors import DependencyError, PredgapError, TableError
 from predgap.evaluation.own_model import OwnModel, booster_of, own_model, without_unseen
 from predgap.explainer import Explainer
-from predgap.explainer._arguments import Rows
 from predgap.explainer._outputs import margins
 from predgap.loaders.wrappers import linear_members
 
@@ -60,7 +60,7 @@ class ShapValues:
 def _explained(own: OwnModel, contributions: FloatArray, rows: Rows) -> Any:
     """The output to take in each row; None: all together."""
     k = contributions.shape[2]
-    explained = own.explainer._inputs.outputs.in_rows(rows.outputs)
+    explained = own.explainer.explained.outputs.in_rows(rows.outputs)
     if k == 1:
         return 0
     if explained.chosen is None and explained.outputs.n == k:
@@ -72,7 +72,7 @@ def _explained(own: OwnModel, contributions: FloatArray, rows: Rows) -> Any:
 
 def _check_sum(own: OwnModel, contributions: FloatArray, rows: Rows) -> None:
     """RankingError unless contributions add up to the predictions that are explained."""
-    model = own.explainer._inputs.outputs.model
+    model = own.explainer.explained.model
     k, total = contributions.shape[2], contributions.sum(axis=1)
     margin = margins(model, rows.values).reshape(len(rows), -1)
     if k == 2 and margin.shape[1] == 1:
@@ -117,7 +117,7 @@ def labels_of_categories(own: OwnModel, X: Any) -> Labels:
     """The labels of CatBoost's categories, by feature: it takes no codes. Of other libraries nothing."""
     if own.package != "catboost" or not (categorical := own.model.get_cat_feature_indices()):
         return {}
-    inputs = own.explainer._inputs
+    inputs = own.explainer.explained
     if inputs.reader is not None:
         raise own.refused("CatBoost's categories inside a pipeline, or beside one_hot, are not supported")
     columns, names = open_columns(X), inputs.ensemble.feature_names

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from predgap._engine.questions import Rows
 from predgap._typing import FloatArray, IndexArray
 from predgap.errors import RankingError
 from predgap.evaluation.importances import gains, permutation_importances
 from predgap.evaluation.shap_values import ShapValues
 from predgap.explainer import Explainer
-from predgap.explainer._arguments import Rows
 from predgap.ranking import Ranking
 
 
@@ -54,7 +54,7 @@ class OwnRankings:
 
     @cached_property
     def _shuffled(self) -> IndexArray:
-        d = self._explainer._inputs.n_units
+        d = self._explainer.explained.n_units
         in_order = np.broadcast_to(np.arange(d, dtype=np.intp), (len(self._rows), d))
         return np.random.default_rng(self._seed).permuted(in_order, axis=1)
 
@@ -64,7 +64,7 @@ class OwnRankings:
 
 def ranking_of(explainer: Explainer, rows: Rows, order: Any, **about: Any) -> Ranking:
     """A Ranking of the explainer's units, with the labels of the rows."""
-    inputs, table = explainer._inputs, rows.table
+    inputs, table = explainer.explained, rows.table
     names = table.names or inputs.ensemble.feature_names
     return Ranking(
         order,

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from functools import partial
-from typing import Any, Literal, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
 
-from predgap._engine.accuracy import EXACT, checked_rtol, pruned
-from predgap._engine.choosing import answer_by, cheapest, sampler_for
-from predgap._engine.costs import refusing
-from predgap._engine.engine import Engine, RankingMethod
-from predgap._engine.estimates import GapEstimate
+from predgap import _core
+from predgap._engine.accuracy import Auto, Draws, How, checked_rtol, pruned
+from predgap._engine.context import Call, calling
 from predgap._engine.points import checked_seed
-from predgap._engine.progress import Tell, reporting
-from predgap._engine.questions import Curves, Draws, Gaps, Question, Rankings
+from predgap._engine.questions import Curve, Gap, Question, Rank, RankingMethod, RankMethod, ask
+from predgap._engine.results import GapEstimate
 from predgap._engine.sampling import Budget
-from predgap._engine.scale import RankMethod
-from predgap._typing import Progress
 from predgap.errors import PredgapError
-from predgap.explainer._arguments import Inputs, Rows, check_choice, ranking_call
+from predgap.explainer.explained import check_choice, ranking_call
 from predgap.ranking import Ranking
+
+if TYPE_CHECKING:  # it imports this module
+    from predgap.explainer.explainer import Explainer
 
 Method = Literal["auto", "pruned", "qmc", "mc"]
 Found = TypeVar("Found")
@@ -56,9 +54,7 @@ class Approximation:
 
     def __init__(
         self,
-        inputs: Inputs,
-        engine: Engine,
-        progress: Progress | bool | None,
+        explainer: Explainer,
         rtol: float,
         method: Method,
         n_samples: int | None,
@@ -69,8 +65,24 @@ class Approximation:
         self.seed = checked_seed(seed)
         if n_samples is not None:
             Budget(n_samples)  # raises if it is not a valid number of samples
-        self._inputs, self._engine, self._progress = inputs, engine, progress
-        self._by = engine.method_for(method)
+        if method != "auto":
+            explainer.explained.kernel.independent(f"method={method!r}")
+        self._explained = explainer.explained
+        self._n_threads, self._progress = explainer.n_threads, explainer.progress
+
+    @property
+    def _how(self) -> How:
+        """How rows are answered: "pruned" within the limits, else sampled; or as it was asked.
+
+        Among the ways without samples "pruned" is always the cheapest. The core answers exactly where that is as
+        cheap, and an answer counts as "bounded" if its error bound is within `rtol`.
+        """
+        sampler = self.method if self.method in ("mc", "qmc") else None
+        draws = Draws(sampler, self.n_samples, self.rtol, self.seed)
+        most = 1e3 * _core.MOST_SECONDS
+        if self.method == "auto":
+            return Auto(((pruned(self.rtol), most),), draws)
+        return pruned(self.rtol) if self.method == "pruned" else draws
 
     def gap(self, X: Any, subset: Any) -> GapEstimate:
         """The gap of each row when the features of `subset` are perturbed; see `Explainer.gap`.
@@ -87,9 +99,8 @@ class Approximation:
         GapEstimate
             Of shape (n,): the gap of each row and its error.
         """
-        rows = self._inputs.rows(X)
-        question = Gaps(self._engine, rows.values, self._inputs.masks(len(rows), subset))
-        return self._ask(question, rows, "gap(X, subset)")
+        rows = self._explained.rows(X)
+        return self._answer(Gap(rows, self._explained.masks(rows, subset)), "gap(X, subset)")
 
     def curve(self, X: Any, ranking: Any) -> GapEstimate:
         """Gaps when the first feature of a ranking is perturbed, the first two, and so on.
@@ -109,10 +120,8 @@ class Approximation:
             Of shape (n, k): the gaps of each row and their errors. `rtol` and the errors are relative to the
             mean of the row's curve, so a gap that is much smaller than this mean may have no correct digit.
         """
-        rows = self._inputs.rows(X)
-        order = self._inputs.order(rows, ranking)
-        question = Curves(self._engine, rows.values, order, self._inputs.members)
-        return self._ask(question, rows, "curve(X, ranking)")
+        rows = self._explained.rows(X)
+        return self._answer(Curve(rows, self._explained.order(rows, ranking)), "curve(X, ranking)")
 
     def pgi2(self, X: Any, ranking: Any) -> GapEstimate:
         """PGI² of a ranking, the mean of its `curve`: higher is better; see `Explainer.pgi2`.
@@ -129,10 +138,9 @@ class Approximation:
         GapEstimate
             Of shape (n,): PGI² of each row and its error.
         """
-        rows = self._inputs.rows(X)
-        order = self._inputs.order(rows, ranking)
-        question = Curves(self._engine, rows.values, order, self._inputs.members, average=True)
-        return self._ask(question, rows, "pgi2(X, ranking)")
+        rows = self._explained.rows(X)
+        asked = Curve(rows, self._explained.order(rows, ranking), average=True)
+        return self._answer(asked, "pgi2(X, ranking)")
 
     def pgu2(self, X: Any, ranking: Any) -> GapEstimate:
         """PGU² of a ranking, PGI² of the reversed ranking: lower is better; see `Explainer.pgu2`.
@@ -149,10 +157,9 @@ class Approximation:
         GapEstimate
             Of shape (n,): PGU² of each row and its error.
         """
-        rows = self._inputs.rows(X)
-        order = self._inputs.reversed_order(rows, ranking)
-        question = Curves(self._engine, rows.values, order, self._inputs.members, average=True)
-        return self._ask(question, rows, "pgu2(X, ranking)")
+        rows = self._explained.rows(X)
+        asked = Curve(rows, self._explained.reversed_order(rows, ranking), average=True)
+        return self._answer(asked, "pgu2(X, ranking)")
 
     def rank(self, X: Any, method: RankingMethod = "greedy", *, top: int | None = None) -> Ranking:
         """Ranks the features of each row by importance, from approximate gaps.
@@ -179,10 +186,9 @@ class Approximation:
                 f"decide; use explainer.rank(X, {method!r}), with a larger rtol if it is too costly"
             )
         check_choice("method", method, get_args(RankingMethod))
-        places = self._inputs.places(top)
-        rows = self._inputs.rows(X)
-        question = Rankings(self._engine, rows.values, method, places, self._inputs.members)
-        return self._inputs.ranking(self._ask(question, rows, ranking_call(method, top)), method, rows)
+        places, rows = self._explained.places(top), self._explained.rows(X)
+        found = self._answer(Rank(rows, method, places), ranking_call(method, top))
+        return self._explained.ranking(found, method, rows)
 
     def __call__(self, X: Any) -> Ranking:
         """The same as `rank(X)`: a greedy ranking of all features."""
@@ -191,17 +197,11 @@ class Approximation:
     def __repr__(self) -> str:
         return f"Approximation(rtol={self.rtol:g}, method={self.method!r})"
 
-    def _ask(self, question: Question[Found], rows: Rows, call: str) -> Found:
-        asked = f"approximate(rtol={self.rtol:g}, method={self.method!r}).{call}"
-        instead = f"explainer.approximate(rtol={self.rtol:g}, method='qmc').{call}"
-        with refusing(asked, instead), reporting(self._progress, len(rows)) as tell:
-            found: Found = self._inputs.outputs.answer(question, rows.outputs, self._answered, tell)
-            return found
-
-    def _answered(self, question: Question[Found], tell: Tell) -> Found:
-        """The answer for rows of one output, or of all outputs together."""
-        sampler = self.method if self.method in ("mc", "qmc") else sampler_for(question.engine.used.sum())
-        draws = Draws(sampler, self.n_samples, self.rtol, self.seed)
-        choose = partial(cheapest, rtol=self.rtol, sampler=sampler)
-        accuracies = {"exact": EXACT, "pruned": pruned(self.rtol)}
-        return answer_by(self._by, question, accuracies, draws, choose, tell)
+    def _answer(self, question: Question[Found], call: str) -> Found:
+        """Asks about all rows of a call, as `Explainer` does."""
+        names = Call(
+            f"approximate(rtol={self.rtol:g}, method={self.method!r}).{call}",
+            f"explainer.approximate(rtol={self.rtol:g}, method='qmc').{call}",
+        )
+        with calling(names, len(question.rows), self._n_threads, self._progress) as context:
+            return ask(self._explained, question, self._how, context)

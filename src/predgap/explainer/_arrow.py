@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from predgap._engine.questions import METHODS
+from predgap._engine.results import METHODS
 
 if TYPE_CHECKING:  # optional
     import pyarrow as pa

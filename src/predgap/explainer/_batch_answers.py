@@ -5,29 +5,38 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Literal, cast, get_args
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, cast, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from predgap._engine.engine import Answer
-from predgap._engine.progress import Tell
-from predgap._engine.questions import Computed, Curves, Gaps, mean_of_curve, words
-from predgap._engine.scale import RandomScores, RankMethod
+from predgap._engine.context import Call, calling
+from predgap._engine.questions import (
+    Curve,
+    Gap,
+    Question,
+    RandomMean,
+    RankMethod,
+    Rows,
+    ask,
+    ranking_question,
+)
+from predgap._engine.results import Ranked, mean_of_curve
 from predgap._text import shown
 from predgap._typing import BoolArray, FloatArray, IntArray
 from predgap.errors import RankingError
-from predgap.explainer._arguments import Inputs, Rows, ranking_call
 from predgap.explainer._arrow import as_arrow, as_lists, as_texts, as_words
+from predgap.explainer.explained import Explained, ranking_call
 from predgap.ranking import ranking_order
 
 if TYPE_CHECKING:  # PyArrow is optional; the explainer imports this module
     import pyarrow as pa
 
-    from predgap.explainer._explainer import Explainer
+    from predgap.explainer.explainer import Explainer
 
 Layout = Literal["arrays", "wide"]
 ScoreName = Literal["pgi2", "pgu2"]
+Found = TypeVar("Found")
 
 RANDOM: Final = "random"
 """The word for the expected score of a random ranking."""
@@ -77,7 +86,7 @@ class RankingSource:
     @classmethod
     def of(cls, explainer: Explainer, ranking: Any, top: int | None, names: Sequence[str] | None) -> Any:
         """The source of a ranking that was given; RankingError if it is none that fits all rows."""
-        inputs = explainer._inputs
+        inputs = explainer.explained
         places = inputs.places(top)
         if isinstance(ranking, OrderMaker):
             return cls(ranking, places)
@@ -100,9 +109,8 @@ class RankingSource:
         if isinstance(self.given, np.ndarray):
             return self.given
         if isinstance(self.given, str):
-            method, explainer = cast(RankMethod, self.given), asked.explainer
-            call = ranking_call(method, self.places)
-            return explainer._ranked(asked.rows, method, self.places, call).order
+            method = cast(RankMethod, self.given)
+            return _ranked(asked, method, self.places).order
         order = self.given.order(asked)
         if order.shape[1] < self.places:
             raise RankingError(
@@ -126,7 +134,7 @@ class RankingSource:
         return [mean_of_curve(curve) for curve in curves], np.all([how == "exact" for how in hows], axis=0)
 
 
-def _one_order(inputs: Inputs, ranking: Any, names: Sequence[str] | None) -> IntArray:
+def _one_order(inputs: Explained, ranking: Any, names: Sequence[str] | None) -> IntArray:
     """One order for all rows, (1, k)."""
     units = inputs.units
     named = None if names is None else (names if units is None else units.named(tuple(names)))
@@ -141,28 +149,27 @@ def _one_order(inputs: Inputs, ranking: Any, names: Sequence[str] | None) -> Int
 
 
 def _curve(asked: Asked, order: IntArray) -> tuple[FloatArray, NDArray[np.str_]]:
-    explainer = asked.explainer
-    members = explainer._inputs.members
-    return _computed(asked, Curves(explainer._engine, asked.rows.values, order, members))
-
-
-def _computed(asked: Asked, question: Computed[Any]) -> tuple[FloatArray, NDArray[np.str_]]:
-    explainer = asked.explainer
-
-    def computed(part: Gaps | Curves, tell: Tell) -> Answer:
-        return part.computed(explainer._accuracy, tell)
-
-    with explainer._asking("batch_function(...)"):
-        value, _, method = explainer._answer(question, asked.rows, computed)
-    return value, words(method)
+    found = _answer(asked, Curve(asked.rows, order), "batch_function(...)")
+    how: NDArray[np.str_] = found.method[:, 0] if order.shape[1] else np.full(len(asked.rows), "exact")
+    return found.value, how
 
 
 def _expected(asked: Asked, places: int) -> tuple[FloatArray, NDArray[np.str_]]:
-    explainer = asked.explainer
-    question = RandomScores(explainer._engine, asked.rows.values, places, explainer._inputs.members)
-    with explainer._asking("random_pgi2(X)"):
-        found = explainer._answer(question, asked.rows, explainer._by_kernels)
+    found = _answer(asked, RandomMean(asked.rows, places), "random_pgi2(X)")
     return found.value, found.method
+
+
+def _ranked(asked: Asked, method: RankMethod, places: int) -> Ranked:
+    found: Ranked = _answer(asked, ranking_question(method, asked.rows, places), ranking_call(method, places))
+    return found
+
+
+def _answer(asked: Asked, question: Question[Found], name: str) -> Found:
+    """Asks about the rows of a batch; `name` is the call that is too costly, if so."""
+    e = asked.explainer
+    call = Call(f"{name} at rtol={e.rtol:g}", f"explainer.approximate(rtol=1e-2).{name}")
+    with calling(call, len(question.rows), e.n_threads, e.progress) as context:
+        return ask(e.explained, question, e.accuracy, context)
 
 
 # ---- what is asked -------------------------------------------------------------------------------
@@ -192,8 +199,8 @@ class GapColumns(BatchQuestion):
         return [pa.field("gap", pa.float64()), pa.field(METHOD, pa.string())]
 
     def columns(self, asked: Asked) -> list[Any]:
-        gaps, how = _computed(asked, Gaps(asked.explainer._engine, asked.rows.values, self.mask[None]))
-        return [gaps, as_words(how)]
+        found = _answer(asked, Gap(asked.rows, self.mask[None]), "batch_function(...)")
+        return [found.value, as_words(found.method)]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -260,8 +267,7 @@ class RankColumns(BatchQuestion):
         return [*own, pa.field("proven", pa.bool_()), pa.field(METHOD, pa.string())]
 
     def columns(self, asked: Asked) -> list[Any]:
-        call = ranking_call(self.method, self.places)
-        found = asked.explainer._ranked(asked.rows, self.method, self.places, call)
+        found = _ranked(asked, self.method, self.places)
         if self.layout == "arrays":
             own = [as_lists(found.order.astype(np.int32)), as_lists(found.scores)]
         else:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
-from predgap._engine.scale import RankMethod
+from predgap._engine.context import resolve_n_jobs
+from predgap._engine.questions import RankMethod
 from predgap._inputs.names import match_names
 from predgap._model.one_hot import DummyTables
 from predgap._text import count, format_items, names_or_default, shown
 from predgap.errors import DependencyError, PredgapError, RankingError, TableError
-from predgap.explainer._arguments import check_choice
 from predgap.explainer._arrow import as_arrow
 from predgap.explainer._batch_answers import (
     Asked,
@@ -26,6 +27,7 @@ from predgap.explainer._batch_answers import (
     ScoreColumns,
     ScoreName,
 )
+from predgap.explainer.explained import check_choice
 from predgap.noise import Noise
 from predgap.noise._laws import Law
 from predgap.noise._scales import Names
@@ -33,7 +35,7 @@ from predgap.noise._scales import Names
 if TYPE_CHECKING:  # PyArrow is optional; the explainer imports this module
     import pyarrow as pa
 
-    from predgap.explainer._explainer import Explainer
+    from predgap.explainer.explainer import Explainer
 
 What = Literal["rank", "gap", "curve", "pgi2", "scores"]
 
@@ -86,9 +88,9 @@ class BatchFunction:
         X = self._rows(batch)
         explainer = self._explainer
         if batch.num_rows == 0:
-            explainer._inputs.table(X)  # raises if columns are missing
+            explainer.explained.table(X)  # raises if columns are missing
             return pa.RecordBatch.from_pylist([], schema=self.schema)
-        rows = explainer._inputs.rows(X)
+        rows = explainer.explained.rows(X)
         columns = self._question.columns(Asked(explainer, batch, X, rows))
         answers = [as_arrow(each) if isinstance(each, np.ndarray) else each for each in columns]
         return pa.RecordBatch.from_arrays([*keys, *answers], schema=self.schema)
@@ -115,7 +117,7 @@ class BatchFunction:
         else:
             places = [j for j, name in enumerate(names) if name not in self.keys]
         table = pa.Table.from_batches([batch]).select(places)
-        reader = self._explainer._inputs.reader
+        reader = self._explainer.explained.reader
         # the steps of a pipeline take no Arrow tables
         return table if reader is None or isinstance(reader, DummyTables) else table.to_pandas()
 
@@ -169,8 +171,18 @@ def batch_function(
             "be there twice. Rename the columns or rankings, or choose with keys=[...] what is passed through"
         )
     kept = [pa.field(name, schema.field(name).type) for name in passed] if schema is not None else []
-    light = explainer._for_batches(n_jobs, LeftBehind(repr(explainer.noise)))
-    return BatchFunction(pa.schema([*kept, *answers]), passed, features, question, light)
+    return BatchFunction(
+        pa.schema([*kept, *answers]), passed, features, question, _without_tables(explainer, n_jobs)
+    )
+
+
+def _without_tables(explainer: Explainer, n_jobs: int) -> Explainer:
+    """The same explainer with other threads, and without what a batch function does not need."""
+    other, noise = copy.copy(explainer), NoiseNotPickled(repr(explainer.noise))
+    other.n_threads, other.progress, other.noise = resolve_n_jobs(n_jobs), None, noise
+    other.explained = explainer.explained.without_noise_table(noise)
+    other.model = explainer.explained.model
+    return other
 
 
 def _check_arguments(what: str, **given: Any) -> None:
@@ -192,7 +204,7 @@ def _question(
     layout: Layout,
     names: Sequence[str] | None,
 ) -> BatchQuestion:
-    inputs = explainer._inputs
+    inputs = explainer.explained
     if what == "gap":
         return GapColumns(inputs.one_mask(1, subset))
     if what == "rank":
@@ -212,7 +224,7 @@ def _scores(
     for metric in metrics:
         check_choice("metrics", metric, get_args(ScoreName))
     sources = {name: RankingSource.of(explainer, each, top, names) for name, each in _named(rankings).items()}
-    d = explainer._inputs.n_units
+    d = explainer.explained.n_units
     short = [name for name, source in sources.items() if source.places < d]
     if short and "pgu2" in metrics:
         raise RankingError(
@@ -247,7 +259,7 @@ def _columns(
                 "keys are known beforehand"
             )
         return None, ()
-    known = explainer._inputs.column_names
+    known = explainer.explained.column_names
     columns = list(schema.names)
     unknown = [key for key in keys or () if key not in columns]
     if unknown:
@@ -267,7 +279,7 @@ def _columns(
     return features, passed
 
 
-class LeftBehind(Noise):
+class NoiseNotPickled(Noise):
     """Stands for a noise whose laws were sent to a worker, while its table was not."""
 
     def __init__(self, text: str) -> None:

@@ -1,22 +1,15 @@
-"""The output that each row is explained for: all together, one, or each row's own; and the engines for them.
+"""The output that each row is explained for: all together, one, or each row's own.
 
-Rows with outputs of their own are grouped by output, and each group is answered by the engine of an explainer
-of that output alone: so every row has the answer that it has there, to the last bit.
+Each output has a kernel of its own: so every row has the answer of an explainer of that output alone, to the
+last bit.
 """
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Callable
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import numpy as np
 
-from predgap._engine.engine import Engine
-from predgap._engine.engines import EngineRecipe
-from predgap._engine.per_row import answer_per_row
-from predgap._engine.progress import Tell
-from predgap._engine.questions import Computed
 from predgap._inputs.outputs import OTHER_CLASS, Explained, Output, Outputs, read_output
 from predgap._inputs.row_labels import matching_rows
 from predgap._model.ensemble import Ensemble
@@ -25,25 +18,17 @@ from predgap._text import count
 from predgap._typing import FloatArray, IndexArray
 from predgap.errors import OutputError
 
-Found = TypeVar("Found")
-
 PREDICTED: Final = "predicted"
 """The class that is predicted in each row: of several outputs, the one with the largest margin."""
 
-_WHOLE: Final = -1  # stands for all outputs, among the numbers of outputs
 
-
-class ExplainedOutputs:
+class OutputChoice:
     """What an explainer explains, `output` of `Explainer`: None for all outputs together, one of them for all
     rows, or one for each row.
-
-    The engine of an output is made when it is needed first, by the recipe that `answered_by` gives.
     """
 
     def __init__(self, model: Ensemble, output: Any) -> None:
         self._model = model
-        self._recipe: EngineRecipe | None = None
-        self._engines: dict[int, Engine] = {}
         self._outputs = Outputs(model.n_outputs, model.class_names, has_other_class(model))
         self._index = getattr(output, "index", None) if hasattr(output, "to_list") else None
         self._given: Output | None = None if output is None else read_output(output)
@@ -62,7 +47,7 @@ class ExplainedOutputs:
 
     def explained(self) -> Ensemble:
         """The model with the outputs that are explained: one of them, or all."""
-        return self._one(self._chosen) if isinstance(self._chosen, int) else self._model
+        return self.one(self._chosen) if isinstance(self._chosen, int) else self._model
 
     def of_rows(self, rows: FloatArray, index: Any = None) -> IndexArray | None:
         """The output of each of the rows (n, d) of a call, with these labels; None if all have the same."""
@@ -101,13 +86,6 @@ class ExplainedOutputs:
             return np.where(positions[:, None] == OTHER_CLASS, other, all_margins)
         return np.take_along_axis(all_margins, positions[:, None], axis=1)
 
-    def whole_engine(self) -> Engine:
-        """The engine of the model with all its outputs."""
-        if _WHOLE not in self._engines:
-            assert self._recipe is not None
-            self._engines[_WHOLE] = self._recipe.engine(self._model)
-        return self._engines[_WHOLE]
-
     def in_rows(self, outputs: IndexArray | None) -> Explained:
         """What is explained in rows with these outputs, to compare rankings with."""
         return Explained(self._outputs, self._chosen if outputs is None else outputs)
@@ -118,35 +96,7 @@ class ExplainedOutputs:
             return None
         return self._given if outputs is None else outputs
 
-    def answer(
-        self,
-        question: Computed[Any],
-        outputs: IndexArray | None,
-        ask: Callable[[Any, Tell], Found],
-        tell: Tell = None,
-    ) -> Found:
-        """The answer to a question about rows with these outputs; see `answer_per_row`."""
-        if outputs is None:
-            return ask(question, tell)
-        return answer_per_row(question, outputs, self._engine, ask, tell)
-
-    def answered_by(self, recipe: EngineRecipe) -> ExplainedOutputs:
-        """The same outputs with engines made by this recipe."""
-        other = copy.copy(self)
-        other._recipe = recipe
-        return other
-
-    def __getstate__(self) -> dict[str, Any]:
-        """What is copied and pickled: not the engines, which are made again."""
-        return {**self.__dict__, "_engines": {}}
-
-    def _engine(self, output: int) -> Engine:
-        if output not in self._engines:
-            assert self._recipe is not None
-            self._engines[output] = self._recipe.engine(self._one(output))
-        return self._engines[output]
-
-    def _one(self, output: int) -> Ensemble:
+    def one(self, output: int) -> Ensemble:
         """The model of one output."""
         other = self._outputs.has_other_class and output == OTHER_CLASS
         return of_other_class(self._model) if other else self._model.select(output)

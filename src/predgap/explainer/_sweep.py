@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -11,19 +10,18 @@ from typing import TYPE_CHECKING, Any, Final, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from predgap._engine.progress import Tell, after, reporting
-from predgap._engine.scale import RankMethod
+from predgap._engine.context import Call, calling
+from predgap._engine.questions import Curve, RankMethod, ask, ranking_question
 from predgap._inputs.frames import to_native
 from predgap._tables import ShownAsTable
 from predgap._text import count, shown
 from predgap._typing import FloatArray, IndexArray, IntArray
 from predgap.errors import CostError, NoiseError, RankingError
-from predgap.explainer._arguments import Rows
+from predgap.explainer.explained import Explained
 from predgap.noise import Noise
-from predgap.ranking import Ranking
 
 if TYPE_CHECKING:  # it imports this module
-    from predgap.explainer._explainer import Explainer
+    from predgap.explainer.explainer import Explainer
 
 STRENGTHS: Final = (0.1, 0.2, 0.3, 0.5, 1.0)
 """The default strengths."""
@@ -142,23 +140,38 @@ class Swept:
 
 def swept(explainer: Explainer, X: Any, rankings: Any, strengths: Any) -> Swept:
     """What `Explainer.sweep` computes, row by row."""
-    named = _checked_rankings(rankings)
+    named, explained = _checked_rankings(rankings), explainer.explained
     noises = _noises(explainer.noise, strengths)
-    rows, n_features = explainer._inputs.rows(X), explainer._inputs.places(None)
+    rows, n_features = explained.rows(X), explained.places(None)
     n, n_built = len(rows), sum(map(_is_built, named.values()))
-    given = {name: explainer._inputs.order(rows, r) for name, r in named.items() if not _is_built(r)}
+    given = {name: explained.order(rows, r) for name, r in named.items() if not _is_built(r)}
     top = _places(given, n_features)
     scores, orders = [], []
-    with reporting(explainer.progress, n * (n_built + len(noises) * (len(named) + n_built))) as tell:
-        calls = _Calls(X, rows, named, None if top == n_features else top, tell)
+    call, n_steps = Call("sweep", "fewer rows"), n_built + len(noises) * (len(named) + n_built)
+    with calling(call, n * n_steps, explainer.n_threads, explainer.progress) as context:
+        steps = (context.part(i, i + 1, n_steps, n) for i in range(n_steps))
+
+        def ranked(source: Explained) -> list[IntArray]:
+            """The rankings in their order, those that are words built under the noise of `source`."""
+            return [
+                ask(source, ranking_question(r, rows, top), explainer.accuracy, next(steps)).order
+                if _is_built(r)
+                else given[name]
+                for name, r in named.items()
+            ]
+
+        def score(source: Explained, order: IntArray) -> FloatArray:
+            """PGI², (n,)."""
+            return ask(source, Curve(rows, order, average=True), explainer.accuracy, next(steps)).value
+
         with _saying("at the explainer's own noise"):
-            own = calls.orders(explainer, calls.rankings(explainer))
+            own = ranked(explained)
         for strength, noise in noises:
             with _saying(f"at strength {strength:g}"):
-                changed = explainer._with_noise(noise)
-                now = calls.rankings(changed)
-                scores.append([calls.score(changed, ranking) for ranking in now])
-                orders.append(calls.orders(changed, now))
+                source = explained.under(noise)
+                now = ranked(source)
+                scores.append([score(source, order) for order in now])
+                orders.append(now)
     return Swept(
         strengths=tuple(strength for strength, _ in noises),
         names=tuple(named),
@@ -168,40 +181,6 @@ def swept(explainer: Explainer, X: Any, rankings: Any, strengths: Any) -> Swept:
         is_full=top == n_features,
         backend=rows.table.backend,
     )
-
-
-@dataclass(slots=True)
-class _Calls:
-    """Asks explainers about the same rows, call after call, and reports the rows done of all calls."""
-
-    X: Any
-    rows: Rows  # of X
-    named: dict[str, Any]  # rankings, and words for those that are built
-    top: int | None
-    tell: Tell
-    n_before: int = 0  # rows of the calls before
-
-    def rankings(self, explainer: Explainer) -> list[Any]:
-        """The rankings in their order, those that are words built by this explainer."""
-        return [self._built(explainer, r) if _is_built(r) else r for r in self.named.values()]
-
-    def orders(self, explainer: Explainer, rankings: list[Any]) -> list[NDArray[np.int32]]:
-        """Each ranking as indices, (n, k)."""
-        return [explainer._inputs.order(self.rows, ranking) for ranking in rankings]
-
-    def score(self, explainer: Explainer, ranking: Any) -> FloatArray:
-        """PGI², (n,)."""
-        return self._next(explainer).pgi2(self.X, ranking)
-
-    def _built(self, explainer: Explainer, method: RankMethod) -> Ranking:
-        return self._next(explainer).rank(self.X, method, top=self.top)
-
-    def _next(self, explainer: Explainer) -> Explainer:
-        """The explainer for the next call, which reports after the calls before it."""
-        asked, tell = copy.copy(explainer), after(self.tell, self.n_before)
-        asked.progress = None if tell is None else lambda done, total: tell(done)
-        self.n_before += len(self.rows)
-        return asked
 
 
 @contextmanager

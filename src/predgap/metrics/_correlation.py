@@ -41,7 +41,7 @@ def monotonicity_correlation(explainer: Explainer, X: Any, ranking: Any) -> Floa
     """
     from scipy.stats import rankdata  # slow to import
 
-    rows = explainer._inputs.rows(X)
+    rows = explainer.explained.rows(X)
     sizes = sizes_of(explainer, rows, ranking)
     gaps = explainer.rank(rows, "single").scores
     assert gaps is not None

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from predgap._attributions import read_attributions, summed_over
+from predgap._engine.questions import Rows
 from predgap._inputs.row_labels import matching_rows
 from predgap._text import names_or_default
 from predgap._typing import FloatArray, IndexArray
 from predgap.errors import OutputError, RankingError
 from predgap.explainer import Explainer
-from predgap.explainer._arguments import Rows
 from predgap.ranking import Ranking
 
 
@@ -32,7 +32,7 @@ def attributions_of(explainer: Explainer, rows: Rows, values: Any) -> FloatArray
     Frames and Explanations are matched by the names of features and the labels of rows, arrays by position;
     of several outputs the explained one is taken. RankingError if they do not fit, or miss a feature.
     """
-    inputs = explainer._inputs
+    inputs = explainer.explained
     by_position = isinstance(values, np.ndarray | list | tuple) or inputs.units is not None
     read = read_attributions(values, inputs.ensemble.names if by_position else None)
     explained = inputs.outputs.in_rows(rows.outputs)
@@ -66,7 +66,7 @@ def _columns(values: FloatArray) -> IndexArray:
 
 def _aligned(explainer: Explainer, rows: Rows, in_order: Ranking, values: FloatArray) -> FloatArray:
     """Values by the explainer's rows and units, from those by a ranking's rows and features."""
-    inputs = explainer._inputs
+    inputs = explainer.explained
     place = inputs.order(rows, in_order)[:1].reshape(-1)
     own = matching_rows(in_order.index, rows.table.index, "the ranking", RankingError)
     out = np.full((len(rows), inputs.n_units), np.nan)

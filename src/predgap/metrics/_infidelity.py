@@ -9,15 +9,15 @@ from typing import Any, Final
 
 import numpy as np
 
+from predgap import _core
 from predgap._engine.accuracy import EXACT, Accuracy
-from predgap._engine.costs import refusing
-from predgap._engine.progress import Tell
-from predgap._engine.questions import Computed
+from predgap._engine.context import Call, Context, calling
+from predgap._engine.kernels import Kernel, as_bytes
+from predgap._engine.questions import Question, Rows, ask
 from predgap._text import format_items
 from predgap._typing import BoolArray, FloatArray, IndexArray
 from predgap.errors import NoiseError, RankingError
 from predgap.explainer import Explainer
-from predgap.explainer._arguments import Rows
 from predgap.metrics._given import attributions_of, check_one_output
 from predgap.noise import Background
 from predgap.noise._laws import Law
@@ -75,7 +75,7 @@ def infidelity(explainer: Explainer, X: Any, attributions: Any) -> FloatArray:
     >>> [metrics.infidelity(explainer, [[0, 7]], a).round(6) for a in slopes]
     [array([0.]), array([2.])]
     """
-    rows, laws = explainer._inputs.rows(X), known_laws(explainer)
+    rows, laws = explainer.explained.rows(X), known_laws(explainer)
     if isinstance(attributions, Ranking):
         raise RankingError(
             "found a Ranking, which has no signs; expected attributions (n, d) that are slopes, such as SHAP "
@@ -86,31 +86,31 @@ def infidelity(explainer: Explainer, X: Any, attributions: Any) -> FloatArray:
 
 def infidelity_of_slopes(explainer: Explainer, rows: Rows, slopes: FloatArray, laws: list[Law]) -> FloatArray:
     """The infidelity of slopes (n, d) of what is explained in each row, by the laws of all features."""
-    question = _Infidelities(explainer._engine, rows.values, slopes, laws, explainer.ensemble.names)
-    with refusing("infidelity(explainer, X, attributions)", "it with a smaller model"):
-        (found,) = explainer._inputs.outputs.answer(question, rows.outputs, _answered)
+    question = _Infidelities(rows, slopes, laws, explainer.ensemble.names)
+    call = Call("infidelity(explainer, X, attributions)", "it with a smaller model")
+    with calling(call, len(rows), explainer.n_threads) as context:
+        (found,) = ask(explainer.explained, question, EXACT, context)
     return found
 
 
-def _answered(part: _Infidelities, tell: Tell) -> tuple[FloatArray]:
-    return part.answer(EXACT, tell)
-
-
 @dataclass(frozen=True, slots=True, eq=False)
-class _Infidelities(Computed[tuple[FloatArray]]):
-    """The infidelity of slopes, (n,), to the only output of an engine."""
+class _Infidelities(Question[tuple[FloatArray]]):
+    """The infidelity of slopes, (n,), to the only output of a kernel."""
 
     slopes: FloatArray  # (n, d)
     laws: list[Law]  # of all features
     names: tuple[str, ...]
 
-    def of_rows(self, some: IndexArray) -> _Infidelities:
-        return replace(self, rows=self.rows[some], slopes=self.slopes[some])
+    def at(self, some: IndexArray) -> _Infidelities:
+        return replace(self, rows=self.rows.at(some), slopes=self.slopes[some])
 
-    def answer(self, accuracy: Accuracy, tell: Tell = None) -> tuple[FloatArray]:
-        every, slopes = np.ones((1, len(self.laws)), dtype=np.bool_), self.slopes
-        change, variance, _, _ = self.engine.moments(self.rows, every, accuracy, tell)
-        mean, spread, shared = self._shifts(self.engine.main_weights(self.rows, every, accuracy)[0])
+    def answer(
+        self, kernel: Kernel, rows: _core.Rows, accuracy: Accuracy, context: Context
+    ) -> tuple[FloatArray]:
+        core, slopes = kernel.independent("infidelity"), self.slopes
+        asked = as_bytes(kernel.every), kernel.accuracy(accuracy), context
+        change, variance, _, _ = core.moments(rows, *asked)
+        mean, spread, shared = self._shifts(kernel.model, core.main_weights(rows, *asked)[0])
         endless = ~np.isfinite(spread)
         for each in (mean, spread, shared):
             each[endless] = 0.0
@@ -121,21 +121,21 @@ class _Infidelities(Computed[tuple[FloatArray]]):
         found[(endless & (slopes != 0)).any(axis=1)] = np.inf
         return (found,)
 
-    def _shifts(self, weights: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    def _shifts(self, model: _core.Model, weights: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Mean and variance of each shift δ, and its covariance with the change of f, all (n, d).
 
         The weights (n, thresholds) are those of the thresholds in the change that δ alone explains. The
         variance is infinite where an infinite value moves.
         """
-        X, kernels = self.rows, self.engine.kernels
+        X = self.rows.values
         mean, spread, shared = np.zeros(X.shape), np.zeros(X.shape), np.zeros(X.shape)
         for q, law in enumerate(self.laws):
-            at = slice(*kernels.threshold_begin[q : q + 2].tolist())
+            at = slice(*model.threshold_begin[q : q + 2].tolist())
             moves, finite = _moves(law, X[:, q]), np.isfinite(X[:, q])
             spread[moves & ~finite, q] = np.inf
             for r in np.flatnonzero(moves & finite).tolist():
                 with _noise_of(self.names[q]):
-                    shift = law.shift(float(X[r, q]), kernels.thresholds[at])
+                    shift = law.shift(float(X[r, q]), model.thresholds[at])
                 mean[r, q], spread[r, q] = shift.mean, shift.variance
                 shared[r, q] = (weights[r, at] * shift.covariance).sum()
         return mean, spread, shared
@@ -146,7 +146,7 @@ def known_laws(explainer: Explainer) -> list[Law]:
 
     Raises what `infidelity` does if the noise or the model has no moments.
     """
-    e, engine = explainer.ensemble, explainer._engine
+    e, own = explainer.ensemble, explainer.explained.kernel.laws
     check_one_output(explainer, "infidelity")
     if isinstance(explainer.noise, Background):
         raise NoiseError("infidelity needs features that move independently; Background moves them together")
@@ -159,9 +159,7 @@ def known_laws(explainer: Explainer) -> list[Law]:
     if explainer.groups is not None:
         raise NoiseError("infidelity is about single features; use an Explainer without groups")
     given = explainer.noise.laws_of(list(range(e.n_features)), e.n_features, e.feature_names)
-    laws = [
-        engine.laws[q] if q in engine.laws else law.avoiding(np.nan, np.nan) for q, law in enumerate(given)
-    ]
+    laws = [own[q] if q in own else law.avoiding(np.nan, np.nan) for q, law in enumerate(given)]
     for q, law in enumerate(laws):
         with _noise_of(e.names[q]):
             law.shift(0.0, np.empty(0))

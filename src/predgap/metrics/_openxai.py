@@ -152,9 +152,9 @@ def _score(
     n_samples: int,
     seed: int,
 ) -> Bracket:
-    rows = explainer._inputs.rows(X)
-    order = explainer._inputs.order(rows, ranking)
-    n_units, n_places = explainer._inputs.n_units, order.shape[1]
+    rows = explainer.explained.rows(X)
+    order = explainer.explained.order(rows, ranking)
+    n_units, n_places = explainer.explained.n_units, order.shape[1]
     is_number = isinstance(k, int | np.integer) and not isinstance(k, bool)
     if n_places == 0 or not (k is None or (is_number and 1 <= k <= n_places)):
         raise RankingError(f"k is {shown(k)}, expected a whole number of places from 1 to {n_places}")
@@ -171,7 +171,7 @@ def _score(
 
 def _space(explainer: Explainer) -> Literal["margin", "probability"]:
     """Probabilities of classifiers, else margins; an error if OpenXAI's score of the explainer is neither."""
-    model = explainer._inputs.outputs.model
+    model = explainer.explained.model
     if explainer.output is None and explainer.ensemble.n_outputs > 1:
         raise OutputError(
             f"the explainer has {explainer.ensemble.n_outputs} outputs, and OpenXAI's score is about one; "

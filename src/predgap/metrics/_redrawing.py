@@ -10,12 +10,12 @@ from typing import Any, Literal
 
 import numpy as np
 
+from predgap._engine.questions import Rows
 from predgap._inputs.row_labels import matching_rows
 from predgap._text import count, shown
 from predgap._typing import BoolArray, FloatArray
 from predgap.errors import NoiseError, OutputError, RankingError, TableError
 from predgap.explainer import Explainer
-from predgap.explainer._arguments import Rows
 from predgap.metrics._given import check_one_output
 from predgap.noise import Background, Marginal
 
@@ -171,9 +171,9 @@ def sufficiency(explainer: Explainer, X: Any, ranking: Any) -> FloatArray:
     >>> metrics.sufficiency(explainer, [[1, 7]], [1, 0])  # the second feature alone says nothing
     array([0.5])
     """
-    rows = explainer._inputs.rows(X)
+    rows = explainer.explained.rows(X)
     curve = insertion_curve(explainer, rows, ranking)
-    nothing = np.zeros(explainer._inputs.n_units, dtype=np.bool_)
+    nothing = np.zeros(explainer.explained.n_units, dtype=np.bool_)
     return _mean_fall(explainer.expected_prediction(rows, nothing), curve)
 
 
@@ -207,10 +207,10 @@ def feature_randomising(explainer: Explainer, X: Any, ranking: Any, y: Any) -> F
     array([1.])
     """
     check_redrawn(explainer)
-    rows = explainer._inputs.rows(X)
+    rows = explainer.explained.rows(X)
     outcomes = read_outcomes(explainer, rows, y)
-    order = explainer._inputs.order(rows, ranking)
-    masks = _first(order, order.shape[1], explainer._inputs.n_units)
+    order = explainer.explained.order(rows, ranking)
+    masks = _first(order, order.shape[1], explainer.explained.n_units)
     error: FloatArray = explainer.expected_prediction(rows, masks) - outcomes
     return error**2
 
@@ -218,11 +218,11 @@ def feature_randomising(explainer: Explainer, X: Any, ranking: Any, y: Any) -> F
 def _expected(explainer: Explainer, X: Any, ranking: Any, redrawn: Literal["first", "rest"]) -> FloatArray:
     """E[f(x')] when the first 0, ..., k places of each row, or all others, are redrawn, (n, k + 1)."""
     check_redrawn(explainer)
-    rows = explainer._inputs.rows(X)
-    order = explainer._inputs.order(rows, ranking)
+    rows = explainer.explained.rows(X)
+    order = explainer.explained.order(rows, ranking)
     columns = []
     for k in range(order.shape[1] + 1):
-        first = _first(order, k, explainer._inputs.n_units)
+        first = _first(order, k, explainer.explained.n_units)
         masks = first if redrawn == "first" else ~first
         columns.append(explainer.expected_prediction(rows, masks))
     return np.stack(columns, axis=1)
@@ -248,7 +248,7 @@ def check_redrawn(explainer: Explainer) -> None:
 
 def read_outcomes(explainer: Explainer, rows: Rows, y: Any) -> FloatArray:
     """The outcomes of the rows, (n,), of a pandas Series by its index; TableError if they do not fit."""
-    link = explainer._inputs.outputs.model.link
+    link = explainer.explained.model.link
     if link is not None and link.kind != "identity":
         raise OutputError(
             "the model's margins are not in the units of y; feature randomising is about regressors that "

@@ -1,64 +1,204 @@
-"""Converts the arguments of an explainer (tables, subsets, rankings) to arrays, and results back."""
+"""The class `Explained`: what an explainer is about. It reads arguments, and holds the kernels that answer.
+
+`Explainer` asks it, and so may whoever adds to it: metrics, evaluations, the command line. Its attributes and
+methods are documented here and do not change what is explained.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import copy
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from predgap._attributions import is_explanation
-from predgap._engine.engine import Members
-from predgap._engine.questions import Ranked
+from predgap._engine.decisions import Predictions, Space
+from predgap._engine.kernels import Kernel, Members, NoiseOfModel, Strategy
+from predgap._engine.questions import HasKernels, Rows
+from predgap._engine.results import Ranked
 from predgap._inputs.subsets import subset_mask
 from predgap._inputs.tables import Table, names_of, read_table
-from predgap._inputs.units import Units, grouping_hint
+from predgap._inputs.units import grouping_hint, read_units
 from predgap._model.ensemble import Ensemble
 from predgap._text import names_or_default, shown
 from predgap._typing import BoolArray, FloatArray, IndexArray
-from predgap.errors import PredgapError, RankingError, SubsetError, TableError
-from predgap.explainer._outputs import ExplainedOutputs
+from predgap.errors import OutputError, PredgapError, RankingError, SubsetError, TableError
+from predgap.explainer._opening import explaining_features, opened
+from predgap.explainer._outputs import OutputChoice, margins
 from predgap.explainer._ranges import Ranges
-from predgap.loaders.pipelines import TableReader
+from predgap.noise import Noise
 from predgap.ranking import Ranking, check_same_rows, ranking_order
 
 _BY_CERTAINTY: Final = ("exact", "bounded", "pruned", "qmc", "mc")
+_WHOLE: Final = -1  # stands for all outputs, among the numbers of outputs
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Rows:
-    """The rows of one call: as the model sees them, as a table, and what is explained in each."""
+class Explained:
+    """A model, how its rows are read, what of it is explained, and how its features move.
 
-    values: FloatArray  # (n, d), NaN where missing
-    table: Table
-    outputs: IndexArray | None  # (n,) the output of each row; None if all have the same
+    Attributes
+    ----------
+    model : Ensemble
+        The model with all its outputs.
+    ensemble : Ensemble
+        The trees of the outputs that are explained.
+    reader : TableReader or None
+        Reads X, where its columns are not simply the model's features.
+    outputs : OutputChoice
+        Which output each row is explained for.
+    units : Units or None
+        What subsets and rankings are of; None: each feature alone.
+    noise : Noise
+        How features move.
+    """
 
-    def __len__(self) -> int:
-        return len(self.values)
+    def __init__(
+        self,
+        model: Any,
+        noise: Any,
+        output: Any = None,
+        feature_names: Sequence[str] | None = None,
+        groups: Mapping[str, Any] | None = None,
+        one_hot: Mapping[str, Sequence[str | int]] | None = None,
+        strategy: Strategy | None = None,
+    ) -> None:
+        given = opened(model, noise, feature_names, one_hot)
+        self.reader, self._takes_names = given.reader, given.takes_names
+        self.outputs = OutputChoice(given.ensemble, output)
+        e = self.ensemble = self.outputs.explained()
+        self.units = None if groups is None else read_units(groups, e.n_features, e.feature_names)
+        self._strategy: Strategy | None = strategy
+        self._set_noise(given.noise)
+        self._kernel(None)
 
-    def at(self, some: IndexArray) -> Rows:
-        """Some of the rows, in this order."""
-        outputs = None if self.outputs is None else self.outputs[some]
-        return Rows(self.values[some], self.table.at(some), outputs)
+    def _set_noise(self, noise: Noise) -> None:
+        self.noise = noise
+        self._kernels: dict[int | None, Kernel] = {}
+        with explaining_features(self.reader):
+            self._moves = NoiseOfModel.of(noise, self.ensemble)
+            self._ranges = Ranges.of(noise, self.ensemble)
 
+    def under(self, noise: Noise) -> Explained:
+        """The same with another noise; the model is not loaded again."""
+        other = copy.copy(self)
+        other._set_noise(noise)
+        return other
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Inputs:
-    """Converts arguments for a model, which may be a pipeline."""
+    def without_noise_table(self, noise: Noise) -> Explained:
+        """The same with `noise` in place of the noise that was read; what was read of that stays."""
+        other = copy.copy(self)
+        other.noise, other._ranges = noise, None
+        other._moves = self._moves.called(noise)
+        return other
 
-    ensemble: Ensemble
-    reader: TableReader | None  # reads X, where its columns are not simply the model's features
-    outputs: ExplainedOutputs
-    units: Units | None  # what subsets and rankings are of; None: each feature alone
-    takes_names: bool  # are the columns of X called as those of the noise's table, as the model has no names?
-    ranges: Ranges | None  # of the features that move, if they are known
+    def __getstate__(self) -> dict[str, Any]:
+        """What is pickled: no kernels, and the trees once."""
+        return {**self.__dict__, "_kernels": {}, "ensemble": None}
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        rest = (self.reader, self.outputs, self.units, self.takes_names, self.ranges)
-        return _inputs, rest  # the trees once: the outputs have them
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self.ensemble = self.outputs.explained()
+
+    def __copy__(self) -> Explained:
+        other = object.__new__(type(self))  # by __getstate__ the kernels would be built again
+        other.__dict__.update(self.__dict__)
+        return other
+
+    # ---- kernels ----
+
+    def kernels(self, rows: Rows) -> Iterator[tuple[Kernel, IndexArray | None]]:
+        """The kernel of each output that is explained in some of the rows, and these rows; None: all rows."""
+        if rows.outputs is None:
+            yield self._kernel(None), None
+            return
+        for output in np.unique(rows.outputs).tolist() or [0]:  # without rows, any kernel answers
+            yield self._kernel(output), np.flatnonzero(rows.outputs == output)
+
+    @property
+    def kernel(self) -> Kernel:
+        """The kernel of the outputs that are explained in all rows; of all outputs, if rows have their own."""
+        return self._kernel(None)
+
+    @property
+    def whole(self) -> WholeModel:
+        """Asks about the model with all its outputs, whichever of them are explained."""
+        return WholeModel(self._kernel(_WHOLE))
+
+    @property
+    def moves_together(self) -> bool:
+        """Whether features move together, by a background."""
+        return self._moves.background is not None
+
+    def _kernel(self, output: int | None) -> Kernel:
+        if output not in self._kernels:
+            if output is None:
+                ensemble = self.ensemble
+            else:
+                ensemble = self.model if output == _WHOLE else self.outputs.one(output)
+            self._kernels[output] = self._moves.kernel(ensemble, self.members, self._strategy)
+        return self._kernels[output]
+
+    # ---- predictions ----
+
+    def margins(self, rows: Rows) -> FloatArray:
+        """f(x) of what is explained in each row, (n,), or (n, n_outputs) if several outputs are."""
+        parts = [
+            (some, margins(kernel.ensemble, rows.values if some is None else rows.values[some]))
+            for kernel, some in self.kernels(rows)
+        ]
+        if len(parts) == 1:
+            return parts[0][1]
+        found = np.empty(len(rows))
+        for some, own in parts:
+            found[some] = own
+        return found
+
+    def predictions(
+        self, rows: Rows, space: str, instead: str = "space='margin'"
+    ) -> tuple[HasKernels, Predictions]:
+        """What is compared before and after a change, and what is to be asked about it: this, or the model with
+        all its outputs."""
+        check_choice("space", space, get_args(Space))
+        all_margins = margins(self.model, rows.values).reshape(len(rows), -1)
+        column = self.outputs.positions(rows.outputs, len(rows))
+        link = self.model.link if space == "probability" else None
+        if space == "probability" and (link is None or not link.gives_probabilities):
+            raise PredgapError(
+                f"probabilities of a model of {self.model.source} are not known; predgap knows those of most "
+                f"classifiers by XGBoost, LightGBM, CatBoost and scikit-learn. Use {instead}"
+            )
+        if link is not None and link.kind == "softmax":  # all margins matter to each probability
+            return self.whole, Predictions(all_margins, link, column)
+        own = all_margins if column is None else self.outputs.own_margins(all_margins, column)
+        return self, Predictions(own, link, None)
+
+    def check_one_output(self, rows: Rows) -> None:
+        """OutputError if several outputs are explained together."""
+        if self.model.n_outputs > 1 and self.outputs.positions(rows.outputs, len(rows)) is None:
+            raise OutputError(
+                f"the model has {self.model.n_outputs} outputs, and one threshold is for one of them; choose "
+                "it: Explainer(..., output=0), the label of a class, or output='predicted'"
+            )
+
+    @property
+    def output_names(self) -> tuple[str, ...]:
+        """The names of the outputs that are explained: of their classes, or numbers."""
+        return tuple(map(str, self.ensemble.class_names or range(self.ensemble.n_outputs)))
+
+    # ---- what is asked ----
+
+    @property
+    def model(self) -> Ensemble:
+        """The model with all its outputs."""
+        return self.outputs.model
+
+    @property
+    def every(self) -> BoolArray:
+        """All features, as a mask (1, d)."""
+        return np.ones((1, self.ensemble.n_features), dtype=np.bool_)
 
     @property
     def members(self) -> Members | None:
@@ -95,7 +235,11 @@ class Inputs:
 
     def _whose_names(self, X: Any) -> str:
         """What to add to an error about a table that has other columns than the noise's table."""
-        if not self.takes_names or (names := names_of(X)) is None or {*names} == {*(self.column_names or ())}:
+        if (
+            not self._takes_names
+            or (names := names_of(X)) is None
+            or {*names} == {*(self.column_names or ())}
+        ):
             return ""
         return (
             ". The model has no names of its own; these are those of the table that the noise was given: "
@@ -108,13 +252,13 @@ class Inputs:
             return X
         table = self.table(X)
         values = self.ensemble.cast(table.values)
-        if self.ranges is not None:
-            self.ranges.check(values)
+        if self._ranges is not None:
+            self._ranges.check(values)
         return Rows(values, table, self.outputs.of_rows(values, table.index))
 
-    def masks(self, n_rows: int, subset: Any) -> BoolArray:
+    def masks(self, rows: Rows, subset: Any) -> BoolArray:
         """The perturbed features, (1, d) for all rows or (n, d)."""
-        mask = self._mask(n_rows, subset)
+        mask = self._mask(len(rows), subset)
         return mask[None] if mask.ndim == 1 else mask
 
     def one_mask(self, n_rows: int, subset: Any) -> BoolArray:
@@ -157,6 +301,11 @@ class Inputs:
         numbers = [q for q in range(self.ensemble.n_features) if q not in categorical]
         names = names_or_default(self.ensemble.n_features, self.ensemble.feature_names or rows.table.names)
         check_same_rows(ranking, [names[q] for q in numbers], rows.table.values[:, numbers])
+
+    def typical_rows(self) -> Rows:
+        """A few rows that are made up from the model's thresholds."""
+        values = self.kernel.typical_rows()
+        return Rows(values, Table(values), self.outputs.of_made_up_rows(values))
 
     def order_of_any_rows(self, ranking: Ranking) -> NDArray[np.int32]:
         """The units of a ranking of rows that are not of a table, (n, k), most important first."""
@@ -223,8 +372,15 @@ def least_certain(methods: Iterable[str]) -> str:
     return max(methods, key=_BY_CERTAINTY.index, default="exact")
 
 
-def _inputs(reader: TableReader | None, outputs: ExplainedOutputs, *rest: Any) -> Inputs:
-    return Inputs(outputs.explained(), reader, outputs, *rest)
+class WholeModel:
+    """Asks about all outputs of a model in all rows."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self._kernel = kernel
+
+    def kernels(self, rows: Rows) -> Iterator[tuple[Kernel, IndexArray | None]]:
+        """The only kernel, for all rows."""
+        yield self._kernel, None
 
 
 def check_choice(name: str, given: Any, choices: tuple[str, ...]) -> None:
