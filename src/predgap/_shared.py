@@ -40,7 +40,7 @@ def sums_of_squares(
     ends : (s,) integers
         Where each part of the points ends.
     """
-    context = Context(Call("sums_of_squares", "fewer points"))
+    context = Context(Call("sums_of_squares", instead="fewer points"))
     kernel = explainer.explained.kernel
     sums: FloatArray = sums_of_changes(kernel, row, mask, points[None], ends, 0, context)[0, :, 1]
     return sums

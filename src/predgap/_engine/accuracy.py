@@ -62,10 +62,6 @@ class Accuracy:
         """The standard error of a pruned answer, relative to the answer; 0 if the error is proven."""
         return _TOLERANCES_IN_STANDARD_ERROR * self.tolerance if self.kind == "pruned" else 0.0
 
-    def ways(self, question: Question[Any], kernel: Kernel) -> Iterator[Way]:
-        """This accuracy, for all rows."""
-        yield self, None
-
 
 @dataclass(frozen=True, slots=True)
 class Draws:
@@ -80,10 +76,6 @@ class Draws:
     def for_features(self, n: int) -> Literal["mc", "qmc"]:
         """The method, if n features move that the model splits on."""
         return self.method or sampler_for(n)
-
-    def ways(self, question: Question[Any], kernel: Kernel) -> Iterator[Way]:
-        """These samples, for all rows."""
-        yield self, None
 
 
 @dataclass(frozen=True, slots=True)

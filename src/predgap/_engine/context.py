@@ -28,16 +28,23 @@ Clock = Callable[[], float]
 class Call:
     """A call as a user would write it, for the error of a row that is too costly."""
 
-    text: str
-    instead: str  # a call that works
+    name: str
+    rtol: float | None = None
+    instead: str | None = None  # a call that works; None: the same of `approximate`
     hint: str = ""  # what costs less
+
+    @property
+    def text(self) -> str:
+        """The call with its tolerance."""
+        return self.name if self.rtol is None else f"{self.name} at rtol={self.rtol:g}"
 
     def refusal(self, row: int, milliseconds: float, megabytes: float) -> CostError:
         """The error of a row that would exceed the limits."""
+        works = f"explainer.approximate(rtol=1e-2).{self.name}" if self.instead is None else self.instead
         return CostError(
             f"{self.text}: row {row} would take about {milliseconds:,.0f} ms and {megabytes:,.0f} MB; the limits "
             f"per row are {1e3 * _core.MOST_SECONDS:,.0f} ms and {_core.MOST_BYTES / 1e6:,.0f} MB. "
-            f"{self.hint}{' ' if self.hint else ''}This works: {self.instead}"
+            f"{self.hint}{' ' if self.hint else ''}This works: {works}"
         )
 
 
@@ -104,14 +111,10 @@ class Context:
 
     def look(self, done: int) -> None:
         """Shows that so many of the n steps are done. What it raises ends the call."""
-        self.check()
-        if self.shown is not None:
-            self.shown.show(round(self.begin + (self.end - self.begin) * done / max(self.n, 1)))
-
-    def check(self) -> None:
-        """Raises DeadlineError if the deadline has passed."""
         if self.has_passed is not None and self.has_passed():
             raise DeadlineError
+        if self.shown is not None and done > 0:
+            self.shown.show(round(self.begin + (self.end - self.begin) * done / max(self.n, 1)))
 
     def quiet(self) -> Context:
         """The same without progress: for work that is not counted."""

@@ -37,7 +37,7 @@ Strategy = Literal["plan", "compiled", "cells", "pairs"]
 Members = tuple[tuple[int, ...], ...]
 """The features of each unit; units are ordered by their first feature."""
 
-QUIET: Final = Context(Call("", ""))
+QUIET: Final = Context(Call(""))
 """The context of short work that shows no progress."""
 
 _TABLE_BYTES: Final = 32 << 20  # limit of memory for the tails of laws that the core cannot evaluate

@@ -10,24 +10,25 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, ClassVar, Generic, Literal, Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from predgap import _core
-from predgap._engine.accuracy import Accuracy, Draws, How, Prices
+from predgap._engine.accuracy import Accuracy, Auto, Draws, How, Prices
 from predgap._engine.context import Context
 from predgap._engine.decisions import Bounds, Function, change_of_row, listed_outcomes, sampled_mean
 from predgap._engine.kernels import Kernel, as_bytes, rows_of
 from predgap._engine.racing import race
 from predgap._engine.results import (
+    METHODS,
     Expected,
     GapEstimate,
     Ranked,
     Searched,
     assembled,
-    estimate_without_samples,
     mean_of_curve,
     words,
 )
@@ -79,36 +80,29 @@ def ask(explained: HasKernels, question: Question[Found], how: How, context: Con
     """Cuts the rows by output, method and memory; asks the core; puts the answers in the rows' order."""
     n, parts, done = len(question.rows), [], 0
     for kernel, of_output in explained.kernels(question.rows):
-        whole, _ = _some(question, None, of_output)
+        whole = question if of_output is None else question.at(of_output)
         kernel.check(whole.rows.values, whole.moved(kernel))
-        for way, affordable in how.ways(whole, kernel):
-            mine, numbers = _some(whole, of_output, affordable)
-            for chunk in kernel.chunks(len(mine.rows)):
-                part, at = _some(mine, numbers, chunk)
+        for way, own in how.ways(whole, kernel) if isinstance(how, Auto) else ((how, None),):
+            for chunk in kernel.chunks(len(whole.rows) if own is None else len(own)):
+                some = own if chunk is None else (chunk if own is None else own[chunk])
+                part = whole if some is None else whole.at(some)
+                at = of_output if some is None else (some if of_output is None else of_output[some])
                 k = len(part.rows)
-                parts.append((at, _asked(part, kernel, way, at, context.part(done, done + k, n, k))))
+                here = context if context.shown is None else context.part(done, done + k, n, k)
+                parts.append((at, _asked(part, kernel, way, at, here)))
                 done += k
-    return assembled(n, parts)
-
-
-def _some(
-    question: Question[Found], numbers: IndexArray | None, some: IndexArray | None
-) -> tuple[Question[Found], IndexArray | None]:
-    """A question about some of its rows, and their numbers among all rows; None: all of them."""
-    if some is None:
-        return question, numbers
-    return question.at(some), some if numbers is None else numbers[some]
+    return parts[0][1] if len(parts) == 1 else assembled(n, parts)
 
 
 def _asked(
     part: Question[Found],
     kernel: Kernel,
     way: Accuracy | Draws,
-    numbers: IndexArray | None,
+    at: IndexArray | None,
     context: Context,
 ) -> Found:
-    """The answer for rows of one kernel, in one way."""
-    context.check()
+    """The answer for rows of one kernel, in one way; `at` are their numbers among all rows, None: all."""
+    context.look(0)
     try:
         if isinstance(way, Draws):
             found = part.sampled(kernel, way, context)
@@ -117,7 +111,7 @@ def _asked(
             found = part.answer(kernel, rows, way, context)
     except _core.TooCostly as refused:
         row, milliseconds, megabytes = refused.args
-        number = row if numbers is None else int(numbers[row])
+        number = row if at is None else int(at[row])
         raise kernel.refusal(context.call, number, milliseconds, megabytes) from None
     context.look(len(part.rows))  # the core looks from time to time: not at all if a part is quick
     return found
@@ -416,14 +410,9 @@ class Expectation(_OfSubset[BracketArrays]):
                 probability, change = listed
                 value[r] = lower[r] = upper[r] = (probability * self.function(number, change)).sum()
             else:
+                of_row = partial(self.function, number)
                 value[r], error[r], method[r], n_samples[r] = sampled_mean(
-                    kernel,
-                    row,
-                    mask[0],
-                    lambda change, number=number: self.function(number, change),
-                    self.n_samples,
-                    self.seed,
-                    context,
+                    kernel, row, mask[0], of_row, self.n_samples, self.seed, context
                 )
                 change_of = change_of_row(kernel, row, mask, accuracy, context)
                 lower[r], upper[r] = self.bounds(number, change_of)
@@ -450,10 +439,10 @@ def _estimate(
     The standard error of pruned gaps is relative to `scale`, which has the shape of the gaps.
     """
     as_column = (len(value),) + (1,) * (value.ndim - 1)
-    how = np.broadcast_to(words(method).reshape(as_column), value.shape)
-    if accuracy.kind != "pruned":
-        return estimate_without_samples(value, bound, how, np.zeros(value.shape))
-    proven = bound.reshape(as_column) <= accuracy.rtol * scale
-    how = np.where((how == "pruned") & proven, "bounded", how)
-    error = np.where(how == "pruned", accuracy.standard_error * scale, 0.0)
-    return estimate_without_samples(value, bound, how, error)
+    bounds = np.broadcast_to(bound.reshape(as_column), value.shape).copy()
+    how = np.broadcast_to(METHODS[method].reshape(as_column), value.shape).copy()
+    error = np.zeros(value.shape)
+    if accuracy.kind == "pruned":
+        how[(how == "pruned") & (bounds <= accuracy.rtol * scale)] = "bounded"
+        error = np.where(how == "pruned", accuracy.standard_error * scale, 0.0)
+    return GapEstimate(value, error, bounds, how, np.zeros(value.shape, dtype=np.int64))

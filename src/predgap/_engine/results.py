@@ -153,8 +153,8 @@ def exact_estimate(value: FloatArray) -> GapEstimate:
     return estimate_without_samples(value, zeros, exact, np.zeros(value.shape))
 
 
-def assembled(n_rows: int, parts: Sequence[tuple[IndexArray, OfRows]]) -> OfRows:
-    """Joins the results of parts of the rows; each part is the row numbers and their results.
+def assembled(n_rows: int, parts: Sequence[tuple[IndexArray | None, OfRows]]) -> OfRows:
+    """Joins the results of parts of the rows; each part is the row numbers (None: all) and their results.
 
     Each row must be in exactly one part.
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import numpy as np
 
+from predgap import _core
 from predgap._engine.accuracy import Accuracy
 from predgap._engine.context import Context
 from predgap._engine.kernels import ByteArray, Kernel, any_member, as_bytes
@@ -132,7 +133,7 @@ class SubsetEngine:
         return found
 
     def _asked(self, rows: FloatArray, masks: BoolArray) -> Any:
-        self.context.check()
+        self.context.look(0)
         return self.kernel.rows(rows, masks)
 
     def _how(self, accuracy: Accuracy, context: Context | None) -> tuple[Any, Context]:
@@ -141,7 +142,7 @@ class SubsetEngine:
     def _refuse_if_slow(self, milliseconds: FloatArray) -> None:
         """CostError if one of the rows would take longer than it may."""
         if milliseconds.max(initial=0.0) > _MOST_MILLISECONDS:
-            row = int(milliseconds.argmax())
+            row, core = int(milliseconds.argmax()), cast(_core.Joint, self.kernel.core)
             raise self.kernel.refusal(
-                self.context.call, row, float(milliseconds[row]), self.kernel.core.cost("gap", 0, 0)[1]
+                self.context.call, row, float(milliseconds[row]), core.cost("gap", 0, 0)[1]
             ) from None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import Final
 
 from predgap._text import count, format_items
@@ -69,19 +70,27 @@ def _same_feature(found: dict[str, int], known: Sequence[str], error: type[Predg
     )
 
 
-def order_by_name(names: Sequence[str], feature_names: Sequence[str]) -> list[int]:
+@lru_cache(maxsize=32)  # a caller asks about tables with the same columns again and again
+def order_by_name(names: tuple[str, ...], feature_names: tuple[str, ...]) -> tuple[int, ...]:
     """The column of each feature, (d,), in a table X with these names; TableError if they do not fit."""
     feature = match_names(names, feature_names, TableError)
     column = {feature[name]: j for j, name in enumerate(names) if name in feature}
+    if len(column) < len(feature_names) or len(feature) < len(names):
+        raise _other_columns(names, feature_names, feature, column)
+    return tuple(column[q] for q in range(len(feature_names)))
+
+
+def _other_columns(
+    names: Sequence[str], feature_names: Sequence[str], feature: dict[str, int], column: dict[int, int]
+) -> TableError:
+    """The error of a table that lacks features, or has columns that are none."""
     missing = [name for q, name in enumerate(feature_names) if q not in column]
     extra = [name for name in names if name not in feature]
     sides = f"X has {format_items(names)}; the model needs {format_items(feature_names)}"
     if missing:
         also = f", and has {format_items(extra)} which the model does not know" if extra else ""
-        raise TableError(f"X lacks {count(len(missing), 'column')}: {format_items(missing)}{also}. {sides}")
-    if extra:
-        raise ShapeError(
-            f"X has {count(len(extra), 'column')} that the model does not know: {format_items(extra)}; "
-            f"drop the target and other columns that are not features. {sides}"
-        )
-    return [column[q] for q in range(len(feature_names))]
+        return TableError(f"X lacks {count(len(missing), 'column')}: {format_items(missing)}{also}. {sides}")
+    return ShapeError(
+        f"X has {count(len(extra), 'column')} that the model does not know: {format_items(extra)}; "
+        f"drop the target and other columns that are not features. {sides}"
+    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 from collections import Counter
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any, overload
 
 import numpy as np
@@ -48,12 +49,20 @@ def subset_mask(
             f"the subset is a {type(subset).__name__}, whose column order may not be the model's; pass "
             "a boolean array (n, d), e.g. mask[feature_names].to_numpy()"
         )
-    if _is_labelled(subset):
+    if not isinstance(subset, list | tuple | str | np.ndarray) and _is_labelled(subset):
         subset = _in_model_order(subset, names)
     items = _items(subset)
     if isinstance(items, np.ndarray):
         return _checked_mask(items, n_rows, n_features)
-    return _mask_of(_positions(items, names), names)
+    places = name_positions(items, names) if items and isinstance(items[0], str) else _indices(items, names)
+    mask = np.zeros(len(names), dtype=np.bool_)
+    mask[places] = True
+    if np.count_nonzero(mask) < len(places):
+        twice = [names[j] for j, times in Counter(places).items() if times > 1]
+        raise SubsetError(
+            f"the subset names {format_items(twice)} more than once; each feature may occur once"
+        )
+    return mask
 
 
 class _DefaultNames(Sequence[str]):
@@ -88,7 +97,10 @@ def _items(subset: Any) -> BoolArray | list[Any]:
         raise SubsetError(f"the subset is {shown(subset)}; {_EXPECTED}; range(d) is every feature") from None
     if not isinstance(items, list):  # a 0-d array
         return _items(items)
-    return _nested(items) if any(np.ndim(item) for item in items) else _flat(items)
+    kinds = set(map(_kind, items))
+    if len(kinds) == 1 and not kinds & {"boolean", "other"}:
+        return items
+    return _nested(items) if any(map(np.ndim, items)) else _flat(items)
 
 
 def _nested(rows: list[Any]) -> BoolArray:
@@ -130,9 +142,7 @@ def _kind(item: Any) -> str:
     return "name" if isinstance(item, str) else "other"
 
 
-def _positions(items: list[Any], names: Sequence[str]) -> list[int]:
-    if items and isinstance(items[0], str):
-        return name_positions(items, names)
+def _indices(items: list[Any], names: Sequence[str]) -> list[int]:
     outside = [int(j) for j in items if not 0 <= j < len(names)]
     if outside:
         hint = " (they are not counted from the end)" if min(outside) < 0 else ""
@@ -143,8 +153,18 @@ def _positions(items: list[Any], names: Sequence[str]) -> list[int]:
     return [int(j) for j in items]
 
 
+@lru_cache(maxsize=32)
+def _place_of_each(names: tuple[str, ...]) -> dict[str, int]:
+    """The index of each name."""
+    return {name: j for j, name in enumerate(names)}
+
+
 def name_positions(wanted: Sequence[str], names: Sequence[str]) -> list[int]:
     """The index of each wanted feature; SubsetError if the model does not have one."""
+    if isinstance(names, tuple):
+        found = list(map(_place_of_each(names).get, wanted))
+        if None not in found:
+            return found  # type: ignore[return-value]
     place = match_names(wanted, names, SubsetError)
     unknown = [name for name in wanted if name not in place]
     if unknown:
@@ -161,17 +181,6 @@ def name_positions(wanted: Sequence[str], names: Sequence[str]) -> list[int]:
             f"{hint}"
         )
     return [place[name] for name in wanted]
-
-
-def _mask_of(positions: list[int], names: Sequence[str]) -> BoolArray:
-    twice = [names[j] for j, times in Counter(positions).items() if times > 1]
-    if twice:
-        raise SubsetError(
-            f"the subset names {format_items(twice)} more than once; each feature may occur once"
-        )
-    mask = np.zeros(len(names), dtype=np.bool_)
-    mask[positions] = True
-    return mask
 
 
 def _checked_mask(mask: BoolArray, n_rows: int, n_features: int) -> BoolArray:

@@ -159,7 +159,7 @@ def read_table(
     columns = open_columns(X)
     order, matched = column_order(columns, n_features, feature_names)
     own = columns.names if matched or (feature_names is None and not columns.numbered) else None
-    names = None if own is None else tuple(own[j] for j in order)
+    names = None if own is None else tuple(map(own.__getitem__, order))
     return Table(columns.values(order, categories), columns.index, columns.backend, names)
 
 
@@ -198,7 +198,7 @@ def in_order(X: Any, names: Sequence[str]) -> Any:
     if own.names is None or not by_name(own.names, own.numbered, names):
         return X
     order = order_by_name(own.names, names)
-    return X if order == [*range(len(order))] else frame[:, order].to_native()
+    return X if order == tuple(range(len(order))) else frame[:, list(order)].to_native()
 
 
 def columns_of(table: Table, names: tuple[str, ...] | None) -> Columns:
@@ -212,8 +212,12 @@ def column_order(
 ) -> tuple[Sequence[int], bool]:
     """The column of each feature, (d,), and whether it was found by name; TableError if they do not fit."""
     names = columns.names
-    if names is not None and feature_names is not None and by_name(names, columns.numbered, feature_names):
-        return order_by_name(names, feature_names), True
+    if (
+        names is not None
+        and feature_names is not None
+        and (not columns.numbered or by_name(names, True, feature_names))
+    ):
+        return order_by_name(names, tuple(feature_names)), True
     if columns.n_columns != n_features:
         raise ShapeError(_wrong_count(columns, n_features, feature_names))
     return range(n_features), False
@@ -280,7 +284,7 @@ def _open_frame(frame: nw.DataFrame[Any]) -> Columns:
         n_rows=len(frame),
         n_columns=len(names),
         names=names,
-        numbered=all(isinstance(label, int) for label in labels) and labels == list(range(len(labels))),
+        numbered=labels == list(range(len(labels))) and isinstance(next(iter(labels), None), int),
         source=_Frame(frame, names),
         index=nw.maybe_get_index(frame),
         backend=str(frame.implementation),

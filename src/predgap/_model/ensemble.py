@@ -235,9 +235,10 @@ class Ensemble:
             )
         if not np.isnan(self.missing):
             rows[self.is_missing(rows)] = np.nan
-        for q, levels in self.categorical().items():
-            rows[:, q] = self._cast_codes(rows[:, q], q, levels)
-        if not self.accepts_infinity and (np.abs(rows) > self.largest).any():
+        if self.categories is not None:
+            for q, levels in self.categorical().items():
+                rows[:, q] = self._cast_codes(rows[:, q], q, levels)
+        if self.largest < np.inf and (np.abs(rows) > self.largest).any():
             r, j = np.argwhere(np.abs(rows) > self.largest)[0]
             found = "infinite" if np.isinf(rows[r, j]) else f"{rows[r, j]:.9g}"
             raise TableError(

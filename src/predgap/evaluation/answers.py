@@ -66,9 +66,7 @@ class Proven:
 
     def curve(self, rows: Rows, order: IndexArray | IntArray, what: str) -> FloatArray:
         asked = self.explainer
-        call = Call(
-            f"curve(X, ranking) at rtol={asked.rtol:g}", "explainer.approximate(rtol=1e-2).curve(X, ranking)"
-        )
+        call = Call("curve(X, ranking)", asked.rtol)
         with calling(call, len(rows), asked.n_threads, asked.progress) as context:
             found = ask(asked.explained, Curve(rows, order.astype(np.int32)), asked.accuracy, context)
         self.how.setdefault(what, set()).update(np.unique(found.method).tolist())
@@ -106,7 +104,7 @@ class Estimated:
 def compared(answers: Answers, rows: Rows, top: int, orders: IntArray) -> Compared:
     """The best rankings within the explainer's tolerance, with the curves of other orders (n, r, top)."""
     asked = answers.explainer
-    call = Call(f"rank(X, 'optimal') at rtol={asked.rtol:g}", "explainer.approximate(rtol=1e-2).rank(X)")
+    call = Call("rank(X, 'optimal')", asked.rtol, "explainer.approximate(rtol=1e-2).rank(X)")
     with calling(call, len(rows), asked.n_threads, asked.progress) as context:
         found = ask(asked.explained, Best(rows, top, orders), asked.accuracy, context)
         random = random_after(asked.explained, found, rows, asked.accuracy, context.quiet())

@@ -16,6 +16,7 @@ from typing import Any, Final, Generic, TypeVar
 
 import numpy as np
 
+from predgap._engine.accuracy import guaranteed
 from predgap._engine.context import Clock, DeadlineError, Shown, deadline, showing
 from predgap._engine.results import Cost
 from predgap._text import shown
@@ -163,7 +164,7 @@ def _ladder(job: Job[Any], budget: float) -> Iterator[Way]:
     yield Way(explainer)
     if explainer.rtol < LOOSE:
         explainer = copy.copy(explainer)
-        explainer.rtol = LOOSE
+        explainer.rtol, explainer.accuracy = LOOSE, guaranteed(LOOSE)
         notes = (f"To keep within {budget:g} s, gaps have a proven relative error of up to {LOOSE:g}.",)
         yield Way(explainer, "full", notes)
     found = (

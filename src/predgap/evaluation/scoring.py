@@ -9,8 +9,8 @@ from typing import Any, Final, Literal, NamedTuple
 import numpy as np
 
 from predgap import metrics
-from predgap._engine.results import Bracket
 from predgap._engine.questions import Rows
+from predgap._engine.results import Bracket
 from predgap._typing import FloatArray
 from predgap.errors import PredgapError
 from predgap.explainer import Explainer

@@ -201,7 +201,7 @@ class Approximation:
         """Asks about all rows of a call, as `Explainer` does."""
         names = Call(
             f"approximate(rtol={self.rtol:g}, method={self.method!r}).{call}",
-            f"explainer.approximate(rtol={self.rtol:g}, method='qmc').{call}",
+            instead=f"explainer.approximate(rtol={self.rtol:g}, method='qmc').{call}",
         )
         with calling(names, len(question.rows), self._n_threads, self._progress) as context:
             return ask(self._explained, question, self._how, context)

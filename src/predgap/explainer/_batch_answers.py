@@ -167,8 +167,7 @@ def _ranked(asked: Asked, method: RankMethod, places: int) -> Ranked:
 def _answer(asked: Asked, question: Question[Found], name: str) -> Found:
     """Asks about the rows of a batch; `name` is the call that is too costly, if so."""
     e = asked.explainer
-    call = Call(f"{name} at rtol={e.rtol:g}", f"explainer.approximate(rtol=1e-2).{name}")
-    with calling(call, len(question.rows), e.n_threads, e.progress) as context:
+    with calling(Call(name, e.rtol), len(question.rows), e.n_threads, e.progress) as context:
         return ask(e.explained, question, e.accuracy, context)
 
 

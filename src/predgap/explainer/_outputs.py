@@ -41,6 +41,11 @@ class OutputChoice:
             self._outputs.warn_of_numbers(self._given)
 
     @property
+    def vary(self) -> bool:
+        """Whether rows have outputs of their own."""
+        return self._given is not None and not isinstance(self._chosen, int)
+
+    @property
     def model(self) -> Ensemble:
         """The model with all its outputs."""
         return self._model

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from predgap._attributions import is_explanation
 from predgap._engine.decisions import Predictions, Space
-from predgap._engine.kernels import Kernel, Members, NoiseOfModel, Strategy
+from predgap._engine.kernels import Kernel, NoiseOfModel, Strategy
 from predgap._engine.questions import HasKernels, Rows
 from predgap._engine.results import Ranked
 from predgap._inputs.subsets import subset_mask
@@ -51,6 +51,12 @@ class Explained:
         Which output each row is explained for.
     units : Units or None
         What subsets and rankings are of; None: each feature alone.
+    members : tuple of tuples, or None
+        The features of each unit; None: each feature is one.
+    n_units : int
+        The number of units.
+    unit_names : tuple of n_units strings, or None
+        The names of the units.
     noise : Noise
         How features move.
     """
@@ -70,6 +76,9 @@ class Explained:
         self.outputs = OutputChoice(given.ensemble, output)
         e = self.ensemble = self.outputs.explained()
         self.units = None if groups is None else read_units(groups, e.n_features, e.feature_names)
+        self.members = None if self.units is None else self.units.members
+        self.n_units = e.n_features if self.units is None else len(self.units.members)
+        self.unit_names = e.feature_names if self.units is None else self.units.names
         self._strategy: Strategy | None = strategy
         self._set_noise(given.noise)
         self._kernel(None)
@@ -201,21 +210,6 @@ class Explained:
         return np.ones((1, self.ensemble.n_features), dtype=np.bool_)
 
     @property
-    def members(self) -> Members | None:
-        """The features of each unit."""
-        return None if self.units is None else self.units.members
-
-    @property
-    def n_units(self) -> int:
-        """The number of units."""
-        return self.ensemble.n_features if self.units is None else len(self.units.members)
-
-    @property
-    def unit_names(self) -> tuple[str, ...] | None:
-        """The names of the units."""
-        return self.ensemble.feature_names if self.units is None else self.units.names
-
-    @property
     def column_names(self) -> tuple[str, ...] | None:
         """What the columns of X are called; None if that is not known, so that they go by position."""
         return self.ensemble.feature_names if self.reader is None else self.reader.column_names
@@ -254,16 +248,20 @@ class Explained:
         values = self.ensemble.cast(table.values)
         if self._ranges is not None:
             self._ranges.check(values)
-        return Rows(values, table, self.outputs.of_rows(values, table.index))
+        outputs = self.outputs.of_rows(values, table.index) if self.outputs.vary else None
+        return Rows(values, table, outputs)
 
     def masks(self, rows: Rows, subset: Any) -> BoolArray:
         """The perturbed features, (1, d) for all rows or (n, d)."""
-        mask = self._mask(len(rows), subset)
+        if self.units is None:
+            mask = subset_mask(subset, len(rows), self.n_units, self.unit_names)
+        else:
+            mask = self._mask_of_units(len(rows), subset)
         return mask[None] if mask.ndim == 1 else mask
 
     def one_mask(self, n_rows: int, subset: Any) -> BoolArray:
         """The perturbed features, (d,), the same in all rows; SubsetError if there is one mask per row."""
-        mask = self._mask(n_rows, subset)
+        mask = self._mask_of_units(n_rows, subset)
         if mask.ndim == 2:
             raise SubsetError(
                 f"the subset has one mask per row, shape {mask.shape}; expected one subset for all rows: "
@@ -271,7 +269,7 @@ class Explained:
             )
         return mask
 
-    def _mask(self, n_rows: int, subset: Any) -> BoolArray:
+    def _mask_of_units(self, n_rows: int, subset: Any) -> BoolArray:
         """The perturbed features, (d,) or (n, d)."""
         with self._naming_groups():
             mask = subset_mask(subset, n_rows, self.n_units, self.unit_names)

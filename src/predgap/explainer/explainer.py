@@ -16,7 +16,6 @@ from predgap._engine.accuracy import (
     EXACT,
     N_SAMPLES,
     RTOL,
-    Accuracy,
     Auto,
     Draws,
     How,
@@ -189,6 +188,7 @@ class Explainer:
         _strategy: Strategy | None = None,  # forces an algorithm, in tests
     ) -> None:
         self.rtol = checked_rtol(rtol, zero=True)
+        self.accuracy = guaranteed(self.rtol)  # what is promised of answers
         self.progress = checked_progress(progress)
         self.n_threads = resolve_n_jobs(n_jobs)
         self.model, self.output, self.groups = model, output, groups
@@ -432,7 +432,7 @@ class Explainer:
         >>> [explainer.normalized_pgi2([[0.0, 7.0]], order) for order in ([0, 1], [1, 0])]
         [array([1.]), array([-1.])]
         """
-        rows, call = self.explained.rows(X), self._call("normalized_pgi2(X, ranking)")
+        rows, call = self.explained.rows(X), Call("normalized_pgi2(X, ranking)", self.rtol)
         order = self.explained.order(rows, ranking)
         with calling(call, len(rows), self.n_threads, self.progress) as context:
             first, second, third, fourth = (context.part(i, i + 1, 4) for i in range(4))
@@ -498,7 +498,7 @@ class Explainer:
         """
         check_choice("method", method, get_args(RankMethod))
         places, rows = self.explained.places(top), self.explained.rows(X)
-        call = self._call(ranking_call(method, top), "Fewer places cost less: rank(X, top=k).")
+        call = Call(ranking_call(method, top), self.rtol, hint="Fewer places cost less: rank(X, top=k).")
         found = self._answer(ranking_question(method, rows, places), call)
         if isinstance(found, Searched) and not found.is_complete.all():
             return self.explained.ranking(found, BEST_FOUND, rows)
@@ -584,7 +584,8 @@ class Explainer:
         rows, every = self.explained.rows(X), self.explained.every
         masks = every if subset is None else self.explained.masks(rows, subset)
         call = Call(
-            f"moments(X{'' if subset is None else ', subset'}) at rtol={self.rtol:g}",
+            f"moments(X{'' if subset is None else ', subset'})",
+            self.rtol,
             "explainer.approximate(rtol=1e-2).gap(X, subset), without its parts",
             "A larger rtol or weaker noise costs less.",
         )
@@ -656,7 +657,8 @@ class Explainer:
         """
         rows = self._any_row() if X is None else self.explained.rows(X)
         call = Call(
-            f"sensitivity(X) at rtol={self.rtol:g}",
+            "sensitivity(X)",
+            self.rtol,
             "explainer.approximate(rtol=1e-2).rank(X), without shares",
             "A larger rtol or weaker noise costs less.",
         )
@@ -885,7 +887,7 @@ class Explainer:
         }
         if method not in ("auto", "exact"):
             self.explained.kernel.independent(f"method={method!r}")
-        call = Call(f"estimate(X, subset, {method=})", "explainer.estimate(X, subset, method='auto')")
+        call = Call(f"estimate(X, subset, {method=})", instead="explainer.estimate(X, subset, method='auto')")
         return self._answer(Gap(rows, mask[None]), call, hows.get(method, draws))
 
     def approximate(
@@ -1105,20 +1107,11 @@ class Explainer:
 
     # ---- asking ----
 
-    @property
-    def accuracy(self) -> Accuracy:
-        """What is promised of answers, by `rtol`."""
-        return guaranteed(self.rtol)
-
     def _answer(self, question: Question[Found], call: Call | str, how: How | None = None) -> Found:
         """Asks about all rows of a call, with its progress and its limits."""
-        call = self._call(call) if isinstance(call, str) else call
+        call = Call(call, self.rtol) if isinstance(call, str) else call
         with calling(call, len(question.rows), self.n_threads, self.progress) as context:
             return ask(self.explained, question, self.accuracy if how is None else how, context)
-
-    def _call(self, call: str, hint: str = "") -> Call:
-        """A call that `approximate` answers, too."""
-        return Call(f"{call} at rtol={self.rtol:g}", f"explainer.approximate(rtol=1e-2).{call}", hint)
 
     def _bracket(
         self,
@@ -1133,7 +1126,7 @@ class Explainer:
         masks, numbers = self.explained.masks(rows, subset), np.arange(len(rows))
         n_samples, seed = Budget(n_samples).n_samples, checked_seed(seed)
         question = Expectation(rows, masks, *wanted, numbers, n_samples, seed)
-        call = Call("this", "gap(X, subset)")
+        call = Call("this", instead="gap(X, subset)")
         with calling(call, len(rows), self.n_threads, self.progress) as context:
             found = ask(asked, question, self.accuracy, context)
         return Bracket(*found, index=rows.table.index, backend=rows.table.backend)

@@ -87,7 +87,7 @@ def infidelity(explainer: Explainer, X: Any, attributions: Any) -> FloatArray:
 def infidelity_of_slopes(explainer: Explainer, rows: Rows, slopes: FloatArray, laws: list[Law]) -> FloatArray:
     """The infidelity of slopes (n, d) of what is explained in each row, by the laws of all features."""
     question = _Infidelities(rows, slopes, laws, explainer.ensemble.names)
-    call = Call("infidelity(explainer, X, attributions)", "it with a smaller model")
+    call = Call("infidelity(explainer, X, attributions)", instead="it with a smaller model")
     with calling(call, len(rows), explainer.n_threads) as context:
         (found,) = ask(explainer.explained, question, EXACT, context)
     return found

@@ -7,8 +7,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from predgap._engine.results import Bracket
 from predgap._engine.decisions import SAMPLES
+from predgap._engine.results import Bracket
 from predgap._inputs.tables import open_columns
 from predgap._text import shown
 from predgap._typing import FloatArray
