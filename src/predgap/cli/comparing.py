@@ -95,7 +95,7 @@ def diff(
     form = chosen_format(target, form, False) if out is not None else None
     pair = paired(new, old, ("NEW", "OLD"))
     with opened(Request(model=new, **asked), "rows", ensemble=pair.difference) as job:
-        found = changes(job, pair, _position(pair.difference, asked["output"]))
+        found = changes(job, pair, _position(pair.difference, job.explainer.output))
         if plot is not None:
             _draw(found, job, plot)
         if form is not None:

@@ -97,3 +97,20 @@ def noise_text(text: str) -> NoiseText:
     if law in ("flip", "redraw") and size > 1:
         raise NoiseError(f"{shown(text)}; expected a probability, at most 1")
     return NoiseText(law, size, of_deviation)
+
+
+def values_of(text: str, as_label: bool) -> tuple[int | float | str, ...]:
+    """What a value on the command line may be: a number, else text; with `as_label` a number is text, too.
+
+    Examples
+    --------
+    >>> values_of("-9", False), values_of("01", True), values_of("red", False)
+    ((-9,), (1, '01'), ('red',))
+    """
+    for kind in (int, float):
+        try:
+            number: int | float = kind(text)
+        except ValueError:
+            continue
+        return (number, text) if as_label else (number,)
+    return (text,)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -36,17 +35,8 @@ def _noise(context: click.Context, parameter: click.Parameter, value: str) -> No
         raise click.BadParameter(str(error)) from None
 
 
-def _keep(context: click.Context, parameter: click.Parameter, value: str | None) -> tuple[Any, ...]:
-    return () if value is None else tuple(_number_or_label(text.strip()) for text in value.split(","))
-
-
-def _number_or_label(text: str) -> int | float | str:
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            pass
-    return text
+def _keep(context: click.Context, parameter: click.Parameter, value: str | None) -> tuple[str, ...]:
+    return () if value is None else tuple(text.strip() for text in value.split(","))
 
 
 def _group(
@@ -67,10 +57,6 @@ def checked_jobs(context: click.Context, parameter: click.Parameter, value: int)
     if value < 1 and value != -1:
         raise click.BadParameter(f"{value}; expected a number of threads, or -1 for all cores")
     return value
-
-
-def _output(context: click.Context, parameter: click.Parameter, value: str | None) -> int | str | None:
-    return int(value) if value is not None and re.fullmatch(r"-?\d{1,9}", value) else value
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,6 +169,12 @@ def perturbing(command: Command) -> Command:
             click.option("--drop", multiple=True, metavar="NAMES", help="Columns that are not features."),
             click.option("--target", metavar="NAME", help="Column with the true values; it is no feature."),
             click.option(
+                "--index",
+                metavar="NAME",
+                help="Column with the labels of the rows, such as keys, which come back as they are written; "
+                "default: a first column without a name, as pandas writes its index.",
+            ),
+            click.option(
                 "--group",
                 multiple=True,
                 callback=_group,
@@ -191,10 +183,9 @@ def perturbing(command: Command) -> Command:
             ),
             click.option(
                 "--output",
-                callback=_output,
-                metavar="K",
-                help="Which output to explain, if the model has several: its position, from 0, the label of "
-                "a class, or predicted, for the class predicted in each row; default: all together.",
+                metavar="CLASS",
+                help="Which output to explain, if the model has several: the label of a class; else its "
+                "position, from 0; or predicted, for the class predicted in each row; default: all together.",
             ),
             click.option(
                 "--rtol",
