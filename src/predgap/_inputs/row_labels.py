@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import numbers
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from datetime import date, datetime
 from typing import Any
 
 import numpy as np
@@ -15,11 +17,18 @@ from predgap.errors import PredgapError
 _SAME_ORDER = "if both are in the same order, pass an array, which has no index"
 
 
+class WrittenLabels(tuple[str, ...]):
+    """Row labels from a file that does not tell their types: "7" may be a number or text, as X has it."""
+
+    __slots__ = ()
+
+
 def matching_rows(theirs: Any, mine: Any, what: str, error: type[PredgapError]) -> IndexArray | None:
     """For each row of X, the row of another table that has the same label; None: rows are in the same order.
 
     Rows are in the same order if one side has no labels at all (arrays, Polars and Arrow frames), if both
-    have the default 0, 1, ..., or if all labels are equal. The number of rows is not checked.
+    have the default 0, 1, ..., or if all labels are equal. The number of rows is not checked. `WrittenLabels`
+    are read as labels of X's kind; if X has none, and they are its row numbers 0, 1, ..., rows are matched by these.
 
     Parameters
     ----------
@@ -35,6 +44,8 @@ def matching_rows(theirs: Any, mine: Any, what: str, error: type[PredgapError]) 
     >>> matching_rows(["a", "b", "c"], ["c", "a", "b"], "the ranking", PredgapError)
     array([2, 0, 1])
     """
+    if isinstance(theirs, WrittenLabels):
+        theirs, mine = _of_one_kind(theirs, mine)
     if theirs is None or mine is None or len(theirs) != len(mine) or _equal(theirs, mine):
         return None
     for default, other, side in ((mine, theirs, "X"), (theirs, mine, what)):
@@ -52,7 +63,43 @@ def labels_at(index: Any, some: IndexArray) -> Any:
     """The labels of some rows; None if there are none."""
     if index is None:
         return None
+    if isinstance(index, WrittenLabels):
+        return WrittenLabels(index[r] for r in some)
     return index[some] if hasattr(index, "dtype") else [index[r] for r in some]
+
+
+def _of_one_kind(theirs: WrittenLabels, mine: Any) -> tuple[Any, Any]:
+    """Both as labels that can be compared."""
+    numbered = {str(r): r for r in range(len(theirs))}
+    if mine is None or _is_default(mine):
+        if numbered.keys() == {*theirs}:
+            return [numbered[label] for label in theirs], [*numbered.values()]
+        return [*theirs], mine
+    labels = [*mine]
+    read = _reader_of(labels)
+    try:
+        if read is None:
+            raise ValueError
+        found = [*map(read, theirs)]
+    except ValueError:  # compared as text
+        found, labels = [*theirs], [*map(str, labels)]
+    is_default = [*numbered] == [*theirs] and not {*found} & {*labels}
+    return (range(len(theirs)) if is_default else found), (mine if is_default else labels)
+
+
+def _reader_of(labels: list[Any]) -> Callable[[str], Any] | None:
+    """A function that reads a text as a label of this kind, or raises ValueError; None for text."""
+    for kind, read in ((bool, None), (numbers.Real, _number), (datetime, datetime.fromisoformat)):
+        if all(isinstance(label, kind) for label in labels):
+            return read
+    return date.fromisoformat if all(isinstance(label, date) for label in labels) else None
+
+
+def _number(text: str) -> float:
+    try:
+        return int(text)
+    except ValueError:
+        return float(text)
 
 
 def _equal(theirs: Any, mine: Any) -> bool:

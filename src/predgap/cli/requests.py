@@ -121,9 +121,10 @@ def opened(
     if request.reference == request.data == "-":
         raise TableError("DATA and --reference cannot both be standard input")
     with ExitStack() as files:
-        data = ModelTable(files.enter_context(open_data(request.data)), request, ensemble)
+        table = files.enter_context(open_data(request.data))
         reference = None if request.reference is None else files.enter_context(open_data(request.reference))
-        _tell_of_absent(request, data.columns, [] if reference is None else reference.schema.names)
+        _tell_of_absent(request, table, reference)
+        data = ModelTable(table, request, ensemble)
         data.check()
         plan = request.plan(ensemble)
         noise = plan.noise(_noise_table(reference, request, ensemble, data), request.flip, ensemble)
@@ -141,14 +142,15 @@ def opened(
         yield Job(explainer, (*explainer.ensemble.names, *plan.groups), data, shown)
 
 
-def _tell_of_absent(request: Request, columns: Sequence[str], of_reference: Sequence[str]) -> None:
+def _tell_of_absent(request: Request, table: DataFile, reference: DataFile | None) -> None:
     """Says which columns of --drop are in none of the tables."""
-    there = [*columns, *of_reference]
+    columns = table.schema.names
+    there = [*columns, *([] if reference is None else reference.schema.names)]
     absent = [name for name in split_names(request.drop, there) if name not in there]
     if absent:
         complain(
-            f"warning: --drop has {format_items(absent)}, which is no column of the table; "
-            f"{did_you_mean(absent[0], columns)}its columns are {format_items(columns)}",
+            f"warning: --drop names {format_items(absent)}, but {table.name} has no such column; "
+            f"{did_you_mean(absent[0], columns)}it has {format_items(columns)}",
             0,
         )
 
@@ -157,10 +159,10 @@ class ModelTable:
     """DATA as rows of the model's features."""
 
     def __init__(self, file: DataFile, request: Request, ensemble: Ensemble) -> None:
-        self.columns: list[str] = file.schema.names
+        columns = file.schema.names
         self.name, self.n_rows = file.name, file.n_rows
         self._file, self._ensemble = file, ensemble
-        self._layout = layout(file.name, self.columns, ensemble, request.roles(self.columns))
+        self._layout = layout(file.name, columns, ensemble, request.roles(columns))
         self._csv = csv_columns(file.schema, self._layout, ensemble)
 
     @property
