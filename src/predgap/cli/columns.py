@@ -123,4 +123,7 @@ def csv_columns(schema: pa.Schema, places: Layout, ensemble: Ensemble) -> CsvCol
             continue
         numbers.add(name)
         read[name] = pa.float64() if pa.types.is_integer(kind) or pa.types.is_null(kind) else kind
-    return CsvColumns(read, categories, frozenset(numbers))
+    target = None if places.target is None or not ensemble.class_names else schema.names[places.target]
+    if target is not None:
+        read[target] = pa.string()
+    return CsvColumns(read, categories, frozenset(numbers), target, ensemble.class_names or ())

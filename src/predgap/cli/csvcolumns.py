@@ -39,6 +39,8 @@ class CsvColumns:
     types: Mapping[str, pa.DataType] = field(default_factory=dict)
     categories: Mapping[str, Categories] = field(default_factory=dict)  # of columns that are read as text
     numbers: frozenset[str] = frozenset()  # features that are none
+    target: str | None = None  # the column of classes
+    classes: tuple[str, ...] = ()
 
     def read(self, block: pa.Table, where: str, first: int) -> pa.Table:
         """A block of the file `where`, whose first row has this number, with its columns as they are meant."""
@@ -49,6 +51,9 @@ class CsvColumns:
                 found = _labels(_without(text, [""]), self.categories[column.name], what, first)
             elif column.name in self.numbers and pa.types.is_string(column.type):
                 found = _without(text, MISSING)
+            elif column.name == self.target:
+                classes = [_class(each, self.classes) for each in text.to_pylist()]
+                found = pa.chunked_array([pa.array(classes, pa.string())])
             else:
                 continue
             block = block.set_column(j, column.name, found)
@@ -80,6 +85,14 @@ def _labels(text: pa.ChunkedArray, levels: Categories, what: str, first: int) ->
             f"{what} holds {shown(texts[wrong])} in row {row} ({HEADER_IS}), but {_expected(levels, known)}"
         )
     return pa.chunked_array([pa.array(values, kind).take(encoded.indices)], kind)
+
+
+def _class(text: str, classes: tuple[str, ...]) -> str:
+    """The class that a text stands for: 1.0 is the class 1, true the class True or 1; else the text itself."""
+    found, truth = _WHOLE.fullmatch(text), _TRUTHS.get(text)
+    other = [] if found is None else [found[1].lstrip("+")]
+    other += [] if truth is None else [str(truth), str(int(truth))]
+    return next((each for each in (text, *other) if each in classes), text)
 
 
 def _check_one_kind(levels: Categories, numbers: list[Any], what: str) -> None:

@@ -31,7 +31,7 @@ def chosen_output(text: str | None, ensemble: Ensemble) -> int | str | None:
         return text
     if _POSITION.fullmatch(text) and int(text) < n:
         return int(text)
-    where = "the position 0" if n == 1 else f"a position from 0 to {n - 1}"
+    where = f"a position from 0 to {n - 1}" if n > 1 else "the position 0"
     if not labels:
         raise OutputError(
             f"--output {shown(text)}: the model has {count(n, 'output')} and does not tell the labels of classes; "
@@ -39,7 +39,7 @@ def chosen_output(text: str | None, ensemble: Ensemble) -> int | str | None:
         )
     raise OutputError(
         f"--output: the model has no class {shown(text)}; {did_you_mean(text, labels)}its classes are "
-        f"{format_items(labels)}; expected one of them, {_PREDICTED}, or {where}"
+        f"{format_items(labels)}; expected one of them, or {_PREDICTED}{'' if n == 1 else f', or {where}'}"
     )
 
 
