@@ -281,10 +281,25 @@ def test_kept_labels_are_as_they_are_written(models, tmp_path):
 KEYS = ("00123", "00007", "12345678901234567890", "NA", "1.50", "true", " x", "2026-11-19")
 
 
+@pytest.fixture(scope="module")
+def numbers(tmp_path_factory):
+    """A model of numbers, and its table; each of the first rows has another ranking than its neighbour."""
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.normal(size=(200, 3)), columns=["u", "v", "w"])
+    path = tmp_path_factory.mktemp("numbers") / "model.json"
+    model = xgboost.XGBRegressor(n_estimators=8, max_depth=3, n_jobs=1)
+    model.fit(X, X["u"] * X["v"] + np.sin(2 * X["w"])).save_model(path)
+    orders = Explainer(path, Relative(X)).rank(X).order
+    some = [0]
+    while len(some) < 12:
+        some.append(next(r for r in range(some[-1], 200) if (orders[r] != orders[some[-1]]).any()))
+    return path, X.iloc[some].reset_index(drop=True)
+
+
 @pytest.fixture
-def keyed(models, tmp_path):
+def keyed(numbers, tmp_path):
     """A model, and rows with keys: in the index that pandas wrote, in a column, and in Parquet."""
-    model, X, _ = models["lightgbm"]
+    model, X = numbers
     rows = X[: len(KEYS)].set_axis(pd.Index(KEYS), axis=0)
     rows.to_csv(tmp_path / "unnamed.csv")
     rows.to_csv(tmp_path / "named.csv", index_label="key")
@@ -296,7 +311,7 @@ def keyed(models, tmp_path):
 def test_row_labels_come_back_as_they_are_written(keyed, name):
     model, folder = keyed
     options = () if name == "unnamed.csv" else ("--index", "key")
-    found = run("gap", model, folder / name, "--features", "zip", *options)
+    found = run("gap", model, folder / name, "--features", "u", *options)
     assert [row["row"] for row in records(found.stdout)] == [*KEYS]
     lines = run("rank", model, folder / name, "--top", 1, "--json", *options).stdout.splitlines()
     assert [json.loads(line)["row"] for line in lines] == [*KEYS]
@@ -316,12 +331,12 @@ def test_a_ranking_file_is_matched_by_keys(keyed):
         assert len({row["mean"] for row in records(done.stdout)}) == 1
 
 
-def test_rows_without_labels_are_matched_by_their_numbers(models, tmp_path):
-    model, X, _ = models["lightgbm"]
-    write(X[:12], tmp_path / "rows")
+def test_rows_without_labels_are_matched_by_their_numbers(numbers, tmp_path):
+    model, X = numbers
+    write(X, tmp_path / "rows")
     for form in ("csv", "parquet"):
         run("rank", model, tmp_path / "rows.csv", "-o", tmp_path / f"mine.{form}")
-    lines = pd.read_csv(tmp_path / "mine.csv", dtype={"feature": str})
+    lines = pd.read_csv(tmp_path / "mine.csv")
     lines[::-1].to_csv(tmp_path / "csv.csv", index=False)
     lines[::-1].to_parquet(tmp_path / "parquet.parquet", index=False)
     given = f"greedy,{tmp_path / 'csv.csv'},{tmp_path / 'parquet.parquet'}"
@@ -334,7 +349,7 @@ def test_the_column_of_row_labels_is_checked(keyed):
     model, folder = keyed
     for options, told in (
         (("--index", "kay"), "has no column 'kay'; did you mean 'key'?"),
-        (("--index", "zip"), "'zip' is a feature of the model"),
+        (("--index", "u"), "'u' is a feature of the model"),
         (("--index", "key", "--drop", "key"), "--index and --drop name the same column 'key'"),
         ((), "--index, if it has the row labels"),
     ):
@@ -347,15 +362,13 @@ def test_the_column_of_row_labels_is_checked(keyed):
 def test_a_long_run_passes_keys_through(keyed):
     """Also for a model without names, to which the column would be a feature."""
     model, folder = keyed
-    rng = np.random.default_rng(0)
-    X = pd.DataFrame(rng.normal(size=(len(KEYS), 2)), columns=["u", "v"])
-    booster = xgboost.train({"max_depth": 2, "nthread": 1}, xgboost.DMatrix(X.to_numpy(), X["u"] * X["v"]), 3)
-    booster.save_model(folder / "plain.json")
-    X.assign(key=KEYS).to_parquet(folder / "plain.parquet", index=False)
-    for path, rows in ((model, "named.parquet"), (folder / "plain.json", "plain.parquet")):
-        out = folder / f"answers of {rows}"
+    content = json.loads(model.read_text())
+    content["learner"]["feature_names"] = []
+    (folder / "plain.json").write_text(json.dumps(content))
+    for path in (model, folder / "plain.json"):
+        out = folder / f"answers of {path.name}"
         out.mkdir()
-        done = run("rank", path, folder / rows, "--index", "key", "-o", out)
+        done = run("rank", path, folder / "named.parquet", "--index", "key", "-o", out)
         assert done.exit_code == 0, done.stderr
         (part,) = out.glob("part-*.parquet")
         assert pyarrow.parquet.read_table(part)["key"].to_pylist() == [*KEYS]
@@ -374,17 +387,15 @@ def test_a_long_run_passes_keys_through(keyed):
     ids=["integers", "fractions", "days", "times", "mixed", "text"],
 )
 @pytest.mark.parametrize("wide", [False, True])
-def test_labels_in_a_file_are_read_as_those_of_x(models, tmp_path, labels, wide):
-    model, X, _ = models["lightgbm"]
+def test_labels_in_a_file_are_read_as_those_of_x(numbers, tmp_path, labels, wide):
+    model, X = numbers
     explainer, rows = Explainer(model, Marginal(X)), X[:3].set_axis(labels, axis=0)
-    ranking = explainer.rank(rows)
-    frame = ranking.to_frame()
-    if wide:
-        frame = pd.DataFrame(ranking.scores, columns=["zip", "a"], index=labels)[::-1]
-    frame.to_csv(tmp_path / "mine.csv", index=wide)
-    found = predgap.evaluate(explainer, rows, {"greedy": "greedy", "mine": str(tmp_path / "mine.csv")})
-    first = explainer.rank(rows, "single").order if wide else ranking.order
-    assert np.array_equal(found.rankings["mine"].order, ranking.order if not wide else first)
+    values = pd.DataFrame([[3.0, 2.0, 1.0], [1.0, 3.0, 2.0], [2.0, 1.0, 3.0]], labels, [*X])
+    ranking = predgap.Ranking.from_attributions(values)
+    frame = values if wide else ranking.to_frame()
+    frame[::-1].to_csv(tmp_path / "mine.csv", index=wide)
+    found = predgap.evaluate(explainer, rows, {"mine": str(tmp_path / "mine.csv")})
+    assert np.array_equal(found.rankings["mine"].order, ranking.order)
 
 
 # ---- features ------------------------------------------------------------------------------------

@@ -115,6 +115,6 @@ def values_of(text: str, as_label: bool) -> tuple[int | float | str, ...]:
         except ValueError:
             continue
         if as_label:
-            return (number, text) if str(number) == text else (text,)
+            return (number, text) if str(number) == text and number == number else (text,)
         return (number,)
     return (text,)

@@ -19,6 +19,7 @@ SUFFIXES: Final = (".csv", ".parquet")
 
 _LONG: Final = {"row", "place", "feature"}
 _UNNAMED: Final = ("", "Unnamed: 0")  # the first column of a CSV file, where pandas wrote an index
+_MISSING: Final = ("", "NA", "NaN", "nan", "null")  # in columns of numbers
 _INDEX: Final = "__index_level_0__"  # the same in a Parquet file
 
 
@@ -69,10 +70,12 @@ def _texts_in(path: Path, library: str) -> dict[str, Any]:
             "convert_options": pa.csv.ConvertOptions(column_types=dict.fromkeys(texts, pa.string())),
         }
     if library == "pandas":
-        return {"converters": {names.index(name): str for name in texts}}
+        kinds: dict[str, Any] = {name or _UNNAMED[1]: str for name in texts}  # as pandas calls it
+        missing = {name: list(_MISSING) for name in names if name not in texts}
+        return {"dtype": kinds, "keep_default_na": False, "na_values": missing}
     import polars as pl
 
-    return {"schema_overrides": dict.fromkeys(texts, pl.String), "missing_utf8_is_empty_string": True}
+    return {"schema_overrides": dict.fromkeys(texts, pl.String)}
 
 
 def _long(frame: nw.DataFrame[Any]) -> Ranking:
