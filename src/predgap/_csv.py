@@ -91,8 +91,8 @@ def csv_blocks(
 ) -> Iterator[pa.Table]:
     """The table in a CSV file in blocks of about 1 MB, so that memory does not grow with the file.
 
-    Types that are not given are those of `csv_schema`. Text comes as it is written, also "" and "NA"; in columns
-    of other types the usual marks such as NA (`MISSING`) are missing values.
+    Types that are not given are those of `csv_schema`. Text comes as it is written, also "" and "NA"; in
+    columns of other types the usual marks such as NA (`MISSING`) are missing values.
     """
     with _readable_errors(path, where, delimiter), _block_reader(path, delimiter, types) as reader:
         for batch in reader:

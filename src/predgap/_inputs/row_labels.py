@@ -27,8 +27,9 @@ def matching_rows(theirs: Any, mine: Any, what: str, error: type[PredgapError]) 
     """For each row of X, the row of another table that has the same label; None: rows are in the same order.
 
     Rows are in the same order if one side has no labels at all (arrays, Polars and Arrow frames), if both
-    have the default 0, 1, ..., or if all labels are equal. The number of rows is not checked. `WrittenLabels`
-    are read as labels of X's kind; if X has none, and they are its row numbers 0, 1, ..., rows are matched by these.
+    have the default 0, 1, ..., or if all labels are equal. The number of rows is not checked.
+    `WrittenLabels` are read as labels of X's kind; if X has none, rows are matched by their numbers, if these
+    are the labels.
 
     Parameters
     ----------

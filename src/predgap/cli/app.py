@@ -155,10 +155,10 @@ def app(context: click.Context) -> None:
 
     MODEL is a model file of XGBoost (JSON, UBJSON), LightGBM (text), CatBoost (JSON, cbm) or ONNX. DATA is a
     table: CSV (delimited by comma, semicolon or tab, with a header), Parquet or Arrow; - reads it from
-    standard input. Its columns are matched to the model's features by name. In CSV the categories of the model
-    are read as they are written, and of these only empty cells are missing; in columns of numbers so are NA,
-    N/A, NaN, null and the like. A first column without a name, as pandas writes its index, has the labels of
-    the rows; or --index names their column.
+    standard input. Its columns are matched to the model's features by name. In CSV categories are read as
+    they are written, and of these only empty cells are missing; in columns of numbers so are NA, N/A, NaN,
+    null and the like. A first column without a name, as pandas writes its index, has the labels of the rows;
+    or --index names their column.
 
     \b
     Example:

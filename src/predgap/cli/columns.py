@@ -86,9 +86,7 @@ def reference_layout(columns: Sequence[str], ensemble: Ensemble, roles: Roles) -
     return replace(found, features=tuple(j for j in found.features if columns[j] in known))
 
 
-def _laid_out(
-    columns: Sequence[str], ensemble: Ensemble, known: Mapping[str, int], roles: Roles
-) -> Layout:
+def _laid_out(columns: Sequence[str], ensemble: Ensemble, known: Mapping[str, int], roles: Roles) -> Layout:
     """All columns but the row labels, the target and those to drop as features."""
     rest = [j for j, column in enumerate(columns) if column not in (*roles.drop, roles.target)]
     if roles.index is not None:
@@ -108,8 +106,8 @@ def _is_index(place: int, name: str) -> bool:
 def csv_columns(schema: pa.Schema, places: Layout, ensemble: Ensemble) -> CsvColumns:
     """How to read the columns of a CSV file, given the types of its first block.
 
-    A column that has only whole numbers there, or nothing, may have other numbers further down. What is neither
-    a feature nor the target is text, which comes as it is written.
+    A column that has only whole numbers there, or nothing, may have other numbers further down. What is
+    neither a feature nor the target is text, which comes as it is written.
     """
     levels = ensemble.categorical()
     names = [schema.names[j] for j in places.features]

@@ -1,7 +1,7 @@
 """How the columns of a CSV file are read: a file of text does not tell types, so the model does.
 
-Categories are matched by their text, or by their value if they are numbers; of categories only empty cells are
-missing. In columns of numbers NA, NaN, null and the like are missing, too. All that is no feature is text.
+Categories are matched by their text, or by their value if they are numbers; of categories only empty cells
+are missing. In columns of numbers NA, NaN, null and the like are missing, too. What is no feature is text.
 """
 
 from __future__ import annotations
@@ -43,7 +43,8 @@ class CsvColumns:
     classes: tuple[str, ...] = ()
 
     def read(self, block: pa.Table, where: str, first: int) -> pa.Table:
-        """A block of the file `where`, whose first row has this number, with its columns as they are meant."""
+        """A block of the file `where`, with its columns as they are meant; `first` is the number of its first
+        row."""
         for j, column in enumerate(block.schema):
             text = block.column(j)
             if column.name in self.categories:
@@ -88,7 +89,7 @@ def _labels(text: pa.ChunkedArray, levels: Categories, what: str, first: int) ->
 
 
 def _class(text: str, classes: tuple[str, ...]) -> str:
-    """The class that a text stands for: 1.0 is the class 1, true the class True or 1; else the text itself."""
+    """The class that a text stands for: 1.0 is the class 1, true is True or 1; else the text itself."""
     found, truth = _WHOLE.fullmatch(text), _TRUTHS.get(text)
     other = [] if found is None else [found[1].lstrip("+")]
     other += [] if truth is None else [str(truth), str(int(truth))]

@@ -34,8 +34,8 @@ def chosen_output(text: str | None, ensemble: Ensemble) -> int | str | None:
     where = f"a position from 0 to {n - 1}" if n > 1 else "the position 0"
     if not labels:
         raise OutputError(
-            f"--output {shown(text)}: the model has {count(n, 'output')} and does not tell the labels of classes; "
-            f"expected {where}"
+            f"--output {shown(text)}: the model has {count(n, 'output')} and does not tell the labels of "
+            f"classes; expected {where}"
         )
     raise OutputError(
         f"--output: the model has no class {shown(text)}; {did_you_mean(text, labels)}its classes are "
@@ -48,11 +48,11 @@ def _check_predicts(ensemble: Ensemble) -> None:
     labels, n = ensemble.class_names, ensemble.n_outputs
     if n > 1 and labels is None:
         raise OutputError(
-            f"--output {_PREDICTED}: the {n} outputs of the model are not known to be classes; choose one by its "
-            f"position, from 0 to {n - 1}"
+            f"--output {_PREDICTED}: the {n} outputs of the model are not known to be classes; choose one by "
+            f"its position, from 0 to {n - 1}"
         )
     if n == 1 and not (has_other_class(ensemble) or (labels is None and ensemble.link is None)):
         raise OutputError(
-            f"--output {_PREDICTED}: it is not known which class a model of {ensemble.source} predicts; if it "
-            "has two, gaps are the same for both: leave --output out"
+            f"--output {_PREDICTED}: it is not known which class a model of {ensemble.source} predicts; if "
+            "it has two, gaps are the same for both: leave --output out"
         )

@@ -128,7 +128,7 @@ def _wide(frame: nw.DataFrame[Any]) -> Ranking:
 
 
 def _labels(labels: list[Any]) -> Any:
-    """Row labels: those of CSV, and numbers, which may be those of rows without labels, as they are written."""
+    """Row labels: text, and numbers, which may be those of rows without labels, as they are written."""
     if all(type(label) is int for label in labels):
         return WrittenLabels(map(str, labels))
     return WrittenLabels(labels) if all(isinstance(label, str) for label in labels) else labels
