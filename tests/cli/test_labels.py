@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 
 import catboost
 import lightgbm
@@ -434,19 +433,28 @@ def test_labels_in_a_file_are_read_as_those_of_x(numbers, tmp_path, labels, wide
 
 # ---- features ------------------------------------------------------------------------------------
 
-NAMES = ("01", "1", "NA", "null", "1e5", "true", "2026-11-19", "")[:-1]
+NAMES = (
+    ("01", "02"),
+    ("NA", "null", "nan"),
+    ("1", "2.50", "1e5"),
+    ("true", "false"),
+    ("2026-11-19", "12:30"),
+)
 
 
+@pytest.mark.parametrize("names", NAMES, ids="-".join)
 @pytest.mark.parametrize(
     "missing", [(), ("pyarrow",), ("pyarrow", "pandas")], ids=["pyarrow", "pandas", "polars"]
 )
-def test_ranking_files_keep_the_names_of_features(tmp_path, monkeypatch, missing):
+def test_ranking_files_keep_the_names_of_features(tmp_path, monkeypatch, names, missing):
     """With each of the libraries that may read them."""
     from predgap.evaluation import files
 
     rng = np.random.default_rng(2)
-    X = pd.DataFrame(rng.normal(size=(100, len(NAMES))), columns=[*NAMES])
-    model = xgboost.XGBRegressor(n_estimators=6, max_depth=3, n_jobs=1).fit(X, X.to_numpy() @ np.arange(1, 8))
+    X = pd.DataFrame(rng.normal(size=(100, len(names))), columns=[*names])
+    model = xgboost.XGBRegressor(n_estimators=6, max_depth=3, n_jobs=1).fit(
+        X, X.to_numpy() @ np.arange(len(names))
+    )
     model.save_model(tmp_path / "model.json")
     X[:10].to_csv(tmp_path / "rows.csv", index=False)
     done = run("rank", tmp_path / "model.json", tmp_path / "rows.csv", "-o", tmp_path / "mine.csv")
@@ -464,7 +472,7 @@ def test_ranking_files_keep_the_names_of_features(tmp_path, monkeypatch, missing
     assert (done.exit_code, done.stderr) == (0, "")
     greedy, mine = records(done.stdout)
     assert greedy["mean"] == mine["mean"]
-    assert set(files.read_ranking_file(tmp_path / "mine.csv").feature_names) == {*NAMES}
+    assert set(files.read_ranking_file(tmp_path / "mine.csv").feature_names) == {*names}
 
 
 # ---- classes -------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from predgap._typing import IndexArray
 from predgap.errors import PredgapError
 
 _SAME_ORDER = "if both are in the same order, pass an array, which has no index"
+_SAME_LABELS = "write the labels of X into the file of the ranking, or use a table without labels"
 
 
 class WrittenLabels(tuple[str, ...]):
@@ -45,8 +46,10 @@ def matching_rows(theirs: Any, mine: Any, what: str, error: type[PredgapError]) 
     >>> matching_rows(["a", "b", "c"], ["c", "a", "b"], "the ranking", PredgapError)
     array([2, 0, 1])
     """
+    advice = _SAME_ORDER
     if isinstance(theirs, WrittenLabels):
         theirs, mine = _of_one_kind(theirs, mine)
+        advice = _SAME_LABELS
     if theirs is None or mine is None or len(theirs) != len(mine) or _equal(theirs, mine):
         return None
     for default, other, side in ((mine, theirs, "X"), (theirs, mine, what)):
@@ -55,9 +58,9 @@ def matching_rows(theirs: Any, mine: Any, what: str, error: type[PredgapError]) 
             raise error(
                 f"{own} has an index of its own (it begins with {format_items(list(other[:3]))}), {none} the "
                 "default 0, 1, ..., so their rows cannot be matched. Set the same index on both; "
-                f"{_SAME_ORDER}"
+                f"{advice}"
             )
-    return _found(list(theirs), list(mine), what, error)
+    return _found(list(theirs), list(mine), what, advice, error)
 
 
 def labels_at(index: Any, some: IndexArray) -> Any:
@@ -114,22 +117,24 @@ def _is_default(index: Any) -> bool:
     return getattr(index, "start", None) == 0 and getattr(index, "step", None) == 1
 
 
-def _found(theirs: Sequence[Any], mine: Sequence[Any], what: str, error: type[PredgapError]) -> IndexArray:
+def _found(
+    theirs: Sequence[Any], mine: Sequence[Any], what: str, advice: str, error: type[PredgapError]
+) -> IndexArray:
     try:
         place = {label: r for r, label in enumerate(theirs)}
         absent = [label for label in mine if label not in place]
     except TypeError:
-        raise error(f"the row labels of {what} or of X cannot be compared; {_SAME_ORDER}") from None
+        raise error(f"the row labels of {what} or of X cannot be compared; {advice}") from None
     for labels, side in ((theirs, what), (mine, "X")):
         twice = [label for label, times in Counter(labels).items() if times > 1]
         if twice:
             raise error(
                 f"{what} and X have different row labels, and {side} has {format_items(twice, 3)} more than "
-                f"once, so rows cannot be matched; {_SAME_ORDER}"
+                f"once, so rows cannot be matched; {advice}"
             )
     if absent:
         raise error(
             f"{what} and X are of different rows: {len(absent)} of the {len(mine)} row labels of X "
-            f"({format_items(absent, 3)}) do not occur in {what}; {_SAME_ORDER}"
+            f"({format_items(absent, 3)}) do not occur in {what}; {advice}"
         )
     return np.array([place[label] for label in mine], dtype=np.intp)
