@@ -13,11 +13,17 @@ import pyarrow.parquet
 import pytest
 import xgboost
 from click.testing import CliRunner
+from sklearn.compose import ColumnTransformer
+from sklearn.ensemble import RandomForestRegressor
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder
 
 import predgap
 from commandline import records
-from predgap import Explainer, Marginal, PredgapError, Relative
+from predgap import Explainer, Marginal, PredgapError, Relative, TableError
+from predgap._inputs.categories import of_labels
 from predgap.cli.commands import app
+from predgap.cli.csvcolumns import CsvColumns
 
 LABELS = (
     *(
@@ -243,6 +249,36 @@ def test_labels_that_are_numbers_are_found_by_their_value(numbered, tmp_path, ki
         assert "categories are numbers: " in told.stderr
 
 
+@pytest.mark.parametrize(
+    "encoder", [OneHotEncoder(handle_unknown="ignore"), OrdinalEncoder()], ids=["dummies", "codes"]
+)
+@pytest.mark.parametrize(
+    "labels", [LABELS, [1, 2, 10, -3], [0.5, 1.0, 7.25]], ids=["text", "integers", "fractions"]
+)
+def test_categories_of_an_encoder_are_those_of_the_model(tmp_path, encoder, labels):
+    """Of a pipeline that is saved in its raw columns."""
+    rng = np.random.default_rng(5)
+    X = table(LABELS).assign(zip=[*labels, *rng.choice(labels, N - len(labels))])
+    steps = ColumnTransformer([("category", encoder, ["zip"])], remainder="passthrough")
+    forest = RandomForestRegressor(4, max_depth=5, random_state=0)
+    model = make_pipeline(steps, forest).fit(X, pd.factorize(X["zip"])[0] + X["a"])
+    predgap.load(model).save(tmp_path / "model")
+    write(X[:40], tmp_path / "rows")
+    expected = Explainer(model, Relative(X[:40])).gap(X[:40], ["zip"])
+    for form in ("csv", "parquet"):
+        done = run("gap", tmp_path / "model", tmp_path / f"rows.{form}", "--features", "zip")
+        assert np.array_equal(gaps(done), expected)
+    assert (expected > 0).any()
+
+
+def test_labels_of_two_kinds_cannot_be_told_apart():
+    csv = CsvColumns(categories={"k": of_labels(["10", 10])})
+    with pytest.raises(
+        TableError, match=r"'d': column 'k': the model's categories are text and numbers: '10', 10"
+    ):
+        csv.read(pa.table({"k": ["10"]}), "'d'", 0)
+
+
 def test_text_may_come_after_the_first_block(models, tmp_path, monkeypatch):
     monkeypatch.setattr("predgap._csv._BLOCK_BYTES", 64)
     model, X, _ = models["lightgbm"]
@@ -362,6 +398,17 @@ def test_a_ranking_file_is_matched_by_keys(keyed):
         done = run("evaluate", model, folder / name, "--index", "key", "--rankings", given)
         assert done.exit_code == 0, done.stderr
         assert len({row["mean"] for row in records(done.stdout)}) == 1
+
+
+def test_keys_that_look_like_formulas_are_matched(numbers, tmp_path):
+    """They have an apostrophe in the CSV that is written."""
+    model, X = numbers
+    X[:3].set_axis(["=1+1", "-x", "@y"], axis=0).to_csv(tmp_path / "rows.csv")
+    run("rank", model, tmp_path / "rows.csv", "-o", tmp_path / "mine.csv")
+    assert {row["row"] for row in records((tmp_path / "mine.csv").read_text())} == {"'=1+1", "'-x", "'@y"}
+    done = run("evaluate", model, tmp_path / "rows.csv", "--rankings", f"greedy,{tmp_path / 'mine.csv'}")
+    assert done.exit_code == 0, done.stderr
+    assert len({row["mean"] for row in records(done.stdout)}) == 1
 
 
 def test_rows_without_labels_are_matched_by_their_numbers(numbers, tmp_path):

@@ -75,8 +75,7 @@ def _labels(text: pa.ChunkedArray, levels: Categories, what: str, first: int) ->
         return text
     kind, smallest, largest = _kind_of(known, what)
     read = _reader(levels, known, kind, range(smallest, largest + 1))
-    encoded = text.combine_chunks().dictionary_encode()
-    encoded = encoded if isinstance(encoded, pa.DictionaryArray) else pa.concat_arrays(encoded.chunks)
+    encoded = pa.concat_arrays(text.chunks).dictionary_encode()
     texts = encoded.dictionary.to_pylist()
     values = [read(each) for each in texts]
     if None in values:
