@@ -326,3 +326,23 @@ def test_numbers_around_zero(model: str) -> None:
     assert Explainer(fitted, chosen, rtol=0).gap(rows[:1], [0])[0] == pytest.approx(
         wanted, rel=1e-12, abs=1e-300
     )
+
+
+@pytest.mark.parametrize("missing", [0.1, -999.1, 20_000_001.0, 1e-46, np.inf, -np.inf])
+def test_what_is_rounded_to_the_missing_number_is_missing(missing: float) -> None:
+    """To XGBoost: at, and one float64 around, the ends of the range that is rounded to it."""
+    X, y = table("latitude").copy(), target("latitude")
+    X[::3, 0] = missing
+    model = xgboost.XGBRegressor(n_estimators=3, max_depth=3, missing=missing, n_jobs=1).fit(X, y)
+    ensemble = predgap.load(model)
+    with np.errstate(over="ignore"):
+        ends = [np.nextafter(end, to) for end in ensemble.missing_range for to in (-np.inf, np.inf)]
+        tried = np.array([missing, np.float32(missing), *ensemble.missing_range, *ends, BEYOND, -BEYOND, 0.0])
+    tried = tried[np.abs(tried) <= ensemble.largest] if np.isfinite(missing) else tried
+    rows = np.column_stack([tried, np.zeros(len(tried))])
+    np.testing.assert_allclose(ensemble.predict(rows), model.predict(rows), rtol=1e-6)
+    gone = np.isnan(ensemble.cast(rows)[:, 0])
+    assert gone.any()
+    assert not gone.all()
+    gaps = Explainer(model, Normal(1.0)).gap(rows, [0])
+    assert (gaps[gone] == 0).all(), "what is missing stays missing"
