@@ -34,7 +34,7 @@ def just_below_thresholds(ensemble, X: np.ndarray) -> None:
     """Move half of the values to just below a threshold, and equal to it in float32."""
     rng = np.random.default_rng(2)
     for j in range(D):
-        cuts = ensemble.threshold[ensemble.feature == j]
+        cuts = np.float32(ensemble.threshold[ensemble.feature == j]).astype(np.float64)
         chosen = rng.random(len(X)) < 0.5
         X[chosen, j] = np.nextafter(rng.choice(cuts, chosen.sum()), -np.inf)
 
