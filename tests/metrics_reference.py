@@ -107,9 +107,8 @@ def _rounded(law: Law, lattice: Lattice, x: float, low: float, high: float) -> P
     for up in (1, -1):
         for k in itertools.count(middle if up > 0 else middle - 1, up):
             here, first, last = lattice.points(np.array([k, k - 0.5, k + 0.5], dtype=float)).tolist()
-            value = float(lattice.dtype.type(here))
-            if low <= value < high:
-                p, delta = parts(law, x, first, last)[0], _delta(value, x)
+            if low <= here < high:
+                p, delta = parts(law, x, first, last)[0], _delta(here, x)
                 found = _sum(found, (p, p * delta, p * delta**2))
             outside = (last, math.inf) if up > 0 else (-math.inf, first)
             if parts(law, x, *outside)[0] < HIGH.mpf("1e-330"):
@@ -178,7 +177,8 @@ def infidelity(ensemble: Ensemble, x: Any, slopes: Any, noise: Any) -> tuple[Num
     the `error_scale` s of PG².
     """
     x = ensemble.cast(np.asarray(x)[None, :])[0]
-    laws = [law.rounded(ensemble.row_dtype) for law in noise.laws(ensemble.n_features, ensemble.names)]
+    given = noise.laws(ensemble.n_features, ensemble.names)
+    laws = [law.avoiding(*ensemble.missing_range) for law in given]
     moved = [q for q, law in enumerate(laws) if math.isfinite(x[q]) or (math.isinf(x[q]) and law.replaces)]
     if any(math.isinf(x[q]) and slopes[q] != 0 for q in moved):
         return HIGH.inf, 0.0

@@ -141,7 +141,7 @@ class NoiseTails:
     def __init__(self, noise: Any, ensemble: Ensemble) -> None:
         self._levels = ensemble.categorical()
         self._laws = [
-            law if j in self._levels else law.rounded(ensemble.row_dtype)
+            law if j in self._levels else law.avoiding(*ensemble.missing_range)
             for j, law in enumerate(noise.laws(ensemble.n_features, ensemble.names))
         ]
 
@@ -174,6 +174,37 @@ def replaces(tails: Tails, feature: int) -> bool:
 
 def tails_of(noise: Any, ensemble: Ensemble) -> Tails:
     return NoiseTails(noise, ensemble)
+
+
+class SingleTails(NoiseTails):
+    """The tails of x' rounded to float32, as a library sees it; noise is added to the row as it is given."""
+
+    def __init__(self, noise: Any, ensemble: Ensemble, given: Any) -> None:
+        super().__init__(noise, ensemble)
+        self._given = given
+
+    def __call__(
+        self, feature: int, x: float, thresholds: Sequence[float]
+    ) -> tuple[Sequence[float], Sequence[float]]:
+        first = first_rounded_to(np.array(thresholds, dtype=np.float64))
+        return super().__call__(feature, float(self._given[feature]), first.tolist())
+
+
+def first_rounded_to(thresholds: Any) -> Any:
+    """For each t the least float64 that float32 rounds to t or more, by bisection of all float64."""
+    end = int(np.float64(math.inf).view(np.int64))
+    low, high = np.full((2, len(thresholds)), [[1 - end], [end]])
+    while (low + 1 < high).any():
+        middle = low // 2 + high // 2 + (low % 2 + high % 2) // 2  # their sum may be too large
+        with np.errstate(over="ignore"):
+            enough = _float(middle).astype(np.float32) >= thresholds
+        low, high = np.where(enough, low, middle), np.where(enough, middle, high)
+    return _float(high)
+
+
+def _float(order: Any) -> Any:
+    """The floats in their order, those below 0 at negative places."""
+    return np.copysign(np.abs(order).view(np.float64), order)
 
 
 def normal_tails(scale: float | Sequence[float]) -> Tails:

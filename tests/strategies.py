@@ -18,6 +18,7 @@ from scipy import stats
 from predgap import noise as noises_of
 from predgap._inputs.categories import Categories
 from predgap._model.ensemble import LEAF, NUMERIC, Ensemble
+from predgap._model.rounding import fields_of_rows
 
 # --- trees ----------------------------------------------------------------------------------------------
 
@@ -41,32 +42,34 @@ def ensemble_of(
     *,
     targets: Sequence[int] | None = None,
     n_outputs: int = 1,
+    rows: type = np.float64,
     **options: Any,
 ) -> Ensemble:
-    """Node arrays of trees written as nested splits."""
-    rows: list[list[Any]] = []  # feature, threshold, left, right, default_left, value, category_set
+    """Node arrays of trees written as nested splits, for a library that rounds rows to `rows`."""
+    nodes: list[list[Any]] = []  # feature, threshold, left, right, default_left, value, category_set
     sets: list[tuple[int, ...]] = []
 
     def add(tree: Tree) -> int:
-        node = len(rows)
-        rows.append([LEAF, 0.0, LEAF, LEAF, False, None, NUMERIC])
+        node = len(nodes)
+        nodes.append([LEAF, 0.0, LEAF, LEAF, False, None, NUMERIC])
         if isinstance(tree, Split):
-            rows[node] = [tree.feature, tree.threshold, 0, 0, tree.default_left, None, NUMERIC]
+            nodes[node] = [tree.feature, tree.threshold, 0, 0, tree.default_left, None, NUMERIC]
             if tree.categories is not None:
-                rows[node][6] = len(sets)
+                nodes[node][6] = len(sets)
                 sets.append(tuple(sorted(tree.categories)))
-            rows[node][2], rows[node][3] = add(tree.left), add(tree.right)
+            nodes[node][2], nodes[node][3] = add(tree.left), add(tree.right)
         else:
-            rows[node][5] = np.atleast_1d(tree)
+            nodes[node][5] = np.atleast_1d(tree)
         return node
 
     root = [add(tree) for tree in trees]
-    width = max((len(row[5]) for row in rows if row[5] is not None), default=1)
-    columns = list(zip(*rows, strict=True)) if rows else [()] * 7
+    width = max((len(row[5]) for row in nodes if row[5] is not None), default=1)
+    columns = list(zip(*nodes, strict=True)) if nodes else [()] * 7
+    reading = {name: options.pop(name) for name in ("missing", "accepts_infinity") if name in options}
     return Ensemble(
+        **fields_of_rows(rows, np.array(columns[1], dtype=np.float64), **reading),
         root=root,
         feature=columns[0],
-        threshold=columns[1],
         left=columns[2],
         right=columns[3],
         default_left=columns[4],
@@ -190,7 +193,7 @@ def ensembles(
     return ensemble_of(
         draw(st.lists(some, max_size=max_trees)),
         d,
-        row_dtype=np.dtype(draw(st.sampled_from([np.float32, np.float64]))),
+        rows=draw(st.sampled_from([np.float32, np.float64])),
     )
 
 

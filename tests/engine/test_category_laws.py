@@ -226,11 +226,6 @@ def test_a_categorical_feature_that_is_never_split():
     assert explainer.gap([["red", 1.0]], [0])[0] == 0
 
 
-def test_codes_that_single_precision_rounds_are_refused():
-    with pytest.raises(EnsembleError, match="16777217, which float32 rows cannot hold"):
-        stump(Categories([0, 1, 2**24 + 1]), row_dtype=np.float32)
-
-
 @pytest.mark.parametrize("p", [0, -0.1, 1.5, "half", True])
 def test_what_flip_refuses(p):
     with pytest.raises(NoiseError, match="p is"):

@@ -12,6 +12,7 @@ import pytest
 from assertions import exactly
 from predgap import Explainer, Normal
 from predgap._model.ensemble import LEAF, Ensemble
+from predgap._model.rounding import fields_of_rows
 from reference import Row, gap_in_longdouble, monte_carlo, normal_tails, thresholds_of
 from strategies import mask_of
 
@@ -41,7 +42,7 @@ def ensemble_of_file(path: Path) -> Ensemble:
     return Ensemble(
         root=offset[:-1],
         feature=np.where(leaf, LEAF, column("split_indices")),
-        threshold=np.where(leaf, 0.0, numbers),
+        **fields_of_rows(np.float32, np.where(leaf, 0.0, numbers)),
         left=np.where(leaf, LEAF, column("left_children") + start),
         right=np.where(leaf, LEAF, column("right_children") + start),
         default_left=column("default_left").astype(bool),
@@ -49,7 +50,6 @@ def ensemble_of_file(path: Path) -> Ensemble:
         target=np.zeros(len(trees)),
         bias=[0.0],
         n_features=int(learner["learner_model_param"]["num_feature"]),
-        row_dtype=np.dtype(np.float32),
     )
 
 

@@ -283,7 +283,7 @@ def test_marginal_noise_replaces_values_by_those_of_the_column():
 
 def test_marginal_values_are_rounded_as_the_model_rounds_rows():
     """0.1 in float32 lies above 0.1: a row with 0.1 goes right, and so must a value drawn from the column."""
-    stump = ensemble_of([Split(0, float(np.float32(0.1)), 0.0, 10.0)], 1, row_dtype=np.float32)
+    stump = ensemble_of([Split(0, float(np.float32(0.1)), 0.0, 10.0)], 1, rows=np.float32)
     assert stump.predict([[0.1]]) == 1.0 + 10.0
     assert Explainer(stump, Marginal([[0.1]])).gap([[0.0]], [0]).tolist() == [100.0]
 

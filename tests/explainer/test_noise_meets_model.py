@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import warnings
-from dataclasses import replace
 
 import catboost
 import lightgbm
@@ -222,7 +221,7 @@ def test_rows_outside_the_range_in_every_kernel(strategy, dtype):
     """Also with values that are kept, staying, and numbers that are off the lattice."""
     ages = np.arange(30.0, 61.0)
     tree = Split(0, 20.5, 5.0, Split(0, 40.5, 1.0, Split(0, 77.5, 2.0, 7.0)))
-    ensemble = replace(ensemble_of([tree, Split(0, 78.0, 0.5, 3.0)], 1), row_dtype=np.dtype(dtype))
+    ensemble = ensemble_of([tree, Split(0, 78.0, 0.5, 3.0)], 1, rows=dtype)
     rows = np.array([[78.0], [78.5], [15.0], [20.0], [21.0], [45.0], [90.0], [-9.0], [np.inf], [np.nan]])
     table = np.append(ages, -9.0)[:, None]
     for noise in (Relative(table, keep={-9}), Stay(Relative(table, 1.0, keep={-9}), 0.25)):

@@ -17,35 +17,41 @@ import numpy as np
 import pytest
 
 from predgap._inputs.categories import Categories
-from predgap._model.ensemble import LEAF, Ensemble
+from predgap._model.ensemble import LEAF, NUMERIC, Ensemble
 from predgap.errors import LoaderError
 from predgap.loaders import load
 
 
 def rows_around_thresholds(ensemble: Ensemble, *, missing: bool = True, most: int = 6000) -> np.ndarray:
-    """For every node, rows that reach it with its feature at and one ulp around its threshold.
+    """For every node, rows that reach it with its feature at and one float64 around its threshold.
 
     There the feature is also missing, if that is asked for, and infinite, if the ensemble takes that. Some
     random rows come first.
     """
     rng = np.random.default_rng(5)
-    kind = ensemble.row_dtype.type
-    low, high = kind(-np.inf), kind(np.inf)
+    cut = ensemble.threshold
     with np.errstate(over="ignore"):
-        cut = ensemble.threshold.astype(kind)
-        below, above = np.nextafter(cut, low), np.nextafter(cut, high)
-    special = [kind(np.nan)] * missing + [low, high] * ensemble.accepts_infinity
-    rows = [*(2 * rng.normal(size=(40, ensemble.n_features))).astype(kind)]
+        below, above = np.nextafter(cut, -np.inf), np.nextafter(cut, np.inf)
+    special = [np.nan] * missing + [-np.inf, np.inf] * ensemble.accepts_infinity
+    rows = [*(2 * rng.normal(size=(40, ensemble.n_features)))]
     inner, parent = np.flatnonzero(ensemble.feature != LEAF), _parents(ensemble)
     for node in rng.permutation(inner)[: most // (3 + len(special))]:
-        row = rng.normal(size=ensemble.n_features).astype(kind)
+        row = rng.normal(size=ensemble.n_features)
         for at, goes_left in _way(parent, int(node)):  # later splits on a feature are stricter
             row[ensemble.feature[at]] = below[at] if goes_left else cut[at]
         for value in (below[node], cut[node], above[node], *special):
             rows.append(row.copy())
             rows[-1][ensemble.feature[node]] = value
-    found = np.array(rows, dtype=kind)
-    return found if ensemble.accepts_infinity else found[~np.isinf(found).any(axis=1)]
+    found = np.array(rows)
+    return found[~(np.abs(found) > ensemble.largest).any(axis=1)]
+
+
+def rounds_to_single(ensemble: Ensemble) -> bool:
+    """Is each threshold the first float64 that is rounded to some float32?"""
+    cuts = ensemble.threshold[(ensemble.feature != LEAF) & (ensemble.category_set == NUMERIC)]
+    with np.errstate(over="ignore"):
+        below = np.nextafter(cuts, -np.inf)
+        return bool((cuts.astype(np.float32) != below.astype(np.float32)).all())
 
 
 def _parents(ensemble: Ensemble) -> dict[int, tuple[int, bool]]:
@@ -65,19 +71,19 @@ def _way(parent: dict[int, tuple[int, bool]], node: int) -> list[tuple[int, bool
 
 
 def rows_for(ensemble: Ensemble, n: int = 800) -> np.ndarray:
-    """Rows at and one step of the rows' precision around thresholds; levels, strange codes, and missing."""
-    rng, kind = np.random.default_rng(8), ensemble.row_dtype.type
-    rows = rng.normal(size=(n, ensemble.n_features)).astype(kind)
+    """Rows at and one float64 around thresholds; levels, strange codes, and missing."""
+    rng = np.random.default_rng(8)
+    rows = rng.normal(size=(n, ensemble.n_features))
     levels = ensemble.categorical()
     for j in range(ensemble.n_features):
         if j in levels:
             strange = [*range(12), 1000, -1, 2.0**24, 2.0**31, np.nan]
             rows[:, j] = rng.choice([*levels[j].codes, *strange], n)
             continue
-        cuts = ensemble.threshold[ensemble.feature == j].astype(kind)
-        around = [cuts, np.nextafter(cuts, kind(-np.inf)), np.nextafter(cuts, kind(np.inf)), [0.0, np.nan]]
+        cuts = ensemble.threshold[ensemble.feature == j]
+        around = [cuts, np.nextafter(cuts, -np.inf), np.nextafter(cuts, np.inf), [0.0, np.nan]]
         ends = [np.inf, -np.inf] if ensemble.accepts_infinity else []
-        special = np.concatenate([*around, ends]).astype(kind)
+        special = np.concatenate([*around, ends])
         rows[:, j] = np.where(rng.random(n) < 0.8, rng.choice(special, n), rows[:, j])
     return rows
 

@@ -11,9 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from predgap import Categories, Ensemble, UnsupportedModelError
-from predgap.loaders.combining import Member, combined, in_double
-
-LARGEST = float(np.finfo(np.float32).max)
+from predgap._model.rounding import fields_of_rows
+from predgap.loaders.combining import Member, combined
 
 
 def stump(threshold: float = 0.5, **options: Any) -> Ensemble:
@@ -30,6 +29,11 @@ def stump(threshold: float = 0.5, **options: Any) -> Ensemble:
         "n_features": 2,
     }
     return Ensemble(**given | options)
+
+
+def single(**reading: Any) -> Ensemble:
+    """The stump of a library that rounds rows to float32."""
+    return replace(stump(), **fields_of_rows(np.float32, np.array([0.5, 0.0, 0.0]), **reading))
 
 
 def forest(rng: np.random.Generator, n_outputs: int, *, vectors: bool, n_trees: int = 4) -> Ensemble:
@@ -103,43 +107,6 @@ def test_sets_of_categories_keep_their_nodes() -> None:
     np.testing.assert_array_equal(both.predict(rows), a.predict(rows) + 10 * b.predict(rows))
 
 
-# ---- precision ----
-
-
-SINGLES = st.floats(width=32, allow_nan=False, allow_infinity=False)
-DOUBLES = st.one_of(
-    SINGLES,
-    st.floats(allow_nan=False, allow_infinity=False),
-    st.sampled_from([0.0, -0.0, LARGEST, -LARGEST, 2.0**128, -(2.0**128), 1e-45, -1e-45, 1e-50, 5e-324]),
-)
-
-
-@given(threshold=DOUBLES, x=DOUBLES)
-def test_rows_go_the_same_way_without_rounding(threshold: float, x: float) -> None:
-    single = stump(threshold, row_dtype=np.float32)
-    double = in_double(single)
-    assert double.row_dtype == np.float64
-    cut = double.threshold[0]
-    with np.errstate(over="ignore"):
-        tried = np.array([x, threshold, np.float32(threshold), cut, *np.nextafter(cut, [-np.inf, np.inf])])
-    tried = np.append(tried[np.isfinite(tried)], [np.inf, -np.inf, np.nan])
-    rows = np.c_[tried, tried]
-    np.testing.assert_array_equal(double.predict(rows), single.predict(rows))
-
-
-def test_the_new_threshold_is_the_first_number_that_rounds_up() -> None:
-    for threshold in (1.0, float(np.nextafter(np.float32(1.0), np.float32(2.0))), 0.0, -3.0, 1e-45, LARGEST):
-        cut = in_double(stump(threshold, row_dtype=np.float32)).threshold[0]
-        assert np.float32(cut) >= threshold > np.float32(np.nextafter(cut, -np.inf))
-
-
-def test_members_of_one_precision_keep_it_and_others_get_double() -> None:
-    single, double = stump(row_dtype=np.float32), stump(0.1)
-    assert sum_of(single, single).row_dtype == np.float32
-    assert sum_of(single, single).threshold[0] == 0.5
-    assert sum_of(single, double).row_dtype == sum_of(double, single).row_dtype == np.float64
-
-
 # ---- members that read rows differently ----
 
 
@@ -149,8 +116,8 @@ def sum_of(a: Ensemble, b: Ensemble) -> Ensemble:
 
 def test_flags_and_names_are_those_of_all() -> None:
     named = stump(feature_names=("x y", "z"))
-    both = sum_of(stump(accepts_infinity=False), named)
-    assert not both.accepts_infinity
+    both = sum_of(single(accepts_infinity=False), sum_of(stump(largest=1e300), named))
+    assert both.largest == np.nextafter(2.0**128 - 2.0**103, 0.0)
     assert both.feature_names == ("x y", "z")
     assert sum_of(named, stump(feature_names=("x_y", "z"))).feature_names == (
         "x y",
@@ -168,8 +135,8 @@ LEVELS = Categories([0, 1])
         (stump(), stump(n_features=3), "a and b have 2 and 3 features"),
         (stump(feature_names=("x", "y")), stump(feature_names=("y", "x")), "another order"),
         (stump(feature_names=("x", "y")), stump(feature_names=("x", "z")), "name their features differently"),
-        (stump(), stump(missing=0.0), "different values for missing: nan and 0.0"),
-        (stump(missing=0.5, row_dtype=np.float32), stump(missing=0.5), "a takes 0.5 in single precision"),
+        (stump(), stump(missing=0.0), "different values for missing: nan and 0$"),
+        (single(missing=0.5), stump(missing=0.5), "missing: 0.49999998\\d+ to 0.5\\d+ and 0.5"),
         (stump(), stump(categories=(LEVELS, None), **SET), "different categories"),
         (
             stump(categories=(LEVELS, None), **SET),

@@ -43,7 +43,7 @@ def models(draw: st.DrawFn, features: Sequence[int], shared: list[Tree]) -> Ense
         [moved(tree, place) for tree in draw(st.permutations([*own, *chosen]))],
         len(features),
         feature_names=[NAMES[q] for q in features],
-        row_dtype=np.dtype(draw(st.sampled_from([np.float32, np.float64]))),
+        rows=draw(st.sampled_from([np.float32, np.float64])),
     )
 
 
@@ -185,7 +185,7 @@ def with_categories(draw: st.DrawFn) -> Ensemble:
         feature_names=["x", "job"],
         categories=[None, Categories(codes, tuple(labels))],
         unseen_is_missing=draw(st.booleans()),
-        row_dtype=np.dtype(draw(st.sampled_from([np.float32, np.float64]))),
+        rows=draw(st.sampled_from([np.float32, np.float64])),
     )
 
 
@@ -304,7 +304,7 @@ def test_a_feature_that_one_model_lacks_is_kept() -> None:
         (stump(feature_names=["a"]), stump(feature_names=["b"]), "'a'; and 'b'"),
         (stump(), stump(n_outputs=2), "1 output, the second model 2"),
         (stump(missing=-9.0), stump(), "different values for missing"),
-        (stump(missing=-9.0, row_dtype=np.float32), stump(missing=-9.0), "single precision"),
+        (stump(missing=-9.0, rows=np.float32), stump(missing=-9.0), "-9.00000047683715"),
         (stump(class_names=["no", "yes"]), stump(class_names=["0", "1"]), "'no', 'yes'; and '0', '1'"),
         (stump(class_names=["no", "yes"]), stump(class_names=["yes", "no"]), "'yes', 'no'"),
     ],

@@ -27,7 +27,6 @@ def stumps(bias: float) -> Ensemble:
         target=np.zeros(N_TREES, dtype=int),
         bias=[bias],
         n_features=1,
-        row_dtype=np.float32,
     )
 
 

@@ -22,7 +22,7 @@ from treelite import gtil
 from treelite.model_builder import Metadata, ModelBuilder, PostProcessorFunc, TreeAnnotation
 
 from conformance import ObjectTests
-from loading import levels_of, rows_for
+from loading import levels_of, rounds_to_single, rows_for
 from predgap import Explainer, Normal
 from predgap._model.ensemble import ALL_OUTPUTS, LEAF, Ensemble
 from predgap.errors import LoaderError, TableError, UnsupportedModelError
@@ -103,14 +103,15 @@ CATEGORICAL = {"xgboost partitions", "xgboost one-hot", "lightgbm categories", "
 
 def assert_agrees(model: Any, ensemble: Ensemble, *, padded: list[int] | None = None) -> None:
     rows = rows_for(ensemble)
-    theirs = gtil.predict(model, rows, pred_margin=True).reshape(len(rows), -1).astype(np.float64)
+    given = rows.astype(model.input_type)
+    theirs = gtil.predict(model, given, pred_margin=True).reshape(len(rows), -1).astype(np.float64)
     if padded:
         theirs = np.delete(theirs, padded, axis=1)
     mine = ensemble.predict(rows).reshape(len(rows), -1)
-    error = 1e-12 if ensemble.row_dtype == np.float64 else 1e-6
+    error = 1e-12 if model.input_type == "float64" else 1e-6
     size = np.abs(ensemble.value).max() * ensemble.n_trees + np.abs(ensemble.bias).max()
     np.testing.assert_allclose(mine, theirs, rtol=0, atol=error * size)
-    np.testing.assert_array_equal(ensemble.leaves(rows) - ensemble.root, gtil.predict_leaf(model, rows))
+    np.testing.assert_array_equal(ensemble.leaves(rows) - ensemble.root, gtil.predict_leaf(model, given))
 
 
 class TestObjects(ObjectTests):
@@ -125,7 +126,7 @@ class TestObjects(ObjectTests):
     def test_what_is_known_of_a_model(self, name: str) -> None:
         ensemble = load(self.model(name))
         assert list(ensemble.categorical()) == ([3] if name in CATEGORICAL else [])
-        assert ensemble.row_dtype == (np.float32 if "xgboost" in name else np.float64)
+        assert rounds_to_single(ensemble) == ("xgboost" in name)
         assert ensemble.source.startswith("treelite 4.")
 
 
@@ -334,9 +335,10 @@ def test_equality_is_refused_by_name() -> None:
 
 
 def test_categories_that_rows_cannot_hold_are_refused_by_name() -> None:
-    assert levels_of(load(build(categories=([2**24], False)))) == {0: {2**24: 2**24}}
-    with pytest.raises(UnsupportedModelError, match=r"the category 1.67772e\+07, which float32 rows cannot"):
-        load(build(categories=([2**24 + 1], False)))
+    """2^24 is rounded to itself in float32, but 2^24 + 1 is rounded to it, too."""
+    assert levels_of(load(build(categories=([2**24 - 1], False)))) == {0: {2**24 - 1: 2**24 - 1}}
+    with pytest.raises(UnsupportedModelError, match=r"whole numbers from 0 to 16777215 in rows of float32"):
+        load(build(categories=([2**24], False)))
     with pytest.raises(UnsupportedModelError, match=r"equals 4.29497e\+09; predgap handles categories"):
         load(build(categories=([2**32 - 1], False), kind="float64"))
 

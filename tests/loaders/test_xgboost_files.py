@@ -17,7 +17,7 @@ import xgboost as xgb
 
 from conformance import Bomb, Damaged, FileTests, deep_json, json_bombs, mutated_json
 from loading import Bomb as Explosive
-from loading import refused, rows_for
+from loading import refused, rounds_to_single, rows_for
 from predgap._model.ensemble import Ensemble
 from predgap.errors import UnsupportedModelError
 from predgap.loaders import load
@@ -116,7 +116,8 @@ def test_json_floats_are_read_as_xgboost_reads_them(tmp_path: Path) -> None:
     path = tmp_path / "stumps.json"
     path.write_text(json.dumps(document))
     ensemble = load(path)
-    np.testing.assert_array_equal(ensemble.threshold[ensemble.root], cuts.astype(np.float64))
+    np.testing.assert_array_equal(ensemble.threshold[ensemble.root].astype(np.float32), cuts)
+    assert rounds_to_single(ensemble)
     booster = xgb.Booster(model_file=str(path))
     sample = rng.choice(cuts, 60)
     rows = np.concatenate(

@@ -293,10 +293,10 @@ def test_check_rows_are_few_and_hold_every_threshold_of_a_small_model() -> None:
     assert rows.shape == (selfcheck.MAX_ROWS, 4)
     np.testing.assert_array_equal(rows, selfcheck.rows_at_thresholds(ensemble))
     inner = ensemble.feature != LEAF
-    for j, cut in zip(ensemble.feature[inner], ensemble.threshold[inner].astype(np.float32), strict=True):
+    for j, cut in zip(ensemble.feature[inner], ensemble.threshold[inner], strict=True):
         column = rows[:, j]
         assert np.isnan(column).any()
-        for value in (cut, np.nextafter(cut, np.float32(-np.inf)), np.nextafter(cut, np.float32(np.inf))):
+        for value in (cut, np.nextafter(cut, -np.inf), np.nextafter(cut, np.inf)):
             assert (column == value).any()
     wide = replace(ensemble, n_features=1_000_000)
     assert selfcheck.rows_at_thresholds(wide).shape == (16, 1_000_000)

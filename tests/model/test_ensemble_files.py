@@ -26,6 +26,7 @@ from effort import cases
 from loading import assert_same, bits
 from predgap import Categories, Ensemble, EnsembleError, Link, LoaderError, UnsupportedModelError
 from predgap._model import serialization
+from predgap._model.rounding import fields_of_rows
 from strategies import Split, ensemble_of, ensembles, mixed_ensembles, random_ensemble
 
 
@@ -49,7 +50,7 @@ def rich() -> Ensemble:
         feature_names=["age", "colour", 'x"[0]', "\u2028"],
         class_names=["no", "crème\n\x00"],
         link=Link("logistic", 0.7),
-        row_dtype=np.dtype(np.float32),
+        rows=np.float32,
         missing=-999.25,
         accepts_infinity=False,
         unseen_is_missing=True,
@@ -83,7 +84,7 @@ def test_everything_survives(tmp_path: Path) -> None:
 
 
 def test_no_field_is_forgotten() -> None:
-    stored = {*serialization._ARRAYS, *serialization._PLAIN} - {"takes_infinity"} | {"accepts_infinity"}
+    stored = {*serialization._ARRAYS, *serialization._PLAIN} - serialization._UNTIL.keys()
     assert {f.name for f in dataclasses.fields(Ensemble)} == stored
     plain = ensemble_of([1.0], 4)
     for field in dataclasses.fields(Ensemble):
@@ -100,20 +101,33 @@ def test_the_round_trip_is_the_identity(ensemble: Ensemble, missing: float) -> N
     assert serialization.encode(back) == data
 
 
-@pytest.mark.parametrize(("version", "absent"), [(1, ["class_names", "link"]), (2, ["link"])])
-def test_files_of_older_versions_are_read(tmp_path: Path, version: int, absent: list[str]) -> None:
-    """They lack some fields, and nothing else is different."""
-    header, arrays = parts(serialization.encode(rich()))
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+@pytest.mark.parametrize("infinite", [False, True])
+@pytest.mark.parametrize(
+    ("version", "absent"), [(1, ["class_names", "link"]), (2, ["link"]), (3, [])], ids=["1", "2", "3"]
+)
+def test_files_of_older_versions_are_read(
+    tmp_path: Path, version: int, absent: list[str], infinite: bool, kind: type
+) -> None:
+    """They lack some fields, and have thresholds of rows in the precision that they state."""
+    given = dataclasses.replace(rich(), threshold=np.where(rich().feature == 0, 0.1, 0.0))
+    header, arrays = parts(serialization.encode(given))
     path = tmp_path / "model"
     path.write_bytes(sealed(json.dumps(header, ensure_ascii=False).encode(), arrays, version=version))
     refused(path, "no object with the parts")
     for field in absent:
         del header[field]
-    text = json.dumps(header, ensure_ascii=False).encode()
+    header |= {"row_dtype": np.dtype(kind).name, "takes_infinity": infinite}
+    del header["arrays"]["missing_range"], header["arrays"]["largest"]
+    text, arrays = json.dumps(header, ensure_ascii=False).encode(), arrays[: -3 * 8]
     path.write_bytes(sealed(text, arrays, version=version))
-    assert_same(Ensemble.load(path), dataclasses.replace(rich(), **dict.fromkeys(absent)))
+    reading = fields_of_rows(kind, given.threshold, missing=given.missing, accepts_infinity=infinite)
+    assert_same(Ensemble.load(path), dataclasses.replace(given, **reading, **dict.fromkeys(absent)))
     path.write_bytes(sealed(text, arrays))
     refused(path, "no object with the parts")
+    header["row_dtype"] = "float16"
+    path.write_bytes(sealed(json.dumps(header, ensure_ascii=False).encode(), arrays, version=version))
+    refused(path, "row_dtype is neither float32 nor float64")
 
 
 NAMES = st.lists(st.text(st.characters(exclude_categories=["Cs"])), unique=True, min_size=3, max_size=3)
@@ -199,12 +213,12 @@ def test_files_may_be_larger_than_those_of_other_libraries(
 
 def test_a_newer_version_is_refused_by_name(tmp_path: Path) -> None:
     path = tmp_path / "model"
-    for version in (b"0", b"4", b"17", b"999999999999999999999999"):
+    for version in (b"0", b"5", b"17", b"999999999999999999999999"):
         path.write_bytes(b"predgap ensemble " + version + b" whatever comes then")
         refused(
             path,
             rf"'.*model' is an ensemble in version {version[:20].decode()} of the format, this predgap reads "
-            "versions 1 to 3; .*pip install --upgrade predgap",
+            "versions 1 to 4; .*pip install --upgrade predgap",
             UnsupportedModelError,
         )
 
@@ -282,8 +296,7 @@ DAMAGE: dict[str, tuple[Callable[[Any], Any], str]] = {
     "a scale is text": (change("link", to=["logistic", "1"]), "the link 'logistic' has the scale '1'"),
     "a class too many": (change("class_names", to=["a", "b", "c"]), "3 class names for 2 outputs"),
     "a class is repeated": (change("class_names", to=["a", "a"]), "'a' is given more than once"),
-    "another dtype": (change("row_dtype", to="float16"), "row_dtype neither float32 nor float64"),
-    "a truth value is a number": (change("takes_infinity", to=1), "takes_infinity is a int, expected bool"),
+    "a truth value is a number": (change("unseen_is_missing", to=1), "unseen_is_missing is a int, expected"),
     "no arrays": (change("arrays", to=None), "describes other arrays than root, feature"),
     "fewer arrays": (lambda h: h["arrays"].pop("bias"), "describes other arrays"),
     "arrays in another order": (

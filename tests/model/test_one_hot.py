@@ -42,7 +42,7 @@ def one_hot_models(draw: st.DrawFn) -> tuple[Ensemble, OneHot]:
     ensemble = ensemble_of(
         draw(st.lists(some, max_size=4)),
         5,
-        row_dtype=np.dtype(draw(st.sampled_from([np.float32, np.float64]))),
+        rows=draw(st.sampled_from([np.float32, np.float64])),
         missing=draw(st.sampled_from([math.nan, 0.0, 1.0])),
     )
     groups = draw(st.sampled_from([{"a": [1, 3]}, {"a": [4, 0, 2]}, {"b": [2], "a": [1, 3, 4]}]))
@@ -108,12 +108,11 @@ def test_a_level_may_be_any_value(ensemble: Ensemble, code: float, is_open: bool
     values = {0: (0.0, 0.1, 2.0), 1: (math.nan, 1.0, -1.5)}
     unseen, missing = {0: 0.25, 1: math.nan}, {0: math.nan, 1: 0.0}
     codes = np.arange(3, dtype=np.int32)
-    kind = ensemble.row_dtype.type
     columns = [
         Levels(
             0,
             codes,
-            np.array(values[j]).astype(kind).astype(float),
+            np.array(values[j]),
             unseen[j] if is_open else None,
             missing[j],
         )

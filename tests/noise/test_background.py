@@ -117,11 +117,11 @@ def test_without_names_columns_are_matched_by_position():
         Explainer(STUMP, Background(pd.DataFrame({"a": [1], "c": [2]})))
 
 
-def test_numbers_are_rounded_as_rows_are_and_may_mean_missing():
+def test_numbers_go_where_those_of_rows_go_and_may_mean_missing():
     at = float(np.float32(0.1))  # above 0.1
-    single = ensemble_of([Split(0, at, 1.0, 2.0)], 1, row_dtype=np.dtype(np.float32), missing=-999.0)
-    drawn = rows_used(Background([[0.1], [-999.0], [np.nan], [-0.0]]), single)
-    np.testing.assert_array_equal(drawn[:, 0], [at, np.nan, np.nan, 0.0])
+    single = ensemble_of([Split(0, at, 1.0, 2.0)], 1, rows=np.float32, missing=-999.0)
+    drawn = rows_used(Background([[0.1], [-999.0], [-999.00001], [np.nan], [-0.0]]), single)
+    np.testing.assert_array_equal(drawn[:, 0], [0.1, np.nan, np.nan, np.nan, 0.0])
     found = Explainer(single, Background([[0.1], [-999.0]])).gap([[0.0], [1.0]], [0])
     assert found.tolist() == [0.5, 0.5]  # 0.1 goes right, as a row's does; missing goes left
 

@@ -12,6 +12,7 @@ import pytest
 from scipy.stats import norm, t
 
 from predgap import Explainer, Normal, PredgapError
+from predgap._model.rounding import fields_of_rows
 from predgap.paper.common import published
 from predgap.paper.common.cache import digest, remembered
 from predgap.paper.common.pairs import Pairs, draw_pairs
@@ -32,10 +33,10 @@ def subject_of(seed: int, kind: str = "Bigger", dataset: str = "wine") -> Subjec
     """
     rng = np.random.default_rng(seed)
     grown = random_ensemble(rng, n_trees=5, depth=3, n_features=D)
-    ensemble = replace(grown, threshold=np.float32(grown.threshold), row_dtype=np.float32)
+    ensemble = replace(grown, **fields_of_rows(np.float32, np.float32(grown.threshold)))
     X = rng.normal(size=(N_ROWS, D))
-    assert (ensemble.cast(X) != X).all()
-    assert not np.isin(ensemble.cast(X), ensemble.threshold).any()  # no tie between a row and a split
+    assert (np.float32(X) != X).all()
+    assert not np.isin(np.float32(X), np.float32(ensemble.threshold)).any()  # no tie of a row and a split
     return Subject(
         kind=kind,
         dataset=dataset,
@@ -186,7 +187,7 @@ def test_estimates_are_means_over_perturbed_rows(tiny, by_definition):
 def test_rows_are_rounded_as_the_model_rounds_them(tiny):
     """A value just below a threshold, and equal to it in float32, is not below it."""
     node = int(tiny.ensemble.root[0])
-    q, t = int(tiny.ensemble.feature[node]), float(tiny.ensemble.threshold[node])
+    q, t = int(tiny.ensemble.feature[node]), float(np.float32(tiny.ensemble.threshold[node]))
     X = np.array([tiny.X[0], tiny.X[0]])
     X[:, q] = t, np.nextafter(t, -np.inf)
     masks = np.array([[j != q for j in range(D)]] * 2)
@@ -196,7 +197,7 @@ def test_rows_are_rounded_as_the_model_rounds_them(tiny):
         for i in range(2)
     )
     assert at.tolist() == below.tolist()
-    lower = replace(tiny.ensemble, row_dtype=np.float64)  # where the difference matters
+    lower = replace(tiny.ensemble, threshold=np.float32(tiny.ensemble.threshold))  # where it matters
     assert lower.predict(X)[0] != lower.predict(X)[1]
 
 

@@ -13,6 +13,7 @@ from scipy.special import erfc
 
 from predgap import Ensemble, Explainer, Normal, PredgapError, Uniform
 from predgap._model.ensemble import LEAF
+from predgap._model.rounding import fields_of_rows
 from predgap._shared import algorithm1_gap
 from predgap.paper.common.pairs import draw_pairs
 from predgap.paper.common.results import Result
@@ -33,9 +34,8 @@ def float32_model(seed: int) -> Ensemble:
     grown = random_ensemble(np.random.default_rng(seed), n_trees=5, depth=3, n_features=D, used=range(D - 1))
     return replace(
         grown,
-        threshold=np.float32(grown.threshold),
+        **fields_of_rows(np.float32, np.float32(grown.threshold)),
         value=np.float32(grown.value),
-        row_dtype=np.float32,
     )
 
 
@@ -56,7 +56,7 @@ def tiny() -> Subject:
     ensemble, rng = float32_model(0), np.random.default_rng(1)
     X = rng.normal(size=(9, D))
     for j in range(D - 1):
-        cuts = ensemble.threshold[ensemble.feature == j]
+        cuts = np.float32(ensemble.threshold[ensemble.feature == j])
         chosen = rng.random(len(X)) < 0.5
         X[chosen, j] = rng.choice(cuts, chosen.sum())
     return subject_of(ensemble, X)
@@ -183,7 +183,7 @@ def test_every_row_has_its_own_subset_and_answer(tiny):
 def test_rows_are_rounded_as_the_model_rounds_them(tiny):
     """A value just below a threshold, and equal to it in float32, is not below it."""
     node = int(tiny.ensemble.root[0])
-    q, t = int(tiny.ensemble.feature[node]), float(tiny.ensemble.threshold[node])
+    q, t = int(tiny.ensemble.feature[node]), float(np.float32(tiny.ensemble.threshold[node]))
     at, below = np.zeros((2, 1, D))
     at[0, q], below[0, q] = t, np.nextafter(t, -np.inf)
     masks = np.array([[j != q for j in range(D)]])

@@ -6,6 +6,7 @@ cells instead of codes.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -39,17 +40,24 @@ def laws_for_model(noise: Noise, ensemble: Ensemble) -> dict[int, Law]:
         raise NoiseError(f"{noise!r} gives {len(laws)} laws for {len(used)} features")
     categorical = ensemble.categorical()
     return {
-        q: law if q in categorical else _law_for_model(law, ensemble)
+        q: law if q in categorical else _law_of_numbers(law, ensemble, q)
         for q, law in zip(used, laws, strict=True)
     }
 
 
-def _law_for_model(law: Law, ensemble: Ensemble) -> Law:
-    """The law of a numeric feature, adapted to the model's rounding of rows and its missing value."""
-    law = law.rounded(ensemble.row_dtype)
-    if np.isnan(ensemble.missing):
-        return law
-    return law.avoiding(float(ensemble.row_dtype.type(ensemble.missing)))
+def _law_of_numbers(law: Law, ensemble: Ensemble, q: int) -> Law:
+    """The law of a numeric feature; NoiseError if its values are none that the model takes."""
+    law = law.avoiding(*ensemble.missing_range)
+    if law.replaces and not ensemble.accepts_infinity:
+        points = law.points(math.nan)
+        beyond = np.empty(0) if points is None else points[np.abs(points) > ensemble.largest]
+        if len(beyond):
+            raise NoiseError(
+                f"the noise of feature {ensemble.names[q]!r} may give it the value {beyond[0]:.9g}, but for "
+                f"this model of {ensemble.source} predgap takes numbers up to {ensemble.largest:.9g}; leave "
+                "it out"
+            )
+    return law
 
 
 @dataclass(frozen=True, slots=True, eq=False)

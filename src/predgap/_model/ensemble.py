@@ -7,6 +7,7 @@ comes after it: kernels see arrays only.
 
 from __future__ import annotations
 
+import math
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -54,8 +55,9 @@ class Ensemble:
     read-only.
 
     At a node a row goes left iff `x[feature] < threshold`; if the node has a set of categories, iff the code
-    `x[feature]` is in the set. A missing value (NaN, or the value `missing`) goes left iff `default_left`.
-    Rows are rounded to `row_dtype` first, as the source library does it.
+    `x[feature]` is in the set. A missing value (NaN, or a number in `missing_range`) goes left iff
+    `default_left`. Rows are compared as they are given: for a library that rounds them to float32 first,
+    the loaders turn thresholds into those of float64 numbers.
 
     Parameters
     ----------
@@ -94,12 +96,12 @@ class Ensemble:
     link : Link, or None, default=None
         How the probabilities of the classes follow from the margins; None if that is not known, or there are
         no classes.
-    row_dtype : numpy.float32 or numpy.float64, default=numpy.float64
-        The precision that rows are rounded to.
     missing : float, default=nan
         A number that counts as missing, besides NaN.
-    accepts_infinity : bool, default=True
-        Whether rows may hold infinite values.
+    missing_range : (low, high), default=(missing, missing)
+        The numbers that count as missing, ends included: those that the source library rounds to `missing`.
+    largest : float, default=inf
+        The largest absolute value that rows may hold.
     unseen_is_missing : bool, default=False
         Whether a category that is not in `categories` counts as missing.
     source : str, default="arrays"
@@ -138,9 +140,9 @@ class Ensemble:
     feature_names: tuple[str, ...] | None = None
     class_names: tuple[str, ...] | None = None  # (n_outputs,) labels, or two for one output, of the second
     link: Link | None = None  # how probabilities of classes follow from margins, where that is known
-    row_dtype: np.dtype[Any] = field(default_factory=lambda: np.dtype(np.float64))
-    missing: float = float("nan")  # a value that is missing, besides NaN
-    accepts_infinity: bool = True  # does the source library accept infinite values in a row?
+    missing: float = math.nan  # a value that is missing, besides NaN
+    missing_range: tuple[float, float] = (math.nan, math.nan)  # all numbers that are missing, with its ends
+    largest: float = math.inf  # values of rows are from -largest to largest
     unseen_is_missing: bool = False  # does a category that is not in `categories` count as missing?
     source: str = "arrays"  # what it was loaded from, for display
 
@@ -163,7 +165,10 @@ class Ensemble:
                 object.__setattr__(self, name, tuple(map(str, getattr(self, name))))
         if not isinstance(self.link, Link | None):
             raise EnsembleError(f"link is {shown(self.link)}, expected a Link or None")
-        object.__setattr__(self, "row_dtype", np.dtype(self.row_dtype))
+        for name in ("missing", "largest"):
+            object.__setattr__(self, name, float(getattr(self, name)))
+        span = tuple(map(float, self.missing_range))
+        object.__setattr__(self, "missing_range", (self.missing,) * 2 if np.isnan(span).all() else span)
         self.validate()
 
     def __repr__(self) -> str:
@@ -188,6 +193,11 @@ class Ensemble:
         return len(self.bias)
 
     @property
+    def accepts_infinity(self) -> bool:
+        """Whether rows may hold infinite values."""
+        return bool(self.largest == np.inf)
+
+    @property
     def names(self) -> tuple[str, ...]:
         """The feature names: the model's own, or else f0, f1, ..."""
         return names_or_default(self.n_features, self.feature_names)
@@ -200,7 +210,7 @@ class Ensemble:
         check_trees(self)
 
     def cast(self, X: ArrayLike) -> FloatArray:
-        """Rows as the model sees them: rounded to `row_dtype`, with NaN for all missing values.
+        """Rows as the model sees them: with NaN for all missing values.
 
         Parameters
         ----------
@@ -215,28 +225,32 @@ class Ensemble:
         Raises
         ------
         TableError
-            If a value is infinite and the model does not accept that, or a code is not valid.
+            If a value is beyond `largest`, or a code is not valid.
         """
-        rows = np.asarray(X, dtype=np.float64)
+        rows = np.array(X, dtype=np.float64, order="C")
         if rows.ndim != 2 or rows.shape[1] != self.n_features:
             raise ShapeError(
                 f"X has shape {rows.shape}, the model needs (n, {self.n_features}); "
                 "pass one row as X[None, :], and drop the target column"
             )
-        with np.errstate(over="ignore"):  # a value too large for float32 becomes infinite: checked below
-            rows = rows.astype(self.row_dtype).astype(np.float64)
-            gone = rows == float(self.row_dtype.type(self.missing))
-        rows[gone] = np.nan
+        if not np.isnan(self.missing):
+            rows[self.is_missing(rows)] = np.nan
         for q, levels in self.categorical().items():
             rows[:, q] = self._cast_codes(rows[:, q], q, levels)
-        if not self.accepts_infinity and np.isinf(rows).any():
-            r, j = np.argwhere(np.isinf(rows))[0]
+        if not self.accepts_infinity and (np.abs(rows) > self.largest).any():
+            r, j = np.argwhere(np.abs(rows) > self.largest)[0]
+            found = "infinite" if np.isinf(rows[r, j]) else f"{rows[r, j]:.9g}"
             raise TableError(
-                f"X[{r}, {j}] (feature {self.names[j]!r}) is infinite or too large for "
-                f"{self.row_dtype.name}, which a model of {self.source} does not accept; mark it missing "
-                "(NaN) or clip it"
+                f"X[{r}, {j}] (feature {self.names[j]!r}) is {found}, but for this model of {self.source} "
+                f"predgap takes numbers up to {self.largest:.9g}; mark it missing (NaN) or clip it"
             )
         return rows
+
+    def is_missing(self, values: FloatArray) -> BoolArray:
+        """Which numbers count as missing, NaN among them; an array like `values`."""
+        low, high = self.missing_range
+        found: BoolArray = np.isnan(values) | ((values >= low) & (values <= high))
+        return found
 
     def categorical(self) -> dict[int, Categories]:
         """The categories of each categorical feature, by feature index."""

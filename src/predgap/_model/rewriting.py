@@ -20,6 +20,7 @@ from predgap.errors import EnsembleError
 
 __all__ = ["Levels", "Line", "rewritten"]
 
+_LARGEST: Final = float(np.finfo(np.float64).max)
 _GROWTH: Final = 8  # an ensemble may become this many times larger
 
 
@@ -110,16 +111,17 @@ def rewritten(
     arrays, all_numbers = (
         (_replaced_nodes(ensemble, tests, of_node, sets), True)
         if simple
-        else _Builder(ensemble, tests, of_node, sets, fields.get("row_dtype", ensemble.row_dtype)).arrays()
+        else _Builder(ensemble, tests, of_node, sets).arrays()
     )
+    largest = min(fields.pop("largest", ensemble.largest), np.inf if all_numbers else _LARGEST)
     return replace(
         ensemble,
         **arrays,
+        largest=largest,
         set_begin=np.cumsum([0, *map(len, sets)]),
         set_code=np.array([code for codes in sets for code in codes], dtype=np.int32),
         n_features=n_features,
         categories=tuple(categories),
-        accepts_infinity=bool(fields.pop("accepts_infinity", ensemble.accepts_infinity) and all_numbers),
         **fields,
     )
 
@@ -243,15 +245,9 @@ class _Builder:
     """
 
     def __init__(
-        self,
-        e: Ensemble,
-        tests: list[_Test],
-        of_node: IntArray,
-        sets: dict[tuple[int, ...], int],
-        row_dtype: np.dtype[Any],
+        self, e: Ensemble, tests: list[_Test], of_node: IntArray, sets: dict[tuple[int, ...], int]
     ) -> None:
         self._e, self._tests, self._sets = e, tests, sets
-        self._lowest = float(np.finfo(row_dtype).min)
         self._of_node = of_node.tolist()
         self._nodes: list[list[Any]] = []  # feature, threshold, left, right, default_left, set; old node
         self._waiting: list[tuple[int, _Ranges, int, int]] = []  # old node, ranges, its parent and side
@@ -310,7 +306,7 @@ class _Builder:
         if len(pieces) == 1:  # the numbers go one way, missing values the other
             low, high, way = pieces[0]
             numbers_left = low == -np.inf and high < np.inf
-            threshold = high if numbers_left else max(low, self._lowest)
+            threshold = high if numbers_left else max(low, -_LARGEST)
             self._all_numbers &= low > -np.inf or high < np.inf
             new = self._append([q, threshold, LEAF, LEAF, not numbers_left, NUMERIC, node], parent, side)
             for k in (0, 1):

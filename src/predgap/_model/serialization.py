@@ -1,12 +1,12 @@
 """Saves and loads ensembles in files without code: a first line, a header in JSON, and the arrays.
 
-    predgap ensemble 3 <bytes of the header> <bytes of the arrays> <SHA-256 of both>
+    predgap ensemble 4 <bytes of the header> <bytes of the arrays> <SHA-256 of both>
     {"arrays": {"root": ["<i4", [32]], ...}, "n_features": 11, ...}
     ... the arrays, little-endian, in the order of the header, without gaps ...
 
-The 3 after the name is the version of the format; versions 1, without `class_names`, and 2, without `link`,
-are still read. The first
-line states the size of the file, which is checked before anything else is read.
+The 4 after the name is the version of the format. Older versions are still read: 1 had no `class_names`, 2 no
+`link`, and up to 3 thresholds were those of rows in the precision `row_dtype`. The first line states the size
+of the file, which is checked before anything else is read.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 from predgap._files import atomic_write, read, read_head_and_tail, show
 from predgap._inputs.categories import Categories
 from predgap._model.links import as_list, from_list
+from predgap._model.rounding import fields_of_rows
 from predgap.errors import EnsembleError, LoaderError, UnsupportedModelError
 
 if TYPE_CHECKING:  # it imports this module
@@ -39,13 +40,14 @@ Built = TypeVar("Built")
 NAME: Final = b"predgap ensemble "
 """How all files of this format begin, whatever their version."""
 
-VERSION: Final = 3
+VERSION: Final = 4
 
 _NEWLINE: Final = b"\n"
 _FIRST_LINE: Final = re.compile(NAME + rb"(\d{1,9}) (\d{1,18}) (\d{1,18}) ([0-9a-f]{64})\n")
 _AGAIN: Final = "save or copy it again"
 
-# The arrays of an ensemble, and `missing`, which may be NaN and does not fit into JSON: dtype and dimensions.
+# The arrays of an ensemble, and numbers that may be NaN or infinite, which JSON does not know: dtype and
+# dimensions.
 _ARRAYS: Final[Mapping[str, tuple[str, int]]] = {
     "root": ("<i4", 1),
     "feature": ("<i4", 1),
@@ -60,6 +62,8 @@ _ARRAYS: Final[Mapping[str, tuple[str, int]]] = {
     "set_begin": ("<i4", 1),
     "set_code": ("<i4", 1),
     "missing": ("<f8", 0),
+    "missing_range": ("<f8", 1),
+    "largest": ("<f8", 0),
 }
 
 # The other fields, and their types in the header.
@@ -69,17 +73,18 @@ _PLAIN: Final[Mapping[str, tuple[type, ...]]] = {
     "class_names": (list, type(None)),
     "link": (list, type(None)),
     "categories": (list, type(None)),
-    "row_dtype": (str,),
-    "takes_infinity": (bool,),
+    "row_dtype": (str, type(None)),
+    "takes_infinity": (bool, type(None)),
     "unseen_is_missing": (bool,),
     "source": (str,),
 }
 
-# The version in which a field came into files, if that is not the first; in older files it is None.
-_SINCE: Final[Mapping[str, int]] = {"class_names": 2, "link": 3}
+# The versions in which a part came into files and was last in them, if not always; elsewhere it is None.
+_SINCE: Final[Mapping[str, int]] = {"class_names": 2, "link": 3, "missing_range": 4, "largest": 4}
+_UNTIL: Final[Mapping[str, int]] = {"row_dtype": 3, "takes_infinity": 3}
 
 _LABELS: Final = frozenset({str, int, float, bool})
-_ROW_DTYPES: Final = ("float32", "float64")
+_ROW_KINDS: Final[Mapping[str, type[np.floating[Any]]]] = {"float32": np.float32, "float64": np.float64}
 _LARGEST: Final = 2**31 - 1
 
 # A list takes 64 bytes of memory or more, but only 3 of text. Headers have at most one per 8 bytes of text;
@@ -123,8 +128,6 @@ def encode(ensemble: Ensemble) -> bytes:
         "class_names": ensemble.class_names,
         "link": as_list(ensemble.link),
         "categories": _plain_categories(ensemble),
-        "row_dtype": ensemble.row_dtype.name,
-        "takes_infinity": bool(ensemble.accepts_infinity),
         "unseen_is_missing": bool(ensemble.unseen_is_missing),
         "source": str(ensemble.source),
     }
@@ -178,16 +181,19 @@ def decode(data: bytes) -> dict[str, Any]:
     if hashlib.sha256(memoryview(data)[begin:]).hexdigest() != digest:
         raise LoaderError(f"its contents do not have the checksum in its first line; {_AGAIN}")
     header = _parsed(data[begin : begin + n_header], version)
-    fields: dict[str, Any] = _arrays(header["arrays"], data, begin + n_header)
-    fields["missing"] = float(fields["missing"])
+    fields: dict[str, Any] = _arrays(header["arrays"], data, begin + n_header, version)
+    if header["row_dtype"] is not None:
+        kind, infinite = _ROW_KINDS[header["row_dtype"]], header["takes_infinity"]
+        missing = float(fields["missing"])
+        fields |= fields_of_rows(kind, fields["threshold"], missing=missing, accepts_infinity=infinite)
+    fields |= {name: float(fields[name]) for name in ("missing", "largest")}
     return fields | {
+        "missing_range": tuple(map(float, fields["missing_range"])),
         "n_features": header["n_features"],
         "feature_names": _names(header["feature_names"], "feature_names"),
         "class_names": _names(header["class_names"], "class_names"),
         "link": from_list(header["link"]),
         "categories": _categories(header["categories"]),
-        "row_dtype": header["row_dtype"],
-        "accepts_infinity": header["takes_infinity"],
         "unseen_is_missing": header["unseen_is_missing"],
         "source": header["source"],
     }
@@ -219,17 +225,22 @@ def _parsed(header: bytes, version: int) -> dict[str, Any]:
         found = json.loads(header.decode())
     except (ValueError, RecursionError) as error:
         raise LoaderError(f"its header is not valid JSON ({error})") from None
-    absent = {name: None for name, since in _SINCE.items() if since > version}
-    expected = [name for name in _PLAIN if name not in absent]
+    expected = [name for name in _PLAIN if _is_part(name, version)]
     if not isinstance(found, dict) or found.keys() != {"arrays", *expected}:
         raise LoaderError(f"its header is no object with the parts arrays, {', '.join(expected)}")
-    found |= absent
     for name, kinds in _PLAIN.items():
-        if type(found[name]) not in kinds:
+        if type(found.setdefault(name)) not in kinds:
             raise LoaderError(f"its {name} is a {type(found[name]).__name__}, expected {kinds[0].__name__}")
-    if not _are_whole([found["n_features"]]) or found["row_dtype"] not in _ROW_DTYPES:
-        raise LoaderError("its n_features is not a count, or its row_dtype neither float32 nor float64")
+    if not _are_whole([found["n_features"]]):
+        raise LoaderError("its n_features is not a count")
+    if _is_part("row_dtype", version) and found["row_dtype"] not in _ROW_KINDS:
+        raise LoaderError("its row_dtype is neither float32 nor float64")
     return found
+
+
+def _is_part(name: str, version: int) -> bool:
+    """Do files of this version have the array or field?"""
+    return _SINCE.get(name, 1) <= version <= _UNTIL.get(name, VERSION)
 
 
 def _n_containers(text: bytes) -> int:
@@ -237,17 +248,18 @@ def _n_containers(text: bytes) -> int:
     return sum(found.lastindex is not None for found in _TEXT_OR_OPENING.finditer(text))
 
 
-def _arrays(described: Any, data: bytes, begin: int) -> dict[str, NDArray[Any]]:
-    if not isinstance(described, dict) or list(described) != list(_ARRAYS):
-        raise LoaderError(f"its header describes other arrays than {', '.join(_ARRAYS)}")
-    shapes = {name: _shape(name, described[name]) for name in _ARRAYS}
-    sizes = {name: np.dtype(kind).itemsize * math.prod(shapes[name]) for name, (kind, _) in _ARRAYS.items()}
+def _arrays(described: Any, data: bytes, begin: int, version: int) -> dict[str, NDArray[Any]]:
+    expected = {name: kind for name, (kind, _) in _ARRAYS.items() if _is_part(name, version)}
+    if not isinstance(described, dict) or list(described) != list(expected):
+        raise LoaderError(f"its header describes other arrays than {', '.join(expected)}")
+    shapes = {name: _shape(name, described[name]) for name in expected}
+    sizes = {name: np.dtype(kind).itemsize * math.prod(shapes[name]) for name, kind in expected.items()}
     if sum(sizes.values()) != len(data) - begin:
         raise LoaderError(
             f"its arrays take {sum(sizes.values()):,} bytes, and it has {len(data) - begin:,} of them"
         )
     arrays = {}
-    for name, (kind, _) in _ARRAYS.items():
+    for name, kind in expected.items():
         count = math.prod(shapes[name])
         arrays[name] = np.frombuffer(data, dtype=kind, count=count, offset=begin).reshape(shapes[name])
         begin += sizes[name]

@@ -27,8 +27,6 @@ NUMERIC: Final = -1
 _LARGEST_VALUE: Final = 1e145
 _MOST_FEATURES: Final = 10_000_000
 
-_LARGEST_SINGLE: Final = 1 << 24  # float32 holds all whole numbers up to here
-
 
 def check_shapes(e: Ensemble) -> None:
     """EnsembleError unless the arrays have matching shapes and the feature names are different."""
@@ -60,8 +58,17 @@ def check_shapes(e: Ensemble) -> None:
         raise EnsembleError(f"feature names must differ; {twice[0]!r} is given more than once")
     if e.class_names is not None:
         _check_class_names(e.class_names, n_outputs)
-    if e.row_dtype not in (np.dtype(np.float32), np.dtype(np.float64)):
-        raise EnsembleError(f"row_dtype is {e.row_dtype}, expected float32 or float64")
+    _check_rows(e)
+
+
+def _check_rows(e: Ensemble) -> None:
+    span = e.missing_range
+    if len(span) != 2 or not (span[0] <= e.missing <= span[1] or np.isnan([*span, e.missing]).all()):
+        raise EnsembleError(
+            f"missing is {e.missing}, and missing_range {span}; expected two numbers around it"
+        )
+    if not e.largest > 0:
+        raise EnsembleError(f"largest is {e.largest}, expected a number above 0")
 
 
 def _check_class_names(names: tuple[str, ...], n_outputs: int) -> None:
@@ -136,11 +143,6 @@ def check_sets(e: Ensemble) -> None:
 
 def _check_levels(e: Ensemble, levels: dict[int, Categories], by_set: BoolArray) -> None:
     """EnsembleError unless every code in a feature's sets is one of its categories, and fits into rows."""
-    for q, own in levels.items():
-        if e.row_dtype == np.float32 and own.codes.max(initial=0) > _LARGEST_SINGLE:
-            raise EnsembleError(
-                f"feature {e.names[q]!r} has the category {own.codes.max()}, which float32 rows cannot hold"
-            )
     if not by_set.any():
         return
     pairs = np.unique(np.stack([e.feature[by_set], e.category_set[by_set]], axis=1), axis=0)

@@ -31,7 +31,7 @@ _BY_CERTAINTY: Final = ("exact", "bounded", "pruned", "qmc", "mc")
 class Rows:
     """The rows of one call: as the model sees them, as a table, and what is explained in each."""
 
-    values: FloatArray  # (n, d), rounded to the floats that the model uses
+    values: FloatArray  # (n, d), NaN where missing
     table: Table
     outputs: IndexArray | None  # (n,) the output of each row; None if all have the same
 

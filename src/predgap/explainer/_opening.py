@@ -57,7 +57,7 @@ def opened(
 
 
 def _features(e: Ensemble) -> ModelFeatures:
-    return ModelFeatures(e.n_features, e.feature_names, frozenset(e.categorical()), e.missing, e.row_dtype)
+    return ModelFeatures(e.n_features, e.feature_names, frozenset(e.categorical()), e.missing, e.is_missing)
 
 
 def _warn_of_features(feature_space: str | None, reason: str) -> None:

@@ -1,7 +1,6 @@
 """Combines ensembles to one: f = bias + the sum of matrix_i · f_i, exactly tree by tree.
 
-Trees of all members stand side by side in the result, with their leaves multiplied. Members whose rows are
-rounded to single precision can be combined with those of double precision: see `in_double`.
+Trees of all members stand side by side in the result, with their leaves multiplied.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from predgap._text import count
 from predgap._typing import FloatArray, IntArray
 from predgap.errors import UnsupportedModelError
 
-__all__ = ["Member", "combined", "in_double", "with_one_precision"]
+__all__ = ["Member", "combined"]
 
 
 class Member(NamedTuple):
@@ -50,7 +49,6 @@ def combined(members: Sequence[Member], bias: FloatArray, source: str) -> Ensemb
     >>> both.predict([[0.0]])
     array([[ 11., 122.]])
     """
-    members = with_one_precision(members)
     first = members[0].ensemble
     for member in members:
         if member.matrix.shape != (len(bias), member.ensemble.n_outputs):
@@ -71,59 +69,9 @@ def combined(members: Sequence[Member], bias: FloatArray, source: str) -> Ensemb
         feature_names=next((e.feature_names for e in ensembles if e.feature_names is not None), None),
         class_names=None,
         link=None,
-        accepts_infinity=all(e.accepts_infinity for e in ensembles),
+        largest=min(e.largest for e in ensembles),
         source=source,
     )
-
-
-def in_double(ensemble: Ensemble) -> Ensemble:
-    """The same function of rows that are not rounded to single precision first.
-
-    A threshold t becomes the smallest double whose single-precision rounding is at least t. So every double
-    x is below the new threshold iff x, rounded, is below t.
-
-    Examples
-    --------
-    >>> stump = Ensemble(
-    ...     root=[0], feature=[0, -1, -1], threshold=[1.0, 0, 0], left=[1, -1, -1], right=[2, -1, -1],
-    ...     default_left=[True, False, False], value=[[0.0], [1.0], [3.0]], target=[0], bias=[0.0],
-    ...     n_features=1, row_dtype=np.float32)
-    >>> float(in_double(stump).threshold[0]) == 1.0 - 2.0**-25
-    True
-    """
-    if ensemble.row_dtype == np.float64:
-        return ensemble
-    return replace(ensemble, row_dtype=np.dtype(np.float64), threshold=_unrounded(ensemble))
-
-
-def _unrounded(ensemble: Ensemble) -> FloatArray:
-    compared = (ensemble.feature != LEAF) & (ensemble.category_set == NUMERIC)
-    threshold = ensemble.threshold[compared]
-    with np.errstate(over="ignore"):
-        near = threshold.astype(np.float32)
-        upper = np.where(near >= threshold, near, np.nextafter(near, np.float32(np.inf)))  # rounded, >= t
-        lower = np.nextafter(upper, np.float32(-np.inf))  # the largest single below it
-        # Beyond the largest single the next one would be 2**128: rounding to infinity begins halfway there.
-        ends = (np.clip(end.astype(np.float64), -(2.0**128), 2.0**128) for end in (lower, upper))
-        halfway: FloatArray = sum(end / 2.0 for end in ends)  # exact: singles have 24 bits, doubles 53
-        goes_up = halfway.astype(np.float32) >= threshold  # a tie: to the single whose last bit is 0
-    out = ensemble.threshold.copy()
-    out[compared] = np.where(goes_up, halfway, np.nextafter(halfway, np.inf))
-    return out
-
-
-def with_one_precision(members: Sequence[Member]) -> Sequence[Member]:
-    """The members, all in double precision unless all are in single; see `in_double`."""
-    if len({member.ensemble.row_dtype for member in members}) == 1:
-        return members
-    for member in members:
-        missing = member.ensemble.missing
-        if member.ensemble.row_dtype == np.float32 and not np.isnan(missing):
-            raise UnsupportedModelError(
-                f"{member.name} takes {missing:g} in single precision for missing, and the others read rows "
-                "in double precision"
-            )
-    return [member._replace(ensemble=in_double(member.ensemble)) for member in members]
 
 
 def _check_same_rows(one: Member, other: Member) -> None:
@@ -136,8 +84,10 @@ def _check_same_rows(one: Member, other: Member) -> None:
         place = match_names(a.feature_names, b.feature_names, UnsupportedModelError)
         if [place.get(name) for name in a.feature_names] != list(range(a.n_features)):
             raise UnsupportedModelError(f"{both} name their features differently, or in another order")
-    if not (a.missing == b.missing or (a.missing != a.missing and b.missing != b.missing)):
-        raise UnsupportedModelError(f"{both} take different values for missing: {a.missing} and {b.missing}")
+    if not np.array_equal(a.missing_range, b.missing_range, equal_nan=True):
+        raise UnsupportedModelError(
+            f"{both} take different values for missing: {_missing(a)} and {_missing(b)}"
+        )
     categorical = a.categories is not None or b.categories is not None
     if categorical and (
         a.unseen_is_missing != b.unseen_is_missing
@@ -145,6 +95,11 @@ def _check_same_rows(one: Member, other: Member) -> None:
         or not all(_same(levels, b.categorical().get(q)) for q, levels in a.categorical().items())
     ):
         raise UnsupportedModelError(f"{both} know different categories")
+
+
+def _missing(ensemble: Ensemble) -> str:
+    low, high = ensemble.missing_range
+    return f"{ensemble.missing:g}" if low == high or np.isnan(low) else f"{low!r} to {high!r}"
 
 
 def _same(a: Categories, b: Categories | None) -> bool:

@@ -13,7 +13,7 @@ from predgap._model.trees import without_equal_trees
 from predgap._text import count, format_items
 from predgap.errors import UnsupportedModelError
 from predgap.loaders.aligning import aligned
-from predgap.loaders.combining import Member, combined, with_one_precision
+from predgap.loaders.combining import Member, combined
 from predgap.loaders.pipelines import load_with_reader
 
 __all__ = ["Pair", "difference", "paired"]
@@ -43,8 +43,6 @@ def difference(f: Any, g: Any) -> Ensemble:
     - Outputs are matched by the labels of classes, in any order, or by position if a model has no labels.
     - Categories are matched by label. One that a model does not know is an unseen category to it, as in its
       own predictions. Arrays hold the codes of f; categories that only g has come after these.
-    - If one model rounds rows to single precision and the other one does not, its thresholds are replaced by
-      those that tell rows apart in the same way without rounding.
 
     Trees that are equal in both, with the same splits and leaves, are left out before anything is summed. So
     `difference(f, f)` has no trees and predicts exactly 0, and if f is g with 100 more boosted trees, just
@@ -111,10 +109,8 @@ def paired(f: Any, g: Any, names: tuple[str, str] = _NAMES) -> Pair:
     first, second = (_opened(model, name) for model, name in zip((f, g), names, strict=True))
     second = _with_outputs_of(first, second, names)
     _check_links(first, second, names)
-    members = (first, second)
-    one = np.eye(first.n_outputs)
-    same = with_one_precision([Member(*each, one) for each in zip(names, members, strict=True)])
-    first, second = aligned(same[0].ensemble, same[1].ensemble)
+    given, one = (first, second), np.eye(first.n_outputs)
+    first, second = aligned(first, second)
     members = without_equal_trees(first, second)
     summed = combined(
         [Member(name, e, sign * one) for name, e, sign in zip(names, members, (1.0, -1.0), strict=True)],
@@ -122,7 +118,7 @@ def paired(f: Any, g: Any, names: tuple[str, str] = _NAMES) -> Pair:
         f"the difference of {first.source} and {second.source}",
     )
     found = replace(summed, class_names=first.class_names or second.class_names)
-    return Pair(first, second, found, (_lacking(same[0].ensemble, found), _lacking(same[1].ensemble, found)))
+    return Pair(first, second, found, (_lacking(given[0], found), _lacking(given[1], found)))
 
 
 def _lacking(own: Ensemble, both: Ensemble) -> tuple[str, ...]:

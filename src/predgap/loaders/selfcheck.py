@@ -54,7 +54,7 @@ def check(
     library : str
         Name of the library, for the message.
     margins : callable
-        Takes rows (n, d) of the ensemble's `row_dtype` and returns the model's raw margins, (n,) or
+        Takes rows (n, d) and returns the model's raw margins, (n,) or
         (n, n_outputs). The model is expected to add its leaves tree by tree in single precision, with the
         bias first or last. Margins must agree to 1e-6 times the sum of the absolute values that are added.
     leaves : callable, or None, default=None
@@ -64,7 +64,7 @@ def check(
         True if the model adds in double precision: margins must then agree to 1e-12.
     takes_missing : bool, default=True
         False if the model does not accept missing values: the rows then have none.
-    rows : (n, d) array of `row_dtype`, or None, default=None
+    rows : (n, d) array, or None, default=None
         The rows to compare on; None makes them with `rows_at_thresholds`.
 
     Examples
@@ -89,9 +89,10 @@ def check(
 
 
 def rows_at_thresholds(ensemble: Ensemble, n_rows: int | None = None, *, takes_missing: bool = True) -> Rows:
-    """Rows (n, d) of `row_dtype` that test a model at its thresholds.
+    """Rows (n, d) that test a model at its thresholds.
 
-    A numeric column has values at, just below and just above thresholds, missing values and zeros. A
+    A numeric column has values at, just below and just above thresholds, missing values and zeros: a library
+    that rounds rows must do it as the loader took it to. A
     categorical column has as many known categories as there are rows for, and one that the model does not
     know. Each column is shuffled on its own, always in the same way. The first row is all missing (if
     `takes_missing`), the second all zero.
@@ -100,14 +101,14 @@ def rows_at_thresholds(ensemble: Ensemble, n_rows: int | None = None, *, takes_m
         widest = max(1, ensemble.n_features, ensemble.n_trees)
         n_rows = max(_MIN_ROWS, min(MAX_ROWS, _MAX_CELLS // widest))
     shuffle = np.random.default_rng(0)
-    rows = np.zeros((n_rows, ensemble.n_features), dtype=ensemble.row_dtype)
+    rows = np.zeros((n_rows, ensemble.n_features))
     for j, thresholds in thresholds_by_feature(ensemble).items():
         around = _around(ensemble, thresholds, n_rows, takes_missing)
         rows[:, j] = np.resize(shuffle.permutation(around), n_rows)
     for j, levels in ensemble.categorical().items():
         codes, special = _codes(ensemble, levels, takes_missing)
         room = max(1, n_rows - len(special))
-        values = np.concatenate([special, codes[:room]]).astype(ensemble.row_dtype)
+        values = np.concatenate([special, codes[:room]])
         rows[:, j] = shuffle.permutation(np.resize(values, n_rows))
     if takes_missing:
         rows[0] = np.nan
@@ -129,22 +130,20 @@ def thresholds_by_feature(ensemble: Ensemble) -> dict[int, FloatArray]:
 
 def _around(ensemble: Ensemble, thresholds: FloatArray, n_most: int, takes_missing: bool) -> Rows:
     """Test values for a column with these thresholds, about `n_most` of them at most."""
-    kind = ensemble.row_dtype.type
-    cuts = np.unique(thresholds.astype(kind))
+    cuts = np.unique(thresholds)
     most = max(1, n_most // 4)
     if len(cuts) > most:
         cuts = cuts[np.linspace(0, len(cuts) - 1, most).round().astype(int)]
     with np.errstate(over="ignore"):
-        values = np.concatenate([np.nextafter(cuts, kind(-np.inf)), cuts, np.nextafter(cuts, kind(np.inf))])
-    special = [kind(0.0)]
+        values = np.concatenate([np.nextafter(cuts, -np.inf), cuts, np.nextafter(cuts, np.inf)])
+    special = [0.0]
     if takes_missing:
-        with np.errstate(over="ignore"):  # a missing value may be beyond single precision
-            special += [kind(np.nan), kind(ensemble.missing)]
+        special += [np.nan, *(ends for ends in ensemble.missing_range if not np.isnan(ends))]
     if ensemble.accepts_infinity:
-        special += [kind(-np.inf), kind(np.inf)]
+        special += [-np.inf, np.inf]
     else:
-        values = values[np.isfinite(values)]
-    return np.concatenate([values, np.resize(np.array(special, dtype=kind), max(len(special), len(cuts)))])
+        values = values[np.abs(values) <= ensemble.largest]
+    return np.concatenate([values, np.resize(special, max(len(special), len(cuts)))])
 
 
 def _codes(ensemble: Ensemble, levels: Categories, takes_missing: bool) -> tuple[FloatArray, list[float]]:

@@ -36,6 +36,7 @@ from numpy.typing import NDArray
 
 from predgap._inputs.categories import Categories, of_labels
 from predgap._model.ensemble import ALL_OUTPUTS, LEAF, NUMERIC, Ensemble
+from predgap._model.rounding import fields_of_rows
 from predgap._typing import FloatArray, IndexArray
 from predgap.errors import EnsembleError, LoaderError, UnsupportedModelError
 from predgap.loaders import selfcheck, splits
@@ -82,7 +83,7 @@ class _Sum:
     trees: list[_Tree]
     margins: Callable[[Rows], Any]
     bias: FloatArray | None = None  # (n_outputs,); trees then belong to the outputs in turn. None: zeros
-    row_dtype: type[np.floating[Any]] = np.float32
+    kind: type[np.floating[Any]] = np.float32  # to which scikit-learn rounds rows
     sets: _Sets | None = None
     categories: tuple[Categories | None, ...] | None = None  # (n_features,)
 
@@ -99,7 +100,7 @@ def from_object(model: Any) -> Ensemble:
     quiet = _quiet(model)
     try:
         parts = read(quiet)
-        nodes = _nodes(parts)
+        nodes = _nodes(parts, accepts_infinity=_accepts_infinity(parts, model.n_features_in_))
         ensemble = Ensemble(
             **nodes,
             n_features=model.n_features_in_,
@@ -107,8 +108,6 @@ def from_object(model: Any) -> Ensemble:
             feature_names=getattr(model, "feature_names_in_", None),
             class_names=_class_names(model, len(nodes["bias"])),
             link=estimator_link(model, len(nodes["bias"])),
-            row_dtype=np.dtype(parts.row_dtype),
-            accepts_infinity=_accepts_infinity(parts, model.n_features_in_),
             unseen_is_missing=parts.categories is not None,
             source=f"scikit-learn {sklearn.__version__} {name}",
         )
@@ -184,7 +183,7 @@ def _ask(question: Callable[[Rows], Any], rows: Rows) -> Any:
 
 def _takes(parts: _Sum, n_features: int, value: float) -> bool:
     """Does the model accept a row of this value? That depends on its class, options and version."""
-    row = np.full((1, n_features), value, dtype=parts.row_dtype)
+    row = np.full((1, n_features), value)
     row[:, [levels is not None for levels in parts.categories or ()]] = np.nan
     try:
         _ask(parts.margins, row)
@@ -456,7 +455,7 @@ def _by_set(nodes: NDArray[Any]) -> NDArray[np.bool_]:
     return np.asarray((nodes["is_categorical"] != 0) & (nodes["is_leaf"] == 0))
 
 
-def _nodes(parts: _Sum) -> dict[str, Any]:
+def _nodes(parts: _Sum, *, accepts_infinity: bool) -> dict[str, Any]:
     """The node arrays of all trees, concatenated; the order of nodes within a tree is kept."""
     left, right, feature, threshold, default_left, value, by_set = (
         np.concatenate(column) for column in zip(*parts.trees, strict=True)
@@ -473,7 +472,7 @@ def _nodes(parts: _Sum) -> dict[str, Any]:
         default_left.astype(bool),
         inclusive=numeric,
         upward=np.zeros_like(numeric),
-        kind=parts.row_dtype,
+        kind=parts.kind,
     )
     width = value.shape[1]
     bias = np.zeros(width) if parts.bias is None else parts.bias
@@ -481,7 +480,7 @@ def _nodes(parts: _Sum) -> dict[str, Any]:
     return sets | {
         "root": first,
         "feature": np.where(inner, feature, LEAF),
-        "threshold": cuts.threshold,
+        **fields_of_rows(parts.kind, cuts.threshold, accepts_infinity=accepts_infinity),
         "left": np.where(inner, cuts.left + offset, LEAF),
         "right": np.where(inner, cuts.right + offset, LEAF),
         "default_left": inner & cuts.default_left,

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from predgap._inputs.categories import Categories
 from predgap._model.ensemble import LEAF, NUMERIC
+from predgap._model.rounding import LARGEST_CODE_OF_SINGLE, fields_of_rows
 from predgap._typing import BoolArray, FloatArray
 from predgap.errors import UnsupportedModelError
 
@@ -20,13 +21,18 @@ _LARGEST_CODE: Final = 2**31 - 1
 
 
 class Cuts(NamedTuple):
-    """Splits that send x left iff x < threshold."""
+    """Splits that send x left iff x < threshold, where x is rounded to the library's precision."""
 
     threshold: FloatArray
     left: Integers
     right: Integers
     default_left: BoolArray
     accepts_infinity: bool  # False if a split only separates missing values from all others
+
+    def fields(self, kind: type[np.floating[Any]]) -> dict[str, Any]:
+        """The fields of an `Ensemble`, for a library that rounds rows to `kind`."""
+        rows = fields_of_rows(kind, self.threshold, accepts_infinity=self.accepts_infinity)
+        return rows | {"left": self.left, "right": self.right, "default_left": self.default_left}
 
 
 def as_cuts(
@@ -86,7 +92,12 @@ def above(threshold: FloatArray, kind: type[np.floating[Any]]) -> FloatArray:
 
 
 def as_sets(
-    feature: Integers, by_set: BoolArray, node: Integers, code: FloatArray, n_features: int
+    feature: Integers,
+    by_set: BoolArray,
+    node: Integers,
+    code: FloatArray,
+    n_features: int,
+    kind: type[np.floating[Any]],
 ) -> dict[str, Any]:
     """The fields of an ensemble that describe splits on sets of categories.
 
@@ -100,6 +111,8 @@ def as_sets(
         The members of all sets in any order: the node of the set, and the code of the category.
     n_features : int
         The number of features of the model.
+    kind : type
+        `numpy.float32` or `numpy.float64`, the precision of rows.
     """
     mixed = np.intersect1d(feature[by_set], feature[~by_set & (feature != LEAF)])
     if len(mixed):
@@ -107,12 +120,13 @@ def as_sets(
             f"feature {mixed[0]} is compared with a threshold in one split and with categories in another, "
             "which predgap does not handle; make it two features"
         )
-    strange = (code != np.trunc(code)) | (code < 0) | (code > _LARGEST_CODE) | np.isnan(code)
+    largest = LARGEST_CODE_OF_SINGLE if kind == np.float32 else _LARGEST_CODE
+    strange = (code != np.trunc(code)) | (code < 0) | (code > largest) | np.isnan(code)
     if strange.any():
         raise UnsupportedModelError(
             f"a split asks whether feature {feature[node[np.argmax(strange)]]} equals "
             f"{code[np.argmax(strange)]:g}; predgap handles categories, which are whole numbers from 0 to "
-            f"{_LARGEST_CODE}"
+            f"{largest} in rows of {np.dtype(kind).name}"
         )
     category_set = np.full(len(feature), NUMERIC, dtype=np.int32)
     category_set[by_set] = np.arange(by_set.sum())

@@ -61,31 +61,34 @@ def from_object(model: Any) -> Ensemble:
             n_features=int(header["num_feature"][0]),
             class_names=numbered(outputs.n, binary=False) if outputs.are_classes else None,
             link=_link(header),
-            row_dtype=np.dtype(kind),
             source=f"treelite {header['major_ver'][0]}.{header['minor_ver'][0]} {header['postprocessor']}",
         )
     except EnsembleError as error:
         raise LoaderError(f"the treelite model is damaged: {error}; import it again") from error
-    _check(ensemble, model, outputs)
+    _check(ensemble, model, outputs, kind)
     return ensemble
 
 
-def _check(ensemble: Ensemble, model: Any, outputs: _Outputs) -> None:
+def _check(ensemble: Ensemble, model: Any, outputs: _Outputs, kind: type[np.floating[Any]]) -> None:
     gtil = import_module("treelite.gtil")
 
+    def rounded(rows: selfcheck.Rows) -> NDArray[Any]:
+        with np.errstate(over="ignore"):
+            return rows.astype(kind)
+
     def margins(rows: selfcheck.Rows) -> Any:
-        found = _ask("predict", lambda: gtil.predict(model, rows, nthread=1, pred_margin=True))
+        found = _ask("predict", lambda: gtil.predict(model, rounded(rows), nthread=1, pred_margin=True))
         return found.reshape(len(rows), -1)[:, outputs.place.ravel() >= 0]
 
     def leaves(rows: selfcheck.Rows) -> Any:
-        return _ask("predict", lambda: gtil.predict_leaf(model, rows, nthread=1))
+        return _ask("predict", lambda: gtil.predict_leaf(model, rounded(rows), nthread=1))
 
     selfcheck.check(
         ensemble,
         library="treelite",
         margins=margins,
         leaves=leaves if ensemble.n_trees else None,
-        double=ensemble.row_dtype == np.float64,
+        double=kind == np.float64,
     )
 
 
@@ -229,8 +232,8 @@ def _nodes(
     feature = np.where(inner, trees["split_index"], LEAF)
     value, target = _values(trees, outputs, root)
     return {
-        **cuts._asdict(),
-        **as_sets(feature, by_set, *_categories(trees, by_set, kind), n_features),
+        **cuts.fields(kind),
+        **as_sets(feature, by_set, *_categories(trees, by_set), n_features, kind),
         "root": root,
         "feature": feature,
         "value": value,
@@ -252,19 +255,12 @@ def _refuse_other_splits(node_type: NDArray[Any], compare: NDArray[Any]) -> None
         )
 
 
-def _categories(
-    trees: Columns, by_set: BoolArray, kind: type[np.floating[Any]]
-) -> tuple[Integers, FloatArray]:
+def _categories(trees: Columns, by_set: BoolArray) -> tuple[Integers, FloatArray]:
     """The members of all sets of categories: the node of the set, and the code."""
     begin, end = (np.where(by_set, trees[f"category_list_{which}"], 0) for which in ("begin", "end"))
     node = np.repeat(np.arange(len(by_set)), end - begin)
     within = np.arange(len(node)) - np.repeat(np.cumsum(end - begin) - (end - begin), end - begin)
     code = trees["category_list"][begin[node] + within].astype(np.float64)
-    largest = 2 ** (np.finfo(kind).nmant + 1)  # treelite ignores larger codes: floats of this type skip some
-    if (code > largest).any():
-        raise UnsupportedModelError(
-            f"the treelite model has the category {code.max():g}, which {np.dtype(kind)} rows cannot hold"
-        )
     return node, code
 
 

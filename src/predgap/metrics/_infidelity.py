@@ -159,7 +159,9 @@ def known_laws(explainer: Explainer) -> list[Law]:
     if explainer.groups is not None:
         raise NoiseError("infidelity is about single features; use an Explainer without groups")
     given = explainer.noise.laws_of(list(range(e.n_features)), e.n_features, e.feature_names)
-    laws = [engine.laws[q] if q in engine.laws else law.rounded(e.row_dtype) for q, law in enumerate(given)]
+    laws = [
+        engine.laws[q] if q in engine.laws else law.avoiding(np.nan, np.nan) for q, law in enumerate(given)
+    ]
     for q, law in enumerate(laws):
         with _noise_of(e.names[q]):
             law.shift(0.0, np.empty(0))

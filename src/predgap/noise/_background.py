@@ -34,10 +34,10 @@ class Background(TableNoise):
     `Explainer.estimate` and `Explainer.approximate` have only the method "exact".
 
     A missing value of b is taken over like any other value, so a feature may become missing, and a missing
-    value of x is replaced like any other. Numbers are rounded as the model rounds its rows. Categories are
-    labels if X is a frame, codes if it is an array; those that the model does not know go the way that the
-    model sends unknown ones. Columns are matched as in `Normal.relative`. Background cannot be part of
-    another noise, such as `PerFeature` or `Stay`, because it has no noise of single features.
+    value of x is replaced like any other. Categories are labels if X is a frame, codes if it is an array;
+    those that the model does not know go the way that the model sends unknown ones. Columns are matched as in
+    `Normal.relative`. Background cannot be part of another noise, such as `PerFeature` or `Stay`, because it
+    has no noise of single features.
 
     Parameters
     ----------

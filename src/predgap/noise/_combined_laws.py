@@ -59,11 +59,8 @@ class _AroundLaw(Law):
     def kept(self, levels: Categories) -> FloatArray:
         return self.law.kept(levels)
 
-    def rounded(self, dtype: np.dtype[Any]) -> Law:
-        return replace(self, law=self.law.rounded(dtype))
-
-    def avoiding(self, missing: float) -> Law:
-        return replace(self, law=self.law.avoiding(missing))
+    def avoiding(self, low: float, high: float) -> Law:
+        return replace(self, law=self.law.avoiding(low, high))
 
     def movable(self, x: FloatArray) -> FloatArray:
         return self.law.movable(x)
@@ -150,11 +147,12 @@ class MappedLaw(Law):
             raise NoiseError(f"{self!r} is for numbers, but a column holds {x[0]!r}")
         return self.mapped(self.law.sample(x, rng))
 
-    def _without_missing(self, missing: float, name: str, reached: bool) -> Law:
-        """The law for a model to which `missing` means missing; `reached`: may g(y) be this number?"""
-        if reached:
-            raise may_be_missing(name, missing)
-        return replace(self, law=self.law.avoiding(missing)) if self.law.replaces else self
+    def _without_missing(self, low: float, high: float, name: str, reached: FloatArray) -> Law:
+        """The law for a model to which numbers from low to high mean missing; which of them are `reached`, as
+        single values of g(y)?"""
+        if len(reached):
+            raise may_be_missing(name, float(reached[0]))
+        return replace(self, law=self.law.avoiding(low, high)) if self.law.replaces else self
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,13 +179,11 @@ class ClippedLaw(MappedLaw):
     def areas(self, x: float, low: FloatArray, high: FloatArray) -> Areas:
         return clipped_areas(lambda *ends: self.law.areas(x, *ends), x, (self.low, self.high), low, high)
 
-    def rounded(self, dtype: np.dtype[Any]) -> Law:
-        return ClippedLaw(self.law.rounded(dtype), *_rounded_ends(self.low, self.high, dtype))
-
-    def avoiding(self, missing: float) -> Law:
-        if self.low < missing < self.high:
-            return replace(self, law=self.law.avoiding(missing))
-        return self._without_missing(missing, "Clipped", missing in (self.low, self.high))
+    def avoiding(self, low: float, high: float) -> Law:
+        if self.low < low and high < self.high:
+            return replace(self, law=self.law.avoiding(low, high))
+        ends = np.array([self.low, self.high])
+        return self._without_missing(low, high, "Clipped", ends[(low <= ends) & (ends <= high)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,11 +204,8 @@ class RoundedLaw(MappedLaw):
             return self.mapped(before)
         return self.lattice.between(*np.clip(_reach(self.law, x, self.lattice.step), low, high))
 
-    def rounded(self, dtype: np.dtype[Any]) -> Law:
-        return replace(self, lattice=replace(self.lattice, dtype=dtype))
-
-    def avoiding(self, missing: float) -> Law:
-        return self._without_missing(missing, "Rounded", self.lattice.holds(missing))
+    def avoiding(self, low: float, high: float) -> Law:
+        return self._without_missing(low, high, "Rounded", self.lattice.first_within(low, high))
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,11 +232,9 @@ class WithinLaw(_AroundLaw):
         ends = min(self.low, x), max(self.high, x)
         return clipped_areas(lambda *some: self.law.areas(x, *some), x, ends, low, high)
 
-    def rounded(self, dtype: np.dtype[Any]) -> Law:
-        return WithinLaw(self.law.rounded(dtype), *_rounded_ends(self.low, self.high, dtype))
-
-    def avoiding(self, missing: float) -> Law:
-        return replace(self, law=self.law.avoiding(missing)) if self.low <= missing <= self.high else self
+    def avoiding(self, low: float, high: float) -> Law:
+        meets = self.low <= high and low <= self.high
+        return replace(self, law=self.law.avoiding(low, high)) if meets else self
 
     def sample(self, x: NDArray[Any], rng: np.random.Generator) -> NDArray[Any]:
         clipped: FloatArray = np.clip(self.law.sample(x, rng), *self._ends(x))
@@ -284,24 +275,12 @@ class KeptLaw(_AroundLaw):
     def areas(self, x: float, low: FloatArray, high: FloatArray) -> Areas:
         return self.law.areas(x, low, high)  # of values that move; others have points
 
-    def rounded(self, dtype: np.dtype[Any]) -> Law:
-        with np.errstate(over="ignore"):
-            values = kept_numbers(self.values).astype(dtype).astype(np.float64)
-        return KeptLaw(
-            self.law.rounded(dtype), tuple(values.tolist()), *_rounded_ends(self.low, self.high, dtype)
-        )
-
     def sample(self, x: NDArray[Any], rng: np.random.Generator) -> NDArray[Any]:
         if x.dtype == object:
             stays = np.array([value in self.values for value in x.tolist()], dtype=np.bool_)
         else:
             stays = self.still(x)
         return np.where(stays, x, self.law.sample(x, rng))
-
-
-def _rounded_ends(low: float, high: float, dtype: np.dtype[Any]) -> tuple[float, float]:
-    with np.errstate(over="ignore"):
-        return float(dtype.type(low)), float(dtype.type(high))
 
 
 def _clipped_points(law: Law, x: float, low: float, high: float) -> FloatArray | None:

@@ -22,7 +22,7 @@ _MOST_POINTS: Final = 10_000  # of a lattice of numbers that are not whole; a fi
 
 @dataclass(frozen=True, slots=True)
 class Lattice:
-    """The numbers origin + k · step, for all whole k, rounded to `dtype`.
+    """The numbers origin + k · step, for all whole k.
 
     If step and origin are fractions such as 0.1, the points are the floats next to the exact numbers: 0.3,
     not 0.1 + 0.1 + 0.1. A number halfway between two points is nearer to the upper one.
@@ -38,11 +38,10 @@ class Lattice:
 
     step: float
     origin: float = 0.0
-    dtype: np.dtype[Any] = field(default=np.dtype(np.float64), repr=False)
     seen: FloatArray | None = field(default=None, repr=False, compare=False)  # points as a column has them
 
     def points(self, k: FloatArray) -> FloatArray:
-        """The points with these indices, before they are rounded to `dtype`."""
+        """The points with these indices."""
         exact = self._fractions()
         if self.seen is not None:
             return _snapped(self.origin + k * self.step, self.seen, _ROUNDING * self.step)
@@ -56,12 +55,12 @@ class Lattice:
         k = np.floor((y - self.origin) / self.step + 0.5)
         k = np.where(y < self._lower_end(k), k - 1, k)  # the division may have been rounded
         k = np.where(y >= self._lower_end(k + 1), k + 1, k)
-        return np.where(np.abs(k) < _MOST_INDEX, self._cast(self.points(k)), y)
+        return np.where(np.abs(k) < _MOST_INDEX, self.points(k), y)
 
     def lower_ends(self, thresholds: FloatArray) -> FloatArray:
         """For each t the number b such that the point nearest to y is at least t exactly if y >= b."""
-        k, least = self._first(thresholds)
-        return np.where(np.abs(k) < _MOST_INDEX, self._lower_end(k), least)
+        k = self._first(thresholds)
+        return np.where(np.abs(k) < _MOST_INDEX, self._lower_end(k), thresholds)
 
     def between(self, low: float, high: float) -> FloatArray:
         """The points from the last one up to low to the first one from high on; NoiseError if too many."""
@@ -70,34 +69,32 @@ class Lattice:
                 f"it is rounded to steps of {self.step:g} and reaches more than {_MOST_LISTED:,} of them; "
                 "use a larger step, or clip it to a range"
             )
-        (first, last), _ = self._first(np.array([low, high]))
+        first, last = self._first(np.array([low, high]))
         if not max(abs(first), abs(last)) < _MOST_INDEX:
             raise NoiseError(f"{low:g} has no lattice of steps of {self.step:g} around it; use a larger step")
-        return self._cast(self.points(np.arange(first - 1, last + 1)))
+        return self.points(np.arange(first - 1, last + 1))
 
     def holds(self, value: float) -> bool:
         """Is this number one of the points?"""
-        if not math.isfinite(value):
-            return False
-        k, _ = self._first(np.array([value]))
-        return bool(self._cast(self.points(k))[0] == value)
+        return len(self.first_within(value, value)) > 0
 
-    def _first(self, thresholds: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """The index of the first point that is at least t when it is rounded; and the least such number."""
-        least = rounding_to_at_least(thresholds, self.dtype)
+    def first_within(self, low: float, high: float) -> FloatArray:
+        """The first point from low to high, (1,), or none, (0,)."""
+        if not math.isfinite(low):
+            return np.empty(0)
+        point = self.points(self._first(np.array([low])))
+        return point[point <= high]
+
+    def _first(self, thresholds: FloatArray) -> FloatArray:
+        """The index of the first point that is at least t."""
         with np.errstate(over="ignore", invalid="ignore"):
-            k = np.ceil((least - self.origin) / self.step)
-            k = np.where(self.points(k - 1) >= least, k - 1, k)  # the division may have been rounded
-            k = np.where(self.points(k) < least, k + 1, k)
-        return k, least
+            k = np.ceil((thresholds - self.origin) / self.step)
+            k = np.where(self.points(k - 1) >= thresholds, k - 1, k)  # the division may have been rounded
+            return np.where(self.points(k) < thresholds, k + 1, k)
 
     def _lower_end(self, k: FloatArray) -> FloatArray:
         """Where the numbers begin that are nearest to point k."""
         return self.points(k - 0.5)
-
-    def _cast(self, points: FloatArray) -> FloatArray:
-        with np.errstate(over="ignore"):
-            return points.astype(self.dtype).astype(np.float64)
 
     def _fractions(self) -> tuple[int, int, int] | None:
         """Origin and step as whole numbers over a common denominator, if they are simple fractions."""
@@ -106,19 +103,6 @@ class Lattice:
             return None
         by = math.lcm(origin.denominator, step.denominator)
         return int(origin * by), int(step * by), by
-
-
-def rounding_to_at_least(thresholds: FloatArray, dtype: np.dtype[Any]) -> FloatArray:
-    """The least float64 that is at least t when it is rounded to `dtype`, for each threshold t."""
-    if dtype == np.float64:
-        return thresholds
-    with np.errstate(over="ignore"):
-        up = thresholds.astype(np.float32)
-        up = np.where(up < thresholds, np.nextafter(up, np.float32(np.inf)), up)
-        middle = 0.5 * (up.astype(np.float64) + np.nextafter(up, np.float32(-np.inf)).astype(np.float64))
-    is_even = (up.view(np.int32) & 1) == 0  # halfway between two floats, rounding goes to the even one
-    least = np.where(is_even, middle, np.nextafter(middle, np.inf))
-    return np.where(np.isfinite(thresholds) & np.isfinite(middle), least, thresholds)
 
 
 def lattice_of(values: FloatArray) -> Lattice | None:

@@ -132,14 +132,10 @@ class Law(ABC):
         """Draws x' (n,) for values x (n,), none of them missing: floats, or objects that are labels."""
         raise NoiseError(f"{self!r} has no samples: its class does not define sample(x, rng)")
 
-    def rounded(self, dtype: np.dtype[Any]) -> Law:
-        """The law for a model that rounds rows to `dtype`: values that replace x are rounded, sums not."""
-        return self
+    def avoiding(self, low: float, high: float) -> Law:
+        """The law of a number. To the model, numbers from low to high are missing; none if these are NaN.
 
-    def avoiding(self, missing: float) -> Law:
-        """The law for a model that takes the number `missing` for a missing value.
-
-        Raises NoiseError if x' is this number with positive probability.
+        Raises NoiseError if it gives one of them a probability of its own.
         """
         return self
 
@@ -204,15 +200,10 @@ class DiscreteLaw(ReplacingLaw):
             raise NoiseError(f"{strange!r} is not {known_categories(levels)}")
         return np.bincount(at, weights=self.probabilities, minlength=len(levels)).astype(np.float64)
 
-    def rounded(self, dtype: np.dtype[Any]) -> Law:
-        if not all(isinstance(value, numbers.Real) for value in self.values):
-            return self
-        with np.errstate(over="ignore"):
-            return DiscreteLaw(tuple(self._numbers().astype(dtype).tolist()), self.probabilities)
-
-    def avoiding(self, missing: float) -> Law:
-        if missing in self._numbers():
-            raise may_be_missing("Discrete", missing)
+    def avoiding(self, low: float, high: float) -> Law:
+        for value in self._numbers().tolist():
+            if low <= value <= high:
+                raise may_be_missing("Discrete", value)
         return self
 
     def sample(self, x: NDArray[Any], rng: np.random.Generator) -> NDArray[Any]:
@@ -251,9 +242,10 @@ class FlipLaw(Law):
     def points(self, x: float, low: float = -math.inf, high: float = math.inf) -> FloatArray:
         return np.array([0.0, 1.0])
 
-    def avoiding(self, missing: float) -> Law:
-        if missing in (0.0, 1.0):
-            raise may_be_missing("Flip", missing)
+    def avoiding(self, low: float, high: float) -> Law:
+        for value in (0.0, 1.0):
+            if low <= value <= high:
+                raise may_be_missing("Flip", value)
         return self
 
     def movable(self, x: FloatArray) -> FloatArray:
@@ -300,15 +292,11 @@ class MarginalLaw(ReplacingLaw):
     def points(self, x: float, low: float = -math.inf, high: float = math.inf) -> FloatArray:
         return self.values
 
-    def rounded(self, dtype: np.dtype[Any]) -> Law:
-        with np.errstate(over="ignore"):
-            return MarginalLaw(self.values.astype(dtype).astype(np.float64))
-
-    def avoiding(self, missing: float) -> Law:
-        present = self.values[self.values != missing]
+    def avoiding(self, low: float, high: float) -> Law:
+        present = self.values[~((low <= self.values) & (self.values <= high))]
         if len(present) == 0:
             raise NoiseError(
-                f"Marginal cannot use X: a column holds nothing but {missing:g}, which means missing"
+                f"Marginal cannot use X: a column holds nothing but {self.values[0]:g}, which means missing"
             )
         return MarginalLaw(present)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
@@ -29,13 +29,7 @@ class ModelFeatures:
     names: Names
     categorical: frozenset[int]  # the features that the model splits on by categories
     missing: float  # the number that means missing to the model, beside NaN
-    dtype: np.dtype[Any]  # to which the model rounds its rows
-
-    def is_missing(self, values: FloatArray) -> BoolArray:
-        """Which numbers the model takes for missing."""
-        with np.errstate(over="ignore"):
-            coded: BoolArray = values.astype(self.dtype) == self.dtype.type(self.missing)
-        return coded | np.isnan(values)
+    is_missing: Callable[[FloatArray], BoolArray]  # which numbers the model takes for missing
 
 
 class Noise(ABC):

@@ -153,7 +153,7 @@ class Relative(TableNoise):
                 f"means missing to the model, will not be perturbed: {format_items(lost)}. Noise cannot make "
                 "a value missing or present; train with missing=nan if this is a value like others"
             )
-        missing = () if math.isnan(features.missing) else (float(features.dtype.type(features.missing)),)
+        missing = () if math.isnan(features.missing) else (float(features.missing),)
         if columns == list(self._columns) and missing == self._missing:
             return self
         return self._with(_columns=tuple(columns), _missing=missing, _found={})

@@ -26,10 +26,10 @@ class Marginal(TableNoise):
     Use it to ask what happens if a feature is unknown. Each column is drawn from independently, so the
     perturbed row may combine values that never occur together in X.
 
-    Missing values of X are not drawn, and numbers are rounded as the model rounds its rows. Categories are
-    labels if X is a frame, codes if it is an array. Categories that the model does not know (such as those
-    that were too rare for LightGBM) go the way that the model sends unknown ones. Columns are matched as in
-    `Normal.relative`. X is copied, so later changes of it have no effect.
+    Missing values of X are not drawn. Categories are labels if X is a frame, codes if it is an array. Those
+    that the model does not know (such as those that were too rare for LightGBM) go the way that the model
+    sends unknown ones. Columns are matched as in `Normal.relative`. X is copied, so later changes of it have
+    no effect.
 
     Parameters
     ----------

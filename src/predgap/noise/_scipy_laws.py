@@ -52,9 +52,9 @@ class ScipyLaw(Law):
         drawn: FloatArray = x + self.frozen.rvs(size=len(x), random_state=rng)
         return drawn
 
-    def avoiding(self, missing: float) -> Law:
-        if hasattr(self.frozen, "pmf"):
-            raise may_be_missing(repr(self), missing)
+    def avoiding(self, low: float, high: float) -> Law:
+        if hasattr(self.frozen, "pmf") and low <= high:
+            raise may_be_missing(repr(self), 0.5 * low + 0.5 * high)
         return self
 
     def __repr__(self) -> str:

@@ -42,11 +42,8 @@ class ColumnLaw(ReplacingLaw):
     def tails(self, x: FloatArray, thresholds: FloatArray) -> Tails:
         return self._marginal().tails(x, thresholds)
 
-    def rounded(self, dtype: np.dtype[Any]) -> Law:
-        return self._marginal().rounded(dtype)
-
-    def avoiding(self, missing: float) -> Law:
-        return self._marginal().avoiding(missing)
+    def avoiding(self, low: float, high: float) -> Law:
+        return self._marginal().avoiding(low, high)
 
     def category_probabilities(self, levels: Categories) -> FloatArray:
         counts, n = self._counts(levels)
@@ -127,7 +124,7 @@ class ColumnLaw(ReplacingLaw):
     def _present(self, values: FloatArray, without: FloatArray) -> FloatArray:
         """The values that may be drawn, numbers or codes."""
         present: FloatArray = values[
-            ~(np.isnan(values) | np.isin(values, without) | (values == self.missing))
+            ~(np.isnan(values) | np.isin(values, without) | np.isin(values, kept_numbers([self.missing])))
         ]
         if len(present) == 0:
             raise self._empty()

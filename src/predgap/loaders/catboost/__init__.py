@@ -23,6 +23,7 @@ import numpy as np
 from predgap import _files
 from predgap._inputs.categories import Categories
 from predgap._model.ensemble import ALL_OUTPUTS, LEAF, NUMERIC, Ensemble
+from predgap._model.rounding import fields_of_rows
 from predgap.errors import EnsembleError, LoaderError
 from predgap.loaders import selfcheck
 from predgap.loaders.catboost import binary_file, json_file
@@ -105,6 +106,7 @@ def _ensemble(model: Model) -> Ensemble:
     n_numeric = len(asked.kind) - len(sets.right)
     # In CatBoost a number above the border goes right; here what is below the threshold, or in the set, left.
     swapped = np.concatenate([np.zeros(n_numeric, dtype=np.bool_), sets.right, [False]])[at]
+    least = above(asked.compared, np.float32)  # x > border goes right, so x < the next single goes left
     value = np.zeros((len(at), len(bias)))
     with np.errstate(over="ignore", invalid="ignore"):  # the ensemble refuses values that are not finite
         value[~nodes.inner] = nodes.value * model.scale
@@ -112,8 +114,7 @@ def _ensemble(model: Model) -> Ensemble:
         return Ensemble(
             root=nodes.root,
             feature=np.append(asked.column, LEAF)[at],
-            # x > border goes right, so x goes left iff it is below the next single
-            threshold=np.append(np.where(by_set, 0.0, above(asked.compared, np.float32)), 0.0)[at],
+            **fields_of_rows(np.float32, np.append(np.where(by_set, 0.0, least), 0.0)[at]),
             left=np.where(nodes.inner, nodes.left + swapped, LEAF),
             right=np.where(nodes.inner, nodes.left + ~swapped, LEAF),
             default_left=np.append(asked.missing_left, False)[at],
@@ -128,7 +129,6 @@ def _ensemble(model: Model) -> Ensemble:
             feature_names=_feature_names(model),
             class_names=model.classes,
             link=model.link,
-            row_dtype=np.dtype(np.float32),
             source=model.source,
         )
     except EnsembleError as error:

@@ -228,7 +228,7 @@ def _ensemble(
             if objective in ("binary", "multiclass", "multiclassova")
             else None,
             link=_link(header.get("objective", "")),
-            accepts_infinity=accepts_infinity,
+            largest=np.inf if accepts_infinity else np.finfo(np.float64).max,
             source=f"LightGBM {'rf ' if forest else ''}{objective[:60]}",
         )
     except EnsembleError as error:

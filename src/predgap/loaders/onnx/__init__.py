@@ -75,8 +75,8 @@ def _ensemble(data: bytes) -> Ensemble:
     )
     try:
         ensemble = Ensemble(
-            **cuts._asdict(),
-            **as_sets(feature, by_set, *trees.member, n_features),
+            **cuts.fields(node.row_kind),
+            **as_sets(feature, by_set, *trees.member, n_features, node.row_kind),
             root=trees.root,
             feature=feature,
             value=value,
@@ -85,7 +85,6 @@ def _ensemble(data: bytes) -> Ensemble:
             n_features=n_features,
             class_names=_class_names(node, len(bias)),
             link=_link(node, trees, len(bias)),
-            row_dtype=np.dtype(node.row_kind),
             source=f"ONNX {node.operator} by {node.producer or 'an unknown program'}",
         )
     except EnsembleError as error:
@@ -236,7 +235,9 @@ def _check(ensemble: Ensemble, node: TreeNode) -> None:
         return
 
     def margins(rows: selfcheck.Rows) -> Any:
-        scores = _ask("be run", lambda: session.run(["Y"], {"X": rows.astype(node.tree_kind)})[0])
+        with np.errstate(over="ignore"):
+            given = rows.astype(node.row_kind).astype(node.tree_kind)
+        scores = _ask("be run", lambda: session.run(["Y"], {"X": given})[0])
         return scores[:, -ensemble.n_outputs :]  # of a binary classifier, the second class
 
     selfcheck.check(

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from predgap._typing import BoolArray, FloatArray, IndexArray
 from predgap.errors import TableError
 from predgap.loaders.pipelines.lineage import NotRaw
-from predgap.loaders.pipelines.probes import Probe, rounded
+from predgap.loaders.pipelines.probes import Probe
 
 __all__ = ["Asking", "Question", "first_on_the_other_side"]
 
@@ -27,7 +27,6 @@ class Question(NamedTuple):
     raw: int
     column: int
     threshold: float
-    rounded: bool  # is the transformed column rounded as the model does it?
 
 
 class Asking:
@@ -35,16 +34,14 @@ class Asking:
 
     def __init__(self, probe: Probe, zero_is_missing: bool, questions: list[Question]) -> None:
         self._probe, self._zero_is_missing = probe, zero_is_missing
-        self._raw, self._column, self.thresholds, self._is_rounded = (
-            np.array(field) for field in zip(*questions, strict=True)
-        )
+        self._raw, self._column, self.thresholds = (np.array(field) for field in zip(*questions, strict=True))
         starts = np.flatnonzero(np.diff(self._raw, prepend=-1))
         self._row = np.arange(len(questions)) - np.repeat(starts, np.diff([*starts, len(questions)]))
         self._n = int(self._row.max()) + 1
 
-    def places(self, column: int, *, rounded: bool) -> IndexArray:
+    def places(self, column: int) -> IndexArray:
         """Which of the questions are about this transformed column."""
-        found: IndexArray = np.flatnonzero((self._column == column) & (self._is_rounded == rounded))
+        found: IndexArray = np.flatnonzero(self._column == column)
         return found
 
     def cuts(self) -> tuple[FloatArray, BoolArray]:
@@ -70,7 +67,6 @@ class Asking:
         found: FloatArray = made.reshape(len(blocks), self._n, -1)[:, self._row, self._column].reshape(
             x.shape
         )
-        found = np.where(self._is_rounded, rounded(self._probe.old, found), found)
         if self._zero_is_missing:
             found = np.where(np.isnan(found), 0.0, found)
         if np.isnan(found).any():

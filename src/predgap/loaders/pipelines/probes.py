@@ -18,7 +18,7 @@ from predgap.errors import PredgapError
 from predgap.loaders.pipelines.lineage import NotRaw
 from predgap.loaders.pipelines.steps import Preparation
 
-__all__ = ["Probe", "rounded"]
+__all__ = ["Probe"]
 
 _CELLS: Final = 1 << 22  # of a transformed table at a time
 
@@ -65,13 +65,6 @@ class Probe:
         except PredgapError:
             return None
         return found
-
-
-def rounded(old: Ensemble, values: FloatArray) -> FloatArray:
-    """Numbers as the model rounds them, before any counts as missing."""
-    with np.errstate(over="ignore"):
-        found: FloatArray = values.astype(old.row_dtype).astype(np.float64)
-    return found
 
 
 def _array(values: Any, like: Any) -> NDArray[Any]:

@@ -25,7 +25,7 @@ from predgap._typing import BoolArray, FloatArray
 from predgap.errors import PredgapError, TableError
 from predgap.loaders.pipelines.crossings import Asking, Question
 from predgap.loaders.pipelines.lineage import Column, NotRaw, lineage
-from predgap.loaders.pipelines.probes import Probe, rounded
+from predgap.loaders.pipelines.probes import Probe
 from predgap.loaders.pipelines.steps import Preparation
 from predgap.loaders.selfcheck import rows_at_thresholds
 
@@ -108,14 +108,14 @@ class RawColumns:
         reach = np.abs(x)
         for j, line in feature.columns.items():
             assert isinstance(line, Line)
-            exact, y = old[:, j], rounded(self.old, old[:, j])
+            y = old[:, j]
             lost |= gone & ~_same_place(line, seen[:, j])
             start, stop = feature.absent.get(j, (np.nan, np.nan))
             absent = ~gone & np.isnan(y)
             lost |= absent & np.isnan(start)
             before, after = _between(line, np.where(absent, 0.0, y))
             in_hole = ~absent & (start <= x) & (x < stop)
-            beyond = (exact > 0) == line.rising
+            beyond = (y > 0) == line.rising
             low = np.maximum(low, np.where(absent, start, np.where(in_hole & beyond, stop, before)))
             high = np.minimum(high, np.where(absent, stop, np.where(in_hole & ~beyond, start, after)))
             finite = line.cuts[np.isfinite(line.cuts)]
@@ -227,10 +227,10 @@ class _Rewriting:
             n_features=self._n_raw,
             categories=categories,
             feature_names=self._names,
-            row_dtype=np.dtype(np.float64),
-            missing=float("nan"),
+            missing=np.nan,
+            missing_range=(np.nan, np.nan),
             unseen_is_missing=self._old.unseen_is_missing and any(map(self._is_native, self._used.values())),
-            accepts_infinity=self._old.accepts_infinity and not endless,
+            largest=np.inf if self._old.accepts_infinity and not endless else np.finfo(np.float64).max,
             source=f"{self._old.source} in a Pipeline",
         )
         reader = RawColumns(self._steps, self._old, self._names, tuple(features))
@@ -319,11 +319,7 @@ class _Rewriting:
     def _lines(self, numbers: dict[int, list[int]]) -> dict[int, _Feature]:
         """The raw columns of numbers, with what their transformed columns are."""
         questions = [
-            Question(q, j, v, rounded)
-            for q, own in numbers.items()
-            for j in own
-            for rounded, values in ((True, self._thresholds(j)), (False, self._around_zero()))
-            for v in values
+            Question(q, j, v) for q, own in numbers.items() for j in own for v in self._thresholds(j)
         ]
         if not questions:
             return {}
@@ -334,35 +330,37 @@ class _Rewriting:
             missing = self._at_missing[q]
             found[q] = _Feature(q, None, {}, {})
             for j in own:
-                mine, zero = ask.places(j, rounded=True), ask.places(j, rounded=False)
+                mine = ask.places(j)
                 thresholds = ask.thresholds[mine]
-                holes = self._holes(thresholds, cuts[mine])
-                if len(zero) and cuts[zero[0]] != cuts[zero[1]]:
-                    found[q].absent[j] = (float(cuts[zero].min()), float(cuts[zero].max()))
-                    holes.append(found[q].absent[j])
+                holes = self._holes(thresholds, cuts[mine], self._around_missing())
+                absent = self._holes(thresholds, cuts[mine], self._around_zero())
+                found[q].absent.update((j, hole) for hole in absent)
                 at_missing = np.nan if missing is None else float(missing[j])
                 found[q].columns[j] = Line(
-                    q, thresholds, cuts[mine], bool(rising[mine[0]]), tuple(holes), at_missing
+                    q, thresholds, cuts[mine], bool(rising[mine[0]]), (*holes, *absent), at_missing
                 )
         return found
 
     def _around_zero(self) -> list[float]:
-        """0 and the next float, if zeros are missing to the model."""
+        """0 and the next float, if zeros are missing to the model because a sparse table lacks them."""
         return [0.0, float(np.nextafter(0.0, 1.0))] if self._zero_is_missing else []
 
     def _around_missing(self) -> list[float]:
-        """The number that is missing to the model, as it rounds it, and the next float."""
-        kind = self._old.row_dtype.type
-        value = kind(self._old.missing)
-        return [] if np.isnan(value) else [float(value), float(np.nextafter(value, kind(np.inf)))]
+        """The first number that is missing to the model, and the first one after those that are."""
+        low, high = self._old.missing_range
+        return [] if np.isnan(low) else [low, float(np.nextafter(high, np.inf))]
 
     def _thresholds(self, j: int) -> list[float]:
         """All numbers that a transformed column is compared with, ascending."""
-        return sorted({*self._old.threshold[self._old.feature == j].tolist(), *self._around_missing()})
+        own = self._old.threshold[self._old.feature == j].tolist()
+        return sorted({*own, *self._around_missing(), *self._around_zero()})
 
-    def _holes(self, thresholds: FloatArray, cuts: FloatArray) -> list[tuple[float, float]]:
-        """Where a raw number becomes the number that is missing to the model."""
-        ends = cuts[np.searchsorted(thresholds, self._around_missing())]
+    def _holes(
+        self, thresholds: FloatArray, cuts: FloatArray, around: list[float]
+    ) -> list[tuple[float, float]]:
+        """Where a raw number becomes one of those from the first to before the second of `around`, if any
+        does."""
+        ends = cuts[np.searchsorted(thresholds, around)]
         return [(float(ends.min()), float(ends.max()))] if len(ends) and ends[0] != ends[1] else []
 
     # ---- check ----

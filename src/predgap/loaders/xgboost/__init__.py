@@ -19,6 +19,7 @@ import numpy as np
 from predgap import _files
 from predgap._model.ensemble import Ensemble
 from predgap._model.links import Link
+from predgap._model.rounding import fields_of_rows
 from predgap._typing import FloatArray
 from predgap.errors import EnsembleError, LoaderError, UnsupportedModelError
 from predgap.loaders import selfcheck
@@ -137,18 +138,18 @@ def _ensemble(
     n_trees = len(trees) if iterations is None else _trees_within(model, iterations, n_outputs)
     nodes = read_nodes(trees[:n_trees], info[:n_trees], weights[:n_trees], n_outputs)
     n_features = count(param, "num_feature", most=_MAX_FEATURES)
+    accepts_infinity = bool(np.isinf(missing))  # XGBoost's own rule
+    threshold = nodes.pop("threshold")
     try:
         return Ensemble(
             **nodes,
+            **fields_of_rows(np.float32, threshold, missing=missing, accepts_infinity=accepts_infinity),
             bias=read_bias(text(param, "base_score"), objective, version, n_outputs),
             n_features=n_features,
             categories=read_categories(learner, model, nodes, n_features, version),
             feature_names=texts(learner, "feature_names"),
             class_names=_class_names(classes, objective, n_outputs, several_targets),
             link=_link(objective),
-            row_dtype=np.dtype(np.float32),
-            missing=missing,
-            accepts_infinity=bool(np.isinf(missing)),  # XGBoost's own rule
             source=f"XGBoost {dotted(version)} {name} {objective}",
         )
     except EnsembleError as error:
