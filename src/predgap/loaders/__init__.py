@@ -235,8 +235,10 @@ def _load_object(model: Any) -> Ensemble:
     for source in _SOURCES:
         if _is_made_by(source, type(model)):
             return _loaded(source.module, "from_object", model)
+    is_class = isinstance(model, type)
+    what = f"the class {model.__name__}" if is_class else with_article(type(model).__name__)
     raise UnsupportedModelError(
-        f"predgap explains tree ensembles; this is {with_article(type(model).__name__)}. "
+        f"predgap explains tree ensembles; this is {what}. "
         f"Expected {_SUPPORTED}. From a dict or another container, pass the fitted model inside it"
     )
 
