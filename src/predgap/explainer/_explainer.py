@@ -81,7 +81,8 @@ class Explainer(SpreadAnswers, DecisionAnswers):
         call. Two classes with one output, which belongs to the second: position 0 is that output; the label
         of the first class explains 1 minus its probability, or its log-odds with the other sign.
     feature_names : sequence of d strings, or None, default=None
-        Names to use instead of the model's own. None keeps those.
+        Names to use instead of the model's own. None keeps those; a model without names takes those of the
+        frame that its noise was made from. Frames are matched by these names, arrays by position.
     groups : dict of names and features, or None, default=None
         Features that are perturbed at the same time and ranked as one, e.g. `{"place": ["lat", "lon"]}`;
         features are names or indices. Each feature keeps its own noise, independent of the others'. Subsets,

@@ -79,7 +79,7 @@ class Normal(_Scaled):
         The standard deviation is the population's (ddof=0), over the values that are not missing. A column
         that is constant or has no values is not perturbed, and a warning says so. If X has column names, they
         are matched to the model's feature names, and other columns (such as the target) are ignored;
-        otherwise columns are matched by position.
+        otherwise columns are matched by position, and a model without names takes those of X.
 
         Parameters
         ----------
