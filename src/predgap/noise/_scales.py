@@ -323,7 +323,7 @@ def _measured(columns: Columns, j: int, label: str) -> tuple[float, str]:
     if np.isinf(values).any():
         return (
             float("nan"),
-            f"{label} holds an infinite value, which has no spread; mark it missing (NaN) or clip it",
+            f"{label} holds an infinite value, so that it has no spread; mark it missing (NaN) or clip it",
         )
     if len(values) == 0 or values.min() == values.max():  # np.std of equal values may not be exactly 0
         return 0.0, ""
