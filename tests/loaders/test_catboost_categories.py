@@ -151,8 +151,8 @@ def test_missing_categories() -> None:
             ensemble.predict(rows[::-1])
     with pytest.raises(TableError, match=r"^row 1 of column 'size': 2\.5 \(float\) is no category"):
         ensemble.predict(mixed([0.0, 0.0], ["red", "red"], [3, 2.5], [False, False]))
-    objects = np.array([[0.1, None, 0.0, 7.0, 0.0, 0.0], [0.1, b"red", 2.5j, 7.0, 0.0, 0.0]], dtype=object)
-    with pytest.raises(TableError, match=r"^row 1 of column 2: 2\.5j \(complex\) is no category"):
+    objects = np.array([[0.1, None, 0.0, 7.0, 0.0, 0.0], [0.1, "red", 0.0, 2.5j, 0.0, 0.0]], dtype=object)
+    with pytest.raises(TableError, match=r"^row 1 of column 3: 2\.5j \(complex\) is no category"):
         ensemble.predict(objects)
     other = ensemble.categorical()[1].codes[-1]
     codes = np.array([[0.1, code, 0.0, 7.0, 0.0, 0.0] for code in (np.nan, other)])

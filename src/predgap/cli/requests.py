@@ -116,10 +116,8 @@ def opened(
     with ExitStack() as files:
         table = files.enter_context(open_data(request.data))
         reference = None if request.reference is None else files.enter_context(open_data(request.reference))
-        own, ensemble = (
-            ensemble.feature_names,
-            _named(ensemble, table if reference is None else reference, request),
-        )
+        own = ensemble.feature_names
+        ensemble = _named(ensemble, table if reference is None else reference, request)
         data = ModelTable(table, request, ensemble)
         data.takes_names = own is None and reference is not None
         data.check()

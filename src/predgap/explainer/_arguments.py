@@ -21,7 +21,7 @@ from predgap._text import names_or_default, shown
 from predgap._typing import BoolArray, FloatArray, IndexArray
 from predgap.errors import PredgapError, RankingError, SubsetError, TableError
 from predgap.explainer._outputs import ExplainedOutputs
-from predgap.explainer._ranges import Ranges
+from predgap.explainer._ranges import ReferenceRanges
 from predgap.loaders.pipelines import TableReader
 from predgap.ranking import Ranking, check_same_rows, ranking_order
 
@@ -54,7 +54,7 @@ class Inputs:
     outputs: ExplainedOutputs
     units: Units | None  # what subsets and rankings are of; None: each feature alone
     takes_names: bool  # are the columns of X called as those of the noise's table, as the model has no names?
-    ranges: Ranges | None  # of the features that move, if they are known
+    ranges: ReferenceRanges | None  # of the features that move, if they are known
 
     def __reduce__(self) -> tuple[Any, ...]:
         rest = (self.reader, self.outputs, self.units, self.takes_names, self.ranges)

@@ -28,7 +28,7 @@ from predgap.explainer._decisions import DecisionAnswers
 from predgap.explainer._opening import explaining_features, opened
 from predgap.explainer._outputs import ExplainedOutputs
 from predgap.explainer._pricing import cost_of
-from predgap.explainer._ranges import Ranges
+from predgap.explainer._ranges import ReferenceRanges
 from predgap.explainer._spread import SpreadAnswers
 from predgap.explainer._sweep import STRENGTHS, Sweep, swept
 from predgap.loaders import package_of
@@ -157,7 +157,7 @@ class Explainer(SpreadAnswers, DecisionAnswers):
         with explaining_features(given.reader):
             self._recipe = EngineRecipe.of(e, given.noise, n_threads, _strategy)
             self._engine = self._recipe.engine(e)
-            ranges = Ranges.of(given.noise, e)
+            ranges = ReferenceRanges.of(given.noise, e)
         outputs = outputs.answered_by(self._recipe)
         self._inputs = Inputs(e, given.reader, outputs, units, given.takes_names, ranges)
 
