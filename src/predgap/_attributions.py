@@ -252,5 +252,6 @@ def check_finite(array: FloatArray, names: Sequence[str]) -> None:
         r, j = np.argwhere(bad)[0]
         raise RankingError(
             f"the attribution in row {r} of feature {names[j]!r} is {array[r, j]} "
-            f"({int(bad.sum())} are NaN or infinite); they cannot be ranked"
+            f"({int(bad.sum())} are NaN or infinite); they cannot be ranked: fill with 0 if the method "
+            "leaves features out, as LIME does"
         )

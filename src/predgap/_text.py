@@ -101,6 +101,11 @@ def did_you_mean(name: str, names: Sequence[str]) -> str:
     return f"did you mean {close[0]!r}? " if close else ""
 
 
+def with_article(noun: str) -> str:
+    """A noun with its article: 'a list', 'an int'."""
+    return f"{'an' if noun[:1].lower() in tuple('aeiou') else 'a'} {noun}"
+
+
 def count(number: int, noun: str) -> str:
     """A number with its noun: '1 column', '2 columns'."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

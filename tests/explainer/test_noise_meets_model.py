@@ -215,6 +215,7 @@ def test_rows_outside_the_range_by_enumeration_through_predict(seen):
         assert gap == pytest.approx(mass @ changes**2, rel=2e-3)  # of sigma
 
 
+@pytest.mark.filterwarnings("ignore:.* outside the reference:UserWarning")
 @pytest.mark.parametrize("strategy", ["plan", "compiled", "pairs"])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_rows_outside_the_range_in_every_kernel(strategy, dtype):

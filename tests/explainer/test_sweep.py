@@ -141,10 +141,9 @@ def test_several_outputs_and_pipelines() -> None:
     classes = np.digitize(Y, [-1.0, 1.0])
     pipeline = make_pipeline(StandardScaler(), RandomForestClassifier(5, max_depth=4, random_state=0))
     pipeline.fit(X, classes)
-    scaled = pipeline[:-1].transform(X)
-    found = Explainer(pipeline, Normal.relative(scaled, 0.3)).sweep(ROWS, {"greedy": "greedy"}, STRENGTHS)
+    found = Explainer(pipeline, Normal.relative(X, 0.3)).sweep(ROWS, {"greedy": "greedy"}, STRENGTHS)
     for s, strength in enumerate(STRENGTHS):
-        anew = Explainer(pipeline, Normal.relative(scaled, strength))
+        anew = Explainer(pipeline, Normal.relative(X, strength))
         np.testing.assert_allclose(found.scores[s, 0], anew.pgi2(ROWS, anew.rank(ROWS)), rtol=1e-11)
 
 

@@ -37,7 +37,8 @@ def numbers_from(values: Sequence[Any], what: str) -> FloatArray:
 def codes_of_objects(values: Sequence[Any], levels: Categories, what: str) -> FloatArray:
     """Codes of a column of an array: numbers are codes, anything else is a label."""
     is_label = [_is_label(value, levels) for value in values]
-    labelled = codes_of_labels(list(itertools.compress(values, is_label)), levels, what)
+    rows = list(itertools.compress(range(len(values)), is_label))
+    labelled = codes_of_labels([values[r] for r in rows], levels, what, rows)
     out = numbers_from([None if yes else v for v, yes in zip(values, is_label, strict=True)], what)
     out[np.array(is_label, dtype=bool)] = labelled
     return out
@@ -49,21 +50,39 @@ def _is_label(value: Any, levels: Categories) -> bool:
     return not isinstance(value, numbers.Real)
 
 
-def codes_of_labels(labels: Sequence[Any], levels: Categories, what: str) -> FloatArray:
-    """Codes of a column of labels; TableError if the model does not know labels."""
+def codes_of_labels(
+    labels: Sequence[Any], levels: Categories, what: str, rows: Sequence[int] | None = None
+) -> FloatArray:
+    """Codes of a column of labels; TableError if the model does not know labels, or refuses one.
+
+    `rows` are the numbers of the rows that have them; None: 0, 1, 2, ...
+    """
     text = next((label for label in labels if isinstance(label, str)), None)
     if text is not None and not levels.labelled:
         raise TableError(
             f"{what} holds text, first {shown(text)}, but the model has only the codes of its categories, "
             "not their labels; the column must hold the codes that the categories had in training, as numbers"
         )
-    codes = levels.codes_of(labels)
+    try:
+        codes = levels.codes_of(labels)
+    except TableError:
+        raise _refused(labels, levels, what, range(len(labels)) if rows is None else rows) from None
     unseen = [label for label, code in zip(labels, codes.tolist(), strict=True) if code == UNSEEN]
     if unseen:
         check_unseen(unseen, levels, what)
         if len(unseen) == len(labels):
             warn_of_codes(unseen, levels, what)
     return codes
+
+
+def _refused(labels: Sequence[Any], levels: Categories, what: str, rows: Sequence[int]) -> TableError:
+    """The error about the first label that a model refuses, which names its row."""
+    for row, label in zip(rows, labels, strict=True):
+        try:
+            levels.code_of(label)
+        except TableError as error:
+            return TableError(f"row {row} of {what}: {error}")
+    raise AssertionError("no label is refused")
 
 
 def _culprit(values: Sequence[Any], failed: int) -> tuple[int, Any]:

@@ -3,9 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Final
 
 from predgap._text import count, format_items
 from predgap.errors import PredgapError, ShapeError, TableError
+
+NAMELESS: Final = (
+    ". The model has no names of its own: give feature_names=, or a frame as the table of the noise"
+)
+"""What to add to an error about a name that a model without names does not know."""
+
+
+def are_default(names: Sequence[str]) -> bool:
+    """Are they "0", "1", "2", ..., as pandas calls and writes columns that have no names?"""
+    return all(name == str(j) for j, name in enumerate(names))
 
 
 def match_names(given: Iterable[str], known: Sequence[str], error: type[PredgapError]) -> dict[str, int]:

@@ -74,7 +74,7 @@ def _from_series(series: nw.Series[Any]) -> Any:
     if not np.isfinite(size).all():
         raise RankingError(
             f"the importance of {format_items(np.array(labels)[~np.isfinite(size)].tolist())} is NaN or "
-            "infinite; it cannot be ranked"
+            "infinite; it cannot be ranked: fill with 0 if the method leaves features out"
         )
     return [labels[j] for j in np.argsort(-size, kind="stable")]
 

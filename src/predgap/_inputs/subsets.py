@@ -9,7 +9,7 @@ from typing import Any, overload
 
 import numpy as np
 
-from predgap._inputs.names import match_names
+from predgap._inputs.names import NAMELESS, match_names
 from predgap._text import format_items, shown
 from predgap._typing import BoolArray
 from predgap.errors import SubsetError
@@ -155,8 +155,10 @@ def name_positions(wanted: Sequence[str], names: Sequence[str]) -> list[int]:
         }
         hints = [f"{match[0]!r} for {name!r}" for name, match in close.items() if match]
         meant = f"did you mean {', '.join(hints[:3])}? " if hints else ""
+        hint = NAMELESS if isinstance(names, _DefaultNames) else ""
         raise SubsetError(
             f"the model has no feature {format_items(unknown)}; {meant}its features are {format_items(names)}"
+            f"{hint}"
         )
     return [place[name] for name in wanted]
 

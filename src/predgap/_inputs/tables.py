@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from predgap._inputs.categories import Categories
 from predgap._inputs.cells import codes_of_labels, codes_of_objects, numbers_from
-from predgap._inputs.names import order_by_name
+from predgap._inputs.names import are_default, order_by_name
 from predgap._inputs.row_labels import labels_at
 from predgap._text import count, format_items, shown
 from predgap._typing import FloatArray, IndexArray
@@ -180,6 +180,27 @@ def open_columns(X: Any) -> Columns:
     return _open_array(X) if frame is None else _open_frame(frame)
 
 
+def names_of(X: Any) -> tuple[str, ...] | None:
+    """The names of the columns of a table; None if they have none, or only pandas' default 0, 1, 2, ..."""
+    names = open_columns(X).names
+    return None if names is None or are_default(names) else names
+
+
+def in_order(X: Any, names: Sequence[str]) -> Any:
+    """A frame with its columns in the order of these names; any other table, or one without names, as it is.
+
+    TableError if the frame has other columns.
+    """
+    frame = _as_frame(X)
+    if frame is None:
+        return X
+    own = _open_frame(frame)
+    if own.names is None or not by_name(own.names, own.numbered, names):
+        return X
+    order = order_by_name(own.names, names)
+    return X if order == [*range(len(order))] else frame[:, order].to_native()
+
+
 def columns_of(table: Table, names: tuple[str, ...] | None) -> Columns:
     """The columns of a table that was read, with these names."""
     n, d = table.values.shape
@@ -231,9 +252,11 @@ def _as_frame(X: Any) -> nw.DataFrame[Any] | None:
     if isinstance(frame, nw.LazyFrame):
         raise TableError(f"X is a lazy {type(X).__name__}; collect it first, e.g. X.collect()")
     if isinstance(frame, nw.Series):
+        row = "one row with its names as X.to_frame().T, " if frame.implementation.is_pandas_like() else ""
+        column = "X.to_frame()" if hasattr(X, "to_frame") else "pa.table({name: X})"
         raise ShapeError(
             f"X is a {type(X).__name__} of {count(len(frame), 'value')}, expected a table (n, d); "
-            "pass one row as X.to_numpy()[None, :], one column as X.to_frame()"
+            f"pass {row}one column as {column}"
         )
     return frame if isinstance(frame, nw.DataFrame) else None
 

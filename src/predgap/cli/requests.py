@@ -13,6 +13,7 @@ import pyarrow as pa
 import predgap
 from predgap import Ensemble, Explainer, NoiseError, TableError
 from predgap._engine.accuracy import RTOL
+from predgap._inputs.names import are_default
 from predgap._inputs.tables import read_table
 from predgap._text import did_you_mean, format_items
 from predgap.cli.app import complain
@@ -124,7 +125,10 @@ def opened(
         table = files.enter_context(open_data(request.data))
         reference = None if request.reference is None else files.enter_context(open_data(request.reference))
         _tell_of_absent(request, table, reference)
+        own = ensemble.feature_names
+        ensemble = _named(ensemble, table if reference is None else reference, request)
         data = ModelTable(table, request, ensemble)
+        data.takes_names = own is None and reference is not None
         data.check()
         plan = request.plan(ensemble)
         noise = plan.noise(_noise_table(reference, request, ensemble, data), request.flip, ensemble)
@@ -133,6 +137,7 @@ def opened(
             request.model if request.own_model else ensemble,
             noise,
             output=output,
+            feature_names=None if own else ensemble.feature_names,
             groups=dict(plan.groups) or None,
             one_hot=dict(plan.one_hot) or None,
             rtol=0.0 if exact else RTOL if request.rtol is None else request.rtol,
@@ -140,6 +145,16 @@ def opened(
             progress=shown.tell,
         )
         yield Job(explainer, (*explainer.ensemble.names, *plan.groups), data, shown)
+
+
+def _named(ensemble: Ensemble, file: DataFile, request: Request) -> Ensemble:
+    """The ensemble with the names of its features in a table, if it has no names of its own."""
+    columns = file.schema.names
+    where = reference_layout(columns, ensemble, request.roles(columns))
+    names = [columns[j] for j in where.features]
+    if ensemble.feature_names is not None or len(names) != ensemble.n_features or are_default(names):
+        return ensemble
+    return ensemble.named(names)
 
 
 def _tell_of_absent(request: Request, table: DataFile, reference: DataFile | None) -> None:
@@ -157,6 +172,8 @@ def _tell_of_absent(request: Request, table: DataFile, reference: DataFile | Non
 
 class ModelTable:
     """DATA as rows of the model's features."""
+
+    takes_names: bool = False  # are the names of the features those of the reference, as the model has none?
 
     def __init__(self, file: DataFile, request: Request, ensemble: Ensemble) -> None:
         columns = file.schema.names
@@ -207,6 +224,8 @@ class ModelTable:
         except TableError as error:
             more = len(self._layout.features) > self._ensemble.n_features
             hint = " (--drop NAME)" if more and not self._ensemble.feature_names else ""
+            if self.takes_names and {*self._file.schema.names} != {*self._ensemble.names}:
+                hint = " (the model has no names of its own; these are those of --reference)"
             raise TableError(f"{self.name}: {error}{hint}") from None
 
 

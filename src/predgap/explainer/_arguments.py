@@ -14,13 +14,14 @@ from predgap._attributions import is_explanation
 from predgap._engine.engine import Members
 from predgap._engine.questions import Ranked
 from predgap._inputs.subsets import subset_mask
-from predgap._inputs.tables import Table, read_table
+from predgap._inputs.tables import Table, names_of, read_table
 from predgap._inputs.units import Units, grouping_hint
 from predgap._model.ensemble import Ensemble
 from predgap._text import names_or_default, shown
 from predgap._typing import BoolArray, FloatArray, IndexArray
-from predgap.errors import PredgapError, RankingError, SubsetError
+from predgap.errors import PredgapError, RankingError, SubsetError, TableError
 from predgap.explainer._outputs import ExplainedOutputs
+from predgap.explainer._ranges import ReferenceRanges
 from predgap.loaders.pipelines import TableReader
 from predgap.ranking import Ranking, check_same_rows, ranking_order
 
@@ -52,9 +53,12 @@ class Inputs:
     reader: TableReader | None  # reads X, where its columns are not simply the model's features
     outputs: ExplainedOutputs
     units: Units | None  # what subsets and rankings are of; None: each feature alone
+    takes_names: bool  # are the columns of X called as those of the noise's table, as the model has no names?
+    ranges: ReferenceRanges | None  # of the features that move, if they are known
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _inputs, (self.reader, self.outputs, self.units)  # the trees once: the outputs have them
+        rest = (self.reader, self.outputs, self.units, self.takes_names, self.ranges)
+        return _inputs, rest  # the trees once: the outputs have them
 
     @property
     def members(self) -> Members | None:
@@ -78,10 +82,25 @@ class Inputs:
 
     def table(self, X: Any) -> Table:
         """X with one column per feature of the model."""
-        if self.reader is not None:
-            return self.reader.table(X, self.ensemble)
-        e = self.ensemble
-        return read_table(X, e.n_features, e.feature_names, e.categories)
+        try:
+            if self.reader is not None:
+                return self.reader.table(X, self.ensemble)
+            e = self.ensemble
+            return read_table(X, e.n_features, e.feature_names, e.categories)
+        except TableError as error:
+            hint = self._whose_names(X)
+            if not hint:
+                raise
+            raise type(error)(f"{error}{hint}") from None
+
+    def _whose_names(self, X: Any) -> str:
+        """What to add to an error about a table that has other columns than the noise's table."""
+        if not self.takes_names or (names := names_of(X)) is None or {*names} == {*(self.column_names or ())}:
+            return ""
+        return (
+            ". The model has no names of its own; these are those of the table that the noise was given: "
+            "name the columns of X alike, pass an array to go by position, or give feature_names="
+        )
 
     def rows(self, X: Any) -> Rows:
         """X as the model sees it, and the output of each row; rows that were read before are returned."""
@@ -89,6 +108,8 @@ class Inputs:
             return X
         table = self.table(X)
         values = self.ensemble.cast(table.values)
+        if self.ranges is not None:
+            self.ranges.check(values)
         return Rows(values, table, self.outputs.of_rows(values, table.index))
 
     def masks(self, n_rows: int, subset: Any) -> BoolArray:
@@ -202,8 +223,8 @@ def least_certain(methods: Iterable[str]) -> str:
     return max(methods, key=_BY_CERTAINTY.index, default="exact")
 
 
-def _inputs(reader: TableReader | None, outputs: ExplainedOutputs, units: Units | None) -> Inputs:
-    return Inputs(outputs.explained(), reader, outputs, units)
+def _inputs(reader: TableReader | None, outputs: ExplainedOutputs, *rest: Any) -> Inputs:
+    return Inputs(outputs.explained(), reader, outputs, *rest)
 
 
 def check_choice(name: str, given: Any, choices: tuple[str, ...]) -> None:

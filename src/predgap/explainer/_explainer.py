@@ -28,6 +28,7 @@ from predgap.explainer._decisions import DecisionAnswers
 from predgap.explainer._opening import explaining_features, opened
 from predgap.explainer._outputs import ExplainedOutputs
 from predgap.explainer._pricing import cost_of
+from predgap.explainer._ranges import ReferenceRanges
 from predgap.explainer._spread import SpreadAnswers
 from predgap.explainer._sweep import STRENGTHS, Sweep, swept
 from predgap.loaders import package_of
@@ -80,7 +81,8 @@ class Explainer(SpreadAnswers, DecisionAnswers):
         call. Two classes with one output, which belongs to the second: position 0 is that output; the label
         of the first class explains 1 minus its probability, or its log-odds with the other sign.
     feature_names : sequence of d strings, or None, default=None
-        Names to use instead of the model's own. None keeps those.
+        Names to use instead of the model's own. None keeps those; a model without names takes those of the
+        frame that its noise was made from. Frames are matched by these names, arrays by position.
     groups : dict of names and features, or None, default=None
         Features that are perturbed at the same time and ranked as one, e.g. `{"place": ["lat", "lon"]}`;
         features are names or indices. Each feature keeps its own noise, independent of the others'. Subsets,
@@ -155,7 +157,9 @@ class Explainer(SpreadAnswers, DecisionAnswers):
         with explaining_features(given.reader):
             self._recipe = EngineRecipe.of(e, given.noise, n_threads, _strategy)
             self._engine = self._recipe.engine(e)
-        self._inputs = Inputs(e, given.reader, outputs.answered_by(self._recipe), units)
+            ranges = ReferenceRanges.of(given.noise, e)
+        outputs = outputs.answered_by(self._recipe)
+        self._inputs = Inputs(e, given.reader, outputs, units, given.takes_names, ranges)
 
     def estimate(
         self,

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from predgap._inputs.one_hot import OneHot
-from predgap._inputs.tables import columns_of
+from predgap._inputs.tables import columns_of, names_of
 from predgap._model.ensemble import Ensemble
 from predgap._model.one_hot import DummyTables, with_categories
 from predgap._text import count, format_items, shown, warn
@@ -29,6 +29,7 @@ class Opened:
     ensemble: Ensemble
     reader: TableReader | None  # reads X, where its columns are not simply the model's features
     noise: Noise
+    takes_names: bool  # are the columns of X called as those of the noise's table, as the model has no names?
 
 
 def opened(
@@ -38,13 +39,28 @@ def opened(
     one_hot: Mapping[str, Sequence[str | int]] | None,
 ) -> Opened:
     """The arguments of `Explainer`, opened. A table in place of the noise becomes `Relative` noise."""
-    ensemble, reader, not_raw = load_with_reader(model)
+    ensemble, pipeline, not_raw = load_with_reader(model)
+    reader: TableReader | None = pipeline
     if not_raw is not None and reader is not None:
         _warn_of_features(reader.feature_space, not_raw)
     if feature_names is not None:
         ensemble = ensemble.named(feature_names)
     if not isinstance(noise, Noise):
-        noise = _default_noise(noise, ensemble, reader)
+        _check_table(noise)
+    if pipeline is None or pipeline.feature_space is None:
+        noise = noise if isinstance(noise, Noise) else Relative(noise)
+        own = ensemble.feature_names
+        seen = noise.names_for(ensemble.n_features) if own is None else None
+        if seen is not None:
+            ensemble = ensemble.named(seen)
+    else:  # a Noise is one of the features after the steps; only a table tells the columns of X
+        own = pipeline.column_names
+        seen = names_of(noise) if own is None and not isinstance(noise, Noise) else None
+    if pipeline is not None and pipeline.column_names is None:
+        reader = pipeline = pipeline.named(own or seen)
+    if not isinstance(noise, Noise):
+        assert reader is not None
+        noise = _relative_after_steps(noise, ensemble, reader)
     if one_hot is not None:
         if reader is not None:
             raise PredgapError(
@@ -53,7 +69,7 @@ def opened(
         dummies = OneHot.of(one_hot, ensemble.n_features, ensemble.feature_names, ensemble.missing)
         reader, noise = DummyTables(dummies, ensemble), noise.with_one_hot(dummies)
         ensemble = with_categories(ensemble, dummies)
-    return Opened(ensemble, reader, noise.for_model(_features(ensemble)))
+    return Opened(ensemble, reader, noise.for_model(_features(ensemble)), seen is not None)
 
 
 def _features(e: Ensemble) -> ModelFeatures:
@@ -67,12 +83,14 @@ def _warn_of_features(feature_space: str | None, reason: str) -> None:
     )
 
 
-def _default_noise(X: Any, ensemble: Ensemble, reader: TableReader | None) -> Noise:
-    """`Relative(X)` of the model's features; NoiseError if X is not a table."""
+def _check_table(X: Any) -> None:
+    """NoiseError unless X, which was given in place of a noise, is a table."""
     if not (hasattr(X, "shape") or hasattr(X, "columns") or isinstance(X, list | tuple)):
         raise NoiseError(f"noise is {shown(X)}, expected a Noise such as Relative(X, 0.3), or a table X")
-    if reader is None or reader.feature_space is None:
-        return Relative(X)
+
+
+def _relative_after_steps(X: Any, ensemble: Ensemble, reader: TableReader) -> Noise:
+    """`Relative` noise of the features that the steps of a pipeline make of X."""
     after = reader.table(X, ensemble)  # the features after the steps
     if isinstance(reader, Preparation) and reader.takes_zero_for_missing(X):
         _warn_of_absent_values(after.values, ensemble.names)

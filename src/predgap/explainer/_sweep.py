@@ -150,7 +150,7 @@ def swept(explainer: Explainer, X: Any, rankings: Any, strengths: Any) -> Swept:
     top = _places(given, n_features)
     scores, orders = [], []
     with reporting(explainer.progress, n * (n_built + len(noises) * (len(named) + n_built))) as tell:
-        calls = _Calls(X, rows, named, None if top == n_features else top, tell)
+        calls = _Calls(rows, named, None if top == n_features else top, tell)
         with _saying("at the explainer's own noise"):
             own = calls.orders(explainer, calls.rankings(explainer))
         for strength, noise in noises:
@@ -174,8 +174,7 @@ def swept(explainer: Explainer, X: Any, rankings: Any, strengths: Any) -> Swept:
 class _Calls:
     """Asks explainers about the same rows, call after call, and reports the rows done of all calls."""
 
-    X: Any
-    rows: Rows  # of X
+    rows: Rows
     named: dict[str, Any]  # rankings, and words for those that are built
     top: int | None
     tell: Tell
@@ -191,10 +190,10 @@ class _Calls:
 
     def score(self, explainer: Explainer, ranking: Any) -> FloatArray:
         """PGI², (n,)."""
-        return self._next(explainer).pgi2(self.X, ranking)
+        return self._next(explainer).pgi2(self.rows, ranking)
 
     def _built(self, explainer: Explainer, method: RankMethod) -> Ranking:
-        return self._next(explainer).rank(self.X, method, top=self.top)
+        return self._next(explainer).rank(self.rows, method, top=self.top)
 
     def _next(self, explainer: Explainer) -> Explainer:
         """The explainer for the next call, which reports after the calls before it."""

@@ -16,6 +16,7 @@ from typing import Any, Final
 from predgap import _files
 from predgap._model import serialization
 from predgap._model.ensemble import Ensemble
+from predgap._text import with_article
 from predgap.errors import LoaderError, UnsupportedModelError
 from predgap.loaders import pickles
 from predgap.loaders._formats import sniff
@@ -234,10 +235,11 @@ def _load_object(model: Any) -> Ensemble:
     for source in _SOURCES:
         if _is_made_by(source, type(model)):
             return _loaded(source.module, "from_object", model)
-    kind = type(model)
+    is_class = isinstance(model, type)
+    what = f"the class {model.__name__}" if is_class else with_article(type(model).__name__)
     raise UnsupportedModelError(
-        f"cannot load a {kind.__module__}.{kind.__qualname__}; expected {_SUPPORTED}. "
-        "From a dict or another container, pass the fitted model inside it"
+        f"predgap explains tree ensembles; this is {what}. "
+        f"Expected {_SUPPORTED}. From a dict or another container, pass the fitted model inside it"
     )
 
 

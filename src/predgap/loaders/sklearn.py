@@ -37,6 +37,7 @@ from numpy.typing import NDArray
 from predgap._inputs.categories import Categories, of_labels
 from predgap._model.ensemble import ALL_OUTPUTS, LEAF, NUMERIC, Ensemble
 from predgap._model.rounding import fields_of_rows
+from predgap._text import with_article
 from predgap._typing import FloatArray, IndexArray
 from predgap.errors import EnsembleError, LoaderError, UnsupportedModelError
 from predgap.loaders import selfcheck, splits
@@ -145,8 +146,12 @@ def _reader(model: Any) -> Callable[[Any], _Sum]:
     for base in bases:
         if base in _READERS:
             return _READERS[base]
-    others = f"it is none of {', '.join(_READERS)}"
-    reason = next((_ADVICE[base] for base in bases if base in _ADVICE), others)
+    reason = next((_ADVICE[base] for base in bases if base in _ADVICE), None)
+    if reason is None:
+        raise UnsupportedModelError(
+            f"predgap explains tree ensembles; this is {with_article(kind.__name__)}. Of scikit-learn's "
+            f"models it takes {', '.join(_READERS)}, and searches, voting, stacking and pipelines of these"
+        )
     raise UnsupportedModelError(f"cannot load a {kind.__module__}.{kind.__qualname__}: {reason}")
 
 

@@ -12,7 +12,7 @@ from predgap._inputs.one_hot import OneHot
 from predgap.noise._added_laws import LaplaceLaw, NormalLaw, StudentTLaw, UniformLaw
 from predgap.noise._laws import Law, StillLaw, positive
 from predgap.noise._noise import Noise
-from predgap.noise._scales import Measured, Names, Numbers, measure, read_numbers
+from predgap.noise._scales import Measured, Names, Numbers, Ranges, measure, read_numbers
 from predgap.noise._scipy_laws import ScipyLaw, show_frozen
 
 
@@ -25,6 +25,12 @@ class _Scaled(Noise):
     def laws_of(self, features: Sequence[int], n_features: int, feature_names: Names) -> tuple[Law, ...]:
         values = self._numbers.of(features, n_features, feature_names)
         return tuple(StillLaw() if value == 0 else self._law(value) for value in values)
+
+    def names_for(self, n_features: int) -> Names:
+        return self._numbers.names_for(n_features)
+
+    def ranges_of(self, features: Sequence[int], n_features: int, feature_names: Names) -> Ranges:
+        return self._numbers.ranges_of(features, n_features, feature_names)
 
     def with_one_hot(self, one_hot: OneHot) -> Noise:
         made = copy(self)
@@ -73,7 +79,7 @@ class Normal(_Scaled):
         The standard deviation is the population's (ddof=0), over the values that are not missing. A column
         that is constant or has no values is not perturbed, and a warning says so. If X has column names, they
         are matched to the model's feature names, and other columns (such as the target) are ignored;
-        otherwise columns are matched by position.
+        otherwise columns are matched by position, and a model without names takes those of X.
 
         Parameters
         ----------

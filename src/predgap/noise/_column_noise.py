@@ -10,6 +10,7 @@ from predgap.noise._added_laws import NormalLaw
 from predgap.noise._combined_laws import KeptLaw, RoundedLaw, StayLaw, WithinLaw
 from predgap.noise._kinds import Column
 from predgap.noise._laws import Law, StillLaw, kept_numbers
+from predgap.noise._scales import Range
 from predgap.noise._sizes import mass_outside, mean_squared_move, solved_scale
 
 _REDRAWN: Final = ("binary", "categorical", "discrete")
@@ -46,6 +47,12 @@ class ColumnNoise:
         if _is_clipped(self.column):
             law = WithinLaw(law, *_range(self.column))
         return KeptLaw(law, self.keep, *_next_kept(self.column, self.keep)) if self.keep else law
+
+    def range(self) -> Range | None:
+        """The range of the column, if numbers are added to it."""
+        if self.scale is None:
+            return None
+        return Range(*_range(self.column), tuple(kept_numbers(self.keep).tolist()))
 
     def described(self) -> tuple[str, str, float, float, float]:
         """Its kind, its law in words, the size of its move in its units and in standard deviations, and the

@@ -15,7 +15,7 @@ from predgap.noise._combined_laws import ClippedLaw, RoundedLaw, StayLaw
 from predgap.noise._lattice import Lattice, checked_lattice
 from predgap.noise._laws import Law, positive
 from predgap.noise._noise import ModelFeatures, Noise, TableNoise, check_single
-from predgap.noise._scales import Names, open_table
+from predgap.noise._scales import Names, Ranges, open_table
 from predgap.noise._table_laws import ColumnLaw
 
 
@@ -75,6 +75,12 @@ class _Around(Noise):
 
     def with_strength(self, strength: float) -> Noise:
         return replace(self, noise=self.noise.with_strength(strength))
+
+    def names_for(self, n_features: int) -> Names:
+        return self.noise.names_for(n_features)
+
+    def ranges_of(self, features: Sequence[int], n_features: int, feature_names: Names) -> Ranges:
+        return self.noise.ranges_of(features, n_features, feature_names)
 
     def with_one_hot(self, one_hot: OneHot) -> Noise:
         return replace(self, noise=self.noise.with_one_hot(one_hot))
@@ -159,6 +165,9 @@ class Clipped(_Around):
     def laws_of(self, features: Sequence[int], n_features: int, feature_names: Names) -> tuple[Law, ...]:
         laws = self.noise.laws_of(features, n_features, feature_names)
         return tuple(ClippedLaw(law, self.low, self.high) for law in laws)
+
+    def ranges_of(self, features: Sequence[int], n_features: int, feature_names: Names) -> Ranges:
+        return (None,) * len(features)  # a value that is outside moves to an end
 
     def __repr__(self) -> str:
         return f"Clipped({self.noise!r}, {self.low!r}, {self.high!r})"

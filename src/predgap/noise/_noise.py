@@ -18,7 +18,7 @@ from predgap._inputs.tables import Columns, open_columns
 from predgap._typing import BoolArray, FloatArray
 from predgap.errors import NoiseError, TableError
 from predgap.noise._laws import Law
-from predgap.noise._scales import ColumnLabels, Names
+from predgap.noise._scales import ColumnLabels, Names, Ranges
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +115,16 @@ class Noise(ABC):
     def laws_of(self, features: Sequence[int], n_features: int, feature_names: Names) -> tuple[Law, ...]:
         """The laws of the features with these indices. Errors of other features must not be raised."""
 
+    def names_for(self, n_features: int) -> Names:
+        """The names that a model of so many features without names takes from the table of the noise; None if
+        there is no table, or its columns have no names, or they are not as many."""
+        return None
+
+    def ranges_of(self, features: Sequence[int], n_features: int, feature_names: Names) -> Ranges:
+        """The range of each of these features in the table of the noise, if numbers are added to it; else
+        None."""
+        return (None,) * len(features)
+
     def with_one_hot(self, one_hot: OneHot) -> Noise:
         """The noise for a model in which dummies became categories; a noise with a table reads it so."""
         return self
@@ -143,6 +153,9 @@ class TableNoise(Noise):
         """Remembers the table."""
         object.__setattr__(self, "_table", table)
         object.__setattr__(self, "_labels", ColumnLabels.of(table, f"{type(self).__name__}()"))
+
+    def names_for(self, n_features: int) -> Names:
+        return self._labels.names_for(n_features)
 
     def with_one_hot(self, one_hot: OneHot) -> Self:
         try:

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from predgap._inputs.names import match_names
+from predgap._inputs.names import NAMELESS, match_names
 from predgap._inputs.one_hot import OneHot
 from predgap._text import count, format_items, names_or_default, shown
 from predgap.errors import NoiseError
 from predgap.noise._laws import Law
 from predgap.noise._noise import ModelFeatures, Noise, check_single
-from predgap.noise._scales import Names
+from predgap.noise._scales import Names, Ranges
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -66,6 +66,26 @@ class PerFeature(Noise):
                 (laws[j],) = own[j].laws_of([j], n_features, feature_names)
         return tuple(laws[j] for j in features)
 
+    def names_for(self, n_features: int) -> Names:
+        every = [noise for _, noise in self.noises] + ([] if self.default is None else [self.default])
+        found = {names: None for noise in every if (names := noise.names_for(n_features)) is not None}
+        if len(found) > 1:
+            one, other, *_ = found
+            raise NoiseError(
+                "the tables given to the noises of PerFeature have different columns, or the same in another "
+                f"order: {format_items(one)}, and {format_items(other)}. The model has no names, so that the "
+                "order of its features is not known: pass feature_names=, or tables with the same columns"
+            )
+        return next(iter(found), None)
+
+    def ranges_of(self, features: Sequence[int], n_features: int, feature_names: Names) -> Ranges:
+        own = self._placed(n_features, feature_names)
+        noises = [own.get(j, self.default) for j in features]
+        return tuple(
+            None if noise is None else noise.ranges_of([j], n_features, feature_names)[0]
+            for j, noise in zip(features, noises, strict=True)
+        )
+
     def with_strength(self, strength: float) -> PerFeature:
         return self._each(lambda noise: noise.with_strength(strength))
 
@@ -87,6 +107,7 @@ class PerFeature(Noise):
             raise NoiseError(
                 f"the model has no feature {format_items(unknown)}; its {n_features} features are "
                 f"{format_items(names_or_default(n_features, feature_names))}"
+                f"{NAMELESS if feature_names is None else ''}"
             )
         placed: dict[int, Noise] = {}
         for key, noise in self.noises:

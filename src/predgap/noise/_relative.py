@@ -17,7 +17,7 @@ from predgap.noise._column_noise import ColumnNoise
 from predgap.noise._kinds import Column, read_column
 from predgap.noise._laws import Law, positive
 from predgap.noise._noise import ModelFeatures, TableNoise
-from predgap.noise._scales import ColumnLabels, Names, open_table, warn_of_still
+from predgap.noise._scales import ColumnLabels, Names, Ranges, open_table, warn_of_still
 from predgap.noise._table_laws import ColumnLaw
 
 STRENGTH: Final = 0.3
@@ -50,7 +50,7 @@ class Relative(TableNoise):
     feature that the model splits on by categories is redrawn, whatever the column looks like; and a number
     that means missing to the model (such as XGBoost's `missing=-999`) is missing here, too. If X has column
     names, they are matched to the model's feature names, and other columns (such as the target) are ignored;
-    otherwise columns are matched by position. X is copied.
+    otherwise columns are matched by position, and a model without names takes those of X. X is copied.
 
     Parameters
     ----------
@@ -112,6 +112,11 @@ class Relative(TableNoise):
             if self._columns[j].refused:
                 raise NoiseError(f"Relative cannot use X: {self._columns[j].refused}")
         return tuple(self._noise_of(j).law(self._redrawn(j)) for j in places)
+
+    def ranges_of(self, features: Sequence[int], n_features: int, feature_names: Names) -> Ranges:
+        return tuple(
+            self._noise_of(j).range() for j in self._labels.places(features, n_features, feature_names)
+        )
 
     def with_strength(self, strength: float) -> Relative:
         """The same noise with another strength; X is not read again.

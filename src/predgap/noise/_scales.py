@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from predgap._inputs.names import match_names
+from predgap._inputs.names import NAMELESS, are_default, match_names
 from predgap._inputs.one_hot import OneHot
 from predgap._inputs.tables import Columns, by_name, open_columns
 from predgap._text import count, format_items, names_or_default, warn
@@ -19,6 +19,7 @@ from predgap.errors import NoiseError, TableError
 from predgap.noise._laws import positive
 
 Names = tuple[str, ...] | None
+Ranges = tuple["Range | None", ...]
 
 FEWEST_WHOLE: Final = 20
 """A column of fewer whole numbers may be one of continuous numbers by chance: it gives no warning."""
@@ -26,11 +27,28 @@ FEWEST_WHOLE: Final = 20
 _SHOWN: Final = 6  # items of a long list, in `repr` and warnings
 
 
+@dataclass(frozen=True, slots=True)
+class Range:
+    """The smallest and the largest number of a column, but for values that are kept."""
+
+    low: float
+    high: float
+    kept: tuple[float, ...] = ()  # values that do not move, which may be anywhere
+
+
 class Numbers(ABC):
     """A positive number for each feature; 0 for a feature that is not perturbed."""
 
     @abstractmethod
     def of(self, features: Sequence[int], n_features: int, feature_names: Names) -> list[float]: ...
+
+    def names_for(self, n_features: int) -> Names:
+        """The names of the columns that the numbers were measured from; see `Noise.names_for`."""
+        return None
+
+    def ranges_of(self, features: Sequence[int], n_features: int, feature_names: Names) -> Ranges:
+        """The ranges of these columns; see `Noise.ranges_of`."""
+        return (None,) * len(features)
 
     def with_one_hot(self, one_hot: OneHot) -> Numbers:
         """The numbers for a model in which dummies became categories. Those given by name stay."""
@@ -92,6 +110,7 @@ class _ByName(Numbers):
             raise NoiseError(
                 f"{self.what} {' and '.join(filter(None, (lacks, has)))}; "
                 f"the model's {n_features} features are {format_items(names)}"
+                f"{NAMELESS if feature_names is None else ''}"
             )
         return [value[j] for j in features]
 
@@ -116,6 +135,11 @@ class ColumnLabels:
     def label(self, j: int) -> str:
         """What to call column j in a message."""
         return repr(self.names[j]) if self.names else str(j)
+
+    def names_for(self, n_features: int) -> Names:
+        """The names that a model of so many features without names takes from this table; else None."""
+        own = self.names
+        return None if own is None or len(own) != n_features or are_default(own) else own
 
     def features(self, n_features: int, feature_names: Names) -> dict[int, int]:
         """The feature of each column that is one of the model's; none if columns cannot be matched."""
@@ -142,7 +166,8 @@ class ColumnLabels:
             raise NoiseError(
                 f"the table given to {self.given_to} has {count(self.n_columns, 'column')}, the model "
                 f"has {count(n_features, 'feature')}; without names on both sides columns are matched by "
-                "position, so these numbers must be equal"
+                "position, so these numbers must be equal: drop the target and other columns that are not "
+                "features"
             )
         return list(features)
 
@@ -154,6 +179,7 @@ class Measured(Numbers):
     columns: ColumnLabels
     deviations: tuple[float, ...]
     refused: tuple[str, ...]  # why a column has no number, else ""; an error only if the model needs it
+    ranges: Ranges
     factor: float
 
     def of(self, features: Sequence[int], n_features: int, feature_names: Names) -> list[float]:
@@ -168,6 +194,12 @@ class Measured(Numbers):
                 )
         return [self.factor * self.deviations[j] for j in place]
 
+    def names_for(self, n_features: int) -> Names:
+        return self.columns.names_for(n_features)
+
+    def ranges_of(self, features: Sequence[int], n_features: int, feature_names: Names) -> Ranges:
+        return tuple(self.ranges[j] for j in self.columns.places(features, n_features, feature_names))
+
     def with_one_hot(self, one_hot: OneHot) -> Numbers:
         if self.columns.names is not None or self.columns.n_columns != len(one_hot.names):
             return self
@@ -178,6 +210,7 @@ class Measured(Numbers):
             columns=columns,
             deviations=tuple(self.deviations[j] for j in first),
             refused=tuple(self.refused[j] for j in first),
+            ranges=tuple(self.ranges[j] for j in first),
         )
 
     def show(self) -> str:
@@ -249,7 +282,9 @@ def measure(X: Any, factor: float) -> Measured:
             f"{_first(in_steps)}. Normal noise takes them to values between, where it depends on the library "
             "which way a row goes; use Relative(X, factor), which moves every column to values that it has",
         )
-    return Measured(names, tuple(size for size, _ in found), tuple(reason for _, reason in found), factor)
+    sizes, reasons = zip(*found, strict=True)
+    ranges = tuple(_range(columns.column(j)) if size > 0 else None for j, size in enumerate(sizes))
+    return Measured(names, sizes, reasons, ranges, factor)
 
 
 def warn_of_still(labels: list[str]) -> None:
@@ -274,6 +309,10 @@ def _has_steps(values: FloatArray) -> bool:
     return all_whole(present) or bool(((present == present.min()) | (present == present.max())).all())
 
 
+def _range(values: FloatArray) -> Range:
+    return Range(float(np.nanmin(values)), float(np.nanmax(values)))
+
+
 def _measured(columns: Columns, j: int, label: str) -> tuple[float, str]:
     """The standard deviation of column j, 0 if it is constant or empty; and why it has none, else ""."""
     try:
@@ -282,7 +321,10 @@ def _measured(columns: Columns, j: int, label: str) -> tuple[float, str]:
         return float("nan"), str(error)
     values = values[~np.isnan(values)]
     if np.isinf(values).any():
-        return float("nan"), f"{label} holds an infinite value; mark it missing (NaN) or clip it"
+        return (
+            float("nan"),
+            f"{label} holds an infinite value, so that it has no spread; mark it missing (NaN) or clip it",
+        )
     if len(values) == 0 or values.min() == values.max():  # np.std of equal values may not be exactly 0
         return 0.0, ""
     size = deviation(values)

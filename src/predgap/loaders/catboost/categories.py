@@ -121,7 +121,10 @@ class HashedCategories(Categories):
         Labels may come in any order, and more than once. TableError if the model has a category that is not
         among them; messages call the feature `what`.
         """
-        texts = [*dict.fromkeys(map(self._plain_text, labels))]
+        try:
+            texts = [*dict.fromkeys(map(self._plain_text, labels))]
+        except TableError as error:
+            raise TableError(f"levels of {what}: {error}") from None
         hashes = [*map(hash_of, texts)]
         lacking = self.code_of_hash.keys() - set(hashes)
         if lacking:
@@ -153,8 +156,8 @@ class HashedCategories(Categories):
             return str(int(label))
         found = "a missing value" if is_missing(label) else f"{label!r} ({type(label).__name__})"
         raise TableError(
-            f"a categorical column holds {found}; CatBoost takes text and whole numbers: give it what the "
-            "model was trained on, such as 'nan'"
+            f"{found} is no category; CatBoost takes text and whole numbers: give it what the model was "
+            "trained on, such as 'nan'"
         )
 
 

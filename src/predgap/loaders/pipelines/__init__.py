@@ -45,19 +45,26 @@ class TableReader(Protocol):
         """The features of the model itself that each feature of the ensemble stands for."""
 
 
+class PipelineReader(TableReader, Protocol):
+    """Reads the tables of a pipeline."""
+
+    def named(self, names: tuple[str, ...] | None) -> PipelineReader:
+        """The same for a pipeline that was fitted without names, where the columns of X are called so."""
+
+
 def from_object(pipeline: Any) -> Ensemble:
     """The ensemble of a fitted pipeline."""
     return _loaded(pipeline)[0]
 
 
-def load_with_reader(model: Any) -> tuple[Ensemble, TableReader | None, str | None]:
+def load_with_reader(model: Any) -> tuple[Ensemble, PipelineReader | None, str | None]:
     """The ensemble of any model, what reads its tables if it is a pipeline, and, if a pipeline is not
     explained in its raw columns, why."""
     model = unwrapped(model)  # of a search, the model that it found
     return _loaded(model) if is_pipeline(model) else (load(model), None, None)
 
 
-def _loaded(pipeline: Any) -> tuple[Ensemble, TableReader, str | None]:
+def _loaded(pipeline: Any) -> tuple[Ensemble, PipelineReader, str | None]:
     steps = opened_pipeline(pipeline)
     try:
         ensemble = load(steps.model)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -60,6 +60,10 @@ class RawColumns:
     def column_names(self) -> tuple[str, ...] | None:
         """The names of the raw columns."""
         return self.names
+
+    def named(self, names: tuple[str, ...] | None) -> RawColumns:
+        """The same, where the raw columns are called so, and are put into this order for the steps."""
+        return replace(self, names=names, steps=self.steps.named(names))
 
     def table(self, X: Any, ensemble: Ensemble) -> Table:
         """X with one column per raw column of the pipeline. Columns that the model does not use are NaN.

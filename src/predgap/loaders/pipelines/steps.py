@@ -7,14 +7,14 @@ XGBoost reads them.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from predgap._inputs.tables import Table, read_table
+from predgap._inputs.tables import Table, in_order, read_table
 from predgap._model.ensemble import Ensemble
 from predgap._typing import FloatArray
 from predgap.errors import LoaderError, PredgapError, TableError, UnsupportedModelError
@@ -32,6 +32,11 @@ class Preparation:
 
     steps: tuple[tuple[str, Any], ...]  # name and transformer
     model: Any
+    given_names: tuple[str, ...] | None = None  # of the columns of X, if the first step was fitted without
+
+    def named(self, names: tuple[str, ...] | None) -> Preparation:
+        """The same, where the columns of X are called so, and are put into this order."""
+        return replace(self, given_names=names)
 
     @property
     def feature_space(self) -> str | None:
@@ -54,7 +59,7 @@ class Preparation:
         """The names of the columns that the first step, or the model, was fitted with."""
         first = self.steps[0][1] if self.steps else self.model
         names = getattr(first, "feature_names_in_", None)
-        return None if names is None else tuple(map(str, names))
+        return self.given_names if names is None else tuple(map(str, names))
 
     def table(self, X: Any, ensemble: Ensemble) -> Table:
         """X after the steps; row labels of X are kept.
@@ -90,6 +95,8 @@ class Preparation:
         return _dense(X, np.nan if self._absent_is_missing else 0.0) if _is_sparse(X) else X
 
     def _after_steps(self, X: Any) -> Any:
+        if self.given_names is not None:
+            X = in_order(X, self.given_names)
         for name, step in self.steps:
             try:
                 X = step.transform(X)
