@@ -312,7 +312,7 @@ def test_a_file_may_lack_its_parameters(tmp_path: Path) -> None:
     assert_same(load(path), whole)
     path.write_bytes(head)
     np.testing.assert_array_equal(lgb.Booster(model_file=path).predict(C_), whole.predict(C_))
-    with pytest.warns(UserWarning, match=r"neither parameters nor labels of its 1 categorical feature .*codes"):
+    with pytest.warns(UserWarning, match=r"neither parameters nor labels of its 1 cat.*codes"):
         assert_same(load(path), whole)
     path.write_bytes(head[:-1])  # within a line
     refused(path, "stops before the labels of its categories")

@@ -218,9 +218,9 @@ def _labels(tail: bytes, n: int) -> list[list[Any]]:
     if not line.startswith(_LABELS):
         if _ONLY_IMPORTANCES.fullmatch(tail):
             warn(
-                f"the model file has neither parameters nor labels of its {counted(n, 'categorical feature')} "
-                "(pandas_categorical), so categories are codes, as to LightGBM; if the model was trained on "
-                "labels, the file was cut off: save or copy it again"
+                "the model file has neither parameters nor labels of its "
+                f"{counted(n, 'categorical feature')} (pandas_categorical), so categories are codes, as to "
+                "LightGBM; if the model was trained on labels, the file was cut off: save or copy it again"
             )
             return []
         raise LoaderError(
