@@ -22,6 +22,7 @@ from predgap.cli.noisefiles import NoisePlan
 from predgap.cli.noisetables import MOST_ROWS, check_rows, sampled
 from predgap.cli.noisetexts import TableOf
 from predgap.cli.progress import Shown, row_progress
+from predgap.loaders import ModelFile
 
 Found = TypeVar("Found")
 
@@ -33,7 +34,7 @@ _ALL: Final = 2**62
 class Request:
     """The arguments and options that all commands with DATA have in common."""
 
-    model: str
+    model: ModelFile
     data: str
     reference: str | None
     drop: tuple[str, ...]
