@@ -129,6 +129,10 @@ class Noise(ABC):
         """The noise for a model with these features; a noise with a table reads it as the model does."""
         return self
 
+    def _tables(self) -> tuple[ColumnLabels, ...]:
+        """The columns of the tables that the noise was built from."""
+        return ()
+
     def _with(self, **changes: Any) -> Self:
         """The same noise with other values of some attributes."""
         made = object.__new__(type(self))
@@ -149,6 +153,9 @@ class TableNoise(Noise):
         """Remembers the table."""
         object.__setattr__(self, "_table", table)
         object.__setattr__(self, "_labels", ColumnLabels.of(table, f"{type(self).__name__}()"))
+
+    def _tables(self) -> tuple[ColumnLabels, ...]:
+        return (self._labels,)
 
     def with_one_hot(self, one_hot: OneHot) -> Self:
         try:
