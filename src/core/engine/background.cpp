@@ -226,13 +226,15 @@ bool Background::rank(const Request& r, const Units& units, bool greedy, int32_t
                       double* score) const {
     const auto expected = cost(greedy ? Question::greedy : Question::single, units.size(), n_places);
     return each_row(r, units, expected, [&](Walks& walks, int64_t row) {
-        Candidates candidates(units.size());
+        Candidates candidates(engine_.model(), units);
+        bool is_new = true;
         for (int32_t place = 0; place < n_places && !*walks.stop; ++place) {
-            if (greedy || place == 0) read_gains(walks, candidates);
+            if ((greedy && is_new) || place == 0) read_gains(walks, candidates);
             const auto best = candidates.best();
             order[row * n_places + place] = best;
             score[row * units.size() + best] = candidates.gain[static_cast<std::size_t>(best)];
-            candidates.taken[static_cast<std::size_t>(best)] = 1;
+            candidates.leave_out(best);
+            is_new = !candidates.is_idle[static_cast<std::size_t>(best)];
         }
     });
 }
@@ -243,7 +245,7 @@ bool Background::search(const Request& r, const Units& units, const int32_t* cho
     expected.nanoseconds *= width;
     return each_row(r, units, expected, [&](Walks& walks, int64_t row) {
         struct Nothing {};
-        Candidates candidates(units.size());
+        Candidates candidates(engine_.model(), units);
         const auto gains = [&](const Beam<Nothing>::Entry& entry) {
             std::fill(candidates.taken.begin(), candidates.taken.end(), 0);
             for (const auto u : entry.order) candidates.taken[static_cast<std::size_t>(u)] = 1;

@@ -140,25 +140,55 @@ Answer RowSolver::gap(const uint8_t* subset, const Accuracy& accuracy, double& v
     });
 }
 
-double RowSolver::curve_by_terms(const Units& units, const int32_t* order, int32_t n_places, double* gaps) {
-    std::fill_n(gaps, n_places, 0.0);
-    for (auto& state : states_) {
-        state.prepare_curve();
-        kernels().curve(state, units, order, n_places, gaps);
+// The places of an order that have a feature of the trees; at the others the gap stays as it is.
+std::vector<int32_t> RowSolver::used_places(const Units& units, const int32_t* order,
+                                            int32_t n_places) const {
+    std::vector<uint8_t> is_used(n_features(), 0);
+    for (const auto q : routes_.model.features) is_used[static_cast<std::size_t>(q)] = 1;
+    std::vector<int32_t> used;
+    for (int32_t i = 0; i < n_places; ++i)
+        if (any_of(units.members(order[i]), is_used)) used.push_back(i);
+    return used;
+}
+
+namespace {
+
+// All gaps from those of the used places; returns their mean.
+double fill_places(const std::vector<int32_t>& used, const std::vector<double>& found, int32_t n_places,
+                   double* gaps) {
+    double total = 0.0, gap = 0.0;
+    std::size_t next = 0;
+    for (int32_t i = 0; i < n_places; ++i) {
+        if (next < used.size() && used[next] == i) gap = found[next++];
+        total += gaps[i] = gap;
     }
-    double total = 0.0;
-    for (int32_t i = 0; i < n_places; ++i) total += gaps[i] = std::max(gaps[i], 0.0);
     return total / std::max(n_places, 1);
 }
 
-double RowSolver::curve_by_pairs(const Units& units, const int32_t* order, int32_t n_places, double* gaps) {
-    double total = 0.0;
-    std::fill(subset_.begin(), subset_.end(), 0);
-    for (int32_t i = 0; i < n_places && !stopped(); ++i) {
-        set_subset(units.members(order[i]), 1);
-        total += gaps[i] = gap_by_pairs(subset_.data()).gap;
+}  // namespace
+
+double RowSolver::curve_by_terms(const Units& units, const int32_t* order, int32_t n_places, double* gaps) {
+    const auto used = used_places(units, order, n_places);
+    std::vector<int32_t> steps;
+    for (const auto i : used) steps.push_back(order[i]);
+    std::vector<double> found(used.size(), 0.0);
+    for (auto& state : states_) {
+        state.prepare_curve();
+        kernels().curve(state, units, steps.data(), static_cast<int32_t>(steps.size()), found.data());
     }
-    return total / std::max(n_places, 1);
+    for (auto& gap : found) gap = std::max(gap, 0.0);
+    return fill_places(used, found, n_places, gaps);
+}
+
+double RowSolver::curve_by_pairs(const Units& units, const int32_t* order, int32_t n_places, double* gaps) {
+    const auto used = used_places(units, order, n_places);
+    std::vector<double> found;
+    std::fill(subset_.begin(), subset_.end(), 0);
+    for (const auto i : used) {
+        set_subset(units.members(order[i]), 1);
+        found.push_back(stopped() ? 0.0 : gap_by_pairs(subset_.data()).gap);
+    }
+    return fill_places(used, found, n_places, gaps);
 }
 
 Answer RowSolver::curve(const Units& units, const int32_t* order, int32_t n_places, const Accuracy& accuracy,
@@ -194,10 +224,9 @@ void RowSolver::subsets_by_terms(const Units& units, const int32_t* chosen, int3
 }
 
 void RowSolver::subsets_by_pairs(const Units& units, const int32_t* chosen, int32_t m, double* gaps) {
+    std::fill(subset_.begin(), subset_.end(), 0);
     for (int64_t subset = 0; subset < int64_t{1} << m && !stopped(); ++subset) {
-        std::fill(subset_.begin(), subset_.end(), 0);
-        for (int32_t i = 0; i < m; ++i)
-            if (subset >> i & 1) set_subset(units.members(chosen[i]), 1);
+        for (int32_t i = 0; i < m; ++i) set_subset(units.members(chosen[i]), subset >> i & 1);
         gaps[subset] = gap_by_pairs(subset_.data()).gap;
     }
 }

@@ -135,6 +135,8 @@ private:
     void add_shares(const TermState& state, const Units& units, const Shares& shares);
     double gap_by_terms();
     Pairs::Result gap_by_pairs(const std::uint8_t* subset);
+    std::vector<std::int32_t> used_places(const Units& units, const std::int32_t* order,
+                                          std::int32_t n_places) const;
     double curve_by_terms(const Units& units, const std::int32_t* order, std::int32_t n_places, double* gaps);
     double curve_by_pairs(const Units& units, const std::int32_t* order, std::int32_t n_places, double* gaps);
     void subsets_by_terms(const Units& units, const std::int32_t* chosen, std::int32_t m, double* gaps);

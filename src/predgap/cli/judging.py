@@ -224,7 +224,7 @@ def _evaluated(
 
 def _fingerprints(request: Request) -> dict[str, str]:
     """The files that were read, by what they are, with the first digits of their SHA-256."""
-    files = {"model_file": request.model, "data": request.data, "reference": request.reference}
+    files = {"model_file": request.model.path, "data": request.data, "reference": request.reference}
     return {what: _fingerprint(path) for what, path in files.items() if path is not None}
 
 

@@ -130,7 +130,8 @@ def long_run(
         settings = {
             "predgap": predgap.__version__,
             "command": what,
-            "model": _digest(request.model),
+            "model": _digest(request.model.path),
+            "best_iteration": request.model.best_iteration,
             "features": [name for name in schema.names if name not in keys],
             "noise": {
                 **_text(asdict(plan) | {"default": str(plan.default)}),

@@ -5,14 +5,16 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import wraps
 from pathlib import Path
-from typing import Any, Literal, TypeVar, get_args
+from typing import Any, Literal, TypeVar, cast, get_args
 
 import click
 
 from predgap import NoiseError
 from predgap.cli.noisefiles import NoisePlan, noise_plan
 from predgap.cli.writing import FORMATS
+from predgap.loaders import ModelFile
 
 Estimator = Literal["auto", "exact", "bounded", "qmc"]
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -123,9 +125,31 @@ def numbers(context: click.Context, parameter: click.Parameter, value: str | Non
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, for machines.")
 
 
+best_iteration_option = click.option(
+    "--best-iteration/--no-best-iteration",
+    default=None,
+    help="Of an XGBoost model that was trained with early stopping, take the trees up to the best iteration, "
+    "as XGBRegressor does, or all. Default: all, with a warning.",
+)
+
+
+def reading_models(*names: str) -> Callable[[Command], Command]:
+    """Adds arguments that are model files, which the command gets as `ModelFile`s, and how these are read."""
+
+    def adding(command: Command) -> Command:
+        @wraps(command)
+        def with_models(best_iteration: bool | None, **given: Any) -> Any:
+            return command(**given | {name: ModelFile(given[name], best_iteration) for name in names})
+
+        arguments = (click.argument(name, type=click.Path()) for name in names)
+        return decorated(cast(Command, with_models), (*arguments, best_iteration_option))
+
+    return adding
+
+
 def explaining(command: Command) -> Command:
-    """Adds MODEL, DATA, and how DATA is read and perturbed."""
-    return click.argument("model", type=click.Path())(perturbing(command))
+    """Adds MODEL, DATA, and how they are read and DATA is perturbed."""
+    return reading_models("model")(perturbing(command))
 
 
 def perturbing(command: Command) -> Command:

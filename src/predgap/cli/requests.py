@@ -24,6 +24,7 @@ from predgap.cli.noisetables import MOST_ROWS, check_rows, sampled
 from predgap.cli.noisetexts import TableOf, values_of
 from predgap.cli.outputs import chosen_output
 from predgap.cli.progress import Shown, row_progress
+from predgap.loaders import ModelFile
 
 Found = TypeVar("Found")
 
@@ -35,7 +36,7 @@ _ALL: Final = 2**62
 class Request:
     """The arguments and options that all commands with DATA have in common."""
 
-    model: str
+    model: ModelFile
     data: str
     reference: str | None
     drop: tuple[str, ...]

@@ -12,7 +12,15 @@ from predgap._inputs.one_hot import OneHot
 from predgap.noise._added_laws import LaplaceLaw, NormalLaw, StudentTLaw, UniformLaw
 from predgap.noise._laws import Law, StillLaw, positive
 from predgap.noise._noise import Noise
-from predgap.noise._scales import Measured, Names, Numbers, Ranges, measure, read_numbers
+from predgap.noise._scales import (
+    ColumnLabels,
+    Measured,
+    Names,
+    Numbers,
+    Ranges,
+    measure,
+    read_numbers,
+)
 from predgap.noise._scipy_laws import ScipyLaw, show_frozen
 
 
@@ -36,6 +44,9 @@ class _Scaled(Noise):
         made = copy(self)
         object.__setattr__(made, "_numbers", self._numbers.with_one_hot(one_hot))
         return made
+
+    def _tables(self) -> tuple[ColumnLabels, ...]:
+        return (self._numbers.columns,) if isinstance(self._numbers, Measured) else ()
 
     @abstractmethod
     def _law(self, value: float) -> Law: ...
