@@ -251,7 +251,9 @@ bool Background::search(const Request& r, const Units& units, const int32_t* cho
             return candidates.gain.data();
         };
         Beam<Nothing> beam({chosen + row * m, chosen + (row + 1) * m}, n_places, width, units.size());
-        beam.run({}, gains, [](const Nothing&, int32_t) { return Nothing{}; }, *walks.stop);
+        beam.run(
+            {}, gains, [](const Nothing&, int32_t) { return Nothing{}; },
+            [&] { return walks.stop->load(std::memory_order_relaxed); });
         beam.write(order + row * n_places, value + row * n_places);
     });
 }

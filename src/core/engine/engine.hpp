@@ -30,6 +30,8 @@ public:
 
     std::unique_ptr<RowSolver> take_solver() const;
     void give_back(std::unique_ptr<RowSolver> solver) const;
+    // What any row took since this was asked last, at most.
+    RowWork::Limits most_work() const;
 
 private:
     static constexpr std::size_t kMostWaiting = 2;
@@ -39,6 +41,7 @@ private:
     std::unique_ptr<CategoryNoise> categories_;
     mutable std::mutex mutex_;
     mutable std::vector<std::unique_ptr<RowSolver>> waiting_;
+    mutable RowWork::Limits most_work_{0.0, 0.0};
 };
 
 // Rows to ask about. All arrays are row-major and outlive the call.
@@ -89,6 +92,8 @@ public:
     const Model& model() const { return model_; }
     const Routes& routes() const { return routes_; }
     bool has_plan() const { return !routes_.plan.empty(); }
+    // Of what rows take from now on, for tests.
+    void limit_work(const RowWork::Limits& limits) { routes_.limits = limits; }
 
     // All return false if stopped, and throw TooCostly. value: (n_rows).
     bool gap(const Request& r, PerRow<std::uint8_t> subset, const Accuracy& accuracy, double* value,

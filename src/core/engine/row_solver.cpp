@@ -34,7 +34,9 @@ RowSolver::RowSolver(const Routes& routes, const NoiseLaws& laws)
 
 void RowSolver::load(const RawRow& row, const std::atomic<bool>& stop) {
     tables_.load(row);
-    stop_ = pairs_.stop = &stop;
+    stop_ = &stop;
+    work_.begin(stop, routes_.limits);
+    pairs_.work = &work_;
     forget_compilation();
     likely_ = {};
 }
@@ -45,7 +47,7 @@ void RowSolver::forget_compilation() {
 }
 
 void RowSolver::load_compilation() {
-    if (!is_compilation_loaded_) compilation_.load(tables_, *stop_);
+    if (!is_compilation_loaded_) compilation_.load(tables_, work_);
     is_compilation_loaded_ = true;
 }
 
@@ -74,7 +76,8 @@ double RowSolver::prepare(const Cost& cost, const Units* ranked, double most_ent
     const auto totals = compilation_.compile(cost.limit, most_entries, states_, likely_);
     if (!totals.complete) return kInfinity;
     for (std::size_t g = 0; g < states_.size(); ++g)
-        states_[g].prepare(compilation_.terms(g), tables_, *stop_, ranked, cell_rule_, n_steps);
+        states_[g].prepare(compilation_.terms(g), tables_, work_, ranked, cell_rule_, n_steps);
+    hold_states();
     left_out_ = totals;  // nothing, at a limit of 0
     return left_out_.bound;
 }
@@ -83,8 +86,20 @@ void RowSolver::prepare_plan(const Units* ranked, int32_t n_steps) {
     for (std::size_t g = 0; g < states_.size(); ++g) {
         const auto& plan = *routes_.plan[g];
         plan.spread(tables_, plan_scratch_[g], states_[g].weight);
-        states_[g].prepare(plan.terms(), tables_, *stop_, ranked, CellRule::cheapest, n_steps);
+        states_[g].prepare(plan.terms(), tables_, work_, ranked, CellRule::cheapest, n_steps);
     }
+    hold_states();
+}
+
+void RowSolver::hold_states() {
+    double bytes = 0.0;
+    for (const auto& state : states_) bytes += state.bytes();
+    work_.hold(RowWork::Arrays::states, bytes);
+}
+
+// Gives up a row that has taken more than it may.
+void RowSolver::refuse_too_much() const {
+    if (work_.is_too_much()) throw TooCostly{work_.nanoseconds(), work_.bytes()};
 }
 
 Answer RowSolver::answer(const Job& job, const Accuracy& accuracy, const Evaluate& evaluate) {
@@ -92,7 +107,9 @@ Answer RowSolver::answer(const Job& job, const Accuracy& accuracy, const Evaluat
     auto cost = routes_.plan_is_cheap && !accuracy.is_forced ? Cost{Route::plan} : first_try(job, accuracy);
     for (int n_tries = 1;; ++n_tries) {
         double bound = 0.0;
+        refuse_too_much();
         const double value = evaluate(cost, bound);
+        refuse_too_much();
         const bool is_exact = cost.method == Method::exact;
         const bool is_met = bound == 0.0 || cost.method == Method::pruned ||
                             bound <= (is_exact ? kExactShare : accuracy.tolerance) * value;
@@ -144,6 +161,7 @@ double RowSolver::curve_by_terms(const Units& units, const int32_t* order, int32
     std::fill_n(gaps, n_places, 0.0);
     for (auto& state : states_) {
         state.prepare_curve();
+        hold_states();
         kernels().curve(state, units, order, n_places, gaps);
     }
     double total = 0.0;
@@ -185,11 +203,7 @@ Answer RowSolver::curve(const Units& units, const int32_t* order, int32_t n_plac
 void RowSolver::subsets_by_terms(const Units& units, const int32_t* chosen, int32_t m, double* gaps) {
     const auto n = int64_t{1} << m;
     std::fill_n(gaps, n, 0.0);
-    try {
-        for (auto& state : states_) subset_gaps_.add(state, units, chosen, m, gaps);
-    } catch (const SubsetGaps::TooManyParts& found) {
-        throw TooCostly{kMostNanoseconds, std::max(found.bytes, kMostBytes)};
-    }
+    for (auto& state : states_) subset_gaps_.add(state, units, chosen, m, gaps);
     for (int64_t i = 0; i < n; ++i) gaps[i] = std::max(gaps[i], 0.0);
 }
 
@@ -248,6 +262,7 @@ void RowSolver::mean_change(const uint8_t* subset, double* change) {
     tables_.open(subset);
     for (std::size_t k = 0; k < routes_.pairs.size(); ++k)
         change[k] = routes_.pairs[k].mean_change(pairs_, tables_);
+    refuse_too_much();
 }
 
 }  // namespace predgap

@@ -27,6 +27,7 @@ struct Routes {
     std::vector<std::unique_ptr<Plan>> plan;  // one per group of trees, or none at all
     std::vector<Pairs> pairs;                 // one per output
     bool plan_is_cheap = false;               // whatever is asked
+    RowWork::Limits limits{};                 // of what a row takes; what it would take has its own
 };
 
 struct Answer {
@@ -86,6 +87,7 @@ public:
 
     RowTables& tables() { return tables_; }
     const std::atomic<bool>& stop() const { return *stop_; }
+    RowWork::Limits take_most_work() { return work_.take_most(); }
 
 private:
     Cost decide(const Job& job, const Accuracy& accuracy);
@@ -125,6 +127,7 @@ private:
     double prepare(const Cost& cost, const Units* ranked, double most_entries = kMostEntries,
                    std::int32_t n_steps = 0);
     void prepare_plan(const Units* ranked, std::int32_t n_steps);
+    void hold_states();
     // Evaluates by terms until the bound is within the tolerance: evaluate(cost, bound) sets the bound and
     // gives the value that the tolerance is relative to.
     using Evaluate = std::function<double(const Cost& cost, double& bound)>;
@@ -159,12 +162,14 @@ private:
     double largest_error() const;
     bool guess_first_places(const Units& units, const Places& places);
     void set_likely(const FeatureList& features);
-    bool stopped() const { return stop_->load(std::memory_order_relaxed); }
+    bool stopped() const { return work_.stopped(); }
+    void refuse_too_much() const;
     std::size_t n_features() const { return static_cast<std::size_t>(routes_.model.n_features()); }
 
     const Routes& routes_;
     RowTables tables_;
     const std::atomic<bool>* stop_ = nullptr;
+    RowWork work_;
     CellRule cell_rule_ = CellRule::cheapest;
     RowCompilation compilation_;
     bool is_compilation_loaded_ = false, has_main_effects_ = false;

@@ -206,10 +206,20 @@ void bind_engine(nb::module_& m) {
             "cell_of_level", [](const Engine& e) { return array_of(e.model().cells.of_level); },
             nb::rv_policy::move)
         .def_prop_ro("has_plan", &Engine::has_plan)
+        .def(
+            "limit_work",
+            [](Engine& e, double milliseconds, double megabytes) {
+                e.limit_work({1e6 * milliseconds, 1e6 * megabytes});
+            },
+            "milliseconds"_a, "megabytes"_a)
         .def("typical_rows", &typical_rows);
     nb::class_<NoiseOfModel>(m, "Noise")
         .def("__init__", &make_noise, "engine"_a, "kinds"_a, "parameters"_a, "at"_a, "fixed"_a, "mass"_a,
-             "stay"_a, nb::keep_alive<1, 2>());
+             "stay"_a, nb::keep_alive<1, 2>())
+        .def("most_work", [](const NoiseOfModel& noise) {
+            const auto most = noise.most_work();
+            return std::pair(1e-6 * most.nanoseconds, 1e-6 * most.bytes);
+        });
     nb::class_<Rows>(m, "Rows").def(
         nb::init<const Engine&, const NoiseOfModel&, Array<double, 2>, std::optional<Array<double, 2>>,
                  std::optional<Array<double, 2>>, std::optional<Array<std::uint8_t, 2>>>(),
