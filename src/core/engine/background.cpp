@@ -49,6 +49,7 @@ bool Background::each_row(const Request& r, const Units& units, const Cost& cost
         walks.stop = &stop;
         walks.copies.load(r.x + row * model.n_features());
         for (auto& walker : walks.walkers) walker.load(walks.copies);
+        if (r.forecast) r.forecast->add(cost.nanoseconds, true);
         task(walks, row);
     };
     constexpr double kShort = 20e6;  // nanoseconds: Ctrl-C is looked for between rows

@@ -53,6 +53,7 @@ struct Request {
     const std::uint8_t* still;    // (n_rows, n_features) values that do not move, or null
     int n_threads;
     std::function<bool(std::int64_t)> poll;  // told the rows done; false stops
+    Forecast* forecast = nullptr;            // if anyone asks for it
 };
 
 // One array per row, or one for all.
@@ -169,7 +170,8 @@ private:
     template <class Task>
     bool each_row(const Request& r, bool rows_are_short, Task task) const;
     template <class Task>
-    bool each_sampled_row(const Request& r, const Units& units, const SharedPoints& points, Task task) const;
+    bool each_sampled_row(const Request& r, const Units& units, const SharedPoints& points, double n_walks,
+                          Task task) const;
 
     Model model_;
     Units features_;

@@ -32,10 +32,13 @@ RowSolver::RowSolver(const Routes& routes, const NoiseLaws& laws)
       states_(routes.model.group.size()),
       subset_(n_features()) {}
 
-void RowSolver::load(const RawRow& row, const std::atomic<bool>& stop) {
+void RowSolver::load(const RawRow& row, const std::atomic<bool>& stop, Forecast* forecast) {
     tables_.load(row);
     stop_ = &stop;
     work_.begin(stop, routes_.limits);
+    work_.add(nominal::kRow + nominal::kAtom * routes_.model.n_atoms());
+    forecast_ = forecast;
+    planned_ = 0.0;
     pairs_.work = &work_;
     forget_compilation();
     likely_ = {};
@@ -83,11 +86,15 @@ double RowSolver::prepare(const Cost& cost, const Units* ranked, double most_ent
 }
 
 void RowSolver::prepare_plan(const Units* ranked, int32_t n_steps) {
+    double spread = 0.0;
     for (std::size_t g = 0; g < states_.size(); ++g) {
         const auto& plan = *routes_.plan[g];
         plan.spread(tables_, plan_scratch_[g], states_[g].weight);
+        spread += plan_scratch_[g].used_bytes();
+        work_.add(nominal::kPushedTerm * plan.typical_spread());
         states_[g].prepare(plan.terms(), tables_, work_, ranked, CellRule::cheapest, n_steps);
     }
+    work_.hold(RowWork::Arrays::boxes, spread);
     hold_states();
 }
 
@@ -102,9 +109,22 @@ void RowSolver::refuse_too_much() const {
     if (work_.is_too_much()) throw TooCostly{work_.nanoseconds(), work_.bytes()};
 }
 
+void RowSolver::plan(double nanoseconds) {
+    if (!forecast_ || !(nanoseconds > 0.0)) return;
+    forecast_->add(std::min(nanoseconds, kMostNanoseconds), planned_ == 0.0);
+    planned_ += nanoseconds;
+}
+
+void RowSolver::finish() {
+    if (!forecast_) return;
+    forecast_->add(std::max(work_.nanoseconds() - planned_, 0.0), planned_ == 0.0);
+    forecast_ = nullptr;
+}
+
 Answer RowSolver::answer(const Job& job, const Accuracy& accuracy, const Evaluate& evaluate) {
     cell_rule_ = accuracy.cell_rule;
     auto cost = routes_.plan_is_cheap && !accuracy.is_forced ? Cost{Route::plan} : first_try(job, accuracy);
+    plan(cost.nanoseconds);
     for (int n_tries = 1;; ++n_tries) {
         double bound = 0.0;
         refuse_too_much();

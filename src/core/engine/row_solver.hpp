@@ -30,6 +30,24 @@ struct Routes {
     RowWork::Limits limits{};                 // of what a row takes; what it would take has its own
 };
 
+// What the rows of a call take, as far as that is known: what is planned of those that were begun, and more if
+// more was counted of those that are done.
+class Forecast {
+public:
+    void add(double nanoseconds, bool is_new_row) {
+        nanoseconds_.fetch_add(nanoseconds, std::memory_order_relaxed);
+        if (is_new_row) n_rows_.fetch_add(1, std::memory_order_relaxed);
+    }
+    double nanoseconds_of_row() const {
+        const auto n = n_rows_.load(std::memory_order_relaxed);
+        return n > 0 ? nanoseconds_.load(std::memory_order_relaxed) / static_cast<double>(n) : 0.0;
+    }
+
+private:
+    std::atomic<double> nanoseconds_{0.0};
+    std::atomic<std::int64_t> n_rows_{0};
+};
+
 struct Answer {
     double bound = 0.0;  // every gap of the answer is within it; infinite if nothing is proven
     Method method = Method::exact;
@@ -42,7 +60,10 @@ class RowSolver {
 public:
     RowSolver(const Routes& routes, const NoiseLaws& laws);
 
-    void load(const RawRow& row, const std::atomic<bool>& stop);
+    void load(const RawRow& row, const std::atomic<bool>& stop, Forecast* forecast);
+    // What a part of the row's answer is expected to take, and the end of the row.
+    void plan(double nanoseconds);
+    void finish();
 
     Answer gap(const std::uint8_t* subset, const Accuracy& accuracy, double& value);
     // order, gaps: (n_places), of units.
@@ -170,6 +191,8 @@ private:
     RowTables tables_;
     const std::atomic<bool>* stop_ = nullptr;
     RowWork work_;
+    Forecast* forecast_ = nullptr;
+    double planned_ = 0.0;  // nanoseconds of this row
     CellRule cell_rule_ = CellRule::cheapest;
     RowCompilation compilation_;
     bool is_compilation_loaded_ = false, has_main_effects_ = false;

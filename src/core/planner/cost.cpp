@@ -61,11 +61,14 @@ Cost plan_cost(const Plan& plan, const EvaluationCounts& moving, const Model& mo
     constexpr double kBox = 1.5, kComponent = 2.0, kSpread = 3.5;
     constexpr double kWeight = 1.0;  // to clear it
     const double share = moving.terms / std::max(plan.n_terms(), 1.0);
+    const auto use = job.question == Question::curve    ? Plan::Use::curve
+                     : job.question == Question::greedy ? Plan::Use::gains
+                                                        : Plan::Use::gaps;
     const double set_up = kRow + kThreshold * model.n_atoms() + kBox * static_cast<double>(plan.n_boxes()) +
                           kComponent * plan.n_components() + kSpread * plan.typical_spread() * share +
                           kWeight * plan.n_terms() * width_of(model);
     return {Route::plan, Method::exact, (set_up + evaluation(moving, model, job)) * times_of_gap(job),
-            plan.bytes() + KeptSets::bytes(model, job.features), 0.0};
+            plan.bytes() + plan.row_bytes(use) + KeptSets::bytes(model, job.features), 0.0};
 }
 
 // ---- compiled terms --------------------------------------------------------------------------------------

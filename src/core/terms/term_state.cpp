@@ -18,6 +18,13 @@ void TermState::prepare(const RowTerms& row_terms, const RowTables& row_tables, 
     closed.reset(terms->n_components());
     mattering.reset(terms->n_components() + 1);
     form.reset((terms->n_components() + 3) / 4 * 4, 0.0);
+    for (auto* array : {&product, &shifted, &main_mean, &gain, &trial, &gram, &kept, &ended}) array->clear();
+    for (auto* array : {&receiver, &step_of, &due, &due_begin}) array->clear();
+    frontier.clear();
+    closed_frontier.clear();
+    received.clear();
+    versions.clear();
+    in_subset.clear();
     if (!units) return;
     frontier.reset(terms->n_components());
     closed_frontier.reset(terms->n_components());
