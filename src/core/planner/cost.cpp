@@ -143,7 +143,10 @@ Cost compiled_cost(double n_entries, double n_nodes, bool is_pruned, const Evalu
     constexpr double kComponent = 200.0;  // to lay it out
     constexpr double kScattered = 1.2;    // terms are laid out less well than those of a plan
     constexpr double kOutput = 0.06;
-    constexpr double kEntryBytes = 52.0;  // with its terms, merged by half
+    constexpr double kEntryBytes = 68.0;  // with its terms, merged by half, and their state
+    const double of_question = job.question == Question::curve    ? 1.3
+                               : job.question == Question::greedy ? 1.1
+                                                                  : 1.0;
     const double width = width_of(model);
     const double compiling = ((kEntry + (is_pruned ? kLimit : 0.0)) * n_entries + kTerm * terms.terms) *
                                  (1.0 + kOutput * (width - 1.0)) +
@@ -152,7 +155,7 @@ Cost compiled_cost(double n_entries, double n_nodes, bool is_pruned, const Evalu
             Method::exact,
             kRow + kThreshold * model.n_atoms() + kNode * n_nodes + kNodeOfModel * nodes_of(model) +
                 (compiling + kScattered * evaluation(terms, model, job)) * times_of_gap(job),
-            (kEntryBytes + 12.0 * width) * n_entries + KeptSets::bytes(model, job.features),
+            of_question * (kEntryBytes + 12.0 * width) * n_entries + KeptSets::bytes(model, job.features),
             0.0,
             n_entries};
 }
