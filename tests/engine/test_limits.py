@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -15,6 +16,7 @@ import numpy as np
 import pytest
 
 from predgap import CostError, Ensemble, Explainer, Normal, Ranking, _core
+from predgap._engine import progress
 from predgap._engine.accuracy import EXACT, guaranteed
 from predgap._engine.engine import Engine
 from strategies import full_trees
@@ -180,6 +182,26 @@ def _gap(forest: tuple[Ensemble, np.ndarray, np.ndarray], x: np.ndarray) -> floa
     return float(Explainer(forest[0], Normal(0.4), rtol=0).gap(x, range(D))[0])
 
 
+@pytest.mark.parametrize("strategy", ["compiled", "pairs", None])
+def test_a_long_call_says_at_once_what_it_will_take(forest, strategy, monkeypatch):
+    """By what is planned of the rows that were begun, whatever was done of them."""
+    explainer = Explainer(forest[0], Normal(0.4), rtol=0, _strategy=strategy)
+    X = np.random.default_rng(0).normal(size=(4000, D))
+    milliseconds = explainer.cost(range(D), X).milliseconds
+    rows = int(600 / milliseconds)  # for half a second: kernels call every twentieth
+    X, expected = X[:rows], rows * milliseconds / 1e3
+    monkeypatch.setattr(progress, "LONG", 0.3 * expected)
+    with pytest.warns(UserWarning, match=rf"^gap\(X, subset\) of {rows} rows at rtol=0 is expected") as found:
+        explainer.gap(X, range(D))
+    (warning,) = found
+    assert "This is faster: explainer.approximate(rtol=1e-2).gap(X, subset)" in str(warning.message)
+    assert warning.filename == __file__
+    monkeypatch.setattr(progress, "LONG", 5 * expected)
+    explainer.gap(X, range(D))
+    monkeypatch.setattr(progress, "LONG", 0.0)
+    Explainer(forest[0], Normal(0.4), rtol=0, progress=False, _strategy=strategy).gap(X, range(D))
+
+
 def test_counted_work_is_about_what_is_priced(forest):
     """The speeds are those of the planner, roughly."""
     x = forest[1][[ROW]]
@@ -194,6 +216,7 @@ def test_counted_work_is_about_what_is_priced(forest):
 
 def _megabytes(path: Path) -> float:
     """What malloc has given out to all threads."""
+    gc.collect()
     libc = ctypes.CDLL(None)
     if not hasattr(libc, "malloc_info"):
         pytest.skip("this C library does not count what it allocates")
@@ -213,6 +236,11 @@ def test_the_memory_of_a_plan_counts_all_its_arrays(tmp_path):
     ensemble = full_trees(rng, n_trees=60, depth=5, n_features=60)
     explainer = Explainer(ensemble, Normal(0.5), _strategy="plan")
     x = rng.normal(size=(1, 60))
+    laws, before = explainer._engine.laws, _megabytes(tmp_path / "malloc")
+    another = Engine(ensemble, laws, 1, "plan")
+    allocated = _megabytes(tmp_path / "malloc") - before
+    assert another.kernels.has_plan
+    assert allocated > 3
     for question, ask in (
         ([0, 1], lambda: explainer.gap(x, [0, 1])),
         (Ranking(np.arange(60)[None], n_features=60), lambda: explainer.curve(x, np.arange(60))),
@@ -220,11 +248,6 @@ def test_the_memory_of_a_plan_counts_all_its_arrays(tmp_path):
     ):
         _, of_row = _took(explainer._engine, ask)
         shared = explainer.cost(question, x).megabytes - of_row
-        before = _megabytes(tmp_path / "malloc")
-        another = Engine(ensemble, explainer._engine.laws, 1, "plan")
-        allocated = _megabytes(tmp_path / "malloc") - before
-        assert another.kernels.has_plan
-        assert allocated > 3
         assert 0.85 * allocated < shared < allocated  # a part is the trees themselves
 
 

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from predgap._text import shown, warn
 from predgap._typing import Progress
-from predgap.errors import DependencyError, PredgapError
+from predgap.errors import DependencyError, LongCallWarning, PredgapError
 
 Tell = Callable[..., object] | None
 """A function that is called with the number of rows done and, if they are known, the milliseconds that a row
@@ -180,7 +180,7 @@ def never_backwards(progress: Progress, n_rows: int, advice: Advice | None = Non
 
 def warn_of_long(advice: Advice, seconds: float) -> None:
     """Warns of a call that is expected to take so long."""
-    warn(f"{advice.call} is expected to take about {in_words(seconds)}. {advice.faster}")
+    warn(LongCallWarning(advice.call, in_words(seconds), advice.faster))
 
 
 def in_words(seconds: float) -> str:

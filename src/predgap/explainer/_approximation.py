@@ -197,7 +197,7 @@ class Approximation:
 
         def advice() -> Advice:
             rows_of = f"{asked} of {count(len(rows), 'row')}"
-            return Advice(rows_of, "A larger rtol, fewer samples or fewer rows take less time.")
+            return Advice(rows_of, "A larger rtol, fewer samples and fewer rows are faster.")
 
         with refusing(asked, instead), reporting(self._progress, len(rows), advice) as tell:
             found: Found = self._inputs.outputs.answer(question, rows.outputs, self._answered, tell)

@@ -464,9 +464,9 @@ class GuaranteedAnswers:
         def advice() -> Advice:
             faster = f"This is faster: explainer.approximate(rtol=1e-2).{call}"
             if not sampled:
-                faster = "Fewer rows, or a larger rtol, take less time"
-            threads = "; so do more threads (n_jobs)" if self._recipe.n_threads == 1 else ""
-            return Advice(f"{call} of {count(n_rows, 'row')} at rtol={self.rtol:g}", f"{faster}{threads}.")
+                faster = "Fewer rows and a larger rtol are faster"
+            threads = " So are more threads, n_jobs=-1." if self._recipe.n_threads == 1 else ""
+            return Advice(f"{call} of {count(n_rows, 'row')} at rtol={self.rtol:g}", f"{faster}.{threads}")
 
         return advice
 

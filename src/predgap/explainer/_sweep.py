@@ -152,7 +152,7 @@ def swept(explainer: Explainer, X: Any, rankings: Any, strengths: Any) -> Swept:
     n_calls = n_built + len(noises) * (len(named) + n_built)
 
     def advice() -> Advice:
-        less = "Fewer rows, strengths or rankings, or a larger rtol, take less time."
+        less = "Fewer rows, strengths and rankings are faster."
         return Advice(f"sweep(X, rankings) of {count(n, 'row')}", less)
 
     with reporting(explainer.progress, n * n_calls, advice) as tell:
