@@ -218,7 +218,8 @@ double RowSolver::search_by_terms(SearchOf& search) {
     };
     double copy = 0.0;
     for (const auto& state : states_) copy += state.bytes_of_copy();
-    work_.hold(RowWork::Arrays::copies, copy * (2 * search.width + 1));  // those of two lengths, and the first
+    work_.hold(RowWork::Arrays::copies,
+               copy * (2 * search.width + 1));  // those of two lengths, and the first
     Beam<States> beam(search.chosen, search.n_places, search.width, search.units.size());
     beam.run(copied(states_), gains, grown, [&] { return stopped(); });
     return beam.write(search.order, search.gaps);

@@ -30,8 +30,8 @@ struct Routes {
     RowWork::Limits limits{};                 // of what a row takes; what it would take has its own
 };
 
-// What the rows of a call take, as far as that is known: what is planned of those that were begun, and more if
-// more was counted of those that are done.
+// What the rows of a call take, as far as that is known: what is planned of those that were begun, and more
+// if more was counted of those that are done.
 class Forecast {
 public:
     void add(double nanoseconds, bool is_new_row) {

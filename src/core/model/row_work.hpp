@@ -17,19 +17,19 @@ namespace predgap {
 // Nanoseconds of what is counted, about those of a processor of these years.
 namespace nominal {
 constexpr double kRow = 5000.0, kAtom = 3.0;  // to begin, and for each atom of the model
-constexpr double kWalkedNode = 30.0;  // of a tree that is compiled, or counted
-constexpr double kEntry = 16.0;       // of a box that is multiplied out
-constexpr double kLimitOfEntry = 20.0;  // to decide whether it is left out
-constexpr double kCompiledTerm = 55.0;  // of one that is new, found and laid out
-constexpr double kComponent = 8.0;      // of terms, each time that it is evaluated
-constexpr double kSlotOfPair = 0.08;    // of a pair of terms of a component
-constexpr double kOutput = 0.63;        // of one output, for each further one
-constexpr double kPushedTerm = 1.5;     // when a feature joins the subset
-constexpr double kReducedNode = 60.0;   // of a tree whose leaves are paired
-constexpr double kMetSplit = 20.0;      // of a tree by eight leaves of another
-constexpr double kWordOfSet = 1.5;      // of the cells of a box
-constexpr double kWeightOfPart = 0.5;   // of all subsets of some units
-constexpr double kSampledLevel = 4.0;   // of a tree and a sample
+constexpr double kWalkedNode = 30.0;          // of a tree that is compiled, or counted
+constexpr double kEntry = 16.0;               // of a box that is multiplied out
+constexpr double kLimitOfEntry = 20.0;        // to decide whether it is left out
+constexpr double kCompiledTerm = 55.0;        // of one that is new, found and laid out
+constexpr double kComponent = 8.0;            // of terms, each time that it is evaluated
+constexpr double kSlotOfPair = 0.08;          // of a pair of terms of a component
+constexpr double kOutput = 0.63;              // of one output, for each further one
+constexpr double kPushedTerm = 1.5;           // when a feature joins the subset
+constexpr double kReducedNode = 60.0;         // of a tree whose leaves are paired
+constexpr double kMetSplit = 20.0;            // of a tree by eight leaves of another
+constexpr double kWordOfSet = 1.5;            // of the cells of a box
+constexpr double kWeightOfPart = 0.5;         // of all subsets of some units
+constexpr double kSampledLevel = 4.0;         // of a tree and a sample
 }  // namespace nominal
 
 class RowWork {

@@ -139,10 +139,9 @@ CompileCounts Compiler::run(const Pruning& pruning, std::size_t step) {
 // The work of a tree, and what its terms take with those before.
 template <Compiler::Mode kMode>
 void Compiler::count_tree(double n_nodes, double n_entries, double n_terms) {
-    const double of_entry =
-        kMode == Mode::count_all
-            ? 0.0
-            : nominal::kEntry + (pruning_.limit > 0.0 ? nominal::kLimitOfEntry : 0.0);
+    const double of_entry = kMode == Mode::count_all
+                                ? 0.0
+                                : nominal::kEntry + (pruning_.limit > 0.0 ? nominal::kLimitOfEntry : 0.0);
     work_->add(nominal::kWalkedNode * n_nodes + of_entry * n_entries + nominal::kCompiledTerm * n_terms);
     if (kMode == Mode::compile) work_->hold(RowWork::Arrays::compilation, bytes());
 }
@@ -167,8 +166,7 @@ void Compiler::walk(int32_t root) {
         stack_.pop_back();
         if (visit.feature != kNone) enter(visit);
         if (visit.undo) continue;
-        if (counts_.n_entries > pruning_.most_entries || work_->stopped())
-            counts_.complete = false;
+        if (counts_.n_entries > pruning_.most_entries || work_->stopped()) counts_.complete = false;
         if (!counts_.complete) continue;  // undoes the path
         auto node = visit.node;
         while (node != kNone && !is_leaf(node)) {

@@ -360,21 +360,19 @@ double Plan::Scratch::used_bytes() const {
 double Plan::row_bytes(Use use) const {
     const double n = terms_.n_components(), width = group_.width, d = model_.n_features();
     const double n_weights = width * terms_.n_weights, n_boxes = static_cast<double>(boxes_.size());
-    const double scratch =
-        n_boxes * (sizeof(Masks) + 0.125 + sizeof(int32_t) + width * sizeof(double)) +
-        static_cast<double>(literals_.size()) * sizeof(uint32_t) +
-        static_cast<double>(group_.root.size()) * width * sizeof(double) +
-        static_cast<double>((kBuckets + 1) * parts_.size()) * sizeof(int64_t);
-    double state =
-        n * (sizeof(ComponentState) + sizeof(Closed) + sizeof(int32_t) + sizeof(double)) +
-        (n_weights + static_cast<double>(terms_.most_scratch)) * sizeof(double);
+    const double scratch = n_boxes * (sizeof(Masks) + 0.125 + sizeof(int32_t) + width * sizeof(double)) +
+                           static_cast<double>(literals_.size()) * sizeof(uint32_t) +
+                           static_cast<double>(group_.root.size()) * width * sizeof(double) +
+                           static_cast<double>((kBuckets + 1) * parts_.size()) * sizeof(int64_t);
+    double state = n * (sizeof(ComponentState) + sizeof(Closed) + sizeof(int32_t) + sizeof(double)) +
+                   (n_weights + static_cast<double>(terms_.most_scratch)) * sizeof(double);
     if (use == Use::gains)
         state += n * (sizeof(predgap::Use) + sizeof(ClosedGain)) +
                  (2.0 * n_weights + terms_.n_gram + d * (width + 1.0)) * sizeof(double) + d;
     if (use == Use::curve)
-        state += n * (sizeof(Versions) + sizeof(int32_t)) + d * (2 * sizeof(int32_t) + sizeof(double)) +
-                 std::min(static_cast<double>(Versions::kMostKept), Versions::kMost * n_weights) *
-                     sizeof(double);
+        state +=
+            n * (sizeof(Versions) + sizeof(int32_t)) + d * (2 * sizeof(int32_t) + sizeof(double)) +
+            std::min(static_cast<double>(Versions::kMostKept), Versions::kMost * n_weights) * sizeof(double);
     return scratch + state;
 }
 

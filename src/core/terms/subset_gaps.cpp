@@ -14,7 +14,7 @@ using std::uint32_t;
 
 namespace {
 
-constexpr int64_t kBlockDoubles = 1 << 16;         // that stay in the cache
+constexpr int64_t kBlockDoubles = 1 << 16;  // that stay in the cache
 
 // The bits of `set` at the places of `of`, close together.
 uint32_t gathered(uint32_t set, uint32_t of) {

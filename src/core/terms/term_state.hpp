@@ -63,8 +63,8 @@ struct Versions {
 struct TermState {
     const RowTerms* terms = nullptr;
     const RowTables* tables = nullptr;
-    const Units* units = nullptr;             // whose gains are asked for, if any
-    RowWork* work = nullptr;                  // looked at between components
+    const Units* units = nullptr;  // whose gains are asked for, if any
+    RowWork* work = nullptr;       // looked at between components
 
     Buffer<double> weight;   // (width, n_weights) W
     Buffer<double> product;  // (width, n_weights) G W of complete components that have weight, else 0
