@@ -75,6 +75,6 @@ def test_a_deadline_that_has_passed_is_seen_at_once():
 def test_rows_done_are_told_on():
     told = []
     with deadline(10, Clock()):
-        tell = watching(told.append)
-        tell(4)
-    assert told == [0, 4]
+        tell = watching(lambda *what: told.append(what))
+        tell(4, 2.5)
+    assert told == [(0, 0.0), (4, 2.5)]
