@@ -23,7 +23,7 @@ MOST_SECONDS: float  # that a row may take
 MOST_BYTES: int  # that a row may take
 
 class TooCostly(Exception):  # noqa: N818, it is turned into CostError
-    """A row would take more than the limits: args are the row, milliseconds and megabytes."""
+    """A row would take more than the limits, or has: args are the row, milliseconds and megabytes."""
 
 def instruction_set() -> str: ...
 def normal_tails(z: _Floats) -> tuple[_Floats, _Floats]: ...
@@ -59,6 +59,8 @@ class Engine:
     def cell_of_level(self) -> _Ints: ...
     @property
     def has_plan(self) -> bool: ...
+    def limit_work(self, milliseconds: float, megabytes: float) -> None:
+        """Of what rows take from now on, by counts; what they would take has limits of its own."""
     def typical_rows(self) -> _Floats:
         """A few rows made of the model's thresholds and cells, (m, d), to foretell costs without data."""
 
@@ -76,6 +78,8 @@ class Noise:
         mass: _Floats,  # (n_cells) P(x' in the cell) where x is in another
         stay: _Floats,  # (n_cells) P(x' in the cell) where x is in it
     ) -> None: ...
+    def most_work(self) -> tuple[float, float]:
+        """The milliseconds and the megabytes, by counts, that any row took since this was asked last."""
 
 class Rows:
     """Rows with their noise. `below` and `above` (n, n_thresholds) are the tails of table laws; `still`

@@ -49,6 +49,7 @@ bool Background::each_row(const Request& r, const Units& units, const Cost& cost
         walks.stop = &stop;
         walks.copies.load(r.x + row * model.n_features());
         for (auto& walker : walks.walkers) walker.load(walks.copies);
+        if (r.forecast) r.forecast->add(cost.nanoseconds, true);
         task(walks, row);
     };
     constexpr double kShort = 20e6;  // nanoseconds: Ctrl-C is looked for between rows
@@ -253,7 +254,9 @@ bool Background::search(const Request& r, const Units& units, const int32_t* cho
             return candidates.gain.data();
         };
         Beam<Nothing> beam({chosen + row * m, chosen + (row + 1) * m}, n_places, width, units.size());
-        beam.run({}, gains, [](const Nothing&, int32_t) { return Nothing{}; }, *walks.stop);
+        beam.run(
+            {}, gains, [](const Nothing&, int32_t) { return Nothing{}; },
+            [&] { return walks.stop->load(std::memory_order_relaxed); });
         beam.write(order + row * n_places, value + row * n_places);
     });
 }

@@ -36,8 +36,16 @@ std::unique_ptr<RowSolver> NoiseOfModel::take_solver() const {
 }
 
 void NoiseOfModel::give_back(std::unique_ptr<RowSolver> solver) const {
+    const auto took = solver->take_most_work();
     const std::lock_guard lock(mutex_);
+    most_work_.nanoseconds = std::max(most_work_.nanoseconds, took.nanoseconds);
+    most_work_.bytes = std::max(most_work_.bytes, took.bytes);
     if (waiting_.size() < kMostWaiting) waiting_.push_back(std::move(solver));
+}
+
+RowWork::Limits NoiseOfModel::most_work() const {
+    const std::lock_guard lock(mutex_);
+    return std::exchange(most_work_, {0.0, 0.0});
 }
 
 Engine::Engine(NodeArrays arrays, const LevelSets& sets, const std::function<void()>& check)
@@ -92,9 +100,10 @@ template <class Task>
 bool Engine::each_row(const Request& r, bool rows_are_short, Task task) const {
     const auto make = [&] { return Borrowed(r.noise); };
     const auto piece = [&](Borrowed& solver, int64_t row, const std::atomic<bool>& stop) {
-        (*solver).load(raw_row(r, model_, row), stop);
+        (*solver).load(raw_row(r, model_, row), stop, r.forecast);
         try {
             task(*solver, row);
+            (*solver).finish();
         } catch (TooCostly& refused) {
             refused.row = row;
             throw;
@@ -223,6 +232,11 @@ bool Engine::cost(const Request& r, const Units& units, Question question, PerRo
 
 namespace {
 
+// All trees at each of the points.
+double sampled_nanoseconds(const Model& model, int64_t n_points) {
+    return nominal::kSampledLevel * static_cast<double>(n_points) * least_nodes(model);
+}
+
 // The coordinate of each feature of a subset, -1 for the others.
 std::vector<int32_t> columns_of(const uint8_t* subset, int32_t n_features) {
     std::vector<int32_t> column(static_cast<std::size_t>(n_features), -1);
@@ -240,6 +254,7 @@ bool Engine::sample(const Request& r, int32_t output, const uint8_t* subset, con
     const auto sample_row = [&](RowSolver& solver, int64_t row) {
         auto& tables = solver.tables();
         tables.open(subset);
+        solver.plan(sampled_nanoseconds(model_, points.n_points));
         Sampler sampler(model_.output[static_cast<std::size_t>(output)], model_.atoms);
         sampler.reduce(tables, column.data(), points.n_columns);
         const auto* first = points.of_row(row);
@@ -271,7 +286,8 @@ bool Engine::sample_changes(const Request& r, const uint8_t* subset, const Point
 // task(walks, row, stop), with the row in place; walks: its copies, and a walker for each output.
 template <class Task>
 bool Engine::each_sampled_row(const Request& r, const Units& units, const SharedPoints& points,
-                              Task task) const {
+                              double n_walks, Task task) const {
+    const double nanoseconds = n_walks * sampled_nanoseconds(model_, points.look_end.back());
     std::vector<Forest> forests;
     for (const auto& output : model_.output) forests.emplace_back(output, model_.atoms);
     struct Walks {
@@ -287,7 +303,8 @@ bool Engine::each_sampled_row(const Request& r, const Units& units, const Shared
     const std::vector<uint8_t> all(static_cast<std::size_t>(model_.n_features()), 1);
     const auto piece = [&](Walks& walks, int64_t row, const std::atomic<bool>& stop) {
         auto& solver = *walks.solver;
-        solver.load(raw_row(r, model_, row), stop);
+        solver.load(raw_row(r, model_, row), stop, r.forecast);
+        solver.plan(nanoseconds);
         solver.tables().open(all.data());
         walks.copies.load(solver.tables());
         for (auto& walker : walks.walkers) walker.load(walks.copies);
@@ -300,7 +317,8 @@ bool Engine::sample_curve(const Request& r, const Units& units, PerRow<int32_t> 
                           const SharedPoints& points, double* out) const {
     const auto n_points = points.look_end.back();
     const auto batch = Walker::batch(n_places);
-    return each_sampled_row(r, units, points, [&](auto& walks, int64_t row, const std::atomic<bool>& stop) {
+    constexpr double kWalks = 3.5;  // a sample's walks, and those that go on from each turn
+    const auto prefixes = [&](auto& walks, int64_t row, const std::atomic<bool>& stop) {
         std::vector<double> more(static_cast<std::size_t>(batch * n_places));
         for (auto& walker : walks.walkers)
             for (int64_t first = 0; first < n_points && !stop; first += batch) {
@@ -315,17 +333,20 @@ bool Engine::sample_curve(const Request& r, const Units& units, PerRow<int32_t> 
                     }
                 }
             }
-    });
+    };
+    return each_sampled_row(r, units, points, kWalks, prefixes);
 }
 
 bool Engine::race(const Request& r, const Units& units, bool greedy, int32_t n_places,
                   const SharedPoints& points, double clear, int32_t* order, double* score,
                   double* lead) const {
-    return each_sampled_row(r, units, points, [&](auto& walks, int64_t row, const std::atomic<bool>& stop) {
+    constexpr double kWalks = 8.0;  // of the candidates for all places, which become fewer
+    const auto run_race = [&](auto& walks, int64_t row, const std::atomic<bool>& stop) {
         Race race(walks.walkers, units, walks.copies, points, clear, stop);
         const auto run = greedy ? &Race::greedy : &Race::single;
         (race.*run)(n_places, order + row * n_places, score + row * units.size(), lead + row * n_places);
-    });
+    };
+    return each_sampled_row(r, units, points, kWalks, run_race);
 }
 
 // ---- distributions ---------------------------------------------------------------------------------------

@@ -30,6 +30,8 @@ public:
 
     std::unique_ptr<RowSolver> take_solver() const;
     void give_back(std::unique_ptr<RowSolver> solver) const;
+    // What any row took since this was asked last, at most.
+    RowWork::Limits most_work() const;
 
 private:
     static constexpr std::size_t kMostWaiting = 2;
@@ -39,6 +41,7 @@ private:
     std::unique_ptr<CategoryNoise> categories_;
     mutable std::mutex mutex_;
     mutable std::vector<std::unique_ptr<RowSolver>> waiting_;
+    mutable RowWork::Limits most_work_{0.0, 0.0};
 };
 
 // Rows to ask about. All arrays are row-major and outlive the call.
@@ -50,6 +53,7 @@ struct Request {
     const std::uint8_t* still;    // (n_rows, n_features) values that do not move, or null
     int n_threads;
     std::function<bool(std::int64_t)> poll;  // told the rows done; false stops
+    Forecast* forecast = nullptr;            // if anyone asks for it
 };
 
 // One array per row, or one for all.
@@ -89,6 +93,8 @@ public:
     const Model& model() const { return model_; }
     const Routes& routes() const { return routes_; }
     bool has_plan() const { return !routes_.plan.empty(); }
+    // Of what rows take from now on, for tests.
+    void limit_work(const RowWork::Limits& limits) { routes_.limits = limits; }
 
     // All return false if stopped, and throw TooCostly. value: (n_rows).
     bool gap(const Request& r, PerRow<std::uint8_t> subset, const Accuracy& accuracy, double* value,
@@ -164,7 +170,8 @@ private:
     template <class Task>
     bool each_row(const Request& r, bool rows_are_short, Task task) const;
     template <class Task>
-    bool each_sampled_row(const Request& r, const Units& units, const SharedPoints& points, Task task) const;
+    bool each_sampled_row(const Request& r, const Units& units, const SharedPoints& points, double n_walks,
+                          Task task) const;
 
     Model model_;
     Units features_;

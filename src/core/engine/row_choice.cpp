@@ -322,6 +322,7 @@ Cost RowSolver::decide(const Job& job, const Accuracy& accuracy) {
     auto cost = accuracy.is_forced ? decide_as_forced(job, accuracy) : decide_freely(job, accuracy);
     if (const double limit = exact_limit(job, accuracy, cost); limit > 0.0)
         cost = cost_of(compilation_.count(limit, kMostEntries, likely_), job, limit, Method::exact);
+    refuse_too_much();
     if (!stopped()) refuse_too_costly(cost);  // counts that were stopped are not complete
     return cost;
 }
@@ -404,6 +405,7 @@ Cost RowSolver::next_try(const Job& job, const Accuracy& accuracy, const Cost& l
     if (n_tries < kTries && share <= kFar) return next;
     const auto exact = decide_exact(job, accuracy);
     if (n_tries < kTries && std::isfinite(share) && exact.nanoseconds > kWorthIt) return next;
+    refuse_too_much();
     if (!stopped()) refuse_too_costly(exact);
     return exact;
 }

@@ -80,6 +80,7 @@ double RowSolver::greedy_by_terms(const Units& units, const Places& places, doub
         state.keep_grams();
         kernels().begin(state);
     }
+    hold_states();
     bool is_new = true, knows_errors = false;
     for (int32_t place = 0; place < places.n && !stopped(); ++place) {
         if (is_new) {
@@ -151,7 +152,9 @@ bool RowSolver::guess_first_places(const Units& units, const Places& places) {
     std::vector<uint8_t> proven(static_cast<std::size_t>(n));
     if (!std::isfinite(prepare({Route::compiled, Method::pruned, 0.0, 0.0, kCoarse}, &units, kFew)))
         return false;
+    refuse_too_much();
     greedy_by_terms(units, {n, order.data(), score.data(), proven.data()}, 0.0);
+    refuse_too_much();
     likely_features_.assign(n_features(), 0);
     for (const auto u : order) set_likely(units.members(u));
     likely_ = {likely_features_.data(), units.of_features()};
@@ -221,8 +224,12 @@ double RowSolver::search_by_terms(SearchOf& search) {
         for (auto& state : *states) kernels().add_unit(state, unit);
         return states;
     };
+    double copy = 0.0;
+    for (const auto& state : states_) copy += state.bytes_of_copy();
+    work_.hold(RowWork::Arrays::copies,
+               copy * (2 * search.width + 1));  // those of two lengths, and the first
     Beam<States> beam(search.chosen, search.n_places, search.width, search.units.size());
-    beam.run(copied(states_), gains, grown, *stop_);
+    beam.run(copied(states_), gains, grown, [&] { return stopped(); });
     return beam.write(search.order, search.gaps);
 }
 
@@ -242,7 +249,7 @@ double RowSolver::search_by_pairs(SearchOf& search) {
     };
     constexpr int32_t kNarrow = 1;  // each gap takes long
     Beam<Nothing> beam(search.chosen, search.n_places, kNarrow, search.units.size());
-    beam.run({}, gains, [](const Nothing&, int32_t) { return Nothing{}; }, *stop_);
+    beam.run({}, gains, [](const Nothing&, int32_t) { return Nothing{}; }, [&] { return stopped(); });
     return beam.write(search.order, search.gaps);
 }
 
@@ -311,6 +318,7 @@ Answer RowSolver::single(const Units& units, const Places& places, const Accurac
         bound[at] = found.bound;
         worst = {std::max(worst.bound, found.bound), std::max(worst.method, found.method)};
     }
+    refuse_too_much();
     for (int32_t place = 0; place < places.n; ++place) {
         const auto best = c.best();
         const auto at = static_cast<std::size_t>(best);

@@ -32,9 +32,14 @@ RowSolver::RowSolver(const Routes& routes, const NoiseLaws& laws)
       states_(routes.model.group.size()),
       subset_(n_features()) {}
 
-void RowSolver::load(const RawRow& row, const std::atomic<bool>& stop) {
+void RowSolver::load(const RawRow& row, const std::atomic<bool>& stop, Forecast* forecast) {
     tables_.load(row);
-    stop_ = pairs_.stop = &stop;
+    stop_ = &stop;
+    work_.begin(stop, routes_.limits);
+    work_.add(nominal::kRow + nominal::kAtom * routes_.model.n_atoms());
+    forecast_ = forecast;
+    planned_ = 0.0;
+    pairs_.work = &work_;
     forget_compilation();
     likely_ = {};
 }
@@ -45,7 +50,7 @@ void RowSolver::forget_compilation() {
 }
 
 void RowSolver::load_compilation() {
-    if (!is_compilation_loaded_) compilation_.load(tables_, *stop_);
+    if (!is_compilation_loaded_) compilation_.load(tables_, work_);
     is_compilation_loaded_ = true;
 }
 
@@ -74,25 +79,57 @@ double RowSolver::prepare(const Cost& cost, const Units* ranked, double most_ent
     const auto totals = compilation_.compile(cost.limit, most_entries, states_, likely_);
     if (!totals.complete) return kInfinity;
     for (std::size_t g = 0; g < states_.size(); ++g)
-        states_[g].prepare(compilation_.terms(g), tables_, *stop_, ranked, cell_rule_, n_steps);
+        states_[g].prepare(compilation_.terms(g), tables_, work_, ranked, cell_rule_, n_steps);
+    hold_states();
     left_out_ = totals;  // nothing, at a limit of 0
     return left_out_.bound;
 }
 
 void RowSolver::prepare_plan(const Units* ranked, int32_t n_steps) {
+    double spread = 0.0;
     for (std::size_t g = 0; g < states_.size(); ++g) {
         const auto& plan = *routes_.plan[g];
         plan.spread(tables_, plan_scratch_[g], states_[g].weight);
-        states_[g].prepare(plan.terms(), tables_, *stop_, ranked, CellRule::cheapest, n_steps);
+        spread += plan_scratch_[g].used_bytes();
+        work_.add(nominal::kPushedTerm * plan.typical_spread());
+        states_[g].prepare(plan.terms(), tables_, work_, ranked, CellRule::cheapest, n_steps);
     }
+    work_.hold(RowWork::Arrays::boxes, spread);
+    hold_states();
+}
+
+void RowSolver::hold_states() {
+    double bytes = 0.0;
+    for (const auto& state : states_) bytes += state.bytes();
+    work_.hold(RowWork::Arrays::states, bytes);
+}
+
+// Gives up a row that has taken more than it may.
+void RowSolver::refuse_too_much() const {
+    if (work_.is_too_much()) throw TooCostly{work_.nanoseconds(), work_.bytes()};
+}
+
+void RowSolver::plan(double nanoseconds) {
+    if (!forecast_ || !(nanoseconds > 0.0)) return;
+    forecast_->add(std::min(nanoseconds, kMostNanoseconds), planned_ == 0.0);
+    planned_ += nanoseconds;
+}
+
+void RowSolver::finish() {
+    if (!forecast_) return;
+    forecast_->add(std::max(work_.nanoseconds() - planned_, 0.0), planned_ == 0.0);
+    forecast_ = nullptr;
 }
 
 Answer RowSolver::answer(const Job& job, const Accuracy& accuracy, const Evaluate& evaluate) {
     cell_rule_ = accuracy.cell_rule;
     auto cost = routes_.plan_is_cheap && !accuracy.is_forced ? Cost{Route::plan} : first_try(job, accuracy);
+    plan(cost.nanoseconds);
     for (int n_tries = 1;; ++n_tries) {
         double bound = 0.0;
+        refuse_too_much();
         const double value = evaluate(cost, bound);
+        refuse_too_much();
         const bool is_exact = cost.method == Method::exact;
         const bool is_met = bound == 0.0 || cost.method == Method::pruned ||
                             bound <= (is_exact ? kExactShare : accuracy.tolerance) * value;
@@ -174,6 +211,7 @@ double RowSolver::curve_by_terms(const Units& units, const int32_t* order, int32
     std::vector<double> found(used.size(), 0.0);
     for (auto& state : states_) {
         state.prepare_curve();
+        hold_states();
         kernels().curve(state, units, steps.data(), static_cast<int32_t>(steps.size()), found.data());
     }
     for (auto& gap : found) gap = std::max(gap, 0.0);
@@ -215,11 +253,7 @@ Answer RowSolver::curve(const Units& units, const int32_t* order, int32_t n_plac
 void RowSolver::subsets_by_terms(const Units& units, const int32_t* chosen, int32_t m, double* gaps) {
     const auto n = int64_t{1} << m;
     std::fill_n(gaps, n, 0.0);
-    try {
-        for (auto& state : states_) subset_gaps_.add(state, units, chosen, m, gaps);
-    } catch (const SubsetGaps::TooManyParts& found) {
-        throw TooCostly{kMostNanoseconds, std::max(found.bytes, kMostBytes)};
-    }
+    for (auto& state : states_) subset_gaps_.add(state, units, chosen, m, gaps);
     for (int64_t i = 0; i < n; ++i) gaps[i] = std::max(gaps[i], 0.0);
 }
 
@@ -277,6 +311,7 @@ void RowSolver::mean_change(const uint8_t* subset, double* change) {
     tables_.open(subset);
     for (std::size_t k = 0; k < routes_.pairs.size(); ++k)
         change[k] = routes_.pairs[k].mean_change(pairs_, tables_);
+    refuse_too_much();
 }
 
 }  // namespace predgap

@@ -27,6 +27,25 @@ struct Routes {
     std::vector<std::unique_ptr<Plan>> plan;  // one per group of trees, or none at all
     std::vector<Pairs> pairs;                 // one per output
     bool plan_is_cheap = false;               // whatever is asked
+    RowWork::Limits limits{};                 // of what a row takes; what it would take has its own
+};
+
+// What the rows of a call take, as far as that is known: what is planned of those that were begun, and more
+// if more was counted of those that are done.
+class Forecast {
+public:
+    void add(double nanoseconds, bool is_new_row) {
+        nanoseconds_.fetch_add(nanoseconds, std::memory_order_relaxed);
+        if (is_new_row) n_rows_.fetch_add(1, std::memory_order_relaxed);
+    }
+    double nanoseconds_of_row() const {
+        const auto n = n_rows_.load(std::memory_order_relaxed);
+        return n > 0 ? nanoseconds_.load(std::memory_order_relaxed) / static_cast<double>(n) : 0.0;
+    }
+
+private:
+    std::atomic<double> nanoseconds_{0.0};
+    std::atomic<std::int64_t> n_rows_{0};
 };
 
 struct Answer {
@@ -41,7 +60,10 @@ class RowSolver {
 public:
     RowSolver(const Routes& routes, const NoiseLaws& laws);
 
-    void load(const RawRow& row, const std::atomic<bool>& stop);
+    void load(const RawRow& row, const std::atomic<bool>& stop, Forecast* forecast);
+    // What a part of the row's answer is expected to take, and the end of the row.
+    void plan(double nanoseconds);
+    void finish();
 
     Answer gap(const std::uint8_t* subset, const Accuracy& accuracy, double& value);
     // order, gaps: (n_places), of units.
@@ -86,6 +108,7 @@ public:
 
     RowTables& tables() { return tables_; }
     const std::atomic<bool>& stop() const { return *stop_; }
+    RowWork::Limits take_most_work() { return work_.take_most(); }
 
 private:
     Cost decide(const Job& job, const Accuracy& accuracy);
@@ -125,6 +148,7 @@ private:
     double prepare(const Cost& cost, const Units* ranked, double most_entries = kMostEntries,
                    std::int32_t n_steps = 0);
     void prepare_plan(const Units* ranked, std::int32_t n_steps);
+    void hold_states();
     // Evaluates by terms until the bound is within the tolerance: evaluate(cost, bound) sets the bound and
     // gives the value that the tolerance is relative to.
     using Evaluate = std::function<double(const Cost& cost, double& bound)>;
@@ -161,12 +185,16 @@ private:
     double largest_error() const;
     bool guess_first_places(const Units& units, const Places& places);
     void set_likely(const FeatureList& features);
-    bool stopped() const { return stop_->load(std::memory_order_relaxed); }
+    bool stopped() const { return work_.stopped(); }
+    void refuse_too_much() const;
     std::size_t n_features() const { return static_cast<std::size_t>(routes_.model.n_features()); }
 
     const Routes& routes_;
     RowTables tables_;
     const std::atomic<bool>* stop_ = nullptr;
+    RowWork work_;
+    Forecast* forecast_ = nullptr;
+    double planned_ = 0.0;  // nanoseconds of this row
     CellRule cell_rule_ = CellRule::cheapest;
     RowCompilation compilation_;
     bool is_compilation_loaded_ = false, has_main_effects_ = false;

@@ -8,6 +8,7 @@
 #include <array>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -58,8 +59,12 @@ Enum named(const std::string& name, const std::array<const char*, N>& names, con
     return static_cast<Enum>(at - names.begin());
 }
 
-// Runs signal handlers and tells the progress; false, with the exception set, if one of them raised.
-std::function<bool(std::int64_t)> make_poll(const nb::object& progress);
+// Runs signal handlers and tells the progress: the rows done, and the milliseconds that a row is expected to
+// take (0 if nothing is known), where a call asks for `n_at_once` rows at the same time. False, with the
+// exception set, if one of them raised.
+std::function<bool(std::int64_t)> make_poll(const nb::object& progress,
+                                            std::shared_ptr<Forecast> forecast = nullptr,
+                                            double n_at_once = 1.0);
 
 // Runs without the GIL; an interruption has left its exception (KeyboardInterrupt) set.
 template <class Work>

@@ -14,12 +14,15 @@ using namespace nanobind::literals;
 
 namespace predgap {
 
-std::function<bool(std::int64_t)> make_poll(const nb::object& progress) {
-    return [&progress](std::int64_t n_done) {
+std::function<bool(std::int64_t)> make_poll(const nb::object& progress, std::shared_ptr<Forecast> forecast,
+                                            double n_at_once) {
+    return [&progress, forecast = std::move(forecast), n_at_once](std::int64_t n_done) {
         const nb::gil_scoped_acquire gil;
         if (PyErr_CheckSignals() != 0) return false;
         if (progress.is_none()) return true;
-        PyObject* answer = PyObject_CallFunction(progress.ptr(), "L", static_cast<long long>(n_done));
+        const double milliseconds = forecast ? 1e-6 * forecast->nanoseconds_of_row() / n_at_once : 0.0;
+        PyObject* answer =
+            PyObject_CallFunction(progress.ptr(), "Ld", static_cast<long long>(n_done), milliseconds);
         Py_XDECREF(answer);
         return answer != nullptr;
     };
@@ -49,6 +52,9 @@ Rows::Rows(const Engine& e, const NoiseOfModel& n, Array<double, 2> rows, std::o
 }
 
 Request Rows::request(int n_threads, const nb::object& progress) const {
+    const double n_at_once =
+        std::clamp<double>(n_threads, 1.0, static_cast<double>(std::max<std::size_t>(size(), 1)));
+    const auto forecast = progress.is_none() ? nullptr : std::make_shared<Forecast>();
     return {.noise = noise,
             .n_rows = static_cast<std::int64_t>(size()),
             .x = x.data(),
@@ -56,7 +62,8 @@ Request Rows::request(int n_threads, const nb::object& progress) const {
             .above = above ? above->data() : nullptr,
             .still = still ? still->data() : nullptr,
             .n_threads = std::max(n_threads, 1),
-            .poll = make_poll(progress)};
+            .poll = make_poll(progress, forecast, n_at_once),
+            .forecast = forecast.get()};
 }
 
 namespace {
@@ -206,10 +213,20 @@ void bind_engine(nb::module_& m) {
             "cell_of_level", [](const Engine& e) { return array_of(e.model().cells.of_level); },
             nb::rv_policy::move)
         .def_prop_ro("has_plan", &Engine::has_plan)
+        .def(
+            "limit_work",
+            [](Engine& e, double milliseconds, double megabytes) {
+                e.limit_work({1e6 * milliseconds, 1e6 * megabytes});
+            },
+            "milliseconds"_a, "megabytes"_a)
         .def("typical_rows", &typical_rows);
     nb::class_<NoiseOfModel>(m, "Noise")
         .def("__init__", &make_noise, "engine"_a, "kinds"_a, "parameters"_a, "at"_a, "fixed"_a, "mass"_a,
-             "stay"_a, nb::keep_alive<1, 2>());
+             "stay"_a, nb::keep_alive<1, 2>())
+        .def("most_work", [](const NoiseOfModel& noise) {
+            const auto most = noise.most_work();
+            return std::pair(1e-6 * most.nanoseconds, 1e-6 * most.bytes);
+        });
     nb::class_<Rows>(m, "Rows").def(
         nb::init<const Engine&, const NoiseOfModel&, Array<double, 2>, std::optional<Array<double, 2>>,
                  std::optional<Array<double, 2>>, std::optional<Array<std::uint8_t, 2>>>(),

@@ -11,6 +11,7 @@ from typing import Any, Final, Literal, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from predgap import _core
 from predgap._engine.accuracy import EXACT, Accuracy, pruned
 from predgap._engine.estimates import assembled
 from predgap._engine.points import SOBOL_DIMENSIONS
@@ -43,6 +44,19 @@ def guaranteed_if_affordable(question: Question[Any], bounded: Accuracy, sampler
     return chosen
 
 
+def _row_by_row(question: Question[Found], accuracy: Accuracy, draws: Draws) -> Found:
+    """Rows that take more than was expected, and more than they may, are sampled."""
+    parts = []
+    for row in range(len(question.rows)):
+        some = np.array([row], dtype=np.intp)
+        one = question.of_rows(some)
+        try:
+            parts.append((some, one.answer(accuracy)))
+        except _core.TooCostly:
+            parts.append((some, one.estimate(draws)))
+    return assembled(len(question.rows), parts)
+
+
 def sampler_for(n_used: int) -> Literal["mc", "qmc"]:
     """The sampling method of "auto" if `n_used` features are perturbed that the model splits on."""
     return "qmc" if n_used <= SOBOL_DIMENSIONS else "mc"
@@ -62,7 +76,14 @@ def answer_by(
     """
 
     def answer(way: str, some: Question[Found], tell: Tell) -> Found:
-        return some.answer(accuracies[way], tell) if way in accuracies else some.estimate(draws, tell)
+        if way not in accuracies:
+            return some.estimate(draws, tell)
+        try:
+            return some.answer(accuracies[way], tell)
+        except _core.TooCostly:
+            if method != "auto":
+                raise
+        return _row_by_row(some, accuracies[way], draws)
 
     chosen = np.full(len(question.rows), method) if method != "auto" else choose(question)
     ways = [way for way in (*accuracies, draws.method) if (chosen == way).any()]

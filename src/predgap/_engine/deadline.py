@@ -40,11 +40,11 @@ def watching(tell: Tell) -> Tell:
     if has_passed is None:
         return tell
 
-    def look(done: int) -> None:
+    def look(done: int, milliseconds: float = 0.0) -> None:
         if has_passed():
             raise DeadlineError
         if tell is not None:
-            tell(done)
+            tell(done, milliseconds)
 
     look(0)
     return look

@@ -168,7 +168,7 @@ class _Sampler(ABC):
         self.begin(chunk)
         for n in map(self.usable, self.budget.steps()):
             if n > drawn:
-                part = share_of(tell, drawn / most, n / most, len(open_rows), n_rows)
+                part = share_of(tell, drawn / most, n / most, len(open_rows), n_rows, ends_early=True)
                 sums[open_rows] += self.add(chunk.start + open_rows, drawn, n, part)
                 drawn = n
             value[open_rows], error[open_rows] = self.judge(sums[open_rows], n)

@@ -10,7 +10,7 @@ import numpy as np
 
 from predgap._engine.costs import Cost
 from predgap._engine.estimates import GapEstimate
-from predgap._engine.progress import Tell
+from predgap._engine.progress import Tell, share_of, within
 from predgap._engine.questions import Curves
 from predgap._engine.scale import BestRankings
 from predgap._typing import BoolArray, FloatArray, IndexArray, IntArray
@@ -63,8 +63,13 @@ class Proven:
     def curve(self, rows: Rows, order: IndexArray | IntArray, what: str) -> FloatArray:
         asked, accuracy = self.explainer, self.explainer._accuracy
         question = Curves(asked._engine, rows.values, order.astype(np.int32), asked._inputs.members)
-        with asked._asking("curve(X, ranking)"):
-            found: GapEstimate = asked._answer(question, rows, lambda part, tell: part.answer(accuracy, tell))
+        call = "curve(X, ranking)"
+
+        def answered(part: Curves, tell: Tell) -> GapEstimate:
+            return part.answer(accuracy, tell)
+
+        with asked._asking(call):
+            found = asked._answer(question, rows, answered, call)
         self.how.setdefault(what, set()).update(np.unique(found.method).tolist())
         return found.value
 
@@ -136,11 +141,7 @@ def expected_cost(explainer: Explainer, rows: Rows, places: int, effort: Effort,
 def reporting_to(explainer: Explainer, tell: Tell, begin: float, end: float, n_rows: int) -> Explainer:
     """A copy of the explainer whose next call is the work from `begin` to `end` of all, which is 1."""
     asked = copy.copy(explainer)
-    asked.progress = None
-    if tell is not None:
-        asked.progress = lambda done, total: tell(
-            int(n_rows * (begin + (end - begin) * done / max(1, total)))
-        )
+    asked.progress = within(share_of(tell, begin, end, n_rows, n_rows), n_rows)
     return asked
 
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from predgap._engine.costs import Cost
 from predgap._engine.deadline import Clock, DeadlineError, deadline
-from predgap._engine.progress import Tell, after, never_backwards, showing
+from predgap._engine.progress import Advice, Reports, Tell, after, never_backwards, showing
 from predgap._text import shown
 from predgap._typing import IndexArray, Progress
 from predgap.errors import CostError, PredgapError
@@ -57,6 +57,9 @@ class Way:
     notes: tuple[str, ...] = ()
 
 
+_LONG: Final = Advice("evaluate(...) without a budget", "This is faster: evaluate(..., budget=60).")
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Job(Generic[Found]):
     """What is to be examined, and how it is asked."""
@@ -68,7 +71,7 @@ class Job(Generic[Found]):
     price: Price
     prepare: Callable[[], object]  # does what is done once, whatever the rows
     has_more: bool = False  # is anything asked that cannot be estimated?
-    progress: Progress | bool | None = None
+    progress: Reports = None
     clock: Clock = time.perf_counter
 
 
@@ -105,7 +108,7 @@ def examined_within(budget: float | None, job: Job[Found]) -> Outcome[Found]:
     if budget is None:
         attempt = _Attempt(job, Way(job.explainer), np.arange(job.n_rows, dtype=np.intp))
         with showing(job.progress) as show:
-            attempt.advance(job.n_rows, math.inf, show, job.n_rows)
+            attempt.advance(job.n_rows, math.inf, show, job.n_rows, _LONG)
         return Outcome(attempt.way, attempt.parts)
     start, rows = job.clock(), np.random.default_rng(job.seed).permutation(job.n_rows)
     end, at_latest = start + _MARGIN * budget, start + budget
@@ -270,13 +273,20 @@ class _Attempt(Generic[Found]):
         if show is not None:
             show(self.n, self.n)
 
-    def advance(self, to: int, ends_by: float, show: Progress | None = None, aim: int = 0) -> bool:
+    def advance(
+        self,
+        to: int,
+        ends_by: float,
+        show: Progress | None = None,
+        aim: int = 0,
+        advice: Advice | None = None,
+    ) -> bool:
         """Examines the rows up to a number of them; False if that was given up.
 
-        Shows the rows done, of those that are aimed at.
+        Shows the rows done, of those that are aimed at; with an advice, warns if that is long.
         """
         clock, begin = self.job.clock, self.job.clock()
-        tell = None if show is None else after(never_backwards(show, aim), self.n)
+        tell = None if show is None else after(never_backwards(show, aim, advice), self.n)
         rows = np.sort(self._rows[self.n : to])
         try:
             with deadline(ends_by, clock):

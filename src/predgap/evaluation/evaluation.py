@@ -100,7 +100,7 @@ def evaluate(
     seed : int, default=0
         Of rows that are drawn, random rankings, shuffles and bootstrap samples. The same seed gives the same
         numbers; a budget may change the number of rows.
-    progress : callable, True or None, default=None
+    progress : callable, bool or None, default=None
         As in `Explainer`; None takes the explainer's own.
 
     Returns
@@ -167,10 +167,10 @@ def _naming_the_budget(budget: float | None) -> Iterator[None]:
 
 
 def _quiet(explainer: Explainer) -> Explainer:
-    if explainer.progress is None:
+    if explainer.progress is False:
         return explainer
     other = explainer._with_rtol(explainer.rtol)
-    other.progress = None
+    other.progress = False
     return other
 
 

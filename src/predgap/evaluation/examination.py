@@ -318,7 +318,7 @@ class _Examination:
         if self._tell is not None:
             self._tell(int(len(self._rows) * self._done / self._task.n_steps))
         asked = self._asked(1.0)
-        asked.progress = None
+        asked.progress = False
         return asked
 
     def _asked(self, weight: float) -> Explainer:

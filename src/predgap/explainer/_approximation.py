@@ -11,11 +11,11 @@ from predgap._engine.costs import refusing
 from predgap._engine.engine import Engine, RankingMethod
 from predgap._engine.estimates import GapEstimate
 from predgap._engine.points import checked_seed
-from predgap._engine.progress import Tell, reporting
+from predgap._engine.progress import Advice, Reports, Tell, reporting
 from predgap._engine.questions import Curves, Draws, Gaps, Question, Rankings
 from predgap._engine.sampling import Budget
 from predgap._engine.scale import RankMethod
-from predgap._typing import Progress
+from predgap._text import count
 from predgap.errors import PredgapError
 from predgap.explainer._arguments import Inputs, Rows, check_choice, ranking_call
 from predgap.ranking import Ranking
@@ -58,7 +58,7 @@ class Approximation:
         self,
         inputs: Inputs,
         engine: Engine,
-        progress: Progress | bool | None,
+        progress: Reports,
         rtol: float,
         method: Method,
         n_samples: int | None,
@@ -194,7 +194,12 @@ class Approximation:
     def _ask(self, question: Question[Found], rows: Rows, call: str) -> Found:
         asked = f"approximate(rtol={self.rtol:g}, method={self.method!r}).{call}"
         instead = f"explainer.approximate(rtol={self.rtol:g}, method='qmc').{call}"
-        with refusing(asked, instead), reporting(self._progress, len(rows)) as tell:
+
+        def advice() -> Advice:
+            rows_of = f"{asked} of {count(len(rows), 'row')}"
+            return Advice(rows_of, "A larger rtol, fewer samples and fewer rows are faster.")
+
+        with refusing(asked, instead), reporting(self._progress, len(rows), advice) as tell:
             found: Found = self._inputs.outputs.answer(question, rows.outputs, self._answered, tell)
             return found
 

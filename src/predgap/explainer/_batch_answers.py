@@ -153,7 +153,7 @@ def _computed(asked: Asked, question: Computed[Any]) -> tuple[FloatArray, NDArra
         return part.computed(explainer._accuracy, tell)
 
     with explainer._asking("batch_function(...)"):
-        value, _, method = explainer._answer(question, asked.rows, computed)
+        value, _, method = explainer._answer(question, asked.rows, computed, "batch_function(...)")
     return value, words(method)
 
 
@@ -161,7 +161,7 @@ def _expected(asked: Asked, places: int) -> tuple[FloatArray, NDArray[np.str_]]:
     explainer = asked.explainer
     question = RandomScores(explainer._engine, asked.rows.values, places, explainer._inputs.members)
     with explainer._asking("random_pgi2(X)"):
-        found = explainer._answer(question, asked.rows, explainer._by_kernels)
+        found = explainer._answer(question, asked.rows, explainer._by_kernels, "batch_function(...)")
     return found.value, found.method
 
 

@@ -335,7 +335,8 @@ class DecisionAnswers(GuaranteedAnswers):
         def ask(part: Expectations, tell: Tell) -> _BracketArrays:
             return self._between_bounds(part, bounds, tell)
 
-        with reporting(self.progress, n) as tell:
+        advice = self._advice("the answer", n, sampled=False)
+        with reporting(self.progress, n, advice) as tell:
             outputs = rows.outputs if engine is None else None
             found = self._inputs.outputs.answer(question, outputs, ask, tell)
         return Bracket(*found, index=rows.table.index, backend=rows.table.backend)

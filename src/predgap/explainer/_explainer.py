@@ -99,9 +99,11 @@ class Explainer(SpreadAnswers, DecisionAnswers):
         mean of the curve. 0 asks for exact results.
     n_jobs : int, default=1
         Number of threads; -1 uses all cores. The results do not depend on it, down to the last bit.
-    progress : callable, True or None, default=None
+    progress : callable, bool or None, default=None
         A function that is called from time to time with the number of rows done and the number of all rows.
-        True shows a bar on a terminal, which needs rich (`pip install 'predgap[cli]'`).
+        True shows a bar on a terminal, which needs rich (`pip install 'predgap[cli]'`). None shows it after 5
+        seconds if rich is installed. A call that is expected to take more than 10 seconds warns, once, with
+        the time and what takes less. False shows nothing and does not warn.
 
     Attributes
     ----------
@@ -227,7 +229,8 @@ class Explainer(SpreadAnswers, DecisionAnswers):
 
         asked, works = (f"estimate(X, subset, method={how!r})" for how in (method, "auto"))
         with refusing(asked, f"explainer.{works}"):
-            return self._answer(Gaps(self._engine, rows.values, mask[None]), rows, answered)
+            question = Gaps(self._engine, rows.values, mask[None])
+            return self._answer(question, rows, answered, asked, sampled=False)
 
     def approximate(
         self, rtol: float = 1e-2, method: Method = "auto", *, n_samples: int | None = None, seed: int = 0
@@ -450,7 +453,7 @@ class Explainer(SpreadAnswers, DecisionAnswers):
         engine = copy.copy(self._engine)
         engine.n_threads = recipe.n_threads
         other = self._with_recipe(recipe, engine)
-        other.noise, other.progress, other.model = noise, None, self._inputs.outputs.model
+        other.noise, other.progress, other.model = noise, False, self._inputs.outputs.model
         return other
 
     def _with_noise(self, noise: Noise) -> Explainer:

@@ -15,12 +15,13 @@ from predgap._engine.accuracy import Accuracy
 from predgap._engine.costs import refusing
 from predgap._engine.engine import Answer, Engine
 from predgap._engine.engines import EngineRecipe
-from predgap._engine.progress import Tell, reporting, share_of
+from predgap._engine.progress import Advice, Reports, Tell, reporting, share_of, within
 from predgap._engine.questions import Computed, Curves, Gaps, Ranked, Rankings, mean_of_curve
 from predgap._engine.scale import BestRankings, Expected, RandomScores, RankMethod, Searched, ShapleyRankings
 from predgap._engine.subset_tables import TIE
 from predgap._model.ensemble import Ensemble
-from predgap._typing import FloatArray, IntArray, Progress
+from predgap._text import count
+from predgap._typing import FloatArray, IntArray
 from predgap.explainer._arguments import Inputs, Rows, check_choice, ranking_call
 from predgap.explainer._outputs import margins
 from predgap.ranking import Ranking
@@ -39,7 +40,7 @@ class GuaranteedAnswers:
 
     ensemble: Ensemble
     rtol: float
-    progress: Progress | bool | None
+    progress: Reports
     _inputs: Inputs
     _recipe: EngineRecipe
     _accuracy: Accuracy
@@ -307,7 +308,8 @@ class GuaranteedAnswers:
             margin = margins(part.engine.ensemble, part.rows)
             return (margin + change.reshape(margin.shape),)
 
-        return self._answer(Gaps(self._engine, rows.values, masks), rows, expected)[0]
+        asked = Gaps(self._engine, rows.values, masks)
+        return self._answer(asked, rows, expected, "expected_prediction(X, subset)")[0]
 
     def random_pgi2(self, X: Any, *, top: int | None = None) -> FloatArray:
         """The expected PGI² of a random ranking of each row: what a ranking that knows nothing reaches.
@@ -378,8 +380,8 @@ class GuaranteedAnswers:
         rows = self._inputs.rows(X)
         order, call = self._inputs.order(rows, ranking), "normalized_pgi2(X, ranking)"
         n, k = len(rows), order.shape[1]
-        with reporting(self.progress, n) as tell:
-            parts = [self._telling(share_of(tell, i / 4, (i + 1) / 4, n, n)) for i in range(4)]
+        with reporting(self.progress, n, self._advice(call, n, sampled=False)) as tell:
+            parts = [self._telling(share_of(tell, i / 4, (i + 1) / 4, n, n), n) for i in range(4)]
             score = mean_of_curve(parts[0]._curve(rows, order, call))
             found = parts[1]._searched(rows, k, call)
             random = parts[2]._random(rows, k, call, found).value
@@ -394,7 +396,7 @@ class GuaranteedAnswers:
         missing = np.flatnonzero(np.isnan(known))
         question = RandomScores(self._engine, rows.values[missing], places, self._inputs.members)
         with self._asking(call):
-            found: Expected = self._answer(question, rows.at(missing), self._by_kernels)
+            found: Expected = self._answer(question, rows.at(missing), self._by_kernels, call, sampled=False)
         if searched is None:
             return found
         value, method = known.copy(), searched.method.copy()
@@ -416,13 +418,13 @@ class GuaranteedAnswers:
 
     def _built(self, question: Computed[Found], rows: Rows, call: str) -> Found:
         with self._asking(call, "Fewer places cost less: rank(X, top=k)."):
-            found: Found = self._answer(question, rows, self._by_kernels)
+            found: Found = self._answer(question, rows, self._by_kernels, call)
         return found
 
-    def _telling(self, tell: Tell) -> Self:
-        """The same explainer, which reports to another function."""
+    def _telling(self, tell: Tell, n_rows: int) -> Self:
+        """The same explainer, which reports to another function of n_rows rows."""
         other = copy.copy(self)
-        other.progress = None if tell is None else lambda done, total: tell(done)
+        other.progress = within(tell, n_rows)
         return other
 
     def _by_kernels(self, part: Computed[Found], tell: Tell) -> Found:
@@ -438,12 +440,35 @@ class GuaranteedAnswers:
             return part.computed(self._accuracy, tell)
 
         with self._asking(call):
-            return self._answer(question, rows, computed)[0]
+            return self._answer(question, rows, computed, call)[0]
 
-    def _answer(self, question: Computed[Any], rows: Rows, ask: Callable[[Any, Tell], Found]) -> Found:
-        """The answer to a question about all rows of a call, asked for each output that they have."""
-        with reporting(self.progress, len(rows)) as tell:
+    def _answer(
+        self,
+        question: Computed[Any],
+        rows: Rows,
+        ask: Callable[[Any, Tell], Found],
+        call: str,
+        *,
+        sampled: bool = True,
+    ) -> Found:
+        """The answer to a question about all rows of a call, asked for each output that they have.
+
+        `call` names it if it is expected to be long; `sampled`: can samples answer it?
+        """
+        with reporting(self.progress, len(rows), self._advice(call, len(rows), sampled)) as tell:
             return self._inputs.outputs.answer(question, rows.outputs, ask, tell)
+
+    def _advice(self, call: str, n_rows: int, sampled: bool = True) -> Callable[[], Advice]:
+        """What is said of a call that is expected to be long."""
+
+        def advice() -> Advice:
+            faster = f"This is faster: explainer.approximate(rtol=1e-2).{call}"
+            if not sampled:
+                faster = "Fewer rows and a larger rtol are faster"
+            threads = " So are more threads, n_jobs=-1." if self._recipe.n_threads == 1 else ""
+            return Advice(f"{call} of {count(n_rows, 'row')} at rtol={self.rtol:g}", f"{faster}.{threads}")
+
+        return advice
 
     def _asking(self, call: str, hint: str = "") -> AbstractContextManager[None]:
         """A context for one call: if it is too costly, `CostError` names the call and one that works."""

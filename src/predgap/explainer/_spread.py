@@ -77,7 +77,7 @@ class SpreadAnswers(GuaranteedAnswers):
 
         with self._asking_for(call, "explainer.approximate(rtol=1e-2).gap(X, subset), without its parts"):
             question = OutputMoments(self._engine, rows.values, masks, covariance)
-            margin, change, products, bound, method = self._answer(question, rows, found)
+            margin, change, products, bound, method = self._answer(question, rows, found, call, sampled=False)
         several = change.shape[1] > 1
         shape = change.shape if several else (len(rows),)
         return Moments(
@@ -150,7 +150,9 @@ class SpreadAnswers(GuaranteedAnswers):
 
         with self._asking_for("sensitivity(X)", "explainer.approximate(rtol=1e-2).rank(X), without shares"):
             question = VarianceShares(self._engine, rows.values, self._inputs.members)
-            variance, first, total, shapley, pairs, bound, method = self._answer(question, rows, found)
+            variance, first, total, shapley, pairs, bound, method = self._answer(
+                question, rows, found, "sensitivity(X)", sampled=False
+            )
         return Sensitivity(
             first=first,
             total=total,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from predgap._engine.progress import Tell, after, reporting
+from predgap._engine.progress import Advice, Tell, after, reporting, within
 from predgap._engine.scale import RankMethod
 from predgap._inputs.frames import to_native
 from predgap._tables import ShownAsTable
@@ -149,7 +149,13 @@ def swept(explainer: Explainer, X: Any, rankings: Any, strengths: Any) -> Swept:
     given = {name: explainer._inputs.order(rows, r) for name, r in named.items() if not _is_built(r)}
     top = _places(given, n_features)
     scores, orders = [], []
-    with reporting(explainer.progress, n * (n_built + len(noises) * (len(named) + n_built))) as tell:
+    n_calls = n_built + len(noises) * (len(named) + n_built)
+
+    def advice() -> Advice:
+        less = "Fewer rows, strengths and rankings are faster."
+        return Advice(f"sweep(X, rankings) of {count(n, 'row')}", less)
+
+    with reporting(explainer.progress, n * n_calls, advice) as tell:
         calls = _Calls(rows, named, None if top == n_features else top, tell)
         with _saying("at the explainer's own noise"):
             own = calls.orders(explainer, calls.rankings(explainer))
@@ -198,7 +204,7 @@ class _Calls:
     def _next(self, explainer: Explainer) -> Explainer:
         """The explainer for the next call, which reports after the calls before it."""
         asked, tell = copy.copy(explainer), after(self.tell, self.n_before)
-        asked.progress = None if tell is None else lambda done, total: tell(done)
+        asked.progress = within(tell, len(self.rows))
         self.n_before += len(self.rows)
         return asked
 

@@ -134,7 +134,7 @@ def _protocol_rows(
 def _exact_errors(protocol: _Protocol, orders: Sequence[IndexArray], n_jobs: int) -> list[Errors]:
     """The errors of each cell; `orders` (n, k) are the features to draw."""
     subject = protocol.subject
-    explainer = Explainer(subject.ensemble, Marginal(protocol.pool), n_jobs=n_jobs)
+    explainer = Explainer(subject.ensemble, Marginal(protocol.pool), n_jobs=n_jobs, progress=False)
     errors = []
     for order in orders:
         mean, variance = moments(explainer, protocol.X, top_masks(order, protocol.X.shape[1]))
