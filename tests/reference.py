@@ -192,23 +192,19 @@ class SingleTails(NoiseTails):
 
 def first_rounded_to(thresholds: Any) -> Any:
     """For each t the least float64 that float32 rounds to t or more, by bisection of all float64."""
-    low, high = (np.full(len(thresholds), _order(end)) for end in (-sys.float_info.max, math.inf))
+    end = int(np.float64(math.inf).view(np.int64))
+    low, high = np.full((2, len(thresholds)), [[1 - end], [end]])
     while (low + 1 < high).any():
         middle = low // 2 + high // 2 + (low % 2 + high % 2) // 2  # their sum may be too large
         with np.errstate(over="ignore"):
-            enough = np.array([_float(k) for k in middle.tolist()]).astype(np.float32) >= thresholds
+            enough = _float(middle).astype(np.float32) >= thresholds
         low, high = np.where(enough, low, middle), np.where(enough, middle, high)
-    return np.array([_float(k) for k in high.tolist()])
+    return _float(high)
 
 
-def _order(x: float) -> int:
-    """Whole numbers in the order of the floats, one apart for neighbours."""
-    bits = int(np.float64(abs(x)).view(np.int64))
-    return bits if x >= 0 else -bits
-
-
-def _float(order: int) -> float:
-    return math.copysign(float(np.int64(abs(order)).view(np.float64)), order)
+def _float(order: Any) -> Any:
+    """The floats in their order, those below 0 at negative places."""
+    return np.copysign(np.abs(order).view(np.float64), order)
 
 
 def normal_tails(scale: float | Sequence[float]) -> Tails:

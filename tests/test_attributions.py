@@ -112,7 +112,11 @@ def test_frames_with_default_labels_have_no_names():
 @pytest.mark.parametrize(
     ("values", "names", "words"),
     [
-        ([[1.0, np.nan]], None, ["row 0", "'f1'", "nan", "cannot be ranked"]),
+        (
+            [[1.0, np.nan]],
+            None,
+            ["row 0", "'f1'", "nan", "cannot be ranked", "fill with 0 if the method leaves"],
+        ),
         ([[1.0, 2.0], [-np.inf, np.nan]], ("a", "b"), ["row 1", "'a'", "-inf", "2 are NaN or infinite"]),
         (pd.DataFrame({"a": [1.0], "b": [None]}), None, ["row 0", "'b'", "nan"]),
         ([1.0, 2.0], None, ["shape (2,)", "values[None, :]"]),

@@ -139,3 +139,28 @@ def test_the_rest_of_a_message_stays():
     assert message.endswith("Strange object>, expected a Noise at 0.3")
     assert str(DependencyError("a frame needs pandas")) == "a frame needs pandas"
     assert str(pickle.loads(pickle.dumps(NoiseError("no noise")))) == "no noise"
+
+
+@pytest.mark.parametrize(
+    ("call", "told"),
+    [
+        (lambda e: e.gap([[0.0]]), r"^Explainer\.gap\(\) missing 1 required positional argument: 'subset'$"),
+        (lambda e: e.gap([[0.0]], subsets=[0]), r"^Explainer\.gap\(\) got an unexpected keyword .*'subsets'"),
+        (lambda e: e.absolute_gap(), r"^Explainer\.absolute_gap\(\) missing "),
+        (lambda e: e.moments([[0.0]], [0], 1), r"^Explainer\.moments\(\) takes from 2 to 3 positional "),
+        (lambda e: e.rank(), r"^Explainer\.rank\(\) missing 1 required positional argument: 'X'$"),
+        (lambda e: e.cost(), r"^Explainer\.cost\(\) missing "),
+        (lambda e: e.approximate().gap([[0.0]]), r"^Approximation\.gap\(\) missing "),
+        (lambda e: type(e)(STUMP), r"^Explainer\.__init__\(\) missing 1 required .*: 'noise'$"),
+    ],
+)
+def test_wrong_arguments_are_told_of_the_class_that_users_know(call, told):
+    with pytest.raises(TypeError, match=told):
+        call(explained())
+
+
+def test_no_method_is_called_after_a_class_that_users_do_not_know():
+    for name in dir(Explainer):
+        method = getattr(Explainer, name)
+        if not name.startswith("_"):
+            assert method.__qualname__ == f"Explainer.{name}"

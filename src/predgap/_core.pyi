@@ -21,7 +21,7 @@ MOST_SECONDS: float  # that a row may take
 MOST_BYTES: int  # that a row may take
 
 class TooCostly(Exception):  # noqa: N818, it is turned into CostError
-    """A row would take more than the limits: args are the row, milliseconds and megabytes."""
+    """A row would take more than the limits, or has: args are the row, milliseconds and megabytes."""
 
 def instruction_set() -> str: ...
 def normal_tails(z: _Floats) -> tuple[_Floats, _Floats]: ...
@@ -31,8 +31,8 @@ class _Context(Protocol):
 
     @property
     def n_threads(self) -> int: ...
-    def look(self, done: int) -> None:
-        """Told the rows done, now and then. What it raises ends the call."""
+    def look(self, done: int, milliseconds: float = 0.0) -> None:
+        """Told the rows done, now and then, and what a row is expected to take. What it raises ends the call."""
 
 class Model:
     """The trees of all outputs, and what follows from them for all rows."""
@@ -65,6 +65,8 @@ class Model:
     def cell_of_level(self) -> _Ints: ...
     @property
     def has_plan(self) -> bool: ...
+    def limit_work(self, milliseconds: float, megabytes: float) -> None:
+        """Of what rows take from now on, by counts; what they would take has limits of its own."""
     def typical_rows(self) -> _Floats:
         """A few rows made of the model's thresholds and cells, (m, d), to foretell costs without data."""
 
@@ -161,6 +163,9 @@ class _Kernel:
 
 class Independent(_Kernel):
     """Noise that moves each feature by itself."""
+
+    def most_work(self) -> tuple[float, float]:
+        """The milliseconds and the megabytes, by counts, that any row took since this was asked last."""
 
     def __init__(
         self,

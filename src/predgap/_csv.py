@@ -18,6 +18,9 @@ from predgap.errors import TableError
 HEADER_IS: Final = "the header is row 1"
 """How rows are counted in error messages."""
 
+MISSING: Final[tuple[str, ...]] = tuple(pyarrow.csv.ConvertOptions().null_values)
+"""What means a missing value in a column of numbers, such as NA, NaN, null and nothing."""
+
 _DELIMITERS: Final = ",;\t"
 _HEAD_BYTES: Final = 1 << 16
 _BLOCK_BYTES: Final = 1 << 20  # PyArrow reads up to 32 blocks ahead
@@ -64,7 +67,8 @@ def read_csv(
         ...
     predgap.errors.TableError: here: column 'a', row 2 (the header is row 1): CSV conversion error ...
     """
-    options = {} if types is None else {"column_types": dict(types), "null_values": [""]}
+    given = {} if types is None else {"column_types": dict(types), "null_values": [""]}
+    options = {"strings_can_be_null": True, **given}
     with _readable_errors(source, where, delimiter):
         table = pyarrow.csv.read_csv(
             source if isinstance(source, Path) else pa.BufferReader(source),
@@ -87,7 +91,8 @@ def csv_blocks(
 ) -> Iterator[pa.Table]:
     """The table in a CSV file in blocks of about 1 MB, so that memory does not grow with the file.
 
-    Types that are not given are those of `csv_schema`. The usual marks such as NA are missing values.
+    Types that are not given are those of `csv_schema`. Text comes as it is written, also "" and "NA"; in
+    columns of other types the usual marks such as NA (`MISSING`) are missing values.
     """
     with _readable_errors(path, where, delimiter), _block_reader(path, delimiter, types) as reader:
         for batch in reader:
@@ -105,7 +110,7 @@ def _block_reader(path: Path, delimiter: str, types: Mapping[str, pa.DataType]) 
 def _options(delimiter: str, convert: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "parse_options": pyarrow.csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
-        "convert_options": pyarrow.csv.ConvertOptions(strings_can_be_null=True, **convert),
+        "convert_options": pyarrow.csv.ConvertOptions(**convert),
     }
 
 

@@ -57,7 +57,9 @@ def algorithm1_gap(explainer: Explainer, X: FloatArray, masks: BoolArray, *, flo
     masks : (n, d) booleans
         The subset of each row.
     float32 : bool
-        All arithmetic in float32, as in the paper, or in float64.
+        All arithmetic in float32, as in the paper, or in float64. In float32 thresholds are rounded back to
+        those that the model states; in float64 they are those of all other gaps: where the rounding of a row
+        crosses the model's.
     """
     kernel = explainer.explained.kernel
     scale = {q: law.scale for q, law in kernel.laws.items() if isinstance(law, NormalLaw)}

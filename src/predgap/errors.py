@@ -56,6 +56,14 @@ class CostError(PredgapError, RuntimeError):
     """An answer would exceed the limits of time or memory; the message names the cost and what works."""
 
 
+class LongCallWarning(UserWarning):
+    """A call is expected to take more than 10 seconds; the message says how long, and what takes less."""
+
+    def __init__(self, call: str, duration: str, faster: str) -> None:
+        super().__init__(f"{call} is expected to take about {duration}. {faster}")
+        self.duration = duration
+
+
 class RunError(PredgapError, RuntimeError):
     """A long run cannot begin or continue: its folder has another run, is in use, or its files do not fit."""
 

@@ -189,7 +189,7 @@ def test_a_process_with_a_pipe_and_without_the_library(models):
         (("old.json", "wide.json", "rows.csv"), 1, "'extra'"),
         (("old.json", "gone.json", "rows.csv"), 1, "gone.json"),
         (("two_a.json", "two_b.json", "rows.csv", "--output", "predicted"), 2, "name one"),
-        (("two_a.json", "two_b.json", "rows.csv", "--output", "2"), 1, "does not exist"),
+        (("two_a.json", "two_b.json", "rows.csv", "--output", "2"), 1, "expected a position from 0 to 1"),
         (("old.json", "more.json", "rows.csv", "--plot", "picture.bmp"), 2, ".png, .svg, .pdf"),
         (("old.json", "more.json", "rows.csv", "--plot", "-"), 2, ".png, .svg, .pdf"),
         (("old.json", "more.json", "rows.csv", "-o", "nowhere/table.csv"), 2, "no folder 'nowhere'"),

@@ -146,6 +146,86 @@ def test_a_model_without_names_takes_labelled_rows_by_position(run, tmp_path):
     assert labelled[0]["row"] == "5"
 
 
+@pytest.fixture
+def unnamed(folder, tmp_path):
+    """A model without names, its training table, and rows of it in another order of columns."""
+    X = pd.DataFrame(make_model(tmp_path / "model.json", NAMES), columns=list(NAMES))
+    X.to_csv(tmp_path / "train.csv", index=False)
+    X[:3].to_csv(tmp_path / "rows.csv", index=False)
+    X[:3][["s_1", "age", "body mass"]].to_csv(tmp_path / "turned.csv", index=False)
+    return tmp_path, X
+
+
+def test_a_model_without_names_is_named_by_the_reference(run, unnamed):
+    path, X = unnamed
+    reference = ("--reference", path / "train.csv")
+    expected = Explainer(path / "model.json", Relative(X.to_numpy()))
+    for rows in ("rows.csv", "turned.csv"):
+        asked = (path / "model.json", path / rows, *reference)
+        found = records(run("gap", *asked, "--features", "age,s_1").stdout)
+        assert [float(row["gap"]) for row in found] == expected.gap(X[:3].to_numpy(), [0, 2]).tolist()
+        found = records(run("rank", *asked).stdout)
+        order = expected.rank(X[:3].to_numpy()).order.ravel()
+        assert [row["feature"] for row in found] == [NAMES[j] for j in order]
+        found = records(run("gap", *asked, "--noise", "normal:0.3", "--features", "body mass").stdout)
+        plain = Explainer(path / "model.json", Normal(0.3)).gap(X[:3].to_numpy(), [1])
+        assert [float(row["gap"]) for row in found] == plain.tolist()
+        found = json.loads(run("evaluate", *asked, "--rankings", "shap,gain", "--json").stdout)
+        assert found["description"]["noise_table"]["column"] == list(NAMES)
+    X[:3][["s_1", "age", "body mass"]].to_parquet(path / "turned.parquet")
+    assert (
+        run("rank", path / "model.json", path / "turned.parquet", "-o", f"{path}/out/", *reference).exit_code
+        == 0
+    )
+    parts = pyarrow.parquet.read_table(path / "out").column("order").to_pylist()
+    assert parts == expected.rank(X[:3].to_numpy()).order.tolist()
+
+
+def test_without_a_reference_a_model_is_named_by_the_data(run, unnamed):
+    path, X = unnamed
+    found = records(run("gap", path / "model.json", path / "rows.csv", "--features", "age").stdout)
+    expected = Explainer(path / "model.json", X[:3].to_numpy()).gap(X[:3].to_numpy(), [0])
+    assert [float(row["gap"]) for row in found] == expected.tolist()
+
+
+def test_columns_that_the_reference_lacks_are_errors(run, unnamed):
+    path, X = unnamed
+    for rows, told in (
+        (X.rename(columns={"age": "years"}), "lacks 1 column: 'age', and has 'years'"),
+        (X.drop(columns="age"), "lacks 1 column: 'age'"),
+    ):
+        rows.to_csv(path / "other.csv", index=False)
+        done = run(
+            "gap",
+            path / "model.json",
+            path / "other.csv",
+            "--features",
+            "age",
+            "--reference",
+            path / "train.csv",
+        )
+        assert done.exit_code == 1
+        assert told in done.stderr
+        assert done.stderr.endswith("(the model has no names of its own; these are those of --reference)\n")
+        assert "feature_names" not in done.stderr
+    X.assign(y=1).to_csv(path / "more.csv", index=False)
+    done = run(
+        "gap", path / "model.json", path / "more.csv", "--features", "age", "--reference", path / "train.csv"
+    )
+    assert "does not know 'y'; leave out with --drop y" in done.stderr
+
+
+def test_rows_far_outside_the_reference_are_told(run, unnamed):
+    path, X = unnamed
+    (X[:3] * 1000).to_csv(path / "far.csv", index=False)
+    done = run(
+        "gap", path / "model.json", path / "far.csv", "--features", "age", "--reference", path / "train.csv"
+    )
+    assert done.exit_code == 0
+    assert done.stderr.startswith("predgap: warning: 3 of 3 rows are outside the reference")
+    assert len(done.stderr.splitlines()) == 1
+
+
 def test_the_target_is_no_feature(run):
     plain = run("rank", "model.json", "features.csv").stdout
     assert run("rank", "model.json", "rows.csv", "--target", "target").stdout == plain

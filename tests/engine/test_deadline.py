@@ -8,6 +8,7 @@ from sklearn.ensemble import RandomForestRegressor
 
 from predgap import Background, Explainer, Normal
 from predgap._engine.deadline import DeadlineError, deadline, watching
+from predgap._engine.progress import Within
 
 
 class Clock:
@@ -45,7 +46,7 @@ def test_kernels_give_up_in_the_midst_of_the_rows(forest, ask, n_jobs, noise):
     model, X = forest
     law, n = (Background(X[:500]), 1000) if noise == "background" else (noise, 3)
     explainer, clock, seen = Explainer(model, law, n_jobs=n_jobs), Clock(), []
-    explainer.progress = lambda done, total: seen.append(done)
+    explainer.progress = Within(lambda done, milliseconds=0.0: seen.append(done), n)  # as a budget has it
     with pytest.raises(DeadlineError), deadline(2, clock):
         ask(explainer, X[:n])
     assert max(seen, default=0) < n
@@ -74,6 +75,6 @@ def test_a_deadline_that_has_passed_is_seen_at_once():
 def test_rows_done_are_told_on():
     told = []
     with deadline(10, Clock()):
-        tell = watching(told.append)
-        tell(4)
-    assert told == [0, 4]
+        tell = watching(lambda *what: told.append(what))
+        tell(4, 2.5)
+    assert told == [(0, 0.0), (4, 2.5)]

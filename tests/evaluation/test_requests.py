@@ -130,7 +130,7 @@ def test_a_file_of_attributions(explainer, table, attributions, suffix, index, t
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("row,place,feature\n0,1,age\n0,2,bp\n1,1,age\n", "row 1 has the places 1, expected 1 to 2"),
+        ("row,place,feature\n0,1,age\n0,2,bp\n1,1,age\n", "row '1' has the places 1, expected 1 to 2"),
         ("row,place,feature\n0,1,age\n0,1,bp\n", "two features at place 1"),
         ("row,place,feature\n0,,age\n", "'place' has missing values"),
         ("row,place,feature\n0,1.5,age\n", "holds 1.5, expected 1, 2, ..."),

@@ -23,7 +23,8 @@ from predgap import (
     Ranking,
     Uniform,
 )
-from predgap._engine.progress import reporting
+from predgap._engine.progress import Advice, after, reporting, share_of, within
+from predgap.errors import LongCallWarning
 from predgap.noise._laws import Law
 from strategies import Split, ensemble_of
 
@@ -134,12 +135,6 @@ def test_a_ranking_may_be_given_in_any_form(explainer, table):
     assert (explainer.pgu2(table, [2, 0, 1]) == expected.mean(axis=1)).all()
 
 
-def test_a_row_is_cast_before_noise_is_added(explainer, table):
-    """XGBoost rounds rows to float32, so a row and its rounding have one gap."""
-    rounded = table.to_numpy().astype(np.float32)
-    assert explainer.gap(table, NAMES).tobytes() == explainer.gap(rounded, NAMES).tobytes()
-
-
 def test_missing_values_stay_missing(model, table):
     X = table.copy()
     X["age"] = np.nan
@@ -219,8 +214,8 @@ BAD_TABLES = {
     "a missing column": (lambda t: t.drop(columns="bp"), predgap.TableError, r"lacks 1 column: 'bp'.*needs"),
     "text": (lambda t: t.assign(bp="high"), predgap.TableError, r"'bp' holds text, first 'high'"),
     "one row": (lambda t: t.to_numpy()[0], predgap.ShapeError, r"X\[None, :\]"),
-    "infinity": (lambda t: t.assign(bp=np.inf), predgap.TableError, r"'bp'\) is infinite .*XGBoost"),
-    "too large": (lambda t: t.assign(bp=-1e39), predgap.TableError, r"too large for float32"),
+    "infinity": (lambda t: t.assign(bp=np.inf), predgap.TableError, r"'bp'\) is infinite, but .*XGBoost"),
+    "too large": (lambda t: t.assign(bp=-1e39), predgap.TableError, r"is -1e\+39, but .* up to 3.402823"),
 }
 
 
@@ -280,7 +275,7 @@ BAD_REQUESTS = {
     "progress that is no function": (
         lambda e, t: Explainer(e.ensemble, Normal(1), progress=3),
         predgap.PredgapError,
-        "progress is 3, expected a function .*, or True for a bar",
+        "progress is 3, expected a function .*, True for a bar",
     ),
     "no model": (lambda e, t: Explainer(object(), Normal(1)), predgap.LoaderError, "object"),
 }
@@ -383,9 +378,61 @@ def test_progress_never_runs_backwards():
         for done in (0, 3, 2, 7, 1, 9):
             tell(done)
     assert told == [(0, 9), (3, 9), (3, 9), (7, 9), (7, 9), (9, 9)]
-    for nobody in (None, False):
-        with reporting(nobody, 9) as tell:
-            assert tell is None
+    with reporting(False, 9) as tell:
+        assert tell is None
+
+
+def test_a_bar_appears_unasked_on_a_terminal_if_a_call_is_long(model, table, monkeypatch, capsys):
+    monkeypatch.setenv("FORCE_COLOR", "1")  # rich takes any stream for a terminal
+    for patience, progress, is_shown in (
+        (1e9, None, False),
+        (0.0, None, True),
+        (0.0, False, False),
+        (1e9, True, True),
+    ):
+        monkeypatch.setattr("predgap._engine.progress.PATIENCE", patience)
+        explainer = Explainer(model, Normal(0.5), progress=progress)
+        explainer.rank(table)
+        out, shown = capsys.readouterr()
+        assert out == ""
+        assert ("/60" in shown) == is_shown
+
+
+def test_no_bar_appears_without_a_terminal_or_rich(model, table, monkeypatch, capsys):
+    monkeypatch.setattr("predgap._engine.progress.PATIENCE", 0.0)
+    monkeypatch.delenv("FORCE_COLOR", raising=False)
+    Explainer(model, Normal(0.5)).rank(table)
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    Explainer(model, Normal(0.5)).rank(table)
+    assert capsys.readouterr() == ("", "")
+
+
+def test_a_call_that_is_expected_to_be_long_warns_once():
+    """With the time of all rows, whatever the parts that the work is done in."""
+    advice = Advice("rank(X) of 900 rows", "This is faster: sleeping.")
+    message = r"^rank\(X\) of 900 rows is expected to take about 18 seconds\. This is faster: sleeping\.$"
+    for progress in (None, True, lambda done, total: None):
+        with reporting(progress, 900, lambda: advice) as tell:
+            tell(0, 10.0)  # milliseconds a row: 9 seconds
+            tell(1)
+            with pytest.warns(LongCallWarning, match=message):
+                tell(3, 20.0)
+            tell(4, 30.0)
+    expected: list[float] = []
+    for part in (
+        after(lambda done, ms: expected.append(ms), 100),
+        share_of(lambda done, ms: expected.append(ms), 0.5, 0.75, 900, 900),
+        share_of(lambda done, ms: expected.append(ms), 0.5, 0.75, 450, 900),
+        share_of(lambda done, ms: expected.append(ms), 0.5, 0.75, 900, 900, ends_early=True),
+    ):
+        part(3, 20.0)
+    assert expected == [20.0, 80.0, 40.0, 20.0]
+    with reporting(within(tell=lambda done, ms: expected.append(ms), n_rows=90), 900) as tell:
+        tell(3, 20.0)  # of calls that count ten times as many rows
+    assert expected[-1] == 200.0
+    with reporting(False, 900, lambda: advice) as tell:
+        assert tell is None
 
 
 def test_a_bar_is_shown_on_a_terminal_only(model, table, monkeypatch, capsys):

@@ -412,7 +412,11 @@ COLOURS = of_labels(["red", "green"])
     [
         (TENS, ["10", "20"], ["column 'k' holds '10' (str)", "are numbers: 10, 20, 30", "astype(int)"]),
         (TENS, ["40"], ["column 'k' holds '40' (str)"]),
-        (COLOURS, [0, 1], ["column 'k' holds 0 (int)", "are text: 'red', 'green'", "codes as an array"]),
+        (
+            COLOURS,
+            [0, 1],
+            ["column 'k' holds 0 (int)", "are text: 'red', 'green'", "these labels, no codes"],
+        ),
     ],
 )
 def test_labels_of_another_kind_are_refused(backend, levels, values, words):

@@ -269,7 +269,7 @@ DAMAGE: dict[str, dict[str, Any]] = {
     },
     "trees that begin elsewhere": {"TreeStartOffsets": ints(0, 1, 2)},
     "no beginnings": {"TreeStartOffsets": None},
-    "another number": {"FloatFeatures": [FIRST, number(1, np.float32([0]), Index=INT(2))]},
+    "another number": {"FloatFeatures": [FIRST, number(1, np.float32([0]), Index=INT(0))]},
     "another column": {"FloatFeatures": [FIRST, number(1, np.float32([0]), FlatIndex=INT(0))]},
     "no column": {"FloatFeatures": [FIRST, number(1, np.float32([0]), FlatIndex=None)]},
     "no features": {"FloatFeatures": None},

@@ -144,10 +144,16 @@ def test_missing_categories() -> None:
         rows.loc[0, "colour"] = missing
         with pytest.raises((cb.CatBoostError, TypeError)):
             model.predict(rows)
-        with pytest.raises(TableError, match=r"holds a missing value; CatBoost takes text and whole numbers"):
+        is_none = "a missing value is no category; CatBoost takes text and whole numbers"
+        with pytest.raises(TableError, match=f"^row 0 of column 'colour': {is_none}"):
             ensemble.predict(rows)
-    with pytest.raises(TableError, match=r"holds 2\.5 \(float\); CatBoost takes text and whole numbers"):
-        ensemble.predict(mixed([0.0], ["red"], [2.5], [False]))
+        with pytest.raises(TableError, match=f"^row 1 of column 'colour': {is_none}"):
+            ensemble.predict(rows[::-1])
+    with pytest.raises(TableError, match=r"^row 1 of column 'size': 2\.5 \(float\) is no category"):
+        ensemble.predict(mixed([0.0, 0.0], ["red", "red"], [3, 2.5], [False, False]))
+    objects = np.array([[0.1, None, 0.0, 7.0, 0.0, 0.0], [0.1, "red", 0.0, 2.5j, 0.0, 0.0]], dtype=object)
+    with pytest.raises(TableError, match=r"^row 1 of column 3: 2\.5j \(complex\) is no category"):
+        ensemble.predict(objects)
     other = ensemble.categorical()[1].codes[-1]
     codes = np.array([[0.1, code, 0.0, 7.0, 0.0, 0.0] for code in (np.nan, other)])
     assert len(set(ensemble.predict(codes))) == 1

@@ -11,8 +11,10 @@ from typing import Any
 
 import catboost as cb
 import numpy as np
+import pandas as pd
 import pytest
 
+import predgap
 from catboost_models import (
     CLASSES,
     COLOURS,
@@ -35,6 +37,53 @@ from predgap._model.ensemble import LEAF
 from predgap.loaders import load
 from predgap.loaders.catboost import json_file
 from predgap.loaders.catboost.categories import OTHERS, HashedCategories
+
+
+@pytest.mark.parametrize(("numbered", "complexity"), [("as in the table", 4), ("anew", 1)])
+def test_a_file_may_list_only_the_numeric_features_that_are_used(
+    numbered: str, complexity: int, tmp_path: Path
+) -> None:
+    """As old releases wrote them; CatBoost reads such files, and needs the columns up to the last one."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 12)).astype(np.float32).astype(object)
+    job = rng.integers(0, 6, 300)
+    X[:, 5] = np.array([*"abcdef"])[job]
+    y = X[:, 3] + X[:, 9] + 2 * np.where(X[:, 7] > 0.3, 1, -1) * rng.normal(size=6)[job]
+    options = {"iterations": 60, "depth": 4, "verbose": 0, "allow_writing_files": False}
+    options |= {
+        "cat_features": [5],
+        "max_ctr_complexity": complexity,
+        "ignored_features": [0, 1, 4, 6, 10, 11],
+    }
+    model = cb.CatBoostRegressor(**options).fit(X, y)
+    document = json.loads(text_of(model))
+    used = [part for part in document["features_info"]["float_features"] if part["borders"]]
+    new = {
+        part["feature_index"]: part["feature_index"] if numbered == "as in the table" else i
+        for i, part in enumerate(used)
+    }
+    document["features_info"]["float_features"] = used
+    splits = [split for tree in document["oblivious_trees"] for split in tree["splits"]]
+    elements = [part for ctr in document["features_info"]["ctrs"] for part in ctr["elements"]]
+    assert any("float_feature_index" in part for part in elements) == (complexity > 1)
+    for part in [*used, *splits, *elements]:
+        for key in ("feature_index", "float_feature_index"):
+            if key in part:
+                part[key] = new[part[key]]
+    n = 1 + max(part["flat_feature_index"] for part in used)
+    assert n == 10
+    assert len(used) < 6
+    (tmp_path / "model.json").write_text(json.dumps(document))
+    read_by_catboost = cb.CatBoost().load_model(str(tmp_path / "model.json"), format="json")
+    read_by_catboost.save_model(str(tmp_path / "model.cbm"))
+    for source in (tmp_path / "model.json", tmp_path / "model.cbm", read_by_catboost):
+        found = load(source)
+        assert (found.n_features, [*found.categorical()]) == (n, [5])
+        rows = pd.DataFrame({q: X[:, q] if q == 5 else X[:, q].astype(float) for q in range(n)})
+        explainer = predgap.Explainer(found, rows)
+        np.testing.assert_allclose(
+            found.predict(explainer.transform(rows)), read_by_catboost.predict(rows), rtol=1e-10
+        )
 
 
 def stumps(borders: np.ndarray, policy: str = "SymmetricTree", **feature: Any) -> dict[str, Any]:
@@ -257,7 +306,7 @@ MIXED_DAMAGE: dict[str, Any] = {
     "other values": lambda d: colour(d, values=[1, 2]),
     "no values": lambda d: colour(d, values=None),
     "another column": lambda d: colour(d, flat_feature_index=0),
-    "a column too far": lambda d: colour(d, flat_feature_index=6),
+    "a column too far": lambda d: colour(d, flat_feature_index=2**20),
     "text for a column": lambda d: colour(d, flat_feature_index="1"),
     "no column": lambda d: colour(d, flat_feature_index=None),
     "another number": lambda d: colour(d, feature_index=1),

@@ -17,7 +17,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
-from predgap import Ensemble, EnsembleError, load
+from predgap import Ensemble, EnsembleError, Explainer, Marginal, load
 from predgap._model import serialization
 from predgap.loaders.labels import class_names
 from strategies import ensemble_of
@@ -90,6 +90,65 @@ def test_catboost(labels: tuple[str, ...], tmp_path: Path) -> None:
     for kind in ("json", "cbm"):
         model.save_model(tmp_path / f"model.{kind}", format=kind)
         check(load(tmp_path / f"model.{kind}"), labels)
+
+
+LACKING: dict[str, tuple[dict[str, Any], Any, list[int], tuple[str, ...], str]] = {
+    "text": ({"class_names": ["z", "w", "x", "y"]}, THREE, [0, 2, 3], ("z", "x", "y"), "'w'"),
+    "whole numbers": ({"class_names": [0, 7, 1, 2]}, NUMBERS, [0, 2, 3], ("0", "1", "2"), "'7'"),
+    "fractions": ({"class_names": [0.0, 1.0, 1.5, 2.0]}, NUMBERS, [0, 1, 3], ("0.0", "1.0", "2.0"), "'1.5'"),
+    "count": ({"classes_count": 5}, NUMBERS * 2, [0, 2, 4], ("0", "2", "4"), "'1', '3'"),
+    "weights": (
+        {"class_weights": {"x": 1, "y": 1, "z": 1, "w": 1}},
+        THREE,
+        [0, 1, 2],
+        ("x", "y", "z"),
+        "'w'",
+    ),
+}
+
+
+@pytest.mark.filterwarnings("ignore:.*Found only")
+@pytest.mark.parametrize("loss", ["MultiClass", "MultiClassOneVsAll"])
+@pytest.mark.parametrize("case", LACKING)
+def test_classes_that_the_data_of_catboost_lack(case: str, loss: str, tmp_path: Path) -> None:
+    """CatBoost predicts -inf for them; its trees and SHAP values have one output for each of the others."""
+    catboost = pytest.importorskip("catboost")
+    options, y, present, labels, absent = LACKING[case]
+    quiet = {"iterations": 3, "depth": 3, "verbose": 0, "allow_writing_files": False}
+    model = catboost.CatBoostClassifier(loss_function=loss, **options, **quiet).fit(X, y)
+    margins = model.predict(X, prediction_type="RawFormulaVal")
+    assert np.isneginf(np.delete(margins, present, axis=1)).all()
+    for kind in ("json", "cbm"):
+        model.save_model(tmp_path / f"model.{kind}", format=kind)
+    for source in (model, tmp_path / "model.json", tmp_path / "model.cbm"):
+        with pytest.warns(UserWarning, match=rf"lack {absent} of its classes. .*-inf.* {labels[-1]!r}$"):
+            found = load(source)
+        assert found.class_names == labels
+        np.testing.assert_allclose(found.predict(X), margins[:, present], rtol=1e-12, atol=1e-12)
+        explainer = Explainer(found, Marginal(X), rtol=0)
+        drawn = np.repeat(X[:3], len(X), axis=0)
+        drawn[:, 0] = np.tile(X[:, 0], 3)
+        change = model.predict(drawn, prediction_type="RawFormulaVal")[:, present].reshape(3, len(X), -1)
+        expected = ((change - margins[:3, None, present]) ** 2).mean(axis=1)
+        np.testing.assert_allclose(explainer.gap(X[:3], [0]), expected.sum(axis=1), rtol=1e-10)
+        last = Explainer(found, Marginal(X), rtol=0, output=labels[-1])
+        np.testing.assert_allclose(last.gap(X[:3], [0]), expected[:, -1], rtol=1e-10)
+
+
+@pytest.mark.parametrize("places", [None, "x", [0, 1, 4], [0, 1, 1], [0, 1, -1], [0, 1, True], [0, 1]])
+def test_strange_places_of_classes_in_a_file_name_nothing(places: Any, tmp_path: Path) -> None:
+    catboost = pytest.importorskip("catboost")
+    model = catboost.CatBoostClassifier(iterations=2, verbose=0, allow_writing_files=False).fit(X, THREE)
+    model.save_model(tmp_path / "model.json", format="json")
+    document = json.loads((tmp_path / "model.json").read_text())
+    for names, n in ((["a", "b", "c", "d"], 0), ([], 4), ([], 2**40), ([], "4")):
+        document["model_info"]["class_params"] = {
+            "class_names": names,
+            "classes_count": n,
+            "class_to_label": places,
+        }
+        (tmp_path / "model.json").write_text(json.dumps(document))
+        assert load(tmp_path / "model.json").class_names is None
 
 
 @pytest.mark.parametrize("labels", [("x", "y", "z"), ("other", "x"), ("0", "1", "2")], ids=" ".join)

@@ -291,6 +291,33 @@ def test_a_file_that_python_did_not_write_has_codes_for_labels(tmp_path: Path) -
     refused(path, "stops before the labels of its categories")
 
 
+def test_a_file_may_end_with_a_parser(tmp_path: Path) -> None:
+    """LightGBM writes the block if it read its data by a parser of the user's."""
+    path = save(train(EAGER, C_, CY_, categorical_feature=[1]), tmp_path)
+    whole, data = load(path), path.read_bytes()
+    parser = b'\nparser:\n{"className": "mine"}\nend of parser\n'
+    for text in (data + parser, data.replace(b"\npandas_categorical", parser + b"\npandas_categorical")):
+        path.write_bytes(text)
+        np.testing.assert_array_equal(lgb.Booster(model_file=path).predict(C_), whole.predict(C_))
+        assert_same(load(path), whole)
+    path.write_bytes((data + parser)[:-9])
+    refused(path, "stops before the labels of its categories")
+
+
+def test_a_file_may_lack_its_parameters(tmp_path: Path) -> None:
+    path = save(train(EAGER, C_, CY_, categorical_feature=[1]), tmp_path)
+    whole, data = load(path), path.read_bytes()
+    head, tail = data.split(b"\nparameters:\n")
+    path.write_bytes(head + tail.partition(b"end of parameters\n")[2])  # labels, but no parameters
+    assert_same(load(path), whole)
+    path.write_bytes(head)
+    np.testing.assert_array_equal(lgb.Booster(model_file=path).predict(C_), whole.predict(C_))
+    with pytest.warns(UserWarning, match=r"neither parameters nor labels of its 1 cat.*codes"):
+        assert_same(load(path), whole)
+    path.write_bytes(head[:-1])  # within a line
+    refused(path, "stops before the labels of its categories")
+
+
 def test_limits_of_categories_are_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     path = tmp_path / "model.txt"
     path.write_bytes(text_of([chain([list(range(100)), list(range(50, 120))])], 1))

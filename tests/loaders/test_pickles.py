@@ -120,10 +120,16 @@ def test_other_files_load_as_ever_with_the_flag(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("held", "kind"),
-    [({"model": 1}, "dict"), ([Y], "list"), ("/etc/hostname", "str"), (Path("x"), "Path"), (Y, "ndarray")],
+    [
+        ({"model": 1}, "dict"),
+        ([Y], "list"),
+        ("/etc/hostname", "str"),
+        (Path("x"), r"\w*Path"),
+        (Y, "ndarray"),
+    ],
 )
 def test_what_is_no_model_is_refused_by_name(held: Any, kind: str, tmp_path: Path) -> None:
-    with pytest.raises(UnsupportedModelError, match=rf"cannot load a [\w.]*{kind}; expected"):
+    with pytest.raises(UnsupportedModelError, match=rf"tree ensembles; this is an? {kind}\. Expected"):
         predgap.load(pickled(held, tmp_path / "m.pkl"), allow_pickle=True)
 
 

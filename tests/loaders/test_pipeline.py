@@ -449,13 +449,11 @@ def test_pipelines_without_a_tree_model_are_refused() -> None:
     linear = make_pipeline(StandardScaler(), LinearRegression()).fit(NUMBERS, Y)
     loading.refused(
         linear,
-        r"last step of the Pipeline: cannot load a .*LinearRegression: it is none of",
+        r"last step of the Pipeline: predgap explains tree ensembles; this is a LinearRegression\. Of",
         UnsupportedModelError,
     )
     scaler = make_pipeline(PCA(1), StandardScaler()).fit(NUMBERS)
-    loading.refused(
-        scaler, r"last step of the Pipeline: cannot load a .*StandardScaler", UnsupportedModelError
-    )
+    loading.refused(scaler, r"last step of the Pipeline: .*; this is a StandardScaler", UnsupportedModelError)
     nothing = make_pipeline(StandardScaler(), "passthrough").fit(NUMBERS)
     for pipeline in (nothing, make_pipeline(PCA(1), nothing)):
         loading.refused(pipeline, "Pipeline has no model as its last step; expected", UnsupportedModelError)

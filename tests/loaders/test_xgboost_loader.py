@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -207,12 +208,44 @@ def test_a_wrapper_stops_at_its_best_iteration_and_a_booster_does_not(
     rows = rows_around_thresholds(ensemble)
     assert_agrees(ensemble, rows, model.apply(rows), model.predict(rows, output_margin=True), 8.0)
     assert load(booster).n_trees == booster.num_boosted_rounds() * per_round
-    path = save(booster, tmp_path, "json")
-    assert load(path).n_trees == booster.num_boosted_rounds() * per_round
-    assert_booster_agrees(xgb.Booster(model_file=str(path)), load(path), 8.0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert_same(load(booster, best_iteration=True), load(booster[: model.best_iteration + 1]))
+        assert_same(load(model, best_iteration=False), ensemble)
+    for kind in ("json", "ubj"):
+        path = save(booster, tmp_path, kind)
+        n = booster.num_boosted_rounds()
+        says = rf"best_iteration is {model.best_iteration}, but it has {n} iterations, and all are loaded"
+        with pytest.warns(UserWarning, match=says):
+            whole = load(path)
+        assert whole.n_trees == n * per_round
+        assert_booster_agrees(xgb.Booster(model_file=str(path)), whole, 8.0)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            assert_same(load(path, best_iteration=False), whole)
+            best = load(path, best_iteration=True)
+        assert best.n_trees == ensemble.n_trees
+        np.testing.assert_array_equal(best.predict(rows), ensemble.predict(rows))
     again = xgb.XGBRegressor()
     again.load_model(str(path))
     assert load(again).n_trees == ensemble.n_trees
+
+
+@pytest.mark.parametrize("attribute", [None, "none", "59", "2147483648", "-1"])
+def test_files_without_later_iterations_are_not_warned_of(attribute: str | None, tmp_path: Path) -> None:
+    """The last iteration is the best one, or the attribute is of the user's own making."""
+    booster = train()
+    booster.set_attr(best_iteration=attribute)
+    path = save(booster, tmp_path, "json")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        whole = load(path)
+    assert whole.n_trees == booster.num_boosted_rounds()
+    if attribute is None:
+        assert_same(load(path, best_iteration=True), whole)
+    else:
+        with pytest.raises(LoaderError, match="best_iteration is"):
+            load(path, best_iteration=True)
 
 
 def test_a_slice_is_a_booster() -> None:
@@ -267,9 +300,9 @@ def test_unfitted_and_unknown_objects_are_refused() -> None:
     with pytest.raises(LoaderError):
         load(xgb.Booster())
     for thing in (None, 3, b"{}", [1], X_, xgb.XGBRegressor, object()):
-        with pytest.raises(UnsupportedModelError, match=r"cannot load a .*expected an XGBoost"):
+        with pytest.raises(UnsupportedModelError, match=r"this is (an?|the class) \w+\. Expected an XGBoost"):
             load(thing)
-    with pytest.raises(UnsupportedModelError, match=r"sklearn.*LinearRegression"):
+    with pytest.raises(UnsupportedModelError, match="this is a LinearRegression"):
         load(LinearRegression())
 
 

@@ -39,6 +39,7 @@ def test_a_number_is_below_the_new_threshold_if_its_rounding_is_below_the_old(t:
         tried = np.array([x, t, single(t), new, *np.nextafter(new, [-np.inf, np.inf]), np.inf, -np.inf])
     np.testing.assert_array_equal(tried < new, single(tried) < t)
     assert new == first_rounded_to(np.array([t]))[0]
+    assert single(new) == t or single(t) != t, "a float32 comes back if the new threshold is rounded"
 
 
 def test_ties_go_to_the_even_neighbour() -> None:

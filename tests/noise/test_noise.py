@@ -488,7 +488,7 @@ def test_unusable_columns_matter_only_if_the_model_needs_them():
     assert noise.laws(1, ("a",)) == (NormalLaw(0.5),)
     with pytest.raises(NoiseError, match=r"'label' holds text, first 'no'"):
         noise.laws(2, ("a", "label"))
-    with pytest.raises(NoiseError, match=r"'b' holds an infinite value"):
+    with pytest.raises(NoiseError, match=r"'b' holds an infinite value, so that it has no spread; mark"):
         noise.laws(2, ("a", "b"))
 
 

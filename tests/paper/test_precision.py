@@ -35,8 +35,8 @@ def subject_of(seed: int, kind: str = "Bigger", dataset: str = "wine") -> Subjec
     grown = random_ensemble(rng, n_trees=5, depth=3, n_features=D)
     ensemble = replace(grown, **fields_of_rows(np.float32, np.float32(grown.threshold)))
     X = rng.normal(size=(N_ROWS, D))
-    assert (ensemble.cast(X) != X).all()
-    assert not np.isin(ensemble.cast(X), ensemble.threshold).any()  # no tie between a row and a split
+    assert (np.float32(X) != X).all()
+    assert not np.isin(np.float32(X), np.float32(ensemble.threshold)).any()  # no tie of a row and a split
     return Subject(
         kind=kind,
         dataset=dataset,

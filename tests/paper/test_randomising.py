@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import xgboost
 
-from predgap import Explainer, Normal, PredgapError
+from predgap import Explainer, Marginal, Normal, PredgapError
 from predgap.paper.common import published
 from predgap.paper.common.results import Result
 from predgap.paper.common.subjects import Subject, Training, authors_subjects, read_subject, shap_ranking
@@ -34,7 +34,7 @@ def just_below_thresholds(ensemble, X: np.ndarray) -> None:
     """Move half of the values to just below a threshold, and equal to it in float32."""
     rng = np.random.default_rng(2)
     for j in range(D):
-        cuts = ensemble.threshold[ensemble.feature == j]
+        cuts = np.float32(ensemble.threshold[ensemble.feature == j]).astype(np.float64)
         chosen = rng.random(len(X)) < 0.5
         X[chosen, j] = np.nextafter(rng.choice(cuts, chosen.sum()), -np.inf)
 
@@ -108,11 +108,11 @@ def test_errors_are_those_of_all_draws(tiny, table, protocol):
 
 def test_columns_are_rounded_as_the_model_rounds_rows(tiny):
     subject = tiny
-    explainer = Explainer(subject.ensemble, randomising.marginal(subject, tiny.training.X))
+    explainer = Explainer(subject.ensemble, Marginal(tiny.training.X))
     for j in range(D):
-        cuts = subject.ensemble.threshold[subject.ensemble.feature == j]
-        below = tiny.training.X[:, j, None] < cuts
-        assert (below & (subject.ensemble.cast(tiny.training.X)[:, j, None] == cuts)).any()  # it matters here
+        cuts = np.float32(subject.ensemble.threshold[subject.ensemble.feature == j])
+        column = tiny.training.X[:, j, None]
+        assert ((column < cuts) & (np.float32(column) == cuts)).any()  # it matters here
         every = [outcomes(subject.ensemble.predict, x, [j], tiny.training.X).mean() for x in subject.X]
         np.testing.assert_allclose(explainer.expected_prediction(subject.X, [j]), every, rtol=1e-13)
 
@@ -121,7 +121,7 @@ def test_moments_of_many_subsets_at_once(tiny):
     subject = tiny
     masks = np.random.default_rng(3).random((N_TEST, D)) < 0.5
     masks[0], masks[1:3] = False, masks[3]  # nothing to draw; and a subset that several rows share
-    explainer = Explainer(subject.ensemble, randomising.marginal(subject, tiny.training.X))
+    explainer = Explainer(subject.ensemble, Marginal(tiny.training.X))
     mean, variance = randomising.moments(explainer, subject.X, masks)
     for i, x in enumerate(subject.X):
         every = outcomes(subject.ensemble.predict, x, np.flatnonzero(masks[i]), tiny.training.X)
@@ -139,7 +139,7 @@ def test_sampling_errs_as_much_as_is_said(tiny, monkeypatch):
     subject, runs, n_samples, k = tiny, 4000, 40, 2
     order = shap_ranking(subject).order[:, :k]
     masks = np.array([np.isin(np.arange(D), features) for features in order])
-    explainer = Explainer(subject.ensemble, randomising.marginal(subject, tiny.training.X))
+    explainer = Explainer(subject.ensemble, Marginal(tiny.training.X))
     mean, variance = randomising.moments(explainer, subject.X, masks)
     booster = xgboost.Booster({"nthread": 1}, model_file=subject.model)
     drawn = randomising.sampled_mean(

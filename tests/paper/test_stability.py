@@ -56,7 +56,7 @@ def tiny() -> Subject:
     ensemble, rng = float32_model(0), np.random.default_rng(1)
     X = rng.normal(size=(9, D))
     for j in range(D - 1):
-        cuts = ensemble.threshold[ensemble.feature == j]
+        cuts = np.float32(ensemble.threshold[ensemble.feature == j])
         chosen = rng.random(len(X)) < 0.5
         X[chosen, j] = rng.choice(cuts, chosen.sum())
     return subject_of(ensemble, X)

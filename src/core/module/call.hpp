@@ -60,8 +60,10 @@ Enum named(const std::string& name, const std::array<const char*, N>& names, con
     return static_cast<Enum>(at - names.begin());
 }
 
-// Runs signal handlers and tells the progress; false, with the exception set, if one of them raised.
-std::function<bool(std::int64_t)> make_poll(const nb::object& progress);
+// Runs signal handlers and tells `look` the rows done and the milliseconds that a row is expected to take (0
+// if nothing is known), where a call asks for `n_at_once` rows at the same time. False, with the exception set,
+// if one of them raised.
+std::function<bool(std::int64_t)> make_poll(const nb::object& look, const Forecast& forecast, double n_at_once);
 
 // Runs without the GIL; an interruption has left its exception (KeyboardInterrupt) set.
 template <class Work>
@@ -88,8 +90,9 @@ void run_stoppable(Work work) {
         } catch (const Stopped&) {  // the interruption's own exception is set
         }
     };
-    const nb::object no_progress = nb::none();
-    run_released([&] { return run_pieces(1, 1, [] { return 0; }, piece, make_poll(no_progress)); });
+    const nb::object nobody = nb::none();
+    const Forecast nothing;
+    run_released([&] { return run_pieces(1, 1, [] { return 0; }, piece, make_poll(nobody, nothing, 1.0)); });
 }
 
 // Rows of a model as Python hands them over, checked once.
@@ -108,7 +111,7 @@ struct Rows {
 };
 
 // How Python wants a call to be run: its context has `n_threads`, and `look`, which is called now and then with
-// the rows done, and ends the call by raising.
+// the rows done and the milliseconds that a row is expected to take, and ends the call by raising.
 struct Context {
     int n_threads;
     nb::object look;
@@ -148,7 +151,9 @@ nb::tuple answer_rows(const Kernel& kernel, const Rows& rows, const Asked& asked
             "the terms of this model are too many for a plan");
     kernel.check(rows.arrays());
     const Context context(given);
-    const Running how{context.n_threads, make_poll(context.look)};
+    Forecast forecast;
+    const double n_at_once = std::min<double>(context.n_threads, std::max<double>(1.0, rows.size()));
+    const Running how{context.n_threads, make_poll(context.look, forecast, n_at_once), forecast};
     using Row = typename Kernel::Row;
     if constexpr (std::is_void_v<std::invoke_result_t<PerRowFunction, Row&, std::int64_t,
                                                       decltype(out.row(0))...>>) {

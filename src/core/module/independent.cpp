@@ -227,11 +227,12 @@ struct SampledRows {
     using Row = Independent::Walks;
     const Independent& noise;
     const SharedPoints& points;
+    double n_walks;  // of each sample, about
     const Routes& routes() const { return noise.routes(); }
     void check(const RowArrays& rows) const { noise.check(rows); }
     template <class Task>
     bool each_row(const RowArrays& rows, const Running& how, const Asked& asked, Task task) const {
-        return noise.each_sampled_row(rows, how, *asked.units, points, task);
+        return noise.each_sampled_row(rows, how, *asked.units, points, n_walks, task);
     }
 };
 
@@ -243,8 +244,9 @@ nb::tuple sample_curve(const Independent& k, const Rows& rows, const Orders& ord
     const std::int64_t end[] = {static_cast<std::int64_t>(points.shape(0))};
     const auto shared = shared_points(rows, points, column, Array<std::int64_t, 1>(end, {1}), n_replicates);
     const auto n = static_cast<std::int32_t>(order.shape(1));
+    constexpr double kWalks = 3.5;  // one, and those that go on from each turn
     return answer_rows(
-        SampledRows{k, shared}, rows, {Question::curve, &units, n}, {}, context,
+        SampledRows{k, shared, kWalks}, rows, {Question::curve, &units, n}, {}, context,
         [&](Independent::Walks& walks, std::int64_t r, double* sums) {
             squares_of_prefixes(walks, shared, orders.row(r, n), n, sums);
         },
@@ -259,8 +261,9 @@ nb::tuple race(const Independent& k, const Rows& rows, const std::string& method
     const auto run = is_greedy(method) ? &Race::greedy : &Race::single;
     require(top >= 0 && top <= units.size(), "top must be at most the number of units");
     const auto shared = shared_points(rows, points, column, look_end, n_replicates);
+    constexpr double kWalks = 8.0;  // of the candidates for all places, which become fewer
     return answer_rows(
-        SampledRows{k, shared}, rows, {Question::greedy, &units, top}, {}, context,
+        SampledRows{k, shared, kWalks}, rows, {Question::greedy, &units, top}, {}, context,
         [&](Independent::Walks& walks, std::int64_t, std::int32_t* order, double* score, double* lead) {
             Race of_row(walks.walkers, units, walks.copies, shared, clear, walks.solver.stop());
             (of_row.*run)(top, order, score, lead);
@@ -276,6 +279,10 @@ void register_independent(nb::module_& m) {
     kernel.def("__init__", &make_independent, "model"_a, "kinds"_a, "parameters"_a, "at"_a, "fixed"_a, "mass"_a,
                "stay"_a, nb::keep_alive<1, 2>());
     register_answers(kernel);
+    kernel.def("most_work", [](const Independent& k) {
+        const auto most = k.most_work();
+        return nb::make_tuple(1e-6 * most.nanoseconds, 1e-6 * most.bytes);
+    });
     const auto units = "units"_a.none() = nb::none();
     kernel.def("cost", &cost, "rows"_a, "question"_a, "features"_a, "top"_a, "accuracy"_a, "context"_a, units)
         .def("moving_units", &moving_units, "rows"_a, "context"_a, units)

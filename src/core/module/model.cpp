@@ -14,12 +14,15 @@ using namespace nanobind::literals;
 
 namespace predgap {
 
-std::function<bool(std::int64_t)> make_poll(const nb::object& progress) {
-    return [&progress](std::int64_t n_done) {
+std::function<bool(std::int64_t)> make_poll(const nb::object& look, const Forecast& forecast,
+                                            double n_at_once) {
+    return [&look, &forecast, n_at_once](std::int64_t n_done) {
         const nb::gil_scoped_acquire gil;
         if (PyErr_CheckSignals() != 0) return false;
-        if (progress.is_none()) return true;
-        PyObject* answer = PyObject_CallFunction(progress.ptr(), "L", static_cast<long long>(n_done));
+        if (look.is_none()) return true;
+        const double milliseconds = 1e-6 * forecast.nanoseconds_of_row() / n_at_once;
+        PyObject* answer =
+            PyObject_CallFunction(look.ptr(), "Ld", static_cast<long long>(n_done), milliseconds);
         Py_XDECREF(answer);
         return answer != nullptr;
     };
@@ -237,6 +240,12 @@ void register_model(nb::module_& m) {
             "cell_of_level", [](const Routes& e) { return array_of(e.model.cells.of_level); },
             nb::rv_policy::move)
         .def_prop_ro("has_plan", [](const Routes& e) { return !e.plan.empty(); })
+        .def(
+            "limit_work",
+            [](Routes& e, double milliseconds, double megabytes) {
+                e.limits = {1e6 * milliseconds, 1e6 * megabytes};
+            },
+            "milliseconds"_a, "megabytes"_a)
         .def("typical_rows", &typical_rows);
     nb::class_<Rows>(m, "Rows").def(
         nb::init<const Routes&, Array<double, 2>, std::optional<Array<double, 2>>,

@@ -29,11 +29,14 @@ public:
 
     PREDGAP_INLINE void run(std::int32_t root) {
         auto node = root;
+        std::int64_t n_met = 0;
         do {
+            ++n_met;
             const auto& at = nodes_[node];
             node = is_done(at, p_) ? next() : at.set < 0 ? split(at) : split_by_set(at);
         } while (node >= 0);
         *lanes(m_.rest) = rest_;
+        m_.n_met = n_met;
     }
 
 private:

@@ -39,7 +39,8 @@ struct LeafGroup {
     double* frames;                      // (depth, kFrame)
     std::uint64_t cut_below, cut_above;  // bits of the slots that any of the boxes limits
     GroupSets* sets;
-    double* rest;  // (1) out: E[residual; in the leaf]
+    double* rest;        // (1) out: E[residual; in the leaf]
+    std::int64_t n_met;  // out: nodes that the walk came to
 };
 
 }  // namespace predgap

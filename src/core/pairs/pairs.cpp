@@ -28,12 +28,14 @@ public:
     void clear() {
         for (auto& box : box_) box.fill(kAll);
     }
+    double n_words_split() const { return static_cast<double>(n_words_split_); }
     void limit(int32_t slot, int lane, int64_t begin) { box_[slot][lane] = begin; }
 
     void split(const ReducedNode& node, const double* probability, double* left, double* right) override {
         const auto q = reached_.feature[node.slot];
         const auto n_words = e_.cells->n_words(q);
         const auto* set = e_.cells->set(node.set);
+        n_words_split_ += n_words;
         parted_.push_back({node.slot, n_words, words_.size(), box_[node.slot]});
         words_.resize(words_.size() + 2 * kLanes * n_words);
         for (int lane = 0; lane < kLanes; ++lane) {
@@ -79,6 +81,7 @@ private:
     const RowTables& row_;
     const ReducedTrees& reached_;
     Bits words_;
+    std::size_t n_words_split_ = 0;
     std::vector<Box> box_;  // (n_slots)
     std::vector<Parted> parted_;
 };
@@ -107,7 +110,7 @@ public:
     void subtract(std::vector<double> mean) { mean_ = std::move(mean); }
 
     // Ends early if stopped.
-    void run(const std::atomic<bool>& stop) {
+    void run(RowWork& work) {
         const auto n_trees = r_.root.size();
         for (std::size_t tree = 0; tree < n_trees; ++tree)
             for (auto first = r_.leaf_begin[tree]; first < r_.leaf_begin[tree + 1]; first += kLanes) {
@@ -115,10 +118,13 @@ public:
                 load(r_.leaf.data() + first, n);
                 std::array<double, kLanes> rest{};
                 for (auto other = tree + 1; other < n_trees; ++other) {
-                    if (stop.load(std::memory_order_relaxed)) return;
+                    if (work.stopped()) return;
                     kernels().joint_expectation(r_.node.data(), r_.root[other], m_);
+                    work.add(nominal::kMetSplit * static_cast<double>(m_.n_met));
                     for (int lane = 0; lane < kLanes; ++lane) rest[lane] += m_.rest[lane];
                 }
+                work.add(nominal::kWordOfSet * kLanes * (sets_.n_words_split() - n_words_));
+                n_words_ = sets_.n_words_split();
                 for (int lane = 0; lane < n; ++lane) {
                     const auto& u = r_.leaf[first + lane];
                     sum_ += u.residual * ((u.residual - mean_[tree]) * u.probability + 2.0 * rest[lane]);
@@ -175,34 +181,34 @@ private:
     std::vector<double> mean_;  // (n_trees)
     Buffer<double> memory_;
     LeafGroup m_{};
-    double sum_ = 0.0;
+    double sum_ = 0.0, n_words_ = 0.0;
 };
 
 }  // namespace
 
 double Pairs::mean_change(Scratch& s, const RowTables& row) const {
     auto& trees = s.trees;
-    trees.find(e_, atoms_, row);
+    trees.find(e_, atoms_, row, *s.work);
     return std::accumulate(trees.root.begin(), trees.root.end(), 0.0,
                            [&](double sum, int32_t root) { return sum + trees.node[root].mean; });
 }
 
 Pairs::Result Pairs::gap(Scratch& s, const RowTables& row) const {
-    s.trees.find(e_, atoms_, row);
+    s.trees.find(e_, atoms_, row, *s.work);
     PairSum sum(e_, row, s.trees);
-    sum.run(*s.stop);
+    sum.run(*s.work);
     return {sum.sum(), s.trees.error_scale * static_cast<double>(e_.root.size())};
 }
 
 // Cov(g_t, g_s) = E[g_t (g_s - E g_s)]: only the leaves that change anything count, and no two large numbers
 // are subtracted.
 Pairs::Spread Pairs::spread(Scratch& s, const RowTables& row) const {
-    s.trees.find(e_, atoms_, row);
+    s.trees.find(e_, atoms_, row, *s.work);
     auto mean = s.trees.centre();
     const double change = std::accumulate(mean.begin(), mean.end(), 0.0);
     PairSum sum(e_, row, s.trees);
     sum.subtract(std::move(mean));
-    sum.run(*s.stop);
+    sum.run(*s.work);
     return {change, sum.sum()};
 }
 

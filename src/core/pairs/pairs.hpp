@@ -2,7 +2,6 @@
 // does not explode with depth.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 
 #include "pairs/reduced_trees.hpp"
@@ -19,7 +18,7 @@ public:
 
     // A walk's state, reused from subset to subset.
     struct Scratch {
-        const std::atomic<bool>* stop = nullptr;  // checked now and then; the result is then void
+        RowWork* work = nullptr;
         ReducedTrees trees;
     };
 

@@ -17,13 +17,16 @@ public:
         start();
     }
 
-    void run() {
+    // If stopped, the trees that are left are those of no leaves.
+    void run(RowWork& work) {
         for (const auto root : e_.root) {
             const auto first = r_.node.size();
             r_.root.push_back(static_cast<int32_t>(first));
-            descend(root, value_at(root));
+            work.stopped() ? r_.node.push_back({}) : descend(root, value_at(root));
             sum_up(first);
             r_.leaf_begin.push_back(static_cast<int64_t>(r_.leaf.size()));
+            work.add(nominal::kReducedNode * static_cast<double>(r_.node.size() - first));
+            work.hold(RowWork::Arrays::trees, r_.bytes());
         }
     }
 
@@ -209,8 +212,13 @@ private:
     double base_ = 0.0;
 };
 
-void ReducedTrees::find(const EnsembleView& e, const Atoms& atoms, const RowTables& row) {
-    Walk(*this, e, atoms, row).run();
+void ReducedTrees::find(const EnsembleView& e, const Atoms& atoms, const RowTables& row, RowWork& work) {
+    Walk(*this, e, atoms, row).run(work);
+}
+
+double ReducedTrees::bytes() const {
+    return static_cast<double>(node.size() * sizeof(ReducedNode) + leaf.size() * sizeof(Leaf) +
+                               interval.size() * sizeof(Interval) + sets.size() * sizeof(sets[0]));
 }
 
 std::vector<double> ReducedTrees::centre() {

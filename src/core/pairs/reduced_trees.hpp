@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "model/ensemble.hpp"
+#include "model/row_work.hpp"
 #include "noise/row_tables.hpp"
 #include "pairs/leaf_group.hpp"
 
@@ -37,7 +38,8 @@ public:
     double error_scale = 0;    // see docs/internals.md
 
     // The features that are open in the row's tables move.
-    void find(const EnsembleView& e, const Atoms& atoms, const RowTables& row);
+    void find(const EnsembleView& e, const Atoms& atoms, const RowTables& row, RowWork& work);
+    double bytes() const;
     // The mean change of each tree, which is subtracted from the means of its nodes.
     std::vector<double> centre();
 

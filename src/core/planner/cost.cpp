@@ -61,11 +61,14 @@ Cost plan_cost(const Plan& plan, const EvaluationCounts& moving, const Model& mo
     constexpr double kBox = 1.5, kComponent = 2.0, kSpread = 3.5;
     constexpr double kWeight = 1.0;  // to clear it
     const double share = moving.terms / std::max(plan.n_terms(), 1.0);
+    const auto use = job.question == Question::curve    ? Plan::Use::curve
+                     : job.question == Question::greedy ? Plan::Use::gains
+                                                        : Plan::Use::gaps;
     const double set_up = kRow + kThreshold * model.n_atoms() + kBox * static_cast<double>(plan.n_boxes()) +
                           kComponent * plan.n_components() + kSpread * plan.typical_spread() * share +
                           kWeight * plan.n_terms() * width_of(model);
     return {Route::plan, Method::exact, (set_up + evaluation(moving, model, job)) * times_of_gap(job),
-            plan.bytes() + KeptSets::bytes(model, job.features), 0.0};
+            plan.bytes() + plan.row_bytes(use) + KeptSets::bytes(model, job.features), 0.0};
 }
 
 // ---- compiled terms --------------------------------------------------------------------------------------
@@ -140,7 +143,10 @@ Cost compiled_cost(double n_entries, double n_nodes, bool is_pruned, const Evalu
     constexpr double kComponent = 200.0;  // to lay it out
     constexpr double kScattered = 1.2;    // terms are laid out less well than those of a plan
     constexpr double kOutput = 0.06;
-    constexpr double kEntryBytes = 52.0;  // with its terms, merged by half
+    constexpr double kEntryBytes = 68.0;  // with its terms, merged by half, and their state
+    const double of_question = job.question == Question::curve    ? 1.3
+                               : job.question == Question::greedy ? 1.1
+                                                                  : 1.0;
     const double width = width_of(model);
     const double compiling = ((kEntry + (is_pruned ? kLimit : 0.0)) * n_entries + kTerm * terms.terms) *
                                  (1.0 + kOutput * (width - 1.0)) +
@@ -149,7 +155,7 @@ Cost compiled_cost(double n_entries, double n_nodes, bool is_pruned, const Evalu
             Method::exact,
             kRow + kThreshold * model.n_atoms() + kNode * n_nodes + kNodeOfModel * nodes_of(model) +
                 (compiling + kScattered * evaluation(terms, model, job)) * times_of_gap(job),
-            (kEntryBytes + 12.0 * width) * n_entries + KeptSets::bytes(model, job.features),
+            of_question * (kEntryBytes + 12.0 * width) * n_entries + KeptSets::bytes(model, job.features),
             0.0,
             n_entries};
 }

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "model/row_work.hpp"
 #include "model/units.hpp"
 #include "pairs/pairs.hpp"
 #include "terms/compiler.hpp"
@@ -39,8 +40,9 @@ struct Cost {
     double n_entries = 0.0;  // of a compilation
 };
 
-constexpr double kMostNanoseconds = 120e9;  // of a row: past this it is refused
-constexpr double kMostBytes = 1 << 30;      // of a row
+// Of a row: what would take more is refused.
+constexpr double kMostNanoseconds = RowWork::Limits{}.nanoseconds;
+constexpr double kMostBytes = RowWork::Limits{}.bytes;
 constexpr double kCheapNanoseconds = 50e6;  // of a row: up to this an answer is exact
 
 constexpr double kExactShare = 1e-13;  // of a gap: what is left out of one that is said to be exact

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <algorithm>
-#include <atomic>
 #include <cstdint>
 #include <map>
 #include <span>
@@ -38,11 +37,12 @@ public:
           n_units_(static_cast<std::size_t>(n_units)) {}
 
     // gains(entry) gives (n_units) what each unit would add to the gap; grown(state, unit) the state with it.
-    template <class Gains, class Grown>
-    void run(State first, Gains gains, Grown grown, const std::atomic<bool>& stop) {
+    // It ends early once stopped().
+    template <class Gains, class Grown, class Stopped>
+    void run(State first, Gains gains, Grown grown, Stopped stopped) {
         beam_.clear();
         beam_.push_back({std::move(first), {}, {}, std::vector<std::uint64_t>(n_units_ / 64 + 1, 0), 0.0});
-        for (std::size_t place = 0; place < n_places_ && !stop; ++place) {
+        for (std::size_t place = 0; place < n_places_ && !stopped(); ++place) {
             const auto n_left = static_cast<double>(n_places_ - place - 1);
             std::vector<Entry> next;
             for (const auto& step : best_steps(gains, n_left)) next.push_back(taken(step, grown));

@@ -51,10 +51,29 @@ struct Asked {
     std::int32_t n = 0;    // places, or units of which all subsets are asked
 };
 
+// What the rows of a call take, as far as that is known: what is planned of those that were begun, and more
+// if more was counted of those that are done.
+class Forecast {
+public:
+    void add(double nanoseconds, bool is_new_row) {
+        nanoseconds_.fetch_add(nanoseconds, std::memory_order_relaxed);
+        if (is_new_row) n_rows_.fetch_add(1, std::memory_order_relaxed);
+    }
+    double nanoseconds_of_row() const {
+        const auto n = n_rows_.load(std::memory_order_relaxed);
+        return n > 0 ? nanoseconds_.load(std::memory_order_relaxed) / static_cast<double>(n) : 0.0;
+    }
+
+private:
+    std::atomic<double> nanoseconds_{0.0};
+    std::atomic<std::int64_t> n_rows_{0};
+};
+
 // How a call is run.
 struct Running {
     int n_threads;
     std::function<bool(std::int64_t)> poll;  // told the rows done; false stops
+    Forecast& forecast;
 };
 
 constexpr auto kPollInterval = std::chrono::milliseconds(50);

@@ -32,8 +32,16 @@ std::unique_ptr<RowSolver> Independent::take_solver() const {
 }
 
 void Independent::give_back(std::unique_ptr<RowSolver> solver) const {
+    const auto took = solver->take_most_work();
     const std::lock_guard lock(mutex_);
+    most_work_.nanoseconds = std::max(most_work_.nanoseconds, took.nanoseconds);
+    most_work_.bytes = std::max(most_work_.bytes, took.bytes);
     if (waiting_.size() < kMostWaiting) waiting_.push_back(std::move(solver));
+}
+
+RowWork::Limits Independent::most_work() const {
+    const std::lock_guard lock(mutex_);
+    return std::exchange(most_work_, {0.0, 0.0});
 }
 
 }  // namespace predgap

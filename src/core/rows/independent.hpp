@@ -37,9 +37,10 @@ public:
                                  (asked.question == Question::subsets && asked.n > kFewUnits);
         const auto make = [&] { return Borrowed(*this); };
         const auto piece = [&](Borrowed& solver, std::int64_t r, const std::atomic<bool>& stop) {
-            (*solver).load(rows.row(routes_.model, r), stop);
+            (*solver).load(rows.row(routes_.model, r), stop, &how.forecast);
             try {
                 task(*solver, r);
+                (*solver).finish();
             } catch (TooCostly& refused) {
                 refused.row = r;
                 throw;
@@ -48,16 +49,24 @@ public:
         return run_rows(rows.n, how, routes_.rows_are_short && !may_be_long, make, piece);
     }
 
+    // All trees at each of some points.
+    double sampled_nanoseconds(std::int64_t n_points) const {
+        return nominal::kSampledLevel * static_cast<double>(n_points) * least_nodes(routes_.model);
+    }
+    // What any row took since this was asked last, at most.
+    RowWork::Limits most_work() const;
+
     // A thread's state while rows are sampled at points that all of them share.
     struct Walks {
         RowSolver& solver;
         SampledCopies& copies;
         std::vector<Walker>& walkers;  // one per output
     };
-    // task(walks, r), with copies of row r in which all features have moved.
+    // task(walks, r), with copies of row r in which all features have moved; n_walks: of each sample, about.
     template <class Task>
     bool each_sampled_row(const RowArrays& rows, const Running& how, const Units& units,
-                          const SharedPoints& points, Task task) const {
+                          const SharedPoints& points, double n_walks, Task task) const {
+        const double nanoseconds = n_walks * sampled_nanoseconds(points.look_end.back());
         std::vector<Forest> forests;
         for (const auto& output : routes_.model.output) forests.emplace_back(output, routes_.model.atoms);
         struct State {
@@ -73,7 +82,8 @@ public:
         const std::vector<std::uint8_t> all(static_cast<std::size_t>(routes_.model.n_features()), 1);
         const auto piece = [&](State& state, std::int64_t r, const std::atomic<bool>& stop) {
             auto& solver = *state.solver;
-            solver.load(rows.row(routes_.model, r), stop);
+            solver.load(rows.row(routes_.model, r), stop, &how.forecast);
+            solver.plan(nanoseconds);
             solver.tables().open(all.data());
             state.copies.load(solver.tables());
             for (auto& walker : state.walkers) walker.load(state.copies);
@@ -108,6 +118,7 @@ private:
     std::unique_ptr<CategoryNoise> categories_;
     mutable std::mutex mutex_;
     mutable std::vector<std::unique_ptr<RowSolver>> waiting_;
+    mutable RowWork::Limits most_work_{0.0, 0.0};
 };
 
 }  // namespace predgap

@@ -228,14 +228,16 @@ void JointRow::read_gains(Candidates& c) {
 }
 
 Answer JointRow::ranked(bool greedy, const RowSolver::Places& places) {
-    Candidates candidates(units_.size());
+    Candidates candidates(joint_.routes().model, units_);
+    bool is_new = true;
     for (int32_t place = 0; place < places.n && !stopped(); ++place) {
-        if (greedy || place == 0) read_gains(candidates);
+        if ((greedy && is_new) || place == 0) read_gains(candidates);
         const auto best = candidates.best();
         places.order[place] = best;
         places.score[best] = candidates.gain[static_cast<std::size_t>(best)];
         places.proven[place] = 1;
-        candidates.taken[static_cast<std::size_t>(best)] = 1;
+        candidates.leave_out(best);
+        is_new = !candidates.is_idle[static_cast<std::size_t>(best)];
     }
     return {};
 }
@@ -243,7 +245,7 @@ Answer JointRow::ranked(bool greedy, const RowSolver::Places& places) {
 Answer JointRow::search(const Units&, const int32_t* chosen, int32_t m, int32_t n_places, int32_t width,
                         const Accuracy&, int32_t* order, double* gaps) {
     struct Nothing {};
-    Candidates candidates(units_.size());
+    Candidates candidates(joint_.routes().model, units_);
     const auto gains = [&](const Beam<Nothing>::Entry& entry) {
         std::fill(candidates.taken.begin(), candidates.taken.end(), 0);
         for (const auto u : entry.order) candidates.taken[static_cast<std::size_t>(u)] = 1;
@@ -251,7 +253,8 @@ Answer JointRow::search(const Units&, const int32_t* chosen, int32_t m, int32_t 
         return candidates.gain.data();
     };
     Beam<Nothing> beam({chosen, chosen + m}, n_places, width, units_.size());
-    beam.run({}, gains, [](const Nothing&, int32_t) { return Nothing{}; }, *stop_);
+    beam.run(
+        {}, gains, [](const Nothing&, int32_t) { return Nothing{}; }, [&] { return stopped(); });
     beam.write(order, gaps);
     return {};
 }

@@ -99,6 +99,7 @@ public:
         const auto make = [&] { return JointRow(*this, *asked.units); };
         const auto piece = [&](JointRow& row, std::int64_t r, const std::atomic<bool>& stop) {
             row.load(rows.row(routes_.model, r), stop);
+            if (!is_of_boxes) how.forecast.add(expected.nanoseconds, true);
             task(row, r);
         };
         return run_rows(rows.n, how, !is_of_boxes && expected.nanoseconds < kShort, make, piece);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "model/model.hpp"
+#include "model/row_work.hpp"
 #include "model/units.hpp"
 #include "pairs/pairs.hpp"
 #include "terms/plan.hpp"
@@ -26,6 +27,7 @@ struct Routes {
     std::vector<std::unique_ptr<Plan>> plan;  // one per group of trees, or none at all
     std::vector<Pairs> pairs;                 // one per output
     bool plan_is_cheap = false;               // whatever is asked: other routes are not even priced
+    RowWork::Limits limits{};                 // of what a row takes; what it would take has limits of its own
     bool rows_are_short = false;              // whatever is asked: Ctrl-C is looked for between rows only
 };
 

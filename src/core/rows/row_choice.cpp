@@ -134,14 +134,18 @@ bool RowSolver::plan_is_best(const Job& job, const Cost& plan) {
     return plan.nanoseconds <= cost_of(totals, job, 0.0, Method::exact).nanoseconds;
 }
 
-// The units that move, in the order of a curve, or of their main effects.
+// The units that move and that trees use, in the order of a curve, or of their main effects.
 std::vector<int32_t> RowSolver::likely_order(const Job& job) {
-    std::vector<int32_t> order(job.order, job.order + (job.order ? job.n_places : 0));
+    std::vector<uint8_t> counts(n_features(), 0);
+    for (const auto q : routes_.model.features) counts[static_cast<std::size_t>(q)] = job.features[q];
+    std::vector<int32_t> order;
+    for (int32_t i = 0; job.order && i < job.n_places; ++i)
+        if (any_of(job.units->members(job.order[i]), counts)) order.push_back(job.order[i]);
     if (job.order || (job.question != Question::curve && job.question != Question::greedy)) return order;
     find_main_effects();
     std::vector<double> effect(static_cast<std::size_t>(job.units->size()), 0.0);
     for (int32_t u = 0; u < job.units->size(); ++u) {
-        if (!any_of(job.units->members(u), job.features)) continue;
+        if (!any_of(job.units->members(u), counts)) continue;
         order.push_back(u);
         for (const auto q : job.units->members(u))
             effect[static_cast<std::size_t>(u)] += compilation_.main_effects()[q];
@@ -241,9 +245,10 @@ bool RowSolver::are_pairs_worth_asking(const Job& job, double n_nodes, const Cos
     constexpr double kFewFeatures = 12.0;
     if (!job.by_pairs || n_moving(job) > kFewFeatures) return false;
     const bool is_gap = job.question == Question::gap;
+    const double n_places = std::min<double>(job.n_places, n_moving(job));
     const double n_gaps = is_gap                             ? 1.0
-                          : job.question == Question::greedy ? 0.5 * job.n_places * job.n_places
-                                                             : job.n_places;
+                          : job.question == Question::greedy ? 0.5 * n_places * n_places
+                                                             : n_places;
     const auto n_groups = static_cast<double>(routes_.model.group.size());
     const auto work =
         Pairs::work(kLeavesOfNode * n_nodes / n_groups, trees_of(routes_.model) / n_groups, n_moving(job));
@@ -317,6 +322,7 @@ Cost RowSolver::decide(const Job& job, const Accuracy& accuracy) {
     auto cost = accuracy.is_forced ? decide_as_forced(job, accuracy) : decide_freely(job, accuracy);
     if (const double limit = exact_limit(job, accuracy, cost); limit > 0.0)
         cost = cost_of(compilation_.count(limit, kMostEntries, likely_), job, limit, Method::exact);
+    refuse_too_much();
     if (!stopped()) refuse_too_costly(cost);  // counts that were stopped are not complete
     return cost;
 }
@@ -399,6 +405,7 @@ Cost RowSolver::next_try(const Job& job, const Accuracy& accuracy, const Cost& l
     if (n_tries < kTries && share <= kFar) return next;
     const auto exact = decide_exact(job, accuracy);
     if (n_tries < kTries && std::isfinite(share) && exact.nanoseconds > kWorthIt) return next;
+    refuse_too_much();
     if (!stopped()) refuse_too_costly(exact);
     return exact;
 }

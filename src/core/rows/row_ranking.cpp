@@ -69,9 +69,9 @@ std::vector<uint8_t> RowSolver::open_units(const Units& units) const {
     return is_open;
 }
 
-// Returns the gap of all units that were taken.
+// Returns the gap of all units that were taken. After an idle unit everything stays as it is.
 double RowSolver::greedy_by_terms(const Units& units, const Places& places, double bound) {
-    Candidates c(units.size());
+    Candidates c(routes_.model, units);
     std::fill_n(places.score, units.size(), kNotRanked);
     const double most_error = largest_error();
     const auto is_open = open_units(units);
@@ -80,38 +80,46 @@ double RowSolver::greedy_by_terms(const Units& units, const Places& places, doub
         state.keep_grams();
         kernels().begin(state);
     }
+    hold_states();
+    bool is_new = true, knows_errors = false;
     for (int32_t place = 0; place < places.n && !stopped(); ++place) {
-        std::fill(c.gain.begin(), c.gain.end(), 0.0);
-        for (auto& state : states_) {
-            kernels().gains(state);
-            for (std::size_t u = 0; u < c.gain.size(); ++u) c.gain[u] += state.gain[static_cast<int64_t>(u)];
+        if (is_new) {
+            for (const auto u : c.busy()) c.gain[u] = 0.0;
+            for (auto& state : states_) {
+                kernels().gains(state);
+                for (const auto u : c.busy()) c.gain[u] += state.gain[static_cast<int64_t>(u)];
+            }
+            knows_errors = false;
         }
         auto best = c.largest();
         if (c.in_doubt(most_error)) {
-            read_errors(units, component_errors, c);
+            if (!knows_errors) read_errors(units, component_errors, c);
+            knows_errors = true;
             best = c.best();
         }
         places.order[place] = best;
         places.score[best] = c.gain[static_cast<std::size_t>(best)];
         places.proven[place] = c.proves(best, [bound](std::size_t) { return bound; }, is_open);
         c.take(best);
-        if (place + 1 < places.n)
+        is_new = !c.is_idle[static_cast<std::size_t>(best)];
+        if (place + 1 < places.n && is_new)
             for (auto& state : states_) kernels().add_unit(state, best);
     }
     return c.base;
 }
 
 double RowSolver::greedy_by_pairs(const Units& units, const Places& places) {
-    Candidates c(units.size());
+    Candidates c(routes_.model, units);
+    bool is_new = true;
     std::fill_n(places.score, units.size(), kNotRanked);
     std::fill(subset_.begin(), subset_.end(), 0);
     for (int32_t place = 0; place < places.n && !stopped(); ++place) {
-        for (int32_t u = 0; u < units.size() && !stopped(); ++u) {
-            const auto at = static_cast<std::size_t>(u);
-            if (c.taken[at]) continue;
-            set_subset(units.members(u), 1);
+        for (const auto at : c.busy()) {
+            if (!is_new || stopped()) break;
+            const auto unit = units.members(static_cast<int32_t>(at));
+            set_subset(unit, 1);
             const auto found = gap_by_pairs(subset_.data());
-            set_subset(units.members(u), 0);
+            set_subset(unit, 0);
             c.gain[at] = found.gap - c.base;
             c.error_scale[at] = found.error_scale - c.base_error;
         }
@@ -121,6 +129,7 @@ double RowSolver::greedy_by_pairs(const Units& units, const Places& places) {
         places.proven[place] = 1;
         set_subset(units.members(best), 1);
         c.take(best);
+        is_new = !c.is_idle[static_cast<std::size_t>(best)];
     }
     return c.base;
 }
@@ -143,7 +152,9 @@ bool RowSolver::guess_first_places(const Units& units, const Places& places) {
     std::vector<uint8_t> proven(static_cast<std::size_t>(n));
     if (!std::isfinite(prepare({Route::compiled, Method::pruned, 0.0, 0.0, kCoarse}, &units, kFew)))
         return false;
+    refuse_too_much();
     greedy_by_terms(units, {n, order.data(), score.data(), proven.data()}, 0.0);
+    refuse_too_much();
     likely_features_.assign(n_features(), 0);
     for (const auto u : order) set_likely(units.members(u));
     likely_ = {likely_features_.data(), units.of_features()};
@@ -213,8 +224,12 @@ double RowSolver::search_by_terms(SearchOf& search) {
         for (auto& state : *states) kernels().add_unit(state, unit);
         return states;
     };
+    double copy = 0.0;
+    for (const auto& state : states_) copy += state.bytes_of_copy();
+    work_.hold(RowWork::Arrays::copies,
+               copy * (2 * search.width + 1));  // those of two lengths, and the first
     Beam<States> beam(search.chosen, search.n_places, search.width, search.units.size());
-    beam.run(copied(states_), gains, grown, *stop_);
+    beam.run(copied(states_), gains, grown, [&] { return stopped(); });
     return beam.write(search.order, search.gaps);
 }
 
@@ -234,7 +249,7 @@ double RowSolver::search_by_pairs(SearchOf& search) {
     };
     constexpr int32_t kNarrow = 1;  // each gap takes long
     Beam<Nothing> beam(search.chosen, search.n_places, kNarrow, search.units.size());
-    beam.run({}, gains, [](const Nothing&, int32_t) { return Nothing{}; }, *stop_);
+    beam.run({}, gains, [](const Nothing&, int32_t) { return Nothing{}; }, [&] { return stopped(); });
     return beam.write(search.order, search.gaps);
 }
 
@@ -285,7 +300,7 @@ Answer RowSolver::single(const Units& units, const Places& places, const Accurac
     tables_.open(all.data());
     forget_compilation();
     find_main_effects();
-    Candidates c(units.size());
+    Candidates c(routes_.model, units);
     const auto is_open = open_units(units);
     Buffer<double> error;
     compilation_.main_error_scales(error);
@@ -297,19 +312,20 @@ Answer RowSolver::single(const Units& units, const Places& places, const Accurac
     Answer worst;
     std::vector<double> bound(c.gain.size(), 0.0);
     for (int32_t u = 0; u < units.size() && !stopped(); ++u) {
-        if (units.is_alone(u)) continue;
         const auto at = static_cast<std::size_t>(u);
+        if (units.is_alone(u) || c.is_idle[at]) continue;
         const auto found = alone(units.members(u), accuracy, c.gain[at], c.error_scale[at]);
         bound[at] = found.bound;
         worst = {std::max(worst.bound, found.bound), std::max(worst.method, found.method)};
     }
+    refuse_too_much();
     for (int32_t place = 0; place < places.n; ++place) {
         const auto best = c.best();
         const auto at = static_cast<std::size_t>(best);
         places.order[place] = best;
         places.score[best] = c.gain[at];
         places.proven[place] = c.proves(best, [&](std::size_t u) { return bound[u]; }, is_open);
-        c.taken[at] = 1;
+        c.leave_out(best);
     }
     return worst;
 }

@@ -26,6 +26,7 @@ void sums_of_changes(RowSolver& solver, int32_t output, const uint8_t* subset, c
     const auto& model = tables.model();
     const auto column = columns_of(subset, model.n_features());
     tables.open(subset);
+    solver.plan(nominal::kSampledLevel * static_cast<double>(points.n_points) * least_nodes(model));
     Sampler sampler(model.output[static_cast<std::size_t>(output)], model.atoms);
     sampler.reduce(tables, column.data(), points.n_columns);
     const auto* first = points.of_row(row);

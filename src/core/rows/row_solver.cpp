@@ -32,9 +32,14 @@ RowSolver::RowSolver(const Routes& routes, const NoiseLaws& laws)
       states_(routes.model.group.size()),
       subset_(n_features()) {}
 
-void RowSolver::load(const RawRow& row, const std::atomic<bool>& stop) {
+void RowSolver::load(const RawRow& row, const std::atomic<bool>& stop, Forecast* forecast) {
     tables_.load(row);
-    stop_ = pairs_.stop = &stop;
+    stop_ = &stop;
+    work_.begin(stop, routes_.limits);
+    work_.add(nominal::kRow + nominal::kAtom * routes_.model.n_atoms());
+    forecast_ = forecast;
+    planned_ = 0.0;
+    pairs_.work = &work_;
     forget_compilation();
     likely_ = {};
 }
@@ -45,7 +50,7 @@ void RowSolver::forget_compilation() {
 }
 
 void RowSolver::load_compilation() {
-    if (!is_compilation_loaded_) compilation_.load(tables_, *stop_);
+    if (!is_compilation_loaded_) compilation_.load(tables_, work_);
     is_compilation_loaded_ = true;
 }
 
@@ -74,25 +79,57 @@ double RowSolver::prepare(const Cost& cost, const Units* ranked, double most_ent
     const auto totals = compilation_.compile(cost.limit, most_entries, states_, likely_);
     if (!totals.complete) return kInfinity;
     for (std::size_t g = 0; g < states_.size(); ++g)
-        states_[g].prepare(compilation_.terms(g), tables_, *stop_, ranked, cell_rule_, n_steps);
+        states_[g].prepare(compilation_.terms(g), tables_, work_, ranked, cell_rule_, n_steps);
+    hold_states();
     left_out_ = totals;  // nothing, at a limit of 0
     return left_out_.bound;
 }
 
 void RowSolver::prepare_plan(const Units* ranked, int32_t n_steps) {
+    double spread = 0.0;
     for (std::size_t g = 0; g < states_.size(); ++g) {
         const auto& plan = *routes_.plan[g];
         plan.spread(tables_, plan_scratch_[g], states_[g].weight);
-        states_[g].prepare(plan.terms(), tables_, *stop_, ranked, CellRule::cheapest, n_steps);
+        spread += plan_scratch_[g].used_bytes();
+        work_.add(nominal::kPushedTerm * plan.typical_spread());
+        states_[g].prepare(plan.terms(), tables_, work_, ranked, CellRule::cheapest, n_steps);
     }
+    work_.hold(RowWork::Arrays::boxes, spread);
+    hold_states();
+}
+
+void RowSolver::hold_states() {
+    double bytes = 0.0;
+    for (const auto& state : states_) bytes += state.bytes();
+    work_.hold(RowWork::Arrays::states, bytes);
+}
+
+// Gives up a row that has taken more than it may.
+void RowSolver::refuse_too_much() const {
+    if (work_.is_too_much()) throw TooCostly{work_.nanoseconds(), work_.bytes()};
+}
+
+void RowSolver::plan(double nanoseconds) {
+    if (!forecast_ || !(nanoseconds > 0.0)) return;
+    forecast_->add(std::min(nanoseconds, kMostNanoseconds), planned_ == 0.0);
+    planned_ += nanoseconds;
+}
+
+void RowSolver::finish() {
+    if (!forecast_) return;
+    forecast_->add(std::max(work_.nanoseconds() - planned_, 0.0), planned_ == 0.0);
+    forecast_ = nullptr;
 }
 
 Answer RowSolver::answer(const Job& job, const Accuracy& accuracy, const Evaluate& evaluate) {
     cell_rule_ = accuracy.cell_rule;
     auto cost = routes_.plan_is_cheap && !accuracy.is_forced ? Cost{Route::plan} : first_try(job, accuracy);
+    plan(cost.nanoseconds);
     for (int n_tries = 1;; ++n_tries) {
         double bound = 0.0;
+        refuse_too_much();
         const double value = evaluate(cost, bound);
+        refuse_too_much();
         const bool is_exact = cost.method == Method::exact;
         const bool is_met = bound == 0.0 || cost.method == Method::pruned ||
                             bound <= (is_exact ? kExactShare : accuracy.tolerance) * value;
@@ -140,25 +177,56 @@ Answer RowSolver::gap(const uint8_t* subset, const Accuracy& accuracy, double& v
     });
 }
 
-double RowSolver::curve_by_terms(const Units& units, const int32_t* order, int32_t n_places, double* gaps) {
-    std::fill_n(gaps, n_places, 0.0);
-    for (auto& state : states_) {
-        state.prepare_curve();
-        kernels().curve(state, units, order, n_places, gaps);
+// The places of an order that have a feature of the trees; at the others the gap stays as it is.
+std::vector<int32_t> RowSolver::used_places(const Units& units, const int32_t* order,
+                                            int32_t n_places) const {
+    std::vector<uint8_t> is_used(n_features(), 0);
+    for (const auto q : routes_.model.features) is_used[static_cast<std::size_t>(q)] = 1;
+    std::vector<int32_t> used;
+    for (int32_t i = 0; i < n_places; ++i)
+        if (any_of(units.members(order[i]), is_used)) used.push_back(i);
+    return used;
+}
+
+namespace {
+
+// All gaps from those of the used places; returns their mean.
+double fill_places(const std::vector<int32_t>& used, const std::vector<double>& found, int32_t n_places,
+                   double* gaps) {
+    double total = 0.0, gap = 0.0;
+    std::size_t next = 0;
+    for (int32_t i = 0; i < n_places; ++i) {
+        if (next < used.size() && used[next] == i) gap = found[next++];
+        total += gaps[i] = gap;
     }
-    double total = 0.0;
-    for (int32_t i = 0; i < n_places; ++i) total += gaps[i] = std::max(gaps[i], 0.0);
     return total / std::max(n_places, 1);
 }
 
-double RowSolver::curve_by_pairs(const Units& units, const int32_t* order, int32_t n_places, double* gaps) {
-    double total = 0.0;
-    std::fill(subset_.begin(), subset_.end(), 0);
-    for (int32_t i = 0; i < n_places && !stopped(); ++i) {
-        set_subset(units.members(order[i]), 1);
-        total += gaps[i] = gap_by_pairs(subset_.data()).gap;
+}  // namespace
+
+double RowSolver::curve_by_terms(const Units& units, const int32_t* order, int32_t n_places, double* gaps) {
+    const auto used = used_places(units, order, n_places);
+    std::vector<int32_t> steps;
+    for (const auto i : used) steps.push_back(order[i]);
+    std::vector<double> found(used.size(), 0.0);
+    for (auto& state : states_) {
+        state.prepare_curve();
+        hold_states();
+        kernels().curve(state, units, steps.data(), static_cast<int32_t>(steps.size()), found.data());
     }
-    return total / std::max(n_places, 1);
+    for (auto& gap : found) gap = std::max(gap, 0.0);
+    return fill_places(used, found, n_places, gaps);
+}
+
+double RowSolver::curve_by_pairs(const Units& units, const int32_t* order, int32_t n_places, double* gaps) {
+    const auto used = used_places(units, order, n_places);
+    std::vector<double> found;
+    std::fill(subset_.begin(), subset_.end(), 0);
+    for (const auto i : used) {
+        set_subset(units.members(order[i]), 1);
+        found.push_back(stopped() ? 0.0 : gap_by_pairs(subset_.data()).gap);
+    }
+    return fill_places(used, found, n_places, gaps);
 }
 
 Answer RowSolver::curve(const Units& units, const int32_t* order, int32_t n_places, const Accuracy& accuracy,
@@ -185,19 +253,14 @@ Answer RowSolver::curve(const Units& units, const int32_t* order, int32_t n_plac
 void RowSolver::subsets_by_terms(const Units& units, const int32_t* chosen, int32_t m, double* gaps) {
     const auto n = int64_t{1} << m;
     std::fill_n(gaps, n, 0.0);
-    try {
-        for (auto& state : states_) subset_gaps_.add(state, units, chosen, m, gaps);
-    } catch (const SubsetGaps::TooManyParts& found) {
-        throw TooCostly{kMostNanoseconds, std::max(found.bytes, kMostBytes)};
-    }
+    for (auto& state : states_) subset_gaps_.add(state, units, chosen, m, gaps);
     for (int64_t i = 0; i < n; ++i) gaps[i] = std::max(gaps[i], 0.0);
 }
 
 void RowSolver::subsets_by_pairs(const Units& units, const int32_t* chosen, int32_t m, double* gaps) {
+    std::fill(subset_.begin(), subset_.end(), 0);
     for (int64_t subset = 0; subset < int64_t{1} << m && !stopped(); ++subset) {
-        std::fill(subset_.begin(), subset_.end(), 0);
-        for (int32_t i = 0; i < m; ++i)
-            if (subset >> i & 1) set_subset(units.members(chosen[i]), 1);
+        for (int32_t i = 0; i < m; ++i) set_subset(units.members(chosen[i]), subset >> i & 1);
         gaps[subset] = gap_by_pairs(subset_.data()).gap;
     }
 }
@@ -248,6 +311,7 @@ void RowSolver::mean_change(const uint8_t* subset, double* change) {
     tables_.open(subset);
     for (std::size_t k = 0; k < routes_.pairs.size(); ++k)
         change[k] = routes_.pairs[k].mean_change(pairs_, tables_);
+    refuse_too_much();
 }
 
 }  // namespace predgap

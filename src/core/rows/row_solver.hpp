@@ -28,7 +28,10 @@ class RowSolver {
 public:
     RowSolver(const Routes& routes, const NoiseLaws& laws);
 
-    void load(const RawRow& row, const std::atomic<bool>& stop);
+    void load(const RawRow& row, const std::atomic<bool>& stop, Forecast* forecast);
+    // What a part of the row's answer is expected to take, and the end of the row.
+    void plan(double nanoseconds);
+    void finish();
 
     Answer gap(const std::uint8_t* subset, const Accuracy& accuracy, double& value);
     // order, gaps: (n_places), of units.
@@ -73,6 +76,7 @@ public:
 
     RowTables& tables() { return tables_; }
     const std::atomic<bool>& stop() const { return *stop_; }
+    RowWork::Limits take_most_work() { return work_.take_most(); }
 
 private:
     Cost decide(const Job& job, const Accuracy& accuracy);
@@ -112,6 +116,7 @@ private:
     double prepare(const Cost& cost, const Units* ranked, double most_entries = kMostEntries,
                    std::int32_t n_steps = 0);
     void prepare_plan(const Units* ranked, std::int32_t n_steps);
+    void hold_states();
     // Evaluates by terms until the bound is within the tolerance: evaluate(cost, bound) sets the bound and
     // gives the value that the tolerance is relative to.
     using Evaluate = std::function<double(const Cost& cost, double& bound)>;
@@ -122,6 +127,8 @@ private:
     void add_shares(const TermState& state, const Units& units, const Shares& shares);
     double gap_by_terms();
     Pairs::Result gap_by_pairs(const std::uint8_t* subset);
+    std::vector<std::int32_t> used_places(const Units& units, const std::int32_t* order,
+                                          std::int32_t n_places) const;
     double curve_by_terms(const Units& units, const std::int32_t* order, std::int32_t n_places, double* gaps);
     double curve_by_pairs(const Units& units, const std::int32_t* order, std::int32_t n_places, double* gaps);
     void subsets_by_terms(const Units& units, const std::int32_t* chosen, std::int32_t m, double* gaps);
@@ -146,12 +153,16 @@ private:
     double largest_error() const;
     bool guess_first_places(const Units& units, const Places& places);
     void set_likely(const FeatureList& features);
-    bool stopped() const { return stop_->load(std::memory_order_relaxed); }
+    bool stopped() const { return work_.stopped(); }
+    void refuse_too_much() const;
     std::size_t n_features() const { return static_cast<std::size_t>(routes_.model.n_features()); }
 
     const Routes& routes_;
     RowTables tables_;
     const std::atomic<bool>* stop_ = nullptr;
+    RowWork work_;
+    Forecast* forecast_ = nullptr;
+    double planned_ = 0.0;  // nanoseconds of this row
     CellRule cell_rule_ = CellRule::cheapest;
     RowCompilation compilation_;
     bool is_compilation_loaded_ = false, has_main_effects_ = false;

@@ -103,6 +103,8 @@ public:
     PREDGAP_INLINE const T* begin() const { return data(); }
     PREDGAP_INLINE const T* end() const { return data() + size_; }
     double bytes() const { return static_cast<double>(capacity_) * sizeof(T); }
+    // Without the room that rows before may have left.
+    double used_bytes() const { return static_cast<double>(size_) * sizeof(T); }
 
 private:
     static T* allocate(std::int64_t n) {

@@ -22,7 +22,11 @@ public:
     // One bit for each box that x may pass with all features that are not open, and maybe more.
     void find(const RowTables& tables, std::int64_t n_boxes, Buffer<std::uint64_t>& found) const;
 
-    double bytes() const { return static_cast<double>(bits_.size() * sizeof(bits_[0])); }
+    double bytes() const {
+        return static_cast<double>(bits_.capacity() * sizeof(bits_[0]) +
+                                   places_of_group_.capacity() * sizeof(places_of_group_[0]) +
+                                   group_begin_.capacity() * sizeof(group_begin_[0]));
+    }
 
 private:
     static constexpr std::int32_t kMostGroups = 16;                    // of places in one feature

@@ -20,9 +20,9 @@ Compiler::Compiler(const Model& model, const TreeGroup& group)
     for (auto& box : boxes_) box.change.resize(static_cast<std::size_t>(group.width));
 }
 
-void Compiler::load(const RowTables& tables, const std::atomic<bool>& stop) {
+void Compiler::load(const RowTables& tables, RowWork& work) {
     tables_ = &tables;
-    stop_ = &stop;
+    work_ = &work;
     leaves_.clear(tables);
 }
 
@@ -33,9 +33,10 @@ void Compiler::find_main_effects(RowTerms& terms, Buffer<double>& weights) {
     for (std::size_t t = 0; t < group_.root.size(); ++t) {
         if (t + 1 < group_.root.size()) prefetch(t + 1);
         largest_change_ += largest_change_of(t);
-        if (!stop_->load(std::memory_order_relaxed)) main_effects_.add_tree(group_.root[t]);
+        if (!work_->stopped()) work_->add(nominal::kWalkedNode * main_effects_.add_tree(group_.root[t]));
     }
     store_.lay_out(terms, weights);
+    work_->add(nominal::kCompiledTerm * store_.size());
 }
 
 double Compiler::largest_change_of(std::size_t t) {
@@ -115,9 +116,13 @@ CompileCounts Compiler::run(const Pruning& pruning, std::size_t step) {
     if (may_lose) left_out_.clear(*tables_);
     const auto n_trees = group_.root.size();
     for (std::size_t first = 0; first < n_trees; first += step) {
-        if (stop_->load(std::memory_order_relaxed) || !counts_.complete) break;
+        if (work_->stopped() || !counts_.complete) break;
         if (first + step < n_trees) prefetch(counted_tree(first + step, step));
+        const auto before = counts_;
+        const auto n_terms = store_.size();
         walk<kMode>(group_.root[counted_tree(first, step)]);
+        count_tree<kMode>(counts_.n_nodes - before.n_nodes, counts_.n_entries - before.n_entries,
+                          store_.size() - n_terms);
     }
     if (kMode == Mode::compile) {
         box_ = &other_box();
@@ -129,6 +134,16 @@ CompileCounts Compiler::run(const Pruning& pruning, std::size_t step) {
         counts_.product_error = left_out_.with_boxes();
     }
     return counts_;
+}
+
+// The work of a tree, and what its terms take with those before.
+template <Compiler::Mode kMode>
+void Compiler::count_tree(double n_nodes, double n_entries, double n_terms) {
+    const double of_entry = kMode == Mode::count_all
+                                ? 0.0
+                                : nominal::kEntry + (pruning_.limit > 0.0 ? nominal::kLimitOfEntry : 0.0);
+    work_->add(nominal::kWalkedNode * n_nodes + of_entry * n_entries + nominal::kCompiledTerm * n_terms);
+    if (kMode == Mode::compile) work_->hold(RowWork::Arrays::compilation, bytes());
 }
 
 // What a walk of a tree reads, from its root on: most of it has left the cache since the last one.
@@ -151,8 +166,7 @@ void Compiler::walk(int32_t root) {
         stack_.pop_back();
         if (visit.feature != kNone) enter(visit);
         if (visit.undo) continue;
-        if (counts_.n_entries > pruning_.most_entries || stop_->load(std::memory_order_relaxed))
-            counts_.complete = false;
+        if (counts_.n_entries > pruning_.most_entries || work_->stopped()) counts_.complete = false;
         if (!counts_.complete) continue;  // undoes the path
         auto node = visit.node;
         while (node != kNone && !is_leaf(node)) {
@@ -317,6 +331,7 @@ PREDGAP_INLINE void Compiler::collect_side(int32_t q, const Bounds& b) {
 // Multiplies out the box: one entry for each choice of bounds, but for those too small to matter.
 template <Compiler::Mode kMode>
 void Compiler::expand(double size) {
+    constexpr int64_t kManyEntries = 1 << 12;
     Entry start{size, size, 0, 0, 0, 0, 0, kNone, 1, 0};
     double rarest = 2.0;
     anchor_ = kNone;
@@ -343,7 +358,9 @@ void Compiler::expand(double size) {
     box_->stage_begin.clear();
     for (int64_t j = 0; j < box_->sides.size(); ++j) {
         extend<kMode>(static_cast<int32_t>(j));
-        if (static_cast<double>(box_->entries.size()) > pruning_.most_entries) {
+        if (box_->entries.size() > kManyEntries)
+            work_->hold(RowWork::Arrays::boxes, box_->bytes() + other_box().bytes());
+        if (static_cast<double>(box_->entries.size()) > pruning_.most_entries || work_->stopped()) {
             counts_.complete = false;
             return;
         }

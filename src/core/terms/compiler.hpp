@@ -7,10 +7,10 @@
 // 1[x is inside] + tau_upper - tau_lower.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <vector>
 
+#include "model/row_work.hpp"
 #include "noise/row_tables.hpp"
 #include "terms/left_out.hpp"
 #include "terms/main_effects.hpp"
@@ -61,7 +61,7 @@ public:
     Compiler(const Model& model, const TreeGroup& group);
 
     // Everything else is about this row.
-    void load(const RowTables& tables, const std::atomic<bool>& stop);
+    void load(const RowTables& tables, RowWork& work);
     void find_main_effects(RowTerms& terms, Buffer<double>& weights);
     const Buffer<double>& main_error_scale() const { return main_effects_.error_scale(); }
 
@@ -76,6 +76,8 @@ public:
     // The scale of rounding errors, of each component of the last compilation: E in
     // the correctness criterion of docs/internals.md.
     void error_scales(const RowTerms& terms, Buffer<double>& scale) const;
+    // Of the terms that were collected last.
+    double bytes() const { return store_.bytes() + box_scale_.used_bytes(); }
 
 private:
     std::size_t step_of_counts(std::size_t most) const;
@@ -130,6 +132,8 @@ private:
         std::vector<double> change;        // (width) what it adds
         double scale = 0.0;                // see error_scales
 
+        double bytes() const { return entries.used_bytes() + extended.used_bytes(); }
+
         std::int32_t atom_of(const Entry& e) const { return sides[e.stage / 2].atom[e.stage % 2]; }
     };
 
@@ -165,6 +169,8 @@ private:
     void extend(std::int32_t j);
     template <Mode kMode, bool kExact>
     void extend_by(const Side& side, int bound, std::int64_t n, std::int32_t stage);
+    template <Mode kMode>
+    void count_tree(double n_nodes, double n_entries, double n_terms);
     void merge_later();
     void merge_pending();
     void fill_slots(std::int32_t entry, TermStore::Slot* slots) const;
@@ -173,7 +179,7 @@ private:
     const Model& model_;
     const TreeGroup& group_;
     const RowTables* tables_ = nullptr;
-    const std::atomic<bool>* stop_ = nullptr;
+    RowWork* work_ = nullptr;
     TermStore store_;
     Leaves leaves_;
     double largest_change_ = 0.0;

@@ -108,10 +108,17 @@ PREDGAP_INLINE void count_ended(TermState& s, std::int32_t step, double* gaps) {
     }
 }
 
+// Factors are computed once, and each version has its sums.
+PREDGAP_INLINE void count_versions(const TermState& s, std::int32_t component, std::int32_t n) {
+    constexpr double kOfVersion = 0.4;
+    s.work->add(form_nanoseconds(s, component) * (1.0 - kOfVersion + kOfVersion * n));
+}
+
 PREDGAP_INLINE void show_versions(TermState& s, std::int32_t component, double* gaps) {
     auto& v = s.versions[component];
     alignas(64) double found[Versions::kMost];
     if (v.n == 0) return;
+    count_versions(s, component, v.n);
     versions_forms(s, component, s.kept.data() + v.kept, v.n, found);
     for (std::int32_t k = 0; k < v.n; ++k) {
         for (auto i = v.since; i < v.step[k]; ++i) gaps[i] += v.form;
@@ -135,6 +142,7 @@ PREDGAP_INLINE void make_room(TermState& s, const Component& c, Versions& v) {
 // The form of a component that does not wait: over cells those are kept that terms were added to, for as long
 // as there is room, and weights change again.
 PREDGAP_INLINE double form_at_once(TermState& s, std::int32_t component, Versions& v) {
+    count_form(s, component);
     const Form f(s, component);
     if (!f.grid || f.width > 1 || f.grid->n_cells > CellGrid::kMostKept) return form_inside<false>(f);
     const auto size = (f.grid->n_cells + f.c.n_terms + 7) / 8 * 8;
@@ -158,6 +166,7 @@ PREDGAP_INLINE void renew(TermState& s, std::int32_t component, std::int32_t ste
     if (!keeps_versions(s, component)) return show(s, v, form_at_once(s, component, v), step);
     if (v.room == 0 && (v.n_coming > 1 || c.size == 1)) make_room(s, c, v);
     if (v.room == 0) {
+        count_form(s, component);
         if (c.size == 1 || c.has_sets) return show(s, v, form_inside<false>(Form(s, component)), step);
         alignas(64) double found[Versions::kMost];
         versions_forms(s, component, weight, 1, found);
@@ -204,6 +213,7 @@ PREDGAP_INLINE void schedule(TermState& s, const Units& units, const std::int32_
 // Adds to the gaps.
 void curve(TermState& s, const Units& units, const std::int32_t* order, std::int32_t n_steps, double* gaps) {
     const bool on_plan = is_on_plan(s);
+    s.work->add(nominal::kComponent * s.terms->n_components());
     schedule(s, units, order, n_steps);
     find_closed_factors(s);
     for (std::int32_t step = 0; step < n_steps; ++step) {

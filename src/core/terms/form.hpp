@@ -19,7 +19,7 @@ struct Form {
     double* scratch;
     const SetFactors& sets;
     const CellGrid* grid;  // if it is evaluated over its cells
-    const std::atomic<bool>& stop;
+    const RowWork& work;
 
     PREDGAP_INLINE Form(TermState& s, std::int32_t component) : Form(s, component, s.weight) {}
     PREDGAP_INLINE Form(TermState& s, std::int32_t component, const Buffer<double>& weights)
@@ -33,10 +33,10 @@ struct Form {
           scratch(s.scratch.data()),
           sets(*s.sets),
           grid(c.has_sets ? sets.grid(component) : nullptr),
-          stop(*s.stop) {}
+          work(*s.work) {}
 
     // Looked at in all long loops; results are then void.
-    PREDGAP_INLINE bool stopped() const { return stop.load(std::memory_order_relaxed); }
+    PREDGAP_INLINE bool stopped() const { return work.stopped(); }
 
     PREDGAP_INLINE double dot(std::int32_t s, std::int32_t t) const {
         double sum = weight[s] * weight[t];

@@ -38,7 +38,7 @@ PREDGAP_INLINE constexpr std::int64_t terms_per_block(const Component& c, std::i
 }
 
 // How many pairs of terms, times their slots, take as long as the form of a component of numeric features.
-constexpr double pairs_of_form(const Component& c, std::int64_t second, std::int64_t third) {
+PREDGAP_INLINE constexpr double pairs_of_form(const Component& c, std::int64_t second, std::int64_t third) {
     constexpr double kTerm = 10.0;  // nanoseconds: of a term that goes to a grid and looks there
     const double n = c.n_terms;
     if (c.size == 1) return n;

@@ -65,6 +65,29 @@ double sweep_outside(const Form& f, double* mean) {
 
 // ---- any component ---------------------------------------------------------------------------------------
 
+// What the form of a component takes, by counts.
+PREDGAP_INLINE double form_nanoseconds(const TermState& s, std::int32_t component) {
+    constexpr double kSweptTerm = 2.0 / nominal::kSlotOfPair;
+    const auto& c = s.terms->component[component];
+    if (c.has_sets) return nominal::kComponent + s.sets->nanoseconds(component);
+    const double n = c.n_terms;
+    double pairs = c.size == 1 ? kSweptTerm * n : 0.5 * c.size * n * (n + 1.0);
+    if (c.n_terms >= 2 * kLeastBlock && c.size > 1 && c.size <= kMostBlockSlots) {
+        const auto n_thresholds = [&](std::int32_t slot) -> std::int64_t {
+            if (slot >= c.size) return 1;
+            const auto q = s.terms->feature[c.features + slot];
+            const auto& begin = s.tables->model().atoms.begin;
+            return begin[q + 1] - begin[q];
+        };
+        pairs = pairs_of_form(c, n_thresholds(1), n_thresholds(2));
+    }
+    return nominal::kComponent +
+           nominal::kSlotOfPair * pairs * (1.0 + nominal::kOutput * (s.terms->width - 1));
+}
+PREDGAP_INLINE void count_form(const TermState& s, std::int32_t component) {
+    s.work->add(form_nanoseconds(s, component));
+}
+
 // Of a component whose features are all in the subset but for the one in slot `outside`, if any.
 template <bool kProduct>
 double form_of_several(const Form& f, std::int32_t outside) {

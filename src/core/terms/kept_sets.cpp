@@ -92,7 +92,8 @@ void KeptSets::add_side(int32_t set, const RowTables& tables) {
     set_.push(set);
 }
 
-void KeptSets::fill_from(int64_t first, const RowTables& tables, const std::atomic<bool>& stop) {
+// Of no row in particular: what it takes, which is not much, is not counted.
+void KeptSets::fill_from(int64_t first, const RowTables& tables, const RowWork& work) {
     const auto& model = tables.model();
     const auto& noise = *tables.laws().categories;
     const auto q = model.set_atoms.feature[set_[0]];
@@ -109,11 +110,11 @@ void KeptSets::fill_from(int64_t first, const RowTables& tables, const std::atom
                            .member = member_.data(),
                            .determinant = determinant_.data()};
     for (first -= first % SetSquare::kColumns; first < square.n; first += SetSquare::kColumns)
-        if (!stop.load(std::memory_order_relaxed)) kernels().fill_set_square(square, first);
+        if (!work.stopped()) kernels().fill_set_square(square, first);
 }
 
 bool KeptSets::add(const Buffer<int32_t>& used, const RowTables& tables, int32_t* number,
-                   const std::atomic<bool>& stop) {
+                   const RowWork& work) {
     if (!list_new(used, tables, number)) {
         forget(number);
         if (!list_new(used, tables, number)) return false;
@@ -124,8 +125,8 @@ bool KeptSets::add(const Buffer<int32_t>& used, const RowTables& tables, int32_t
         number[set] = static_cast<int32_t>(set_.size());
         add_side(set, tables);
     }
-    fill_from(n_before, tables, stop);
-    const bool is_stopped = stop.load(std::memory_order_relaxed);
+    fill_from(n_before, tables, work);
+    const bool is_stopped = work.stopped();
     if (is_stopped) forget(number);
     return !is_stopped;
 }

@@ -1,9 +1,9 @@
 // Determinants of pairs of sets of categories; see CategoryNoise. They depend on no row, so they are kept.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 
+#include "model/row_work.hpp"
 #include "noise/row_tables.hpp"
 
 namespace predgap {
@@ -30,7 +30,7 @@ public:
 
     // Adds those that are new. If they become too many, all others go; false if even these are too many.
     bool add(const Buffer<std::int32_t>& used, const RowTables& tables, std::int32_t* number,
-             const std::atomic<bool>& stop);
+             const RowWork& work);
     // The determinants of one with all.
     const double* row(std::int32_t of) const { return determinant_.data() + of * stride_; }
 
@@ -40,7 +40,7 @@ private:
     void forget(std::int32_t* number);
     void make_room(const Model& model, std::int32_t q);
     void add_side(std::int32_t set, const RowTables& tables);
-    void fill_from(std::int64_t first, const RowTables& tables, const std::atomic<bool>& stop);
+    void fill_from(std::int64_t first, const RowTables& tables, const RowWork& work);
 
     std::int64_t stride_ = 0, most_ = 0;
     Buffer<std::int32_t> set_, new_, begin_, cell_;

@@ -30,27 +30,31 @@ MainEffects::Ways MainEffects::ways(int32_t at) const {
 }
 
 // Along the path of x, with every turn that it can take.
-void MainEffects::add_tree(int32_t root) {
+double MainEffects::add_tree(int32_t root) {
+    double n_nodes = 0.0;
     for (auto at = root; group_.node[static_cast<std::size_t>(at)].feature != kLeaf;) {
         const auto& node = group_.node[static_cast<std::size_t>(at)];
         const auto q = node.feature;
         const auto to = ways(at);
         at = to.on;
+        n_nodes += 1.0;
         if (!tables_->is_open[q] || !can_cross(*tables_, node)) continue;
         auto& here = bounds_[static_cast<std::size_t>(q)];
         const auto turned = at_child(*tables_, group_, node, here, !to.on_left, nullptr);
         if (turned.chance == 0.0) continue;
         add_box(turned, to, q);
-        beyond(q, to.other, turned);
+        n_nodes += beyond(q, to.other, turned);
         here = at_child(*tables_, group_, node, here, to.on_left, nullptr);
         bounded_.push_back(q);
     }
     for (const auto q : bounded_) bounds_[static_cast<std::size_t>(q)] = {};
     bounded_.clear();
+    return n_nodes;
 }
 
 // All other features stay where x is.
-void MainEffects::beyond(int32_t q, int32_t node, const PathBounds& bounds) {
+double MainEffects::beyond(int32_t q, int32_t node, const PathBounds& bounds) {
+    double n_nodes = 0.0;
     stack_.push_back({node, bounds});
     while (!stack_.empty()) {
         auto [at, here] = stack_.back();
@@ -59,6 +63,7 @@ void MainEffects::beyond(int32_t q, int32_t node, const PathBounds& bounds) {
             const auto& split = group_.node[static_cast<std::size_t>(at)];
             const auto to = ways(at);
             at = to.on;
+            n_nodes += 1.0;
             if (split.feature != q || !can_cross(*tables_, split)) continue;
             const auto turned = at_child(*tables_, group_, split, here, !to.on_left, nullptr);
             if (turned.chance == 0.0) continue;
@@ -69,6 +74,7 @@ void MainEffects::beyond(int32_t q, int32_t node, const PathBounds& bounds) {
             here = turned;
         }
     }
+    return n_nodes;
 }
 
 void MainEffects::add_box(const PathBounds& bounds, const Ways& to, int32_t feature) {

@@ -17,7 +17,8 @@ public:
 
     // Another row: its terms go to the store, which is empty.
     void clear(const RowTables& tables);
-    void add_tree(std::int32_t root);
+    // Returns how many nodes it came to.
+    double add_tree(std::int32_t root);
 
     // (n_features) the scale of rounding errors: E in the correctness criterion of docs/internals.md.
     const Buffer<double>& error_scale() const { return error_scale_; }
@@ -32,7 +33,7 @@ private:
         bool on_left;
     };
     Ways ways(std::int32_t at) const;
-    void beyond(std::int32_t feature, std::int32_t node, const PathBounds& bounds);
+    double beyond(std::int32_t feature, std::int32_t node, const PathBounds& bounds);
     void add_box(const PathBounds& bounds, const Ways& ways, std::int32_t feature);
     double* weight(std::int32_t atom);
 

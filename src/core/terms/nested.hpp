@@ -62,10 +62,14 @@ double gap(TermState& s) {
     const auto n = push_open(s);
     const std::int32_t *first = s.mattering.data(), *end = first + n;
     for (const auto* c = first; c < end && !stopped(s); ++c)
-        if (!is_closed(s.terms->component[*c])) s.form[*c] = form_inside<false>(Form(s, *c));
+        if (!is_closed(s.terms->component[*c])) {
+            count_form(s, *c);
+            s.form[*c] = form_inside<false>(Form(s, *c));
+        }
     for (const auto& run : s.terms->alike) {
         first = std::lower_bound(first, end, run.first);
         const auto* last = std::lower_bound(first, end, run.first + run.n);
+        s.work->add(nominal::kComponent * static_cast<double>(last - first));
         find_factors(s, run, last - first, [&](std::int64_t i) { return first[i] - run.first; });
         for (; first < last; ++first) s.form[*first] = closed_form(s, *first);
     }
@@ -79,6 +83,7 @@ void covariances(TermState& s, double* found) {
     std::fill_n(found, width * width, 0.0);
     const auto n = push_open(s);
     for (std::int64_t i = 0; i < n && !stopped(s); ++i) {
+        s.work->add(static_cast<double>(width) * form_nanoseconds(s, s.mattering[i]));
         const Form f(s, s.mattering[i]);
         form_inside<true>(f);
         for (std::int64_t k = 0; k < width; ++k)
@@ -106,6 +111,7 @@ PREDGAP_INLINE void add_to_frontier(TermState& s, Use use) {
 
 void begin(TermState& s) {
     const auto n = s.terms->n_components();
+    s.work->add(nominal::kComponent * n);
     s.step = 0;
     s.n_frontier = s.n_closed_frontier = 0;
     find_closed_factors(s);
@@ -131,6 +137,7 @@ void add_unit(TermState& s, std::int32_t unit) {
     for (const auto q : s.units->members(unit)) s.in_subset[q] = 1;
     for (const auto q : s.units->members(unit)) {
         const auto begin = s.terms->use_begin[q], end = s.terms->use_begin[q + 1];
+        s.work->add(nominal::kComponent * (end - begin));
         if (on_plan) push_edges(s, q);
         for (auto i = begin; i < end; ++i) {
             const auto use = s.terms->use[i];
@@ -179,6 +186,7 @@ PREDGAP_INLINE double main_gain(TermState& s, std::int32_t c, std::int32_t q) {
     double* mean = s.main_mean.data() + std::int64_t{q} * s.terms->width;
     auto& state = s.component[c];
     if (state.is_stale) {
+        count_form(s, c);
         s.form[c] = main_form_outside(Form(s, c), mean);
         state.is_stale = false;
     }
@@ -212,6 +220,7 @@ PREDGAP_INLINE double component_gain(TermState& s, Use use) {
     if (keeps_gram(s, use.component)) return gain_of_gram(s, use);
     auto& state = s.component[use.component];
     if (state.is_stale) {
+        count_form(s, use.component);
         s.form[use.component] = form_of_several<false>(Form(s, use.component), use.slot);
         shift_weights(s, use);
         state.is_stale = false;
@@ -222,6 +231,7 @@ PREDGAP_INLINE double component_gain(TermState& s, Use use) {
     if (!before.has_weight) return s.form[use.component];
     renew_product(s, parent);
     if (state.cross_at != before.product_at) {
+        s.work->add(nominal::kPushedTerm * s.terms->component[use.component].n_terms * s.terms->width);
         state.cross = cross(s, use);
         state.cross_at = before.product_at;
     }
@@ -246,6 +256,7 @@ PREDGAP_INLINE void add_closed_gains(TermState& s) {
 
 void gains(TermState& s) {
     for (const auto q : s.tables->model().features) s.gain[s.units->of(q)] = 0.0;
+    s.work->add(nominal::kComponent * static_cast<double>(s.n_closed_frontier + s.n_frontier));
     add_closed_gains(s);
     std::int64_t kept = 0;
     for (std::int64_t i = 0; i < s.n_frontier && !stopped(s); ++i) {

@@ -7,6 +7,7 @@
 #include <map>
 #include <numeric>
 
+#include "terms/term_state.hpp"
 #include "terms/term_store.hpp"
 
 namespace predgap {
@@ -336,10 +337,43 @@ EvaluationCounts Plan::add_up(const std::uint8_t* subset) const {
     return sum;
 }
 
+namespace {
+
+template <class... Vectors>
+double bytes_of(const Vectors&... vectors) {
+    return (0.0 + ... + static_cast<double>(vectors.capacity() * sizeof(vectors[0])));
+}
+
+}  // namespace
+
 double Plan::bytes() const {
     return terms_.bytes() + index_.bytes() +
-           static_cast<double>(entry_.size() * sizeof(entry_[0]) + boxes_.size() * sizeof(Box) +
-                               parts_.size() * sizeof(Part));
+           bytes_of(literals_, is_bounded_, literal_begin_, box_literal_, boxes_, member_tree_, member_value_,
+                    parts_, part_box_, entry_, component_of_, pairs_, sets_, changes_);
+}
+
+double Plan::Scratch::used_bytes() const {
+    return mask.used_bytes() + literal.used_bytes() + value.used_bytes() + candidate.used_bytes() +
+           reached.used_bytes() + change.used_bytes() + job.used_bytes();
+}
+
+double Plan::row_bytes(Use use) const {
+    const double n = terms_.n_components(), width = group_.width, d = model_.n_features();
+    const double n_weights = width * terms_.n_weights, n_boxes = static_cast<double>(boxes_.size());
+    const double scratch = n_boxes * (sizeof(Masks) + 0.125 + sizeof(int32_t) + width * sizeof(double)) +
+                           static_cast<double>(literals_.size()) * sizeof(uint32_t) +
+                           static_cast<double>(group_.root.size()) * width * sizeof(double) +
+                           static_cast<double>((kBuckets + 1) * parts_.size()) * sizeof(int64_t);
+    double state = n * (sizeof(ComponentState) + sizeof(Closed) + sizeof(int32_t) + sizeof(double)) +
+                   (n_weights + static_cast<double>(terms_.most_scratch)) * sizeof(double);
+    if (use == Use::gains)
+        state += n * (sizeof(predgap::Use) + sizeof(ClosedGain)) +
+                 (2.0 * n_weights + terms_.n_gram + d * (width + 1.0)) * sizeof(double) + d;
+    if (use == Use::curve)
+        state +=
+            n * (sizeof(Versions) + sizeof(int32_t)) + d * (2 * sizeof(int32_t) + sizeof(double)) +
+            std::min(static_cast<double>(Versions::kMostKept), Versions::kMost * n_weights) * sizeof(double);
+    return scratch + state;
 }
 
 }  // namespace predgap

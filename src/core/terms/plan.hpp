@@ -58,7 +58,13 @@ public:
         std::int64_t n_reached = 0;
         Buffer<double> change;     // (n_boxes, width) what reaching one of these changes
         Buffer<std::int64_t> job;  // parts of boxes by the number of their free literals; see spread
+
+        double used_bytes() const;
     };
+    // What the scratch and the state of a row take, but for those of components over cells: of gaps, of the
+    // gains of units, or of a curve.
+    enum class Use : std::uint8_t { gaps, gains, curve };
+    double row_bytes(Use use) const;
     // The weights of a row when its open features may move; weights is (width, n_weights).
     void spread(const RowTables& tables, Scratch& scratch, Buffer<double>& weights) const;
     // The scale of rounding errors of each component; after spread.
@@ -73,6 +79,7 @@ public:
     double n_terms() const { return all_.terms; }
     // Signed terms that get the change of a box, if x passes every second test.
     double typical_spread() const { return typical_spread_; }
+    // Of all arrays that rows share.
     double bytes() const;
 
 private:

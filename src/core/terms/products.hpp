@@ -71,6 +71,7 @@ PREDGAP_INLINE void add_rows(const double* gram, std::int64_t n, const double* s
 void begin_gram(TermState& s, std::int32_t component, std::int32_t outside) {
     const Form f(s, component);
     double* gram = s.gram.data() + s.terms->gram_at[component];
+    count_form(s, component);
     switch (f.c.size) {
         case 2: write_gram<2>(f, outside, gram); break;
         case 3: write_gram<3>(f, outside, gram); break;
@@ -85,6 +86,7 @@ PREDGAP_INLINE void add_to_product(TermState& s, Use use, std::int32_t to) {
     const auto &from = s.terms->component[use.component], &c = s.terms->component[to];
     const auto at = from.slots + std::int64_t{use.slot} * from.stride;
     const auto *atom = s.terms->atom.data() + at, *parent = s.terms->parent.data() + at;
+    s.work->add(nominal::kSlotOfPair * from.n_terms * c.stride);
     const double *weight = s.weight.data() + from.first_term, *gram = s.gram.data() + s.terms->gram_at[to];
     double *product = s.product.data() + c.first_term, *change = s.shifted.data() + from.first_term;
     for (std::int32_t t = 0; t < from.n_terms; ++t) change[t] = weight[t] * s.tables->shift[atom[t]];
@@ -97,6 +99,7 @@ PREDGAP_INLINE void add_to_product(TermState& s, Use use, std::int32_t to) {
 PREDGAP_INLINE void renew_product(TermState& s, std::int32_t component) {
     auto& state = s.component[component];
     if (!state.is_stale) return;
+    count_form(s, component);
     if (is_closed(s.terms->component[component]))
         closed_product(s, component);
     else if (keeps_gram(s, component))

@@ -6,7 +6,7 @@
 namespace predgap::PREDGAP_ISA {
 namespace {
 
-PREDGAP_INLINE bool stopped(const TermState& s) { return s.stop->load(std::memory_order_relaxed); }
+PREDGAP_INLINE bool stopped(const TermState& s) { return s.work->stopped(); }
 
 PREDGAP_INLINE bool has_weight(const TermState& s, const Component& c) {
     bool any = false;  // without a jump for each: these could not be foreseen
@@ -23,6 +23,7 @@ PREDGAP_INLINE void push(const TermState& s, Use use, Buffer<double>& weights) {
     const auto at = c.slots + std::int64_t{use.slot} * c.stride;
     const auto *atom = s.terms->atom.data() + at, *parent = s.terms->parent.data() + at;
     const double* shift = s.tables->shift.data();
+    s.work->add(nominal::kPushedTerm * c.n_terms * s.terms->width);
     for (std::int64_t k = 0; k < s.terms->width; ++k) {
         double* weight = weights.data() + k * s.terms->n_weights;
         const double* own = weight + c.first_term;
@@ -77,6 +78,7 @@ PREDGAP_INLINE void push_edges(TermState& s, std::int32_t q) {
         const auto* first = block;
         while (block < end && is_open(*block)) ++block;
         const Edge *from = s.terms->edge.data() + first->begin, *to = s.terms->edge.data() + block[-1].end;
+        s.work->add(nominal::kPushedTerm * static_cast<double>((to - from) * s.terms->width));
         for (std::int64_t k = 0; k < s.terms->width; ++k) {
             double* weight = s.weight.data() + k * s.terms->n_weights;
             for (const auto* e = from; e != to; ++e) weight[e->parent] += weight[e->term] * shift[e->atom];

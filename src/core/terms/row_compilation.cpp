@@ -22,10 +22,10 @@ RowCompilation::RowCompilation(const Model& model)
     amplitude_.reset(model.n_atoms(), 1.0);
 }
 
-void RowCompilation::load(const RowTables& tables, const std::atomic<bool>& stop) {
+void RowCompilation::load(const RowTables& tables, RowWork& work) {
     tables_ = &tables;
-    stop_ = &stop;
-    for (auto& compiler : compilers_) compiler->load(tables, stop);
+    work_ = &work;
+    for (auto& compiler : compilers_) compiler->load(tables, work);
 }
 
 void RowCompilation::find_main_effects() {
@@ -46,7 +46,7 @@ void RowCompilation::find_main_effects() {
 void RowCompilation::find_main_effects_of(std::size_t g) {
     auto& compiler = *compilers_[g];
     compiler.find_main_effects(terms_[g], main_.weight);
-    main_.prepare(terms_[g], *tables_, *stop_, &features_);
+    main_.prepare(terms_[g], *tables_, *work_, &features_);
     add_squares(g);
     kernels().begin(main_);
     kernels().gains(main_);
@@ -163,11 +163,14 @@ RowCompilation::Totals RowCompilation::look(double n_trees, double most_entries)
 RowCompilation::Totals RowCompilation::compile(double limit, double most_entries,
                                                std::vector<TermState>& states, const Likely& likely) {
     std::vector<CompileCounts> counts;
+    double laid_out = 0.0;  // of the groups so far
     for (std::size_t g = 0; g < compilers_.size() && most_entries >= 0.0; ++g) {
         auto p = pruning(g, limit, likely);
         p.most_entries = most_entries;
         counts.push_back(compilers_[g]->compile(p, terms_[g], states[g].weight));
         most_entries -= counts.back().n_entries;
+        laid_out += terms_[g].used_bytes() + (g + 1 < compilers_.size() ? compilers_[g]->bytes() : 0.0);
+        work_->hold(RowWork::Arrays::terms, laid_out);
     }
     auto totals = add_up(counts);
     totals.complete = totals.complete && counts.size() == compilers_.size();
@@ -201,7 +204,7 @@ double RowCompilation::find_limit(double target, double most_entries, const Like
     for (int i = 0; i < kTries; ++i) {
         totals = count(limit, std::min(most_entries, work), likely);
         work -= totals.n_entries;
-        if (!totals.complete || stop_->load(std::memory_order_relaxed)) return limit;
+        if (!totals.complete || work_->stopped()) return limit;
         const double share = totals.bound / target;
         if (share <= 1.0 && (share >= kSlack || i > 0 || work < 2.0 * totals.n_entries)) return limit;
         // The bound grows a little slower than the limit.

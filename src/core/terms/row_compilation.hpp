@@ -1,7 +1,6 @@
 // Compilation of a row for all outputs: main effects, a scale to prune by, and the bound of what was pruned.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -16,7 +15,7 @@ public:
     explicit RowCompilation(const Model& model);
 
     // A row with its tables; whatever is open in them moves.
-    void load(const RowTables& tables, const std::atomic<bool>& stop);
+    void load(const RowTables& tables, RowWork& work);
     // All but look() needs them.
     void find_main_effects();
 
@@ -65,7 +64,7 @@ private:
     const Model& model_;
     const Units features_;  // each alone
     const RowTables* tables_ = nullptr;
-    const std::atomic<bool>* stop_ = nullptr;
+    RowWork* work_ = nullptr;
     std::vector<std::unique_ptr<Compiler>> compilers_;
     std::vector<RowTerms> terms_;
     TermState main_;              // of one group after the other

@@ -74,9 +74,19 @@ struct RowTerms {
         return std::uint64_t{1} << feature % 64;
     }
     std::int32_t n_components() const { return static_cast<std::int32_t>(component.size()); }
+    // With and without the room that is left in the arrays.
     double bytes() const {
-        return component.bytes() + feature.bytes() + parent_component.bytes() + atom.bytes() +
-               parent.bytes() + use_begin.bytes() + use.bytes();
+        return sum_over_arrays([](const auto& array) { return array.bytes(); });
+    }
+    double used_bytes() const {
+        return sum_over_arrays([](const auto& array) { return array.used_bytes(); });
+    }
+
+private:
+    template <class Of>
+    double sum_over_arrays(Of of) const {
+        return of(component) + of(alike) + of(feature) + of(parent_component) + of(atom) + of(parent) +
+               of(use_begin) + of(use) + of(block_begin) + of(block) + of(edge) + of(signature) + of(gram_at);
     }
 };
 

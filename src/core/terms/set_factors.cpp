@@ -24,10 +24,12 @@ void SetFactors::choose_grids(const RowTerms& terms, const RowTables& tables, Ce
     grid_.clear();
     most_scratch_ = n_kept_ = 0;
     grid_of_.reset(terms.n_components(), -1);
+    nanoseconds_.reset(terms.n_components(), 0.0);
     for (int64_t i = 1; i < terms.n_components(); ++i) {
         const auto& c = terms.component[i];
         if (!needs_sets(terms, tables, c)) continue;
         const auto chosen = choice.choose(terms, c, rule, n_steps);
+        nanoseconds_[i] = chosen.nanoseconds;
         if (!chosen.over_cells) continue;
         grid_of_[i] = static_cast<int32_t>(grid_.size());
         grid_.push(chosen.grid);
@@ -51,7 +53,7 @@ void SetFactors::list_used(const RowTerms& terms, const RowTables& tables) {
 }
 
 void SetFactors::fill(const RowTerms& terms, const RowTables& tables, CellRule rule, std::int32_t n_steps,
-                      const std::atomic<bool>& stop) {
+                      const RowWork& work) {
     const auto& sets = tables.model().set_atoms;
     const auto n_thresholds = tables.model().n_thresholds();
     if (sets.size() == 0) return;
@@ -69,9 +71,15 @@ void SetFactors::fill(const RowTerms& terms, const RowTables& tables, CellRule r
         for (const auto last = sets.begin[q + 1] - n_thresholds; first < last; ++first)
             if (tables.is_open[q] && is_used_[first]) used_.push(first);
         auto& kept = kept_[static_cast<std::size_t>(q)];
-        if (!kept.add(used_, tables, number_.data(), stop)) continue;
+        if (!kept.add(used_, tables, number_.data(), work)) continue;
         for (const auto set : used_) row_[set] = kept.row(number_[set]);
     }
+}
+
+// Without the determinants, which are of all rows; see KeptSets::bytes.
+double SetFactors::used_bytes() const {
+    return grid_.used_bytes() + grid_of_.used_bytes() + nanoseconds_.used_bytes() + number_.used_bytes() +
+           row_.used_bytes() + used_.used_bytes() + is_used_.used_bytes();
 }
 
 }  // namespace predgap

@@ -2,7 +2,6 @@
 // the determinants of pairs of sets that these need.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <vector>
 
@@ -17,7 +16,7 @@ class SetFactors {
 public:
     // n_steps: see GridChoice. All rows have the same noise.
     void fill(const RowTerms& terms, const RowTables& tables, CellRule rule, std::int32_t n_steps,
-              const std::atomic<bool>& stop);
+              const RowWork& work);
 
     // The cells of a component that is evaluated over them, else null.
     PREDGAP_INLINE const CellGrid* grid(std::int64_t component) const {
@@ -25,6 +24,9 @@ public:
     }
     std::int64_t most_scratch() const { return most_scratch_; }  // doubles that one of these needs
     std::int64_t n_kept() const { return n_kept_; }              // doubles that a curve keeps of all
+    // Of the form of a component with categories.
+    PREDGAP_INLINE double nanoseconds(std::int64_t component) const { return nanoseconds_[component]; }
+    double used_bytes() const;
 
     // The determinants of a set, numbered from 0, with the others that this row's pairs of terms have, or
     // null; and which of them is that with a set.
@@ -37,6 +39,7 @@ private:
 
     Buffer<CellGrid> grid_;
     Buffer<std::int32_t> grid_of_;  // (n_components) or -1
+    Buffer<double> nanoseconds_;    // (n_components) 0 without categories
     std::int64_t most_scratch_ = 0, n_kept_ = 0;
     std::vector<KeptSets> kept_;   // (n_features)
     Buffer<std::int32_t> number_;  // (n_sets) among those that are kept, or -1

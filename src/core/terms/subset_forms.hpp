@@ -66,11 +66,12 @@ PREDGAP_INLINE Lanes form_lanes(const double* gram, std::int64_t n, const Lanes*
 void forms_one_by_one(TermState& s, std::int32_t component, const SubsetBlock& b) {
     const auto& c = s.terms->component[component];
     const std::int64_t n_subsets = std::int64_t{1} << b.n_bits;
-    for (std::int64_t i = 0; i < n_subsets && !s.stop->load(std::memory_order_relaxed); ++i) {
+    for (std::int64_t i = 0; i < n_subsets && !s.work->stopped(); ++i) {
         for (std::int64_t k = 0; k < s.terms->width; ++k)
             for (std::int64_t t = 0; t < c.n_terms; ++t)
                 s.weight[k * s.terms->n_weights + c.first_term + t] =
                     b.weight[(k * c.n_terms + t) * n_subsets + i];
+        count_form(s, component);
         b.form[i] = form_inside<false>(Form(s, component));
     }
 }

@@ -14,8 +14,7 @@ using std::uint32_t;
 
 namespace {
 
-constexpr int64_t kMostPooled = int64_t{1} << 26;  // doubles
-constexpr int64_t kBlockDoubles = 1 << 16;         // that stay in the cache
+constexpr int64_t kBlockDoubles = 1 << 16;  // that stay in the cache
 
 // The bits of `set` at the places of `of`, close together.
 uint32_t gathered(uint32_t set, uint32_t of) {
@@ -25,7 +24,7 @@ uint32_t gathered(uint32_t set, uint32_t of) {
     return found;
 }
 
-bool is_stopped(const TermState& s) { return s.stop->load(std::memory_order_relaxed); }
+bool is_stopped(const TermState& s) { return s.work->stopped(); }
 
 int32_t terms_of(const TermState& s, int32_t component) {
     return component == 0 ? 1 : s.terms->component[component].n_terms;
@@ -82,7 +81,8 @@ void SubsetGaps::push_parts(const TermState& s, int32_t component) {
         const auto* atom = s.terms->atom.data() + c.slots + int64_t{slot} * c.stride;
         const auto* parent = s.terms->parent.data() + c.slots + int64_t{slot} * c.stride;
         for (const auto& part : parts_[own]) {
-            if (q >= part.lowest) continue;
+            if (q >= part.lowest || is_stopped(s)) continue;
+            s.work->add(nominal::kPushedTerm * c.n_terms * s.terms->width);
             const auto at = pool_.size();
             pool_.grow(at + int64_t{n_to} * s.terms->width);
             std::fill(pool_.data() + at, pool_.end(), 0.0);
@@ -94,7 +94,8 @@ void SubsetGaps::push_parts(const TermState& s, int32_t component) {
             const auto rest = (part.units | units_of_[own]) & ~units_of_[static_cast<std::size_t>(to)];
             parts_[static_cast<std::size_t>(to)].push_back({rest, q, at});
         }
-        if (pool_.size() > kMostPooled) throw TooManyParts{8.0 * static_cast<double>(pool_.size())};
+        constexpr double kGrowing = 2.0;  // what is full is copied to an array that is twice as large
+        s.work->hold(RowWork::Arrays::parts, kGrowing * pool_.used_bytes());
     }
 }
 
@@ -120,6 +121,10 @@ void SubsetGaps::compute_forms(TermState& s, int32_t component) {
             if ((subset >> n_bits & ~block) == 0)
                 in_block_.push_back({subset & low, pool_.data() + part.weight});
         }
+        const double n_pairs = gram_.size() > 0 ? 0.5 * static_cast<double>(n_terms * (n_terms + 1)) : 0.0;
+        s.work->add((nominal::kWeightOfPart * static_cast<double>(n_rows) +
+                     nominal::kSlotOfPair * n_pairs * s.terms->width) *
+                    static_cast<double>(int64_t{1} << n_bits));
         kernels().subset_forms(s, component,
                                {in_block_.data(), static_cast<int64_t>(in_block_.size()), n_bits, block == 0,
                                 weight_.data(), gram_.data(), form_.data() + (int64_t{block} << n_bits)});
@@ -149,6 +154,8 @@ void SubsetGaps::add(TermState& s, const Units& units, const int32_t* chosen, in
         if (parts_[static_cast<std::size_t>(c)].empty()) continue;
         push_parts(s, c);
         compute_forms(s, c);
+        const int n_rest = m - std::popcount(units_of_[static_cast<std::size_t>(c)]);
+        s.work->add(nominal::kWeightOfPart * static_cast<double>(int64_t{1} << n_rest));
         add_forms(c, all, gaps);
     }
 }

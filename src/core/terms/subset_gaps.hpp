@@ -39,13 +39,8 @@ struct SubsetBlock {
 
 class SubsetGaps {
 public:
-    // Adds to gaps (2^m) those of all subsets of the m chosen units. Throws TooManyParts. The weights of the
-    // state are used up.
+    // Adds to gaps (2^m) those of all subsets of the m chosen units. The weights of the state are used up.
     void add(TermState& state, const Units& units, const std::int32_t* chosen, std::int32_t m, double* gaps);
-
-    struct TooManyParts {
-        double bytes;
-    };
 
 private:
     void number_units(const TermState& state, const Units& units, const std::int32_t* chosen, std::int32_t m);

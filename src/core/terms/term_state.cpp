@@ -4,21 +4,27 @@
 
 namespace predgap {
 
-void TermState::prepare(const RowTerms& row_terms, const RowTables& row_tables,
-                        const std::atomic<bool>& stopped, const Units* ranked, CellRule rule,
-                        std::int32_t n_steps) {
+void TermState::prepare(const RowTerms& row_terms, const RowTables& row_tables, RowWork& row_work,
+                        const Units* ranked, CellRule rule, std::int32_t n_steps) {
     units = ranked;
     keeps_grams = false;
     terms = &row_terms;
     tables = &row_tables;
-    stop = &stopped;
-    own_sets.fill(row_terms, row_tables, rule, n_steps, stopped);
+    work = &row_work;
+    own_sets.fill(row_terms, row_tables, rule, n_steps, row_work);
     scratch.reset(std::max(terms->most_scratch, own_sets.most_scratch()));
     sets = &own_sets;
     component.reset(terms->n_components());
     closed.reset(terms->n_components());
     mattering.reset(terms->n_components() + 1);
     form.reset((terms->n_components() + 3) / 4 * 4, 0.0);
+    for (auto* array : {&product, &shifted, &main_mean, &gain, &trial, &gram, &kept, &ended}) array->clear();
+    for (auto* array : {&receiver, &step_of, &due, &due_begin}) array->clear();
+    frontier.clear();
+    closed_frontier.clear();
+    received.clear();
+    versions.clear();
+    in_subset.clear();
     if (!units) return;
     frontier.reset(terms->n_components());
     closed_frontier.reset(terms->n_components());
@@ -56,7 +62,7 @@ void TermState::copy(const TermState& other) {
     tables = other.tables;
     units = other.units;
     keeps_grams = false;
-    stop = other.stop;
+    work = other.work;
     sets = other.sets;
     weight.assign(other.weight);
     product.assign(other.product);
@@ -77,6 +83,21 @@ void TermState::copy(const TermState& other) {
     received.reset(other.received.size());
     receiver.assign(other.receiver);
     n_received = 0;
+}
+
+double TermState::bytes_of_copy() const {
+    double sum = 0.0;
+    for (const auto* array : {&weight, &product, &shifted, &scratch, &form, &main_mean, &gain, &trial})
+        sum += array->used_bytes();
+    return sum + component.used_bytes() + closed.used_bytes() + in_subset.used_bytes() +
+           frontier.used_bytes() + closed_frontier.used_bytes() + received.used_bytes() +
+           receiver.used_bytes();
+}
+
+double TermState::bytes() const {
+    return bytes_of_copy() + own_sets.used_bytes() + mattering.used_bytes() + gram.used_bytes() +
+           versions.used_bytes() + kept.used_bytes() + step_of.used_bytes() + due.used_bytes() +
+           due_begin.used_bytes() + ended.used_bytes();
 }
 
 }  // namespace predgap

@@ -1,9 +1,9 @@
 // What the kernels keep of one row's terms while units of features join the subset.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 
+#include "model/row_work.hpp"
 #include "model/units.hpp"
 #include "noise/row_tables.hpp"
 #include "terms/row_terms.hpp"
@@ -63,8 +63,8 @@ struct Versions {
 struct TermState {
     const RowTerms* terms = nullptr;
     const RowTables* tables = nullptr;
-    const Units* units = nullptr;             // whose gains are asked for, if any
-    const std::atomic<bool>* stop = nullptr;  // checked between components; results are then void
+    const Units* units = nullptr;  // whose gains are asked for, if any
+    RowWork* work = nullptr;       // looked at between components
 
     Buffer<double> weight;   // (width, n_weights) W
     Buffer<double> product;  // (width, n_weights) G W of complete components that have weight, else 0
@@ -105,7 +105,7 @@ struct TermState {
     std::int32_t n_received = 0;
 
     // Room for all of it, with weights in place. Without units there are no gains; n_steps: of a curve.
-    void prepare(const RowTerms& row_terms, const RowTables& row_tables, const std::atomic<bool>& stopped,
+    void prepare(const RowTerms& row_terms, const RowTables& row_tables, RowWork& row_work,
                  const Units* ranked, CellRule rule = CellRule::cheapest, std::int32_t n_steps = 0);
     // Keeps Gram matrices where there is room, after prepare(). Copies do not.
     void keep_grams();
@@ -113,6 +113,9 @@ struct TermState {
     void prepare_curve();
     // The same step of another state, which must stay where it is.
     void copy(const TermState& other);
+    // Of all of it, and of what a copy has.
+    double bytes() const;
+    double bytes_of_copy() const;
 };
 
 }  // namespace predgap

@@ -22,6 +22,11 @@ void KeyTable::clear(int32_t first) {
     ++stamp_;
 }
 
+double KeyTable::bytes() const {
+    const auto n_slots = std::bit_ceil(static_cast<uint64_t>(2 * hash_.size()));
+    return hash_.used_bytes() + static_cast<double>(n_slots * sizeof(Slot));
+}
+
 void KeyTable::rehash(int64_t n) {
     const auto size = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(n)));
     Buffer<Slot> old = std::move(slots_);
@@ -50,6 +55,12 @@ void TermStore::clear(int32_t width) {
     weight_.clear();
     weight_.grow(width);
     std::fill_n(weight_.data(), width, 0.0);
+}
+
+double TermStore::bytes() const {
+    // Beside each term: the hash of its features, its component, its place, and three orders.
+    constexpr double kOfTerm = sizeof(uint64_t) + 6.0 * sizeof(int32_t);
+    return keys_.bytes() + term_.used_bytes() + slots_.used_bytes() + weight_.used_bytes() + kOfTerm * size();
 }
 
 // The component of each term: that of its prefix, with one more feature.

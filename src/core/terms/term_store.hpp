@@ -27,6 +27,8 @@ public:
         if (2 * (hash_.size() + n_more) > slots_.size()) rehash(2 * (hash_.size() + n_more));
     }
     void prefetch(std::uint64_t hash) const { __builtin_prefetch(slots_.data() + place(hash)); }
+    // As large as these keys alone make it.
+    double bytes() const;
     // The number of a key; one that is not there gets `next`. Room must have been made.
     std::int32_t find_or_add(std::uint64_t key, std::uint64_t hash, std::int32_t next) {
         for (auto i = place(hash);; i = (i + 1) & mask_) {
@@ -87,6 +89,9 @@ public:
     std::int32_t add_unfound(std::int32_t atom) {
         return add(0, atom, 1, [&](Slot* slot) { *slot = {atom, 0}; });
     }
+
+    // What these terms take, while they are laid out, too.
+    double bytes() const;
 
     // After lay_out.
     std::int32_t component_of(std::int32_t term) const { return component_of_[term]; }

@@ -92,6 +92,7 @@ PREDGAP_INLINE double received_gain(TermState& s, const TermState::Received& r) 
     }
     auto& from = s.component[r.from];
     if (r.is_stale || from.cross_at < 0) {  // it was not always the first one that has weight
+        count_form(s, r.component);
         from.cross = form_inside<false>(Form(s, r.component, s.trial));
         from.cross_at = s.step;
     }
@@ -110,7 +111,10 @@ double unit_gain(TermState& s, std::int32_t unit) {
     each_use(s, unit, [&](Use use) {
         auto& state = s.component[use.component];
         if (!state.has_weight || !is_first_of_unit(s, use) || stopped(s)) return;
-        if (state.is_stale) s.form[use.component] = form_inside<false>(Form(s, use.component, s.trial));
+        if (state.is_stale) {
+            count_form(s, use.component);
+            s.form[use.component] = form_inside<false>(Form(s, use.component, s.trial));
+        }
         state.is_stale = false;
         sum += s.form[use.component];
     });

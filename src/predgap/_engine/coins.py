@@ -49,7 +49,11 @@ class Coins:
         self._engine = engine
         d = engine.ensemble.n_features
         self._members = engine.members or tuple((q,) for q in range(d))
-        n_used = np.array([engine.used[list(unit)].sum() for unit in self._members])
+        n_used = (
+            engine.used.astype(np.intp)
+            if engine.members is None
+            else np.array([engine.used[list(unit)].sum() for unit in engine.members])
+        )
         self.alone = np.flatnonzero(n_used == 1)
         self.groups = np.flatnonzero(n_used > 1)
         self._coins = self._features(self.alone)

@@ -1,6 +1,8 @@
 """How a call is run: who is told of its progress, on how many threads, when it must end.
 
-A public method makes one `Context` and hands it down to the core; parts of the work get parts of it.
+A public method makes one `Context` and hands it down to the core; parts of the work get parts of it. The core
+tells the rows done, and what a row is expected to take: what is planned of the rows that were begun, and more
+where more was counted of those that are done. A call that is expected to be long warns, once.
 """
 
 from __future__ import annotations
@@ -9,7 +11,7 @@ import importlib.util
 import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -17,35 +19,52 @@ from typing import Any, Final
 import numpy as np
 
 from predgap import _core
-from predgap._text import shown
+from predgap._text import count, shown, warn
 from predgap._typing import Progress
-from predgap.errors import CostError, DependencyError, PredgapError
+from predgap.errors import CostError, DependencyError, LongCallWarning, PredgapError
 
 Clock = Callable[[], float]
+
+LONG: Final = 10.0
+"""Seconds: what is expected to take longer warns."""
+
+PATIENCE: Final = 5.0
+"""Seconds until a bar appears that was not asked for."""
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A call as a user would write it, for the error of a row that is too costly."""
+    """A call as a user would write it, for the error of a row that is too costly, and for a long call."""
 
     name: str
     rtol: float | None = None
     instead: str | None = None  # a call that works; None: the same of `approximate`
     hint: str = ""  # what costs less
-
-    @property
-    def text(self) -> str:
-        """The call with its tolerance."""
-        return self.name if self.rtol is None else f"{self.name} at rtol={self.rtol:g}"
+    faster: str | None = None  # what takes less time; None: the same of `approximate`
 
     def refusal(self, row: int, milliseconds: float, megabytes: float) -> CostError:
         """The error of a row that would exceed the limits."""
-        works = f"explainer.approximate(rtol=1e-2).{self.name}" if self.instead is None else self.instead
+        works = self._approximated if self.instead is None else self.instead
         return CostError(
-            f"{self.text}: row {row} would take about {milliseconds:,.0f} ms and {megabytes:,.0f} MB; the limits "
-            f"per row are {1e3 * _core.MOST_SECONDS:,.0f} ms and {_core.MOST_BYTES / 1e6:,.0f} MB. "
-            f"{self.hint}{' ' if self.hint else ''}This works: {works}"
+            f"{self.name}{self._tolerance}: row {row} would take about {milliseconds:,.0f} ms and "
+            f"{megabytes:,.0f} MB; the limits per row are {1e3 * _core.MOST_SECONDS:,.0f} ms and "
+            f"{_core.MOST_BYTES / 1e6:,.0f} MB. {self.hint}{' ' if self.hint else ''}This works: {works}"
         )
+
+    def is_long(self, seconds: float, n_rows: int, n_threads: int) -> LongCallWarning:
+        """The warning that the call, about so many rows, is expected to take so long."""
+        faster = f"This is faster: {self._approximated}." if self.faster is None else self.faster
+        threads = " So are more threads, n_jobs=-1." if n_threads == 1 and self.rtol is not None else ""
+        name = f"{self.name} of {count(n_rows, 'row')}{self._tolerance}" if n_rows else self.name
+        return LongCallWarning(name, in_words(seconds), f"{faster}{threads}")
+
+    @property
+    def _tolerance(self) -> str:
+        return "" if self.rtol is None else f" at rtol={self.rtol:g}"
+
+    @property
+    def _approximated(self) -> str:
+        return f"explainer.approximate(rtol=1e-2).{self.name}"
 
 
 class DeadlineError(Exception):
@@ -69,24 +88,48 @@ def deadline(end: float, clock: Clock = time.perf_counter) -> Iterator[None]:
 
 
 class Shown:
-    """Shows the rows done of all rows of a call; they never decrease, in whatever order parts are done."""
+    """Shows the rows done of all rows of a call to a function or as a bar, and warns if the call is long.
 
-    __slots__ = ("_most", "_progress", "n_rows")
+    The rows done never decrease, in whatever order parts are done. `progress` is a function of the rows done and
+    all rows; True for a bar; None for a bar if the call is long. It is made for every call, so it does little
+    before the core has run for some time. Use it as a context: the bar is removed at the end.
+    """
 
-    def __init__(self, progress: Progress, n_rows: int) -> None:
-        self._progress, self.n_rows, self._most = progress, n_rows, 0
+    __slots__ = ("_bar", "_call", "_most", "_n_threads", "_progress", "n_rows")
+
+    def __init__(
+        self, progress: Progress | bool | None, n_rows: int, call: Call | None = None, n_threads: int = 1
+    ) -> None:
+        self.n_rows, self._call, self._n_threads, self._most = n_rows, call, n_threads, 0
+        self._bar = _Bar(PATIENCE if progress is None else 0.0) if progress in (None, True) else None
+        self._progress: Progress = self._bar.show if self._bar is not None else progress  # type: ignore[assignment]
 
     def show(self, done: int) -> None:
         """Shows that so many rows are done."""
-        self._most = max(self._most, done)
+        if done > self._most:
+            self._most = done
         self._progress(self._most, self.n_rows)
+
+    def expect(self, seconds: float) -> None:
+        """Warns, once, if the call is expected to take long."""
+        if seconds > LONG and self._call is not None:
+            call, self._call = self._call, None
+            warn(call.is_long(seconds, self.n_rows, self._n_threads))
+
+    def __enter__(self) -> Shown:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._bar is not None:
+            self._bar.close()
 
 
 @dataclass(frozen=True, slots=True)
 class Context:
     """How a call, or a part of one, is run. The core reads `n_threads`, and calls `look` now and then.
 
-    A part is the work from the row `begin` to the row `end` of all rows that are shown, and has n steps.
+    A part is the work from the row `begin` to the row `end` of all rows that are shown, and has n steps. All
+    work takes `share` times as long as these steps.
     """
 
     call: Call
@@ -95,67 +138,74 @@ class Context:
     begin: float = 0.0
     end: float = 0.0
     n: int = 0
+    share: float = 1.0
     has_passed: Callable[[], bool] | None = None
 
-    def part(self, begin: float, end: float, of: float = 1.0, n: int | None = None) -> Context:
-        """The context of the part of this work from begin / of to end / of, which has n steps."""
+    def part(
+        self, begin: float, end: float, of: float = 1.0, n: int | None = None, *, ends_early: bool = False
+    ) -> Context:
+        """The context of the part of this work from begin / of to end / of, which has n steps.
+
+        If the work may end early, nothing is expected of the parts that follow.
+        """
         if self.shown is None:
             return self
-        width = (self.end - self.begin) / max(of, 1e-300)
+        width = (self.end - self.begin) / max(of, 1e-9)
         return replace(
             self,
             begin=self.begin + width * begin,
             end=self.begin + width * end,
             n=self.n if n is None else n,
+            share=self.share * (1.0 if ends_early else of / max(end - begin, 1e-9)),
         )
 
-    def look(self, done: int) -> None:
-        """Shows that so many of the n steps are done. What it raises ends the call."""
+    def look(self, done: int, milliseconds: float = 0.0) -> None:
+        """Shows that so many of the n steps are done. What it raises ends the call.
+
+        `milliseconds` is what a step is expected to take, with all threads; 0 if that is not known.
+        """
         if self.has_passed is not None and self.has_passed():
             raise DeadlineError
-        if self.shown is not None and done > 0:
+        if self.shown is not None:
             self.shown.show(round(self.begin + (self.end - self.begin) * done / max(self.n, 1)))
+            if milliseconds > 0.0:
+                self.shown.expect(1e-3 * milliseconds * self.n * self.share)
 
     def quiet(self) -> Context:
         """The same without progress: for work that is not counted."""
         return self if self.shown is None else replace(self, shown=None)
 
 
+Reports = Progress | Context | bool | None
+"""A function of the rows done and all rows; a part of another call; True for a bar; None for a bar if the call is
+long; False for neither a bar nor a warning."""
+
+
 @contextmanager
-def calling(
-    call: Call, n_rows: int, n_threads: int = 1, progress: Progress | bool | None = None
-) -> Iterator[Context]:
+def calling(call: Call, n_rows: int, n_threads: int = 1, progress: Reports = None) -> Iterator[Context]:
     """The context of one call about so many rows."""
-    if progress is None or progress is False:
-        yield Context(call, n_threads, n=n_rows, has_passed=_passed.get())
-        return
-    with showing(progress) as show:
-        reported = None if show is None else Shown(show, n_rows)
-        yield Context(call, n_threads, reported, 0.0, float(n_rows), n_rows, _passed.get())
-
-
-@contextmanager
-def showing(progress: Progress | bool | None) -> Iterator[Progress | None]:
-    """A context for one call; gives the function that shows the rows done and all rows, if there is one."""
-    if progress is True:
-        with _bar() as bar:
-            yield bar
+    passed = _passed.get()
+    if isinstance(progress, Context):
+        yield replace(progress, call=call, n_threads=n_threads, n=n_rows, has_passed=passed)
+    elif progress is False:
+        yield Context(call, n_threads, n=n_rows, has_passed=passed)
     else:
-        yield progress or None
+        with Shown(progress, n_rows, call, n_threads) as reported:
+            yield Context(call, n_threads, reported, 0.0, float(n_rows), n_rows, has_passed=passed)
 
 
 def checked_progress(progress: Any) -> Progress | bool | None:
-    """`progress` if it is a function, True (a bar) or None, else PredgapError; a bar needs rich."""
+    """`progress` if it is a function, a truth value or None, else PredgapError; True needs rich."""
     if progress is None or progress is False:
-        return None
+        return None if progress is None else False
     if progress is True:
-        if importlib.util.find_spec("rich") is None:
+        if not _has_rich():
             raise DependencyError("progress=True needs rich, not installed; try: pip install 'predgap[cli]'")
         return True
     if not callable(progress):
         raise PredgapError(
-            f"progress is {shown(progress)}, expected a function of two numbers (rows done, all rows), or "
-            "True for a bar"
+            f"progress is {shown(progress)}, expected a function of two numbers (rows done, all rows), True "
+            "for a bar, or False for none and no warning of long calls"
         )
     told: Progress = progress
     return told
@@ -175,23 +225,68 @@ def resolve_n_jobs(n_jobs: int) -> int:
     return cores if n_jobs < 0 else min(int(n_jobs), 4 * cores)  # more threads would only wait for each other
 
 
-@contextmanager
-def _bar() -> Iterator[Progress | None]:
-    """A function that moves a bar on the terminal, removed at the end; None if there is no terminal."""
-    from rich import progress as rich  # optional, and slow to import
-    from rich.console import Console
+def in_words(seconds: float) -> str:
+    """A time that is roughly known.
 
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        yield None
-        return
-    columns = (
-        rich.TextColumn("rows"),
-        rich.BarColumn(),
-        rich.MofNCompleteColumn(),
-        rich.TimeElapsedColumn(),  # updated every second, however long a row takes
-        rich.TimeRemainingColumn(),
-    )
-    with rich.Progress(*columns, console=console, transient=True) as bar:
+    Examples
+    --------
+    >>> in_words(12.3), in_words(119), in_words(40 * 60), in_words(9000)
+    ('12 seconds', '2 minutes', '40 minutes', '2.5 hours')
+    """
+    if seconds < 100:
+        return f"{seconds:.0f} seconds"
+    if seconds < 100 * 60:
+        return f"{seconds / 60:.0f} minutes"
+    return f"{seconds / 3600:.2g} hours" if seconds < 100 * 3600 else f"{seconds / 86400:,.0f} days"
+
+
+def _has_rich() -> bool:
+    return importlib.util.find_spec("rich") is not None
+
+
+class _Bar:
+    """A bar on the terminal that appears after some seconds, and is removed at the end.
+
+    There is none without a terminal, nor without rich.
+    """
+
+    __slots__ = ("_begun", "_move", "_patience", "_stack")
+
+    def __init__(self, patience: float) -> None:
+        self._patience, self._begun = patience, time.monotonic()
+        self._stack: ExitStack | None = None
+        self._move: Progress | None = None
+
+    def show(self, done: int, total: int) -> None:
+        """Moves the bar, if it is there, or if it is time for it."""
+        if self._stack is None and time.monotonic() - self._begun >= self._patience:
+            self._open()
+        if self._move is not None:
+            self._move(done, total)
+
+    def close(self) -> None:
+        """Removes the bar."""
+        if self._stack is not None:
+            self._stack.close()
+        self._stack, self._move = None, None
+
+    def _open(self) -> None:
+        self._stack = ExitStack()
+        if not _has_rich():
+            return
+        from rich import progress as rich  # optional, and slow to import
+        from rich.console import Console
+
+        console = Console(stderr=True)
+        if not console.is_terminal:
+            return
+        columns = (
+            rich.TextColumn("rows"),
+            rich.BarColumn(),
+            rich.MofNCompleteColumn(),
+            rich.TimeElapsedColumn(),  # updated every second, however long a row takes
+            rich.TimeRemainingColumn(),
+        )
+        bar = self._stack.enter_context(rich.Progress(*columns, console=console, transient=True))
         task = bar.add_task("", total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
+        self._move = lambda done, total: bar.update(task, completed=done, total=total)

@@ -89,7 +89,8 @@ def ask(explained: HasKernels, question: Question[Found], how: How, context: Con
                 at = of_output if some is None else (some if of_output is None else of_output[some])
                 k = len(part.rows)
                 here = context if context.shown is None else context.part(done, done + k, n, k)
-                parts.append((at, _asked(part, kernel, way, at, here)))
+                otherwise = how.otherwise if isinstance(how, Auto) else None
+                parts.append((at, _asked(part, kernel, way, at, here, otherwise)))
                 done += k
     return parts[0][1] if len(parts) == 1 else assembled(n, parts)
 
@@ -100,9 +101,12 @@ def _asked(
     way: Accuracy | Draws,
     at: IndexArray | None,
     context: Context,
+    otherwise: Draws | None,
 ) -> Found:
-    """The answer for rows of one kernel, in one way; `at` are their numbers among all rows, None: all."""
-    context.look(0)
+    """The answer for rows of one kernel, in one way; `at` are their numbers among all rows, None: all.
+
+    A row that turns out to take more than it may is sampled, if there is another way.
+    """
     try:
         if isinstance(way, Draws):
             found = part.sampled(kernel, way, context)
@@ -110,11 +114,28 @@ def _asked(
             rows = kernel.rows(part.rows.values, part.moved(kernel))
             found = part.answer(kernel, rows, way, context)
     except _core.TooCostly as refused:
+        if otherwise is not None and way is not otherwise:
+            return _row_by_row(part, kernel, way, otherwise, context)
         row, milliseconds, megabytes = refused.args
         number = row if at is None else int(at[row])
         raise kernel.refusal(context.call, number, milliseconds, megabytes) from None
     context.look(len(part.rows))  # the core looks from time to time: not at all if a part is quick
     return found
+
+
+def _row_by_row(
+    part: Question[Found], kernel: Kernel, way: Accuracy | Draws, otherwise: Draws, context: Context
+) -> Found:
+    """The answer for each row by itself; in the other way, where it takes more than it may."""
+    parts = []
+    for row in range(len(part.rows)):
+        some = np.array([row])
+        try:
+            found = _asked(part.at(some), kernel, way, None, context.quiet(), None)
+        except CostError:
+            found = part.at(some).sampled(kernel, otherwise, context.quiet())
+        parts.append((some, found))
+    return assembled(len(part.rows), parts)
 
 
 # ---- questions --------------------------------------------------------------------------------------------

@@ -190,7 +190,7 @@ class _Sampler(ABC):
         self.begin(chunk)
         for n in map(self.usable, self.budget.steps()):
             if n > drawn:
-                part = context.part(drawn, n, most, len(open_rows))
+                part = context.part(drawn, n, most, len(open_rows), ends_early=True)
                 sums[open_rows] += self.add(chunk.start + open_rows, drawn, n, part)
                 drawn = n
             value[open_rows], error[open_rows] = self.judge(sums[open_rows], n)

@@ -319,14 +319,35 @@ def _parts_of(values: FloatArray, parts: list[_Same]) -> list[FloatArray]:
 
 
 def _by_value(values: FloatArray) -> IndexArray:
-    """The order (n, d) of each row's values, largest first; of those that tie, the lower index first."""
+    """The order (n, d) of each row's values, largest first; of those that tie, the lower index first.
+
+    Each place goes to the first of the values that are left and tie with the largest of them. Columns that
+    are 0 in all rows may be very many: of these it is enough to know how many are before a place.
+    """
     n, d = values.shape
-    left, slack = values.copy(), TIE * np.abs(values).sum(axis=1)
-    order = np.zeros((n, d), dtype=np.intp)
-    for place in range(d):
-        largest = left.max(axis=1) - slack
-        order[:, place] = (left >= largest[:, None]).argmax(axis=1)
-        left[np.arange(n), order[:, place]] = -np.inf
+    slack, every = TIE * np.abs(values).sum(axis=1), np.arange(n)
+    is_zero = ~values.any(axis=0)
+    columns, zeros = np.flatnonzero(~is_zero), np.flatnonzero(is_zero)
+    left, n_lower = values[:, columns], np.searchsorted(zeros, columns)
+    n_before = np.zeros(n, dtype=np.intp)  # columns of zeros
+    order = np.full((n, d), -1, dtype=np.intp)
+
+    def first_that_ties() -> tuple[IndexArray, FloatArray]:
+        lowest = np.where(n_before < len(zeros), 0.0, -np.inf)
+        tied = np.maximum(left.max(axis=1), lowest) - slack
+        ties = left >= tied[:, None]
+        return np.where(ties.any(axis=1), ties.argmax(axis=1), -1), tied
+
+    for place in range(len(columns)):
+        found, tied = first_that_ties()
+        lower = np.where(found < 0, len(zeros), np.where(tied <= 0, n_lower[found], 0))
+        is_last = (lower == len(zeros)) & (n_before < len(zeros))  # then others may tie
+        n_before = np.maximum(n_before, lower)
+        if is_last.any():
+            found = np.where(is_last, first_that_ties()[0], found)
+        order[every, place + n_before] = columns[found]
+        left[every, found] = -np.inf
+    order[order < 0] = np.tile(zeros, n)
     return order
 
 

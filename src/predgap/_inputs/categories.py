@@ -110,6 +110,12 @@ class Categories:
         return UNSEEN if math.isnan(code) else code
 
     @property
+    def holds_text(self) -> bool:
+        """Are there labels that are text, so that text in a table may be one of them?"""
+        labels = self.labels or ()
+        return any(isinstance(label, str) for label in labels) or (self.labelled and not labels)
+
+    @property
     def unknown(self) -> float:
         """The code of a label that the model does not know."""
         return UNSEEN
@@ -170,9 +176,9 @@ def check_unseen(unseen: Sequence[Any], levels: Categories, what: str) -> None:
     if strange is None or not kinds:
         return
     advice = (
-        "convert the column, e.g. X[name].astype(int)"
+        "make the column one of numbers, in pandas X[name].astype(int)"
         if "numbers" in kinds
-        else "a frame must hold labels: pass those, or codes as an array"
+        else "a column of a table must hold these labels, no codes"
     )
     raise TableError(
         f"{what} holds {shown(strange)} ({type(strange).__name__}), but the model's categories are "
@@ -186,8 +192,8 @@ def warn_of_codes(unseen: Sequence[Any], levels: Categories, what: str) -> None:
     if levels.labelled and all(_kind(label) == "numbers" and label in codes for label in unseen):
         warn(
             f"{what} holds {format_items(sorted(set(unseen)))}, none of the model's categories "
-            f"{format_items(levels.labels or ())}; they count as unseen. A frame must hold labels: if these "
-            "are codes, pass them as an array",
+            f"{format_items(levels.labels or ())}; they count as unseen. If these are codes, replace them by "
+            "the labels: codes are for arrays, which have no column names",
         )
 
 

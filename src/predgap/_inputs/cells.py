@@ -61,7 +61,7 @@ def codes_of_labels(
     if text is not None and not levels.labelled:
         raise TableError(
             f"{what} holds text, first {shown(text)}, but the model has only the codes of its categories, "
-            "not their labels; pass the codes, e.g. those of the training table's categories"
+            "not their labels; the column must hold the codes that the categories had in training, as numbers"
         )
     try:
         codes = levels.codes_of(labels)

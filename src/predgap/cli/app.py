@@ -16,6 +16,7 @@ from rich.console import Console
 import predgap
 from predgap import PredgapError
 from predgap._text import printable
+from predgap.errors import LongCallWarning
 
 FAILED: Final = 1
 WRONG_USAGE: Final = 2
@@ -117,12 +118,23 @@ def _warnings_as_lines() -> Iterator[None]:
     """Prints warnings as one line each, without file and line number."""
     with warnings.catch_warnings():
         warnings.simplefilter("default", UserWarning)
-        warnings.showwarning = _show_warning
+        warnings.showwarning = _Lines().show
         yield
 
 
-def _show_warning(message: Warning | str, category: object, *_: object, **__: object) -> None:
-    complain(f"warning: {message}", 0)
+class _Lines:
+    """Shows warnings. Of calls that are expected to be long, one for each block of rows, only the first."""
+
+    def __init__(self) -> None:
+        self._is_long = False
+
+    def show(self, message: Warning | str, category: object, *_: object, **__: object) -> None:
+        if not isinstance(message, LongCallWarning):
+            complain(f"warning: {message}", 0)
+        elif not self._is_long:
+            self._is_long = True
+            faster = "A larger --rtol, if the command has it, more --jobs and fewer rows are faster."
+            complain(f"warning: this is expected to take about {message.duration} or more. {faster}", 0)
 
 
 def _debug(context: click.Context, parameter: click.Parameter, value: bool) -> None:
@@ -155,9 +167,10 @@ def app(context: click.Context) -> None:
 
     MODEL is a model file of XGBoost (JSON, UBJSON), LightGBM (text), CatBoost (JSON, cbm) or ONNX. DATA is a
     table: CSV (delimited by comma, semicolon or tab, with a header), Parquet or Arrow; - reads it from
-    standard input. Its columns are matched to the model's features by name. In CSV empty cells, NA, N/A, NaN,
-    null and the like are missing values. A first column without a name, as pandas writes its index, has the
-    labels of the rows.
+    standard input. Its columns are matched to the model's features by name. In CSV categories are read as
+    they are written, and of these only empty cells are missing; in columns of numbers so are NA, N/A, NaN,
+    null and the like. A first column without a name, as pandas writes its index, has the labels of the rows;
+    or --index names their column.
 
     \b
     Example:

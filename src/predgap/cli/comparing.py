@@ -17,10 +17,18 @@ from predgap._tables import text_table
 from predgap._text import count, format_items, printable
 from predgap.cli.app import app
 from predgap.cli.changes import Changes, changes
-from predgap.cli.options import checked_target, chosen_format, format_option, json_option, perturbing
+from predgap.cli.options import (
+    checked_target,
+    chosen_format,
+    format_option,
+    json_option,
+    perturbing,
+    reading_models,
+)
 from predgap.cli.requests import Job, Request, opened
 from predgap.cli.writing import json_text, writing
 from predgap.errors import DependencyError
+from predgap.loaders import ModelFile
 from predgap.loaders.differences import Pair, paired
 
 _PICTURES: Final = (".png", ".svg", ".pdf")
@@ -39,8 +47,7 @@ def _table_file(context: click.Context, parameter: click.Parameter, value: str |
 
 
 @app.command()
-@click.argument("old", type=click.Path())
-@click.argument("new", type=click.Path())
+@reading_models("old", "new")
 @perturbing
 @click.option(
     "--top",
@@ -66,8 +73,8 @@ def _table_file(context: click.Context, parameter: click.Parameter, value: str |
 @format_option
 @json_option
 def diff(
-    old: str,
-    new: str,
+    old: ModelFile,
+    new: ModelFile,
     top: int,
     plot: Path | None,
     out: Path | str | None,
@@ -95,7 +102,7 @@ def diff(
     form = chosen_format(target, form, False) if out is not None else None
     pair = paired(new, old, ("NEW", "OLD"))
     with opened(Request(model=new, **asked), "rows", ensemble=pair.difference) as job:
-        found = changes(job, pair, _position(pair.difference, asked["output"]))
+        found = changes(job, pair, _position(pair.difference, job.explainer.output))
         if plot is not None:
             _draw(found, job, plot)
         if form is not None:

@@ -6,7 +6,7 @@ import shutil
 import stat
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +17,7 @@ import pyarrow.ipc
 import pyarrow.parquet
 
 from predgap._csv import csv_blocks, csv_schema, delimiter_of, read_head
+from predgap.cli.csvcolumns import CsvColumns
 from predgap.errors import TableError
 from predgap.runs import open_dataset
 
@@ -40,14 +41,17 @@ class DataFile:
     n_rows: int | None = None  # if it is known before reading
     delimiter: str = ","
 
-    def blocks(self, types: Mapping[str, pa.DataType] | None = None) -> Iterator[pa.Table]:
-        """The rows in blocks, all with the same columns. `types` are those to read columns of CSV as."""
+    def blocks(self, csv: CsvColumns) -> Iterator[pa.Table]:
+        """The rows in blocks, all with the same columns. `csv` says how to read those of a CSV file."""
         with _readable(self.name):
             if self.format == "CSV":
-                yield from csv_blocks(self.path, self.name, self.delimiter, types or {})
+                first = 0
+                for block in csv_blocks(self.path, self.name, self.delimiter, csv.types):
+                    yield csv.read(block, self.name, first)
+                    first += block.num_rows
             elif self.format == _FOLDER:
                 for each in open_dataset(self.path).files:
-                    yield from _recognised(each.path, repr(str(each.path))).blocks()
+                    yield from _recognised(each.path, repr(str(each.path))).blocks(csv)
             else:
                 with self.path.open("rb") as file:
                     yield from (pa.Table.from_batches([batch]) for batch in _batches(file, self.format))

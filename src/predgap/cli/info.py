@@ -10,14 +10,15 @@ import predgap
 from predgap._text import printable
 from predgap.cli.app import OutputConsole, app
 from predgap.cli.facts import as_lines, facts
-from predgap.cli.options import json_option
+from predgap.cli.options import json_option, reading_models
 from predgap.cli.writing import json_text
+from predgap.loaders import ModelFile
 
 
 @app.command()
-@click.argument("model", type=click.Path())
+@reading_models("model")
 @json_option
-def info(model: str, as_json: bool) -> None:
+def info(model: ModelFile, as_json: bool) -> None:
     """Show the trees and features of a model, and the cost of an exact gap.
 
     \b

@@ -224,7 +224,7 @@ def _evaluated(
 
 def _fingerprints(request: Request) -> dict[str, str]:
     """The files that were read, by what they are, with the first digits of their SHA-256."""
-    files = {"model_file": request.model, "data": request.data, "reference": request.reference}
+    files = {"model_file": request.model.path, "data": request.data, "reference": request.reference}
     return {what: _fingerprint(path) for what, path in files.items() if path is not None}
 
 
@@ -243,9 +243,10 @@ def _labelled(rows: Block) -> Any:
         import pandas as pd
     except ImportError:
         raise DependencyError(
-            "labels of rows need pandas, not installed: pip install pandas, or leave out the first column"
+            "labels of rows need pandas, not installed: pip install pandas, or --drop their column"
         ) from None
-    return rows.X.to_pandas().set_index(pd.Index(rows.labels.to_pylist()))
+    frame = rows.X.to_pandas(integer_object_nulls=True)  # as floats, large ones would not be exact
+    return frame.set_index(pd.Index(rows.labels.to_pylist()))
 
 
 def _document(found: Evaluation) -> dict[str, Any]:

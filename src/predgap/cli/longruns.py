@@ -22,7 +22,7 @@ from predgap._inputs.names import match_names
 from predgap._tables import text_table
 from predgap._text import count, printable
 from predgap.cli.app import complain
-from predgap.cli.columns import split_names
+from predgap.cli.columns import check_roles, split_names
 from predgap.cli.options import Command, Folder, decorated
 from predgap.cli.requests import Job, Request, opened
 from predgap.cli.writing import json_text
@@ -125,19 +125,20 @@ def long_run(
     columns, keys, request = _columns(data, request, judged)
     schema = batch_schema(data.schema, [name for name in columns if name not in judged])
     with opened(replace(request, jobs=1), "rows", exact=exact) as job:
-        asked = ask(job)
+        asked, plan = ask(job), request.plan(job.explainer.ensemble)
         function = job.explainer.batch_function(what, schema, keys=keys, **asked)
         settings = {
             "predgap": predgap.__version__,
             "command": what,
-            "model": _digest(request.model),
+            "model": _digest(request.model.path),
+            "best_iteration": request.model.best_iteration,
             "features": [name for name in schema.names if name not in keys],
             "noise": {
-                **_text(asdict(request.plan) | {"default": str(request.plan.default)}),
+                **_text(asdict(plan) | {"default": str(plan.default)}),
                 "flip": request.flip,
                 "reference": _digest(request.reference),
             },
-            "options": {**_text(asked), "output": _text(request.output), "rtol": job.explainer.rtol},
+            "options": {**_text(asked), "output": _text(job.explainer.output), "rtol": job.explainer.rtol},
         }
         options = RunOptions(
             long.part_rows or _PART_ROWS,
@@ -247,12 +248,13 @@ def _columns(
             f"rename it, or leave it out: --drop {ROW}"
         )
     ensemble: Ensemble = predgap.load(request.model)
-    extra = [name for name in columns if name == request.target or name in judged]
+    known = match_names(columns, ensemble.feature_names or (), TableError)
+    check_roles(repr(request.data), names, known, request.roles(names))
+    extra = [name for name in columns if name in (request.target, request.index, *judged)]
     if ensemble.feature_names is not None:
-        known = match_names(columns, ensemble.feature_names, TableError)
         extra = [name for name in columns if name not in known]
     keys = [ROW, *(name for name in extra if name not in judged)]
-    return columns, keys, replace(request, drop=(*request.drop, *extra), target=None)
+    return columns, keys, replace(request, drop=(*request.drop, *extra), target=None, index=None)
 
 
 def _digest(path: str | None) -> str | None:

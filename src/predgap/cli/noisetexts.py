@@ -97,3 +97,24 @@ def noise_text(text: str) -> NoiseText:
     if law in ("flip", "redraw") and size > 1:
         raise NoiseError(f"{shown(text)}; expected a probability, at most 1")
     return NoiseText(law, size, of_deviation)
+
+
+def values_of(text: str, as_label: bool) -> tuple[int | float | str, ...]:
+    """What a value on the command line may be: a number, else text.
+
+    With `as_label` it may also be the label of a category, and is that only where a number is not written so.
+
+    Examples
+    --------
+    >>> values_of("-9", False), values_of("-9", True), values_of("01", True), values_of("red", False)
+    ((-9,), (-9, '-9'), ('01',), ('red',))
+    """
+    for kind in (int, float):
+        try:
+            number: int | float = kind(text)
+        except ValueError:
+            continue
+        if as_label:
+            return (number, text) if str(number) == text and number == number else (text,)
+        return (number,)
+    return (text,)

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import wraps
 from pathlib import Path
-from typing import Any, Literal, TypeVar, get_args
+from typing import Any, Literal, TypeVar, cast, get_args
 
 import click
 
 from predgap import NoiseError
 from predgap.cli.noisefiles import NoisePlan, noise_plan
 from predgap.cli.writing import FORMATS
+from predgap.loaders import ModelFile
 
 Estimator = Literal["auto", "exact", "bounded", "qmc"]
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -36,17 +37,8 @@ def _noise(context: click.Context, parameter: click.Parameter, value: str) -> No
         raise click.BadParameter(str(error)) from None
 
 
-def _keep(context: click.Context, parameter: click.Parameter, value: str | None) -> tuple[Any, ...]:
-    return () if value is None else tuple(_number_or_label(text.strip()) for text in value.split(","))
-
-
-def _number_or_label(text: str) -> int | float | str:
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            pass
-    return text
+def _keep(context: click.Context, parameter: click.Parameter, value: str | None) -> tuple[str, ...]:
+    return () if value is None else tuple(text.strip() for text in value.split(","))
 
 
 def _group(
@@ -67,10 +59,6 @@ def checked_jobs(context: click.Context, parameter: click.Parameter, value: int)
     if value < 1 and value != -1:
         raise click.BadParameter(f"{value}; expected a number of threads, or -1 for all cores")
     return value
-
-
-def _output(context: click.Context, parameter: click.Parameter, value: str | None) -> int | str | None:
-    return int(value) if value is not None and re.fullmatch(r"-?\d{1,9}", value) else value
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,9 +125,31 @@ def numbers(context: click.Context, parameter: click.Parameter, value: str | Non
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, for machines.")
 
 
+best_iteration_option = click.option(
+    "--best-iteration/--no-best-iteration",
+    default=None,
+    help="Of an XGBoost model that was trained with early stopping, take the trees up to the best iteration, "
+    "as XGBRegressor does, or all. Default: all, with a warning.",
+)
+
+
+def reading_models(*names: str) -> Callable[[Command], Command]:
+    """Adds arguments that are model files, which the command gets as `ModelFile`s, and how these are read."""
+
+    def adding(command: Command) -> Command:
+        @wraps(command)
+        def with_models(best_iteration: bool | None, **given: Any) -> Any:
+            return command(**given | {name: ModelFile(given[name], best_iteration) for name in names})
+
+        arguments = (click.argument(name, type=click.Path()) for name in names)
+        return decorated(cast(Command, with_models), (*arguments, best_iteration_option))
+
+    return adding
+
+
 def explaining(command: Command) -> Command:
-    """Adds MODEL, DATA, and how DATA is read and perturbed."""
-    return click.argument("model", type=click.Path())(perturbing(command))
+    """Adds MODEL, DATA, and how they are read and DATA is perturbed."""
+    return reading_models("model")(perturbing(command))
 
 
 def perturbing(command: Command) -> Command:
@@ -183,6 +193,12 @@ def perturbing(command: Command) -> Command:
             click.option("--drop", multiple=True, metavar="NAMES", help="Columns that are not features."),
             click.option("--target", metavar="NAME", help="Column with the true values; it is no feature."),
             click.option(
+                "--index",
+                metavar="NAME",
+                help="Column with the labels of the rows, such as keys, which come back as they are written; "
+                "default: a first column without a name, as pandas writes its index.",
+            ),
+            click.option(
                 "--group",
                 multiple=True,
                 callback=_group,
@@ -191,10 +207,9 @@ def perturbing(command: Command) -> Command:
             ),
             click.option(
                 "--output",
-                callback=_output,
-                metavar="K",
-                help="Which output to explain, if the model has several: its position, from 0, the label of "
-                "a class, or predicted, for the class predicted in each row; default: all together.",
+                metavar="CLASS",
+                help="Which output to explain, if the model has several: the label of a class; else its "
+                "position, from 0; or predicted, for the class predicted in each row; default: all together.",
             ),
             click.option(
                 "--rtol",

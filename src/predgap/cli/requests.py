@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import cache
@@ -11,18 +11,20 @@ from typing import Final, TypeVar
 import pyarrow as pa
 
 import predgap
-from predgap import Ensemble, Explainer, NoiseError, OutputError, TableError
+from predgap import Ensemble, Explainer, NoiseError, TableError
 from predgap._engine.accuracy import RTOL
 from predgap._inputs.names import are_default
 from predgap._inputs.tables import read_table
-from predgap._text import format_items
+from predgap._text import did_you_mean, format_items
 from predgap.cli.app import complain
-from predgap.cli.columns import csv_types, layout, reference_layout, split_names
+from predgap.cli.columns import Roles, csv_columns, layout, reference_layout, split_names
 from predgap.cli.datafiles import DataFile, open_data
 from predgap.cli.noisefiles import NoisePlan
 from predgap.cli.noisetables import MOST_ROWS, check_rows, sampled
-from predgap.cli.noisetexts import TableOf
+from predgap.cli.noisetexts import TableOf, values_of
+from predgap.cli.outputs import chosen_output
 from predgap.cli.progress import Shown, row_progress
+from predgap.loaders import ModelFile
 
 Found = TypeVar("Found")
 
@@ -34,22 +36,22 @@ _ALL: Final = 2**62
 class Request:
     """The arguments and options that all commands with DATA have in common."""
 
-    model: str
+    model: ModelFile
     data: str
     reference: str | None
     drop: tuple[str, ...]
     target: str | None
+    index: str | None
     noise: NoisePlan
-    keep: tuple[int | float | str, ...]  # special codes
+    keep: tuple[str, ...]  # special codes
     flip: float | None
     group: dict[str, list[str]]
-    output: int | str | None  # a position, or the label of a class
+    output: str | None  # the label of a class, or a position
     rtol: float | None
     jobs: int
     own_model: bool = False  # the explainer keeps the path of the model, for its SHAP values
 
-    @property
-    def plan(self) -> NoisePlan:
+    def plan(self, ensemble: Ensemble) -> NoisePlan:
         """The noise with the special codes and groups of all options."""
         if self.keep and self.noise.keep:
             raise NoiseError("special codes are given twice, by --keep and in the noise file")
@@ -58,8 +60,14 @@ class Request:
             raise NoiseError(
                 f"groups are given twice, by --group and in the noise file: {format_items(both)}"
             )
-        keep, groups = self.keep or self.noise.keep, {**self.noise.groups, **self.group}
-        return replace(self.noise, keep=keep, groups=groups)
+        holds_text = any(levels.holds_text for levels in ensemble.categorical().values())
+        keep = tuple(value for text in self.keep for value in values_of(text, holds_text))
+        groups = {**self.noise.groups, **self.group}
+        return replace(self.noise, keep=keep or self.noise.keep, groups=groups)
+
+    def roles(self, columns: Sequence[str]) -> Roles:
+        """What the options say of the columns of a table."""
+        return Roles(tuple(split_names(self.drop, columns)), self.target, self.index)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,46 +119,56 @@ def opened(
     `ensemble` is given if it is not simply that of the model file.
     """
     ensemble = predgap.load(request.model) if ensemble is None else ensemble
+    output = chosen_output(request.output, ensemble)
     if request.reference == request.data == "-":
         raise TableError("DATA and --reference cannot both be standard input")
     with ExitStack() as files:
         table = files.enter_context(open_data(request.data))
         reference = None if request.reference is None else files.enter_context(open_data(request.reference))
-        own, ensemble = (
-            ensemble.feature_names,
-            _named(ensemble, table if reference is None else reference, request),
-        )
+        _tell_of_absent(request, table, reference)
+        own = ensemble.feature_names
+        ensemble = _named(ensemble, table if reference is None else reference, request)
         data = ModelTable(table, request, ensemble)
         data.takes_names = own is None and reference is not None
         data.check()
-        plan = request.plan
+        plan = request.plan(ensemble)
         noise = plan.noise(_noise_table(reference, request, ensemble, data), request.flip, ensemble)
         shown = Shown(files.enter_context(row_progress(what)), data.n_rows)
-        try:
-            explainer = Explainer(
-                request.model if request.own_model else ensemble,
-                noise,
-                output=request.output,
-                feature_names=None if own else ensemble.feature_names,
-                groups=dict(plan.groups) or None,
-                one_hot=dict(plan.one_hot) or None,
-                rtol=0.0 if exact else RTOL if request.rtol is None else request.rtol,
-                n_jobs=request.jobs,
-                progress=shown.tell,
-            )
-        except OutputError as error:
-            raise OutputError(f"{error} (option --output)") from None
+        explainer = Explainer(
+            request.model if request.own_model else ensemble,
+            noise,
+            output=output,
+            feature_names=None if own else ensemble.feature_names,
+            groups=dict(plan.groups) or None,
+            one_hot=dict(plan.one_hot) or None,
+            rtol=0.0 if exact else RTOL if request.rtol is None else request.rtol,
+            n_jobs=request.jobs,
+            progress=shown.tell,
+        )
         yield Job(explainer, (*explainer.ensemble.names, *plan.groups), data, shown)
 
 
 def _named(ensemble: Ensemble, file: DataFile, request: Request) -> Ensemble:
     """The ensemble with the names of its features in a table, if it has no names of its own."""
     columns = file.schema.names
-    where = reference_layout(columns, ensemble, split_names(request.drop, columns), request.target)
+    where = reference_layout(columns, ensemble, request.roles(columns))
     names = [columns[j] for j in where.features]
     if ensemble.feature_names is not None or len(names) != ensemble.n_features or are_default(names):
         return ensemble
     return ensemble.named(names)
+
+
+def _tell_of_absent(request: Request, table: DataFile, reference: DataFile | None) -> None:
+    """Says which columns of --drop are in none of the tables."""
+    columns = table.schema.names
+    there = [*columns, *([] if reference is None else reference.schema.names)]
+    absent = [name for name in split_names(request.drop, there) if name not in there]
+    if absent:
+        complain(
+            f"warning: --drop names {format_items(absent)}, but {table.name} has no such column; "
+            f"{did_you_mean(absent[0], columns)}it has {format_items(columns)}",
+            0,
+        )
 
 
 class ModelTable:
@@ -160,25 +178,26 @@ class ModelTable:
 
     def __init__(self, file: DataFile, request: Request, ensemble: Ensemble) -> None:
         columns = file.schema.names
-        drop = split_names(request.drop, columns)
         self.name, self.n_rows = file.name, file.n_rows
         self._file, self._ensemble = file, ensemble
-        self._layout = layout(file.name, columns, ensemble, drop, request.target)
-        self._types = csv_types(file.schema, self._layout, ensemble)
+        self._layout = layout(file.name, columns, ensemble, request.roles(columns))
+        self._csv = csv_columns(file.schema, self._layout, ensemble)
 
     @property
     def label_type(self) -> pa.DataType:
         label = self._layout.label
-        return pa.int64() if label is None else self._file.schema.field(label).type
+        if label is None:
+            return pa.int64()
+        return pa.string() if self._file.format == "CSV" else self._file.schema.field(label).type
 
     def features(self) -> Iterator[pa.Table]:
         """The columns that are features, in blocks as they are read."""
-        yield from (block.select(list(self._layout.features)) for block in self._file.blocks(self._types))
+        yield from (block.select(list(self._layout.features)) for block in self._file.blocks(self._csv))
 
     def rows(self, at_once: int) -> Iterator[Block]:
         """Rows with their labels, at most `at_once` in a block."""
         first, where = 0, self._layout
-        for read in self._file.blocks(self._types):
+        for read in self._file.blocks(self._csv):
             for begin in range(0, read.num_rows, at_once):
                 block = read.slice(begin, at_once)
                 target = None if where.target is None else pa.concat_arrays(block.column(where.target).chunks)
@@ -235,7 +254,7 @@ def _noise_table(
 def _whole(file: DataFile, request: Request, ensemble: Ensemble) -> pa.Table:
     """All rows of a reference table, with its features."""
     columns = file.schema.names
-    where = reference_layout(columns, ensemble, split_names(request.drop, columns), request.target)
-    types = csv_types(file.schema, where, ensemble)
-    blocks = [block.select(list(where.features)) for block in file.blocks(types)]
+    where = reference_layout(columns, ensemble, request.roles(columns))
+    csv = csv_columns(file.schema, where, ensemble)
+    blocks = [block.select(list(where.features)) for block in file.blocks(csv)]
     return check_rows(file.name, pa.concat_tables(blocks) if blocks else None)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal, Protocol
 
 import numpy as np
 
-from predgap._engine.context import Call, calling
+from predgap._engine.context import Call, Context, calling
 from predgap._engine.kernels import QUIET
 from predgap._engine.questions import Best, Curve, Rows, ask, random_after
 from predgap._engine.results import Cost
@@ -23,9 +22,6 @@ from predgap.ranking import Ranking
 _ESTIMATED: Final = ("pruned", "qmc", "mc")
 _RTOL: Final = 1e-2  # that estimates aim at
 _SEARCH: Final = 8.0  # what a search for the best ranking takes, in greedy rankings
-
-Tell = Callable[[int], object] | None
-"""A function that is called with the number of rows done, or None for no reports."""
 
 Effort = Literal["full", "search", "estimate", "bare"]
 """full: all rankings are compared for best and random; search: a few; estimate: gaps are estimated, too;
@@ -138,14 +134,10 @@ def expected_cost(explainer: Explainer, rows: Rows, places: int, effort: Effort,
     return replace(cost, milliseconds=cost.milliseconds + float(total) / len(rows))
 
 
-def reporting_to(explainer: Explainer, tell: Tell, begin: float, end: float, n_rows: int) -> Explainer:
+def reporting_to(explainer: Explainer, context: Context | None, begin: float, end: float) -> Explainer:
     """A copy of the explainer whose next call is the work from `begin` to `end` of all, which is 1."""
     asked = copy.copy(explainer)
-    asked.progress = None
-    if tell is not None:
-        asked.progress = lambda done, total: tell(
-            int(n_rows * (begin + (end - begin) * done / max(1, total)))
-        )
+    asked.progress = False if context is None else context.part(begin, end)
     return asked
 
 

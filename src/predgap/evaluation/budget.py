@@ -11,18 +11,19 @@ import copy
 import math
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeVar
 
 import numpy as np
 
 from predgap._engine.accuracy import guaranteed
-from predgap._engine.context import Clock, DeadlineError, Shown, deadline, showing
+from predgap._engine.context import Call, Clock, Context, DeadlineError, Shown, deadline
 from predgap._engine.results import Cost
 from predgap._text import shown
 from predgap._typing import IndexArray, Progress
 from predgap.errors import CostError, PredgapError
-from predgap.evaluation.answers import Effort, Tell
+from predgap.evaluation.answers import Effort
 from predgap.explainer import Explainer
 
 LOOSE: Final = 1e-3
@@ -42,8 +43,8 @@ _PART: Final = 0.3  # the share of the time left that a part of the rows may tak
 _STEPS: Final = (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8)
 
 Found = TypeVar("Found")
-Examine = Callable[[Explainer, IndexArray, Effort, Tell], Found]
-"""Computes everything for some rows, by an explainer, with an effort; tells the rows done."""
+Examine = Callable[[Explainer, IndexArray, Effort, Context | None], Found]
+"""Computes everything for some rows, by an explainer, with an effort, and reports to a context."""
 
 Price = Callable[[Explainer, Effort], Cost]
 """The expected cost of a row."""
@@ -56,6 +57,9 @@ class Way:
     explainer: Explainer
     effort: Effort = "full"
     notes: tuple[str, ...] = ()
+
+
+_CALL: Final = Call("evaluate(explainer, X, rankings)", faster="This is faster: evaluate(..., budget=60).")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -105,14 +109,14 @@ def examined_within(budget: float | None, job: Job[Found]) -> Outcome[Found]:
     """
     if budget is None:
         attempt = _Attempt(job, Way(job.explainer), np.arange(job.n_rows, dtype=np.intp))
-        with showing(job.progress) as show:
-            attempt.advance(job.n_rows, math.inf, show, job.n_rows)
+        with _reporting(job, _CALL) as shown_rows:
+            attempt.advance(job.n_rows, math.inf, shown_rows, job.n_rows)
         return Outcome(attempt.way, attempt.parts)
     start, rows = job.clock(), np.random.default_rng(job.seed).permutation(job.n_rows)
     end, at_latest = start + _MARGIN * budget, start + budget
     job.prepare()
     *ways, last = _ladder(job, budget)
-    with showing(job.progress) as show:
+    with _reporting(job) as show:
         try:
             taken = _chosen([_Attempt(job, way, rows) for way in ways], end, _TRIAL * budget)
             if taken is None or not taken.fits(min(_TOO_FEW, job.n_rows), end - job.clock()):
@@ -256,7 +260,7 @@ class _Attempt(Generic[Found]):
         expected = self.job.price(self.way.explainer, self.way.effort)
         return expected.refused or expected.milliseconds > 1e3 * _HOPELESS * seconds
 
-    def go_on(self, end: float, at_latest: float, show: Progress | None) -> None:
+    def go_on(self, end: float, at_latest: float, show: Shown | None) -> None:
         """Examines more rows, as many as are expected to be done before the end, a part at a time.
 
         A part has no more rows than there were before, as these say little of many more.
@@ -270,28 +274,47 @@ class _Attempt(Generic[Found]):
             if not near or not self.advance(near[-1], at_latest, show, fitting[-1]):
                 break
         if show is not None:
-            show(self.n, self.n)
+            show.n_rows = self.n
+            show.show(self.n)
 
-    def advance(self, to: int, ends_by: float, show: Progress | None = None, aim: int = 0) -> bool:
+    def advance(
+        self,
+        to: int,
+        ends_by: float,
+        show: Shown | None = None,
+        aim: int = 0,
+    ) -> bool:
         """Examines the rows up to a number of them; False if that was given up.
 
         Shows the rows done, of those that are aimed at.
         """
         clock, begin = self.job.clock, self.job.clock()
-        shown_rows = None if show is None else Shown(show, aim)
-        tell = None if shown_rows is None else lambda done, n=self.n: shown_rows.show(n + done)
+        context = None
+        if show is not None:
+            show.n_rows = aim
+            context = Context(_CALL, 1, show, float(self.n), float(to), to - self.n, aim / (to - self.n))
         rows = np.sort(self._rows[self.n : to])
         try:
             with deadline(ends_by, clock):
-                found = self.job.examine(self.way.explainer, rows, self.way.effort, tell)
+                found = self.job.examine(self.way.explainer, rows, self.way.effort, context)
         except DeadlineError:
             return False
-        if tell is not None:
-            tell(len(rows))
+        if context is not None:
+            context.look(len(rows))
         self.parts.append(found)
         self._times.append((to - self.n, clock() - begin))
         self.n = to
         return True
+
+
+@contextmanager
+def _reporting(job: Job[Any], call: Call | None = None) -> Iterator[Shown | None]:
+    """A context in which the rows done are shown, if anyone asks; with a call, it warns if it is long."""
+    if job.progress is False:
+        yield None
+    else:
+        with Shown(job.progress, job.n_rows, call) as reported:
+            yield reported
 
 
 def _steps(n_rows: int) -> list[int]:

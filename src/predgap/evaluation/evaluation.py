@@ -101,7 +101,7 @@ def evaluate(
     seed : int, default=0
         Of rows that are drawn, random rankings, shuffles and bootstrap samples. The same seed gives the same
         numbers; a budget may change the number of rows.
-    progress : callable, True or None, default=None
+    progress : callable, bool or None, default=None
         As in `Explainer`; None takes the explainer's own.
 
     Returns
@@ -144,7 +144,7 @@ def evaluate(
         explainer,
         len(rows),
         seed,
-        lambda by, some, effort, tell: examined(task, _quiet(by), some, effort, tell),
+        lambda by, some, effort, context: examined(task, _quiet(by), some, effort, context),
         lambda by, effort: expected_cost(by, rows.at(_PRICED), task.places, effort, task.n_curves),
         task.prepare,
         task.has_more,
@@ -168,10 +168,10 @@ def _naming_the_budget(budget: float | None) -> Iterator[None]:
 
 
 def _quiet(explainer: Explainer) -> Explainer:
-    if explainer.progress is None:
+    if explainer.progress is False:
         return explainer
     other = copy.copy(explainer)
-    other.progress = None
+    other.progress = False
     return other
 
 

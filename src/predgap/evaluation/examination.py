@@ -8,6 +8,7 @@ from typing import Any, Final, TypeVar, get_args
 
 import numpy as np
 
+from predgap._engine.context import Context
 from predgap._engine.questions import RankMethod, Rows
 from predgap._engine.results import mean_of_curve
 from predgap._typing import BoolArray, FloatArray, IndexArray, IntArray
@@ -17,7 +18,6 @@ from predgap.evaluation.answers import (
     Effort,
     Estimated,
     Proven,
-    Tell,
     compared,
     random_orders,
     reporting_to,
@@ -100,10 +100,10 @@ class Examined:
 
 
 def examined(
-    task: Task, explainer: Explainer, some: IndexArray, effort: Effort, tell: Tell = None
+    task: Task, explainer: Explainer, some: IndexArray, effort: Effort, context: Context | None = None
 ) -> Examined:
     """The numbers of some rows; CostError if a row is too costly and nothing may be estimated."""
-    return _Examination(task, explainer, some, effort, tell).result()
+    return _Examination(task, explainer, some, effort, context).result()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -117,9 +117,14 @@ class _Known:
 
 class _Examination:
     def __init__(
-        self, task: Task, explainer: Explainer, some: IndexArray, effort: Effort, tell: Tell
+        self,
+        task: Task,
+        explainer: Explainer,
+        some: IndexArray,
+        effort: Effort,
+        context: Context | None,
     ) -> None:
-        self._task, self._explainer, self._some, self._tell = task, explainer, some, tell
+        self._task, self._explainer, self._some, self._context = task, explainer, some, context
         self._rows, self._effort, self._done = task.rows.at(some), effort, 0.0
         self._answers: Answers = Estimated(explainer, task.seed) if self._estimates else Proven(explainer)
         n_pairs = 1 if effort == "full" else _RANDOM_PAIRS
@@ -314,18 +319,16 @@ class _Examination:
 
     def _quiet_step(self) -> Explainer:
         """The explainer for a step of several calls; what is done is reported at its beginning."""
-        if self._tell is not None:
-            self._tell(int(len(self._rows) * self._done / self._task.n_steps))
+        if self._context is not None:
+            self._context.look(int(len(self._rows) * self._done / self._task.n_steps))
         asked = self._asked(1.0)
-        asked.progress = None
+        asked.progress = False
         return asked
 
     def _asked(self, weight: float) -> Explainer:
         total = self._task.n_steps
         begin, self._done = self._done, self._done + weight
-        return reporting_to(
-            self._explainer, self._tell, begin / total, min(1.0, self._done / total), len(self._rows)
-        )
+        return reporting_to(self._explainer, self._context, begin / total, min(1.0, self._done / total))
 
 
 def _raised(

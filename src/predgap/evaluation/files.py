@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import csv
 from pathlib import Path
 from typing import Any, Final
 
 import narwhals.stable.v2 as nw
 import numpy as np
 
+from predgap._inputs.row_labels import WrittenLabels
 from predgap._text import format_items, shown
 from predgap.errors import DependencyError, RankingError
 from predgap.ranking import Ranking
@@ -17,6 +19,7 @@ SUFFIXES: Final = (".csv", ".parquet")
 
 _LONG: Final = {"row", "place", "feature"}
 _UNNAMED: Final = ("", "Unnamed: 0")  # the first column of a CSV file, where pandas wrote an index
+_MISSING: Final = ("", "NA", "NaN", "nan", "null")  # in columns of numbers
 _INDEX: Final = "__index_level_0__"  # the same in a Parquet file
 
 
@@ -35,10 +38,11 @@ def read_ranking_file(path: Path) -> Any:
 
 
 def _read(path: Path) -> nw.DataFrame[Any]:
-    read = nw.read_parquet if path.suffix.lower() == ".parquet" else nw.read_csv
     for library in ("pyarrow", "pandas", "polars"):
         try:
-            return read(str(path), backend=library)
+            if path.suffix.lower() == ".parquet":
+                return nw.read_parquet(str(path), backend=library)
+            return nw.read_csv(str(path), backend=library, **_texts_in(path, library))
         except ImportError:  # also of pandas, for Parquet without PyArrow
             continue
         except FileNotFoundError:
@@ -52,6 +56,28 @@ def _read(path: Path) -> nw.DataFrame[Any]:
     raise DependencyError("a ranking in a file needs pyarrow, pandas or polars; try: pip install pyarrow")
 
 
+def _texts_in(path: Path, library: str) -> dict[str, Any]:
+    """The options by which a library reads names and row labels in a CSV file as they are written."""
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        names = next(csv.reader(file), [])
+    texts = ["row", "feature"] if {*names} >= _LONG else [name for name in names[:1] if name in _UNNAMED]
+    if library == "pyarrow":
+        import pyarrow as pa
+        import pyarrow.csv
+
+        return {
+            "parse_options": pa.csv.ParseOptions(newlines_in_values=True),
+            "convert_options": pa.csv.ConvertOptions(column_types=dict.fromkeys(texts, pa.string())),
+        }
+    if library == "pandas":
+        kinds: dict[str, Any] = {name or _UNNAMED[1]: str for name in texts}  # as pandas calls it
+        missing = {name: list(_MISSING) for name in names if name not in texts}
+        return {"dtype": kinds, "keep_default_na": False, "na_values": missing}
+    import polars as pl
+
+    return {"schema_overrides": dict.fromkeys(texts, pl.String)}
+
+
 def _long(frame: nw.DataFrame[Any]) -> Ranking:
     row, place, feature = (frame[name].to_list() for name in ("row", "place", "feature"))
     for name, column in (("row", row), ("place", place), ("feature", feature)):
@@ -60,7 +86,8 @@ def _long(frame: nw.DataFrame[Any]) -> Ranking:
     if not all(isinstance(p, int) for p in place):
         raise RankingError(f"the column 'place' holds {shown(place[0])}, expected 1, 2, ...")
     lines: dict[Any, dict[int, str]] = {}
-    for label, at, name in zip(row, place, feature, strict=True):
+    for given, at, name in zip(row, place, feature, strict=True):
+        label = _without_apostrophe(given) if isinstance(given, str) else given
         if lines.setdefault(label, {}).setdefault(at, str(name)) != str(name):
             raise RankingError(f"row {shown(label)} has two features at place {at}")
     if not lines:
@@ -101,10 +128,12 @@ def _wide(frame: nw.DataFrame[Any]) -> Ranking:
 
 
 def _labels(labels: list[Any]) -> Any:
-    """Row labels; a range for 0, 1, ..., the default, which is refused if X has labels of its own."""
-    return range(len(labels)) if labels == list(range(len(labels))) else labels
+    """Row labels: text, and numbers, which may be those of rows without labels, as they are written."""
+    if all(type(label) is int for label in labels):
+        return WrittenLabels(map(str, labels))
+    return WrittenLabels(labels) if all(isinstance(label, str) for label in labels) else labels
 
 
-def _without_apostrophe(name: str) -> str:
-    """A name as it is; `predgap rank` puts an apostrophe before names that look like formulas."""
-    return name[1:] if name[:1] == "'" and name[1:2] in ("=", "+", "-", "@", "\t", "\r") else name
+def _without_apostrophe(text: str) -> str:
+    """A text as it is; `predgap rank` puts an apostrophe before what looks like a formula."""
+    return text[1:] if text[:1] == "'" and text[1:2] in ("=", "+", "-", "@", "\t", "\r") else text

@@ -14,7 +14,7 @@ from predgap._model.ensemble import Ensemble
 from predgap._typing import FloatArray
 from predgap.errors import DependencyError, RankingError
 from predgap.explainer import Explainer
-from predgap.loaders import package_of
+from predgap.loaders import ModelFile, package_of
 from predgap.loaders.pipelines import is_pipeline, opened_pipeline
 from predgap.loaders.wrappers import unwrapped
 
@@ -87,7 +87,7 @@ def own_model(explainer: Explainer, word: str) -> OwnModel:
             word, "the Explainer was given an Ensemble, which keeps the trees only; give it the model"
         )
     if isinstance(given, str | os.PathLike):
-        return OwnModel(*_from_file(os.fsdecode(given), word), explainer, word)
+        return OwnModel(*_from_file(given, word), explainer, word)
     model = unwrapped(given)
     if is_pipeline(model):
         model = opened_pipeline(model).model
@@ -105,8 +105,8 @@ def _package(model: Any, word: str) -> str:
     raise refused(word, f"{kind} has no gains")
 
 
-def _from_file(path: str, word: str) -> tuple[str, Any]:
-    package = package_of(path)
+def _from_file(given: str | os.PathLike[Any], word: str) -> tuple[str, Any]:
+    path, package = os.fsdecode(given), package_of(given)
     if package not in _LIBRARIES:
         raise refused(word, "the file of the model does not tell it")
     try:
@@ -119,7 +119,11 @@ def _from_file(path: str, word: str) -> tuple[str, Any]:
     if package == "catboost":
         form = "cbm" if _begins_with(path, b"CBM1") else "json"
         return package, library.CatBoost().load_model(path, format=form)
-    return package, library.Booster(model_file=path)
+    booster = library.Booster(model_file=path)
+    if package == "xgboost" and isinstance(given, ModelFile) and given.best_iteration:
+        best = booster.attr("best_iteration")
+        booster = booster if best is None else booster[: int(best) + 1]
+    return package, booster
 
 
 def _begins_with(path: str, head: bytes) -> bool:

@@ -202,6 +202,7 @@ class Approximation:
         names = Call(
             f"approximate(rtol={self.rtol:g}, method={self.method!r}).{call}",
             instead=f"explainer.approximate(rtol={self.rtol:g}, method='qmc').{call}",
+            faster="A larger rtol, fewer samples and fewer rows are faster.",
         )
         with calling(names, len(question.rows), self._n_threads, self._progress) as context:
             return ask(self._explained, question, self._how, context)

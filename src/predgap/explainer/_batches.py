@@ -179,7 +179,7 @@ def batch_function(
 def _without_tables(explainer: Explainer, n_jobs: int) -> Explainer:
     """The same explainer with other threads, and without what a batch function does not need."""
     other, noise = copy.copy(explainer), NoiseNotPickled(repr(explainer.noise))
-    other.n_threads, other.progress, other.noise = resolve_n_jobs(n_jobs), None, noise
+    other.n_threads, other.progress, other.noise = resolve_n_jobs(n_jobs), False, noise
     other.explained = explainer.explained.without_noise_table(noise)
     other.model = explainer.explained.model
     return other

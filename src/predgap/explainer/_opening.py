@@ -41,10 +41,11 @@ def opened(
     """The arguments of `Explainer`, opened. A table in place of the noise becomes `Relative` noise."""
     ensemble, pipeline, not_raw = load_with_reader(model)
     reader: TableReader | None = pipeline
-    if not_raw is not None and reader is not None:
-        _warn_of_features(reader.feature_space, not_raw)
     if feature_names is not None:
         ensemble = ensemble.named(feature_names)
+    if not_raw is not None and isinstance(pipeline, Preparation):
+        may_be_of_x = isinstance(noise, Noise) and _may_be_of_x(noise, ensemble, pipeline)
+        _warn_of_features(pipeline.feature_space, not_raw, may_be_of_x)
     if not isinstance(noise, Noise):
         _check_table(noise)
     if pipeline is None or pipeline.feature_space is None:
@@ -76,11 +77,39 @@ def _features(e: Ensemble) -> ModelFeatures:
     return ModelFeatures(e.n_features, e.feature_names, frozenset(e.categorical()), e.missing, e.is_missing)
 
 
-def _warn_of_features(feature_space: str | None, reason: str) -> None:
+def _warn_of_features(feature_space: str | None, reason: str, may_be_of_x: bool) -> None:
+    table = (
+        "; the table of the noise is read as theirs, too: if it is X, pass X itself, Explainer(model, X)"
+        if may_be_of_x
+        else ""
+    )
     warn(
         f"the Pipeline is explained {feature_space}, not in the columns of X, because {reason}. Noise, "
-        "subsets and rankings are those of the features that explainer.transform(X) returns",
+        f"subsets and rankings are those of the features that explainer.transform(X) returns{table}",
     )
+
+
+def _may_be_of_x(noise: Noise, ensemble: Ensemble, reader: Preparation) -> bool:
+    """May a table that a noise was built from be one of before the steps, as well as one of after them?
+
+    NoiseError if it looks like one of before: its columns are called as those of X.
+    """
+    before, after = {*(reader.column_names or ())}, {*(ensemble.feature_names or ())}
+    possible = False
+    for table in noise._tables():
+        if not before or table.names is None or table.numbered:
+            n_before = reader.n_columns or ensemble.n_features
+            possible |= table.n_columns == ensemble.n_features == n_before
+            continue
+        both = [name for name in table.names if name in before and (not after or name in after)]
+        if both and after.isdisjoint({*table.names} - before):
+            called = "are called so, too" if after else "have no names"
+            raise NoiseError(
+                f"the table given to {table.given_to} has columns of X: {format_items(both)}. The features "
+                f"{reader.feature_space} {called}, but have other values, which the noise must be made from. "
+                "Pass X itself, Explainer(model, X), or noise made from explainer.transform(X)"
+            )
+    return possible
 
 
 def _check_table(X: Any) -> None:

@@ -16,7 +16,7 @@ _SHOWN = 3  # columns in the warning
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Ranges:
+class ReferenceRanges:
     """The ranges of the features that the model splits on and to which a noise adds numbers.
 
     A number that is added does not bring a value back that is further outside than the range is wide.
@@ -28,7 +28,7 @@ class Ranges:
     inside: bytes  # what comparing one row with the limits gives if the row is within them
 
     @classmethod
-    def of(cls, noise: Noise, ensemble: Ensemble) -> Ranges | None:
+    def of(cls, noise: Noise, ensemble: Ensemble) -> ReferenceRanges | None:
         """The ranges that a noise knows of a model's features; None if it knows none."""
         splits = np.unique(ensemble.feature[ensemble.feature != LEAF]).tolist()
         used = [q for q in splits if q not in ensemble.categorical()]

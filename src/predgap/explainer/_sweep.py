@@ -147,10 +147,9 @@ def swept(explainer: Explainer, X: Any, rankings: Any, strengths: Any) -> Swept:
     given = {name: explained.order(rows, r) for name, r in named.items() if not _is_built(r)}
     top = _places(given, n_features)
     scores, orders = [], []
-    call, n_steps = (
-        Call("sweep(X, rankings)", instead="fewer strengths or rows"),
-        n_built + len(noises) * (len(named) + n_built),
-    )
+    less = "Fewer rows, strengths and rankings are faster."
+    call = Call("sweep(X, rankings)", instead="fewer strengths or rows", faster=less)
+    n_steps = n_built + len(noises) * (len(named) + n_built)
     with calling(call, n * n_steps, explainer.n_threads, explainer.progress) as context:
         steps = (context.part(i, i + 1, n_steps, n) for i in range(n_steps))
 

@@ -28,7 +28,7 @@ from predgap._typing import BoolArray, FloatArray, IndexArray
 from predgap.errors import OutputError, PredgapError, RankingError, SubsetError, TableError
 from predgap.explainer._opening import explaining_features, opened
 from predgap.explainer._outputs import OutputChoice, margins
-from predgap.explainer._ranges import Ranges
+from predgap.explainer._ranges import ReferenceRanges
 from predgap.noise import Noise
 from predgap.ranking import Ranking, check_same_rows, ranking_order
 
@@ -88,7 +88,7 @@ class Explained:
         self._kernels: dict[int | None, Kernel] = {}
         with explaining_features(self.reader):
             self._moves = NoiseOfModel.of(noise, self.ensemble)
-            self._ranges = Ranges.of(noise, self.ensemble)
+            self._ranges = ReferenceRanges.of(noise, self.ensemble)
 
     def under(self, noise: Noise) -> Explained:
         """The same with another noise; the model is not loaded again."""

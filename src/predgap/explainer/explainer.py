@@ -22,7 +22,7 @@ from predgap._engine.accuracy import (
     checked_rtol,
     guaranteed,
 )
-from predgap._engine.context import Call, calling, checked_progress, resolve_n_jobs
+from predgap._engine.context import Call, Reports, calling, checked_progress, resolve_n_jobs
 from predgap._engine.decisions import (
     SAMPLES,
     Bounds,
@@ -80,6 +80,8 @@ if TYPE_CHECKING:  # optional
 EstimateMethod = Literal["auto", "exact", "bounded", "mc", "qmc"]
 Found = TypeVar("Found")
 
+_NOT_SAMPLED = "Fewer rows and a larger rtol are faster."
+
 BEST_FOUND = "best found"
 """The method of a ranking that was asked to be optimal, where not all rankings could be compared."""
 
@@ -124,7 +126,8 @@ class Explainer:
         call. Two classes with one output, which belongs to the second: position 0 is that output; the label
         of the first class explains 1 minus its probability, or its log-odds with the other sign.
     feature_names : sequence of d strings, or None, default=None
-        Names to use instead of the model's own. None keeps those.
+        Names to use instead of the model's own. None keeps those; a model without names takes those of the
+        frame that its noise was made from. Frames are matched by these names, arrays by position.
     groups : dict of names and features, or None, default=None
         Features that are perturbed at the same time and ranked as one, e.g. `{"place": ["lat", "lon"]}`;
         features are names or indices. Each feature keeps its own noise, independent of the others'. Subsets,
@@ -141,9 +144,11 @@ class Explainer:
         mean of the curve. 0 asks for exact results.
     n_jobs : int, default=1
         Number of threads; -1 uses all cores. The results do not depend on it, down to the last bit.
-    progress : callable, True or None, default=None
+    progress : callable, bool or None, default=None
         A function that is called from time to time with the number of rows done and the number of all rows.
-        True shows a bar on a terminal, which needs rich (`pip install 'predgap[cli]'`).
+        True shows a bar on a terminal, which needs rich (`pip install 'predgap[cli]'`). None shows it after 5
+        seconds if rich is installed. A call that is expected to take more than 10 seconds warns, once, with
+        the time and what takes less. False shows nothing and does not warn.
 
     Attributes
     ----------
@@ -189,7 +194,7 @@ class Explainer:
     ) -> None:
         self.rtol = checked_rtol(rtol, zero=True)
         self.accuracy = guaranteed(self.rtol)  # what is promised of answers
-        self.progress = checked_progress(progress)
+        self.progress: Reports = checked_progress(progress)
         self.n_threads = resolve_n_jobs(n_jobs)
         self.model, self.output, self.groups = model, output, groups
         self.explained = Explained(model, noise, output, feature_names, groups, one_hot, _strategy)
@@ -399,7 +404,8 @@ class Explainer:
         array([0.75])
         """
         rows = self.explained.rows(X)
-        return self._answer(RandomMean(rows, self.explained.places(top)), "random_pgi2(X)").value
+        call = Call("random_pgi2(X)", self.rtol, faster=_NOT_SAMPLED)
+        return self._answer(RandomMean(rows, self.explained.places(top)), call).value
 
     def normalized_pgi2(self, X: Any, ranking: Any) -> FloatArray:
         """PGI² of a ranking on the scale from random to best: (PGI² - random) / (best - random).
@@ -432,7 +438,10 @@ class Explainer:
         >>> [explainer.normalized_pgi2([[0.0, 7.0]], order) for order in ([0, 1], [1, 0])]
         [array([1.]), array([-1.])]
         """
-        rows, call = self.explained.rows(X), Call("normalized_pgi2(X, ranking)", self.rtol)
+        rows, call = (
+            self.explained.rows(X),
+            Call("normalized_pgi2(X, ranking)", self.rtol, faster=_NOT_SAMPLED),
+        )
         order = self.explained.order(rows, ranking)
         with calling(call, len(rows), self.n_threads, self.progress) as context:
             first, second, third, fourth = (context.part(i, i + 1, 4) for i in range(4))
@@ -498,7 +507,9 @@ class Explainer:
         """
         check_choice("method", method, get_args(RankMethod))
         places, rows = self.explained.places(top), self.explained.rows(X)
-        call = Call(ranking_call(method, top), self.rtol, hint="Fewer places cost less: rank(X, top=k).")
+        less = "Fewer places cost less: rank(X, top=k)."
+        faster = None if method in ("greedy", "single") else _NOT_SAMPLED
+        call = Call(ranking_call(method, top), self.rtol, hint=less, faster=faster)
         found = self._answer(ranking_question(method, rows, places), call)
         if isinstance(found, Searched) and not found.is_complete.all():
             return self.explained.ranking(found, BEST_FOUND, rows)
@@ -588,6 +599,7 @@ class Explainer:
             self.rtol,
             "explainer.approximate(rtol=1e-2).gap(X, subset), without its parts",
             "A larger rtol or weaker noise costs less.",
+            _NOT_SAMPLED,
         )
         change, products, bound, method = self._answer(OutputMoments(rows, masks, covariance), call)
         several = change.shape[1] > 1
@@ -661,6 +673,7 @@ class Explainer:
             self.rtol,
             "explainer.approximate(rtol=1e-2).rank(X), without shares",
             "A larger rtol or weaker noise costs less.",
+            _NOT_SAMPLED,
         )
         variance, first, total, shapley, pairs, bound, method = self._answer(VarianceShares(rows), call)
         return Sensitivity(
@@ -887,7 +900,8 @@ class Explainer:
         }
         if method not in ("auto", "exact"):
             self.explained.kernel.independent(f"method={method!r}")
-        call = Call(f"estimate(X, subset, {method=})", instead="explainer.estimate(X, subset, method='auto')")
+        works = "explainer.estimate(X, subset, method='auto')"
+        call = Call(f"estimate(X, subset, {method=})", None, works, faster=_NOT_SAMPLED)
         return self._answer(Gap(rows, mask[None]), call, hows.get(method, draws))
 
     def approximate(
@@ -1126,7 +1140,7 @@ class Explainer:
         masks, numbers = self.explained.masks(rows, subset), np.arange(len(rows))
         n_samples, seed = Budget(n_samples).n_samples, checked_seed(seed)
         question = Expectation(rows, masks, *wanted, numbers, n_samples, seed)
-        call = Call("this", instead="gap(X, subset)")
+        call = Call("this", instead="gap(X, subset)", faster="Fewer rows are faster.")
         with calling(call, len(rows), self.n_threads, self.progress) as context:
             found = ask(asked, question, self.accuracy, context)
         return Bracket(*found, index=rows.table.index, backend=rows.table.backend)

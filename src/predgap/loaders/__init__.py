@@ -21,7 +21,18 @@ from predgap.errors import LoaderError, UnsupportedModelError
 from predgap.loaders import pickles
 from predgap.loaders._formats import sniff
 
-__all__ = ["load"]
+__all__ = ["ModelFile", "load"]
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFile(os.PathLike[str]):
+    """The path of a model file, and which of its trees to load; see `load`."""
+
+    path: str
+    best_iteration: bool | None
+
+    def __fspath__(self) -> str:
+        return self.path
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +49,7 @@ class _ModelSource:
     supported: str  # what can be loaded, for error messages
     opening: re.Pattern[bytes] | None = None  # matches the first bytes of its files; None if it has no files
     ending: bytes = b""  # the last byte of its files before white space; empty for any
+    keeps_later_trees: bool = False  # those after the best iteration; its functions take `best_iteration`
 
 
 _SOURCES: Final = (
@@ -45,6 +57,7 @@ _SOURCES: Final = (
         module="predgap.loaders.xgboost",
         package="xgboost",
         classes=frozenset({"Booster", "XGBModel"}),
+        keeps_later_trees=True,
         opening=re.compile(
             rb'\s*\{\s*"(?:learner|version)"\s*:'  # JSON
             rb"|\{(?:L\0{7}|l\0{3}|I\0|[iU])\x07(?:learner|version)"  # UBJSON
@@ -140,7 +153,13 @@ _SUPPORTED: Final = "; ".join(
 )
 
 
-def load(model_or_path: Any, *, allow_pickle: bool = False, levels: Any = None) -> Ensemble:
+def load(
+    model_or_path: Any,
+    *,
+    allow_pickle: bool = False,
+    levels: Any = None,
+    best_iteration: bool | None = None,
+) -> Ensemble:
     """Loads a fitted model, or a model file, as an `Ensemble`.
 
     `Explainer` does this by itself. Use `load` to look at a model, to load it once for several explainers, or
@@ -150,8 +169,9 @@ def load(model_or_path: Any, *, allow_pickle: bool = False, levels: Any = None) 
 
     - XGBoost: the raw margin. An object is loaded with the trees that its own `predict` uses: a scikit-learn
       wrapper stops at its `best_iteration` and treats its `missing=` value as missing; a `Booster` uses all
-      trees. A file is loaded with all trees, as `xgboost.Booster(model_file=path)` predicts. It does not hold
-      the wrapper's `missing=`, and `best_iteration` is not used: load the wrapper if these matter.
+      trees. A file is loaded with all trees, as `xgboost.Booster(model_file=path)` predicts, and with a
+      warning if early stopping left trees in it that a wrapper does not use: see `best_iteration`. It does
+      not hold the wrapper's `missing=`: load the wrapper if this matters.
     - LightGBM and CatBoost: the raw score; for a LightGBM random forest, the average that it predicts.
     - scikit-learn: `predict` for regression, `predict_proba` for trees, forests and bagging (for two classes
       only that of the second), the margin for boosted classifiers, the mean path length for IsolationForest.
@@ -181,6 +201,11 @@ def load(model_or_path: Any, *, allow_pickle: bool = False, levels: Any = None) 
         The categories of a CatBoost model, which stores hashes in place of labels: usually the training
         table. With them, its categorical features take `Flip` noise, and `Ensemble.save` can write the
         ensemble. All categories that the model was trained on must be there.
+    best_iteration : bool or None, default=None
+        Which trees to load of an XGBoost file or Booster that was trained with early stopping. True: those up
+        to its `best_iteration`, with which XGBRegressor and the other wrappers predict. False: all, with
+        which a Booster predicts. None: all, with a warning if a file has more than True would load. Models
+        without early stopping, wrappers, and models of other libraries are not affected.
 
     Returns
     -------
@@ -206,10 +231,12 @@ def load(model_or_path: Any, *, allow_pickle: bool = False, levels: Any = None) 
     >>> bool(np.allclose(ensemble.predict(X), model.predict(X)))
     True
     """
+    if isinstance(model_or_path, ModelFile) and best_iteration is None:
+        best_iteration = model_or_path.best_iteration
     if isinstance(model_or_path, str | os.PathLike):
-        ensemble = _load_file(model_or_path, allow_pickle)
+        ensemble = _load_file(model_or_path, allow_pickle, best_iteration)
     else:
-        ensemble = _load_object(model_or_path)
+        ensemble = _load_object(model_or_path, best_iteration)
     if levels is None:
         return ensemble
     table = import_module("predgap.loaders.catboost.levels_table")
@@ -229,19 +256,21 @@ def package_of(model_or_path: Any) -> str | None:
     return next((s.package for s in _SOURCES if s.opening is not None and s.opening.match(head)), None)
 
 
-def _load_object(model: Any) -> Ensemble:
+def _load_object(model: Any, best_iteration: bool | None = None) -> Ensemble:
     if isinstance(model, Ensemble):
         return model
     for source in _SOURCES:
         if _is_made_by(source, type(model)):
-            return _loaded(source.module, "from_object", model)
+            return _loaded(source, "from_object", model, best_iteration)
+    is_class = isinstance(model, type)
+    what = f"the class {model.__name__}" if is_class else with_article(type(model).__name__)
     raise UnsupportedModelError(
-        f"predgap explains tree ensembles; this is {with_article(type(model).__name__)}. "
+        f"predgap explains tree ensembles; this is {what}. "
         f"Expected {_SUPPORTED}. From a dict or another container, pass the fitted model inside it"
     )
 
 
-def _load_file(name: str | os.PathLike[Any], allow_pickle: bool) -> Ensemble:
+def _load_file(name: str | os.PathLike[Any], allow_pickle: bool, best_iteration: bool | None) -> Ensemble:
     path = Path(os.fsdecode(name))
     head, tail, _ = _files.read_head_and_tail(path)
     if head.startswith(serialization.NAME):
@@ -250,9 +279,9 @@ def _load_file(name: str | os.PathLike[Any], allow_pickle: bool) -> Ensemble:
         if source.opening is not None and source.opening.match(head):
             if not tail.rstrip().endswith(source.ending):
                 raise LoaderError(f"{str(path)!r} stops in the middle of the model; save or copy it again")
-            return _loaded(source.module, "from_file", path)
+            return _loaded(source, "from_file", path, best_iteration)
     if allow_pickle and sniff.is_pickle(head):
-        return _load_object(pickles.opened(path))
+        return _load_object(pickles.opened(path), best_iteration)
     sniff.refuse(path, head, _SUPPORTED)
 
 
@@ -263,9 +292,10 @@ def _is_made_by(source: _ModelSource, kind: type) -> bool:
     )
 
 
-def _loaded(module: str, function: str, source: Any) -> Ensemble:
+def _loaded(source: _ModelSource, function: str, model: Any, best_iteration: bool | None) -> Ensemble:
+    options = {"best_iteration": best_iteration} if source.keeps_later_trees else {}
     try:
-        ensemble = getattr(import_module(module), function)(source)
+        ensemble = getattr(import_module(source.module), function)(model, **options)
     except MemoryError as error:
         raise LoaderError("the model needs more memory than is available") from error
     assert isinstance(ensemble, Ensemble)

@@ -12,7 +12,15 @@ from predgap._inputs.one_hot import OneHot
 from predgap.noise._added_laws import LaplaceLaw, NormalLaw, StudentTLaw, UniformLaw
 from predgap.noise._laws import Law, StillLaw, positive
 from predgap.noise._noise import Noise
-from predgap.noise._scales import Measured, Names, Numbers, Ranges, measure, read_numbers
+from predgap.noise._scales import (
+    ColumnLabels,
+    Measured,
+    Names,
+    Numbers,
+    Ranges,
+    measure,
+    read_numbers,
+)
 from predgap.noise._scipy_laws import ScipyLaw, show_frozen
 
 
@@ -36,6 +44,9 @@ class _Scaled(Noise):
         made = copy(self)
         object.__setattr__(made, "_numbers", self._numbers.with_one_hot(one_hot))
         return made
+
+    def _tables(self) -> tuple[ColumnLabels, ...]:
+        return (self._numbers.columns,) if isinstance(self._numbers, Measured) else ()
 
     @abstractmethod
     def _law(self, value: float) -> Law: ...
@@ -79,7 +90,7 @@ class Normal(_Scaled):
         The standard deviation is the population's (ddof=0), over the values that are not missing. A column
         that is constant or has no values is not perturbed, and a warning says so. If X has column names, they
         are matched to the model's feature names, and other columns (such as the target) are ignored;
-        otherwise columns are matched by position.
+        otherwise columns are matched by position, and a model without names takes those of X.
 
         Parameters
         ----------

@@ -15,7 +15,7 @@ from predgap.noise._combined_laws import ClippedLaw, RoundedLaw, StayLaw
 from predgap.noise._lattice import Lattice, checked_lattice
 from predgap.noise._laws import Law, positive
 from predgap.noise._noise import ModelFeatures, Noise, TableNoise, check_single
-from predgap.noise._scales import Names, Ranges, open_table
+from predgap.noise._scales import ColumnLabels, Names, Ranges, open_table
 from predgap.noise._table_laws import ColumnLaw
 
 
@@ -87,6 +87,9 @@ class _Around(Noise):
 
     def for_model(self, features: ModelFeatures) -> Noise:
         return replace(self, noise=self.noise.for_model(features))
+
+    def _tables(self) -> tuple[ColumnLabels, ...]:
+        return self.noise._tables()
 
 
 @dataclass(frozen=True, repr=False)

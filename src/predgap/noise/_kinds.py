@@ -72,7 +72,10 @@ def read_column(
     numbers_of = numbers_of[~(missing | kept)]
     values, counts = np.unique(numbers_of, return_counts=True)
     if np.isinf(values).any():
-        return _refused(f"column {label} holds an infinite value; mark it missing (NaN) or clip it")
+        return _refused(
+            f"column {label} holds an infinite value, so that it has no spread; mark it missing (NaN) or "
+            "clip it"
+        )
     lattice = lattice_of(values)
     kind: Kind = _inferred(values, counts, lattice) if stated is None else stated
     if stated is not None:

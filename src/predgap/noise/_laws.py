@@ -254,8 +254,8 @@ class FlipLaw(Law):
     def category_probabilities(self, levels: Categories) -> FloatArray:
         if not levels.complete:
             raise NoiseError(
-                "Flip needs all categories, but the model does not store them; load it with those of the "
-                "training table, predgap.load(model, levels=X), or use Discrete or Marginal noise"
+                "Flip needs all categories, but the model does not store them; use Relative, Marginal or "
+                "Discrete noise, or load it with those of the training table: predgap.load(model, levels=X)"
             )
         if len(levels) < 2:
             return np.zeros(len(levels))

@@ -133,6 +133,10 @@ class Noise(ABC):
         """The noise for a model with these features; a noise with a table reads it as the model does."""
         return self
 
+    def _tables(self) -> tuple[ColumnLabels, ...]:
+        """The columns of the tables that the noise was built from."""
+        return ()
+
     def _with(self, **changes: Any) -> Self:
         """The same noise with other values of some attributes."""
         made = object.__new__(type(self))
@@ -156,6 +160,9 @@ class TableNoise(Noise):
 
     def names_for(self, n_features: int) -> Names:
         return self._labels.names_for(n_features)
+
+    def _tables(self) -> tuple[ColumnLabels, ...]:
+        return (self._labels,)
 
     def with_one_hot(self, one_hot: OneHot) -> Self:
         try:

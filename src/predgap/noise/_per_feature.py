@@ -14,7 +14,7 @@ from predgap._text import count, format_items, names_or_default, shown
 from predgap.errors import NoiseError
 from predgap.noise._laws import Law
 from predgap.noise._noise import ModelFeatures, Noise, check_single
-from predgap.noise._scales import Names, Ranges
+from predgap.noise._scales import ColumnLabels, Names, Ranges
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -94,6 +94,10 @@ class PerFeature(Noise):
 
     def for_model(self, features: ModelFeatures) -> PerFeature:
         return self._each(lambda noise: noise.for_model(features))
+
+    def _tables(self) -> tuple[ColumnLabels, ...]:
+        held = [noise for _, noise in self.noises] + ([] if self.default is None else [self.default])
+        return tuple(table for noise in held for table in noise._tables())
 
     def _each(self, change: Callable[[Noise], Noise]) -> PerFeature:
         default = None if self.default is None else change(self.default)

@@ -50,7 +50,7 @@ class Relative(TableNoise):
     feature that the model splits on by categories is redrawn, whatever the column looks like; and a number
     that means missing to the model (such as XGBoost's `missing=-999`) is missing here, too. If X has column
     names, they are matched to the model's feature names, and other columns (such as the target) are ignored;
-    otherwise columns are matched by position. X is copied.
+    otherwise columns are matched by position, and a model without names takes those of X. X is copied.
 
     Parameters
     ----------

@@ -321,7 +321,10 @@ def _measured(columns: Columns, j: int, label: str) -> tuple[float, str]:
         return float("nan"), str(error)
     values = values[~np.isnan(values)]
     if np.isinf(values).any():
-        return float("nan"), f"{label} holds an infinite value; mark it missing (NaN) or clip it"
+        return (
+            float("nan"),
+            f"{label} holds an infinite value, so that it has no spread; mark it missing (NaN) or clip it",
+        )
     if len(values) == 0 or values.min() == values.max():  # np.std of equal values may not be exactly 0
         return 0.0, ""
     size = deviation(values)

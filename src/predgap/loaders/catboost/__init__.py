@@ -24,12 +24,13 @@ from predgap import _files
 from predgap._inputs.categories import Categories
 from predgap._model.ensemble import ALL_OUTPUTS, LEAF, NUMERIC, Ensemble
 from predgap._model.rounding import fields_of_rows
+from predgap._text import format_items, warn
 from predgap.errors import EnsembleError, LoaderError
 from predgap.loaders import selfcheck
 from predgap.loaders.catboost import binary_file, json_file
 from predgap.loaders.catboost.categories import HashedCategories
 from predgap.loaders.catboost.combinations import rewritten
-from predgap.loaders.catboost.model import NUMBER, Model
+from predgap.loaders.catboost.model import NUMBER, Classes, Model
 from predgap.loaders.catboost.sets import categories_of, sets_of
 from predgap.loaders.splits import above
 
@@ -48,7 +49,7 @@ def from_object(model: Any) -> Ensemble:
         selfcheck.ask("CatBoost", "be saved", lambda: model.save_model(str(path), format="cbm"))
         found = binary_file.read(path.read_bytes(), known_only=False)
     numbered = found.nodes.symmetric and all(ctr.of.is_single for ctr in found.ctrs)
-    return _checked(_ensemble(found), model, numbered)
+    return _checked(_ensemble(found), model, numbered, found.classes.places)
 
 
 def _read(data: bytes) -> Model:
@@ -57,9 +58,10 @@ def _read(data: bytes) -> Model:
     return json_file.read(data)
 
 
-def _checked(ensemble: Ensemble, model: Any, numbered: bool) -> Ensemble:
+def _checked(ensemble: Ensemble, model: Any, numbered: bool, places: list[int]) -> Ensemble:
     """The ensemble, after a check against the object. Leaves are compared if they are numbered as CatBoost
-    does it: those of symmetric trees are, unless they split on combinations."""
+    does it: those of symmetric trees are, unless they split on combinations. `places` are those of the
+    outputs among CatBoost's margins, empty if all are outputs."""
     CatBoost = import_module("catboost").CatBoost
 
     def leaves(rows: selfcheck.Rows) -> Any:  # CatBoost numbers leaves from 0; here they follow the splits
@@ -69,7 +71,8 @@ def _checked(ensemble: Ensemble, model: Any, numbered: bool) -> Ensemble:
 
     def margins(rows: selfcheck.Rows) -> Any:  # by the base class, because a wrapper may transform margins
         texts = _with_texts(rows, ensemble)
-        return CatBoost.predict(model, texts, prediction_type="RawFormulaVal", thread_count=1)
+        found = CatBoost.predict(model, texts, prediction_type="RawFormulaVal", thread_count=1)
+        return found[:, places] if places else found
 
     def asked(question: Callable[[selfcheck.Rows], Any]) -> Callable[[selfcheck.Rows], Any]:
         return lambda rows: selfcheck.ask("CatBoost", "predict", lambda: question(rows))
@@ -96,6 +99,7 @@ def _with_texts(rows: selfcheck.Rows, ensemble: Ensemble) -> Any:
 
 
 def _ensemble(model: Model) -> Ensemble:
+    _warn_of_absent(model.classes)
     known = categories_of(model)
     model, sets = rewritten(model, known, sets_of(model, known))
     nodes, asked, bias = model.nodes, model.asked, model.bias
@@ -121,13 +125,13 @@ def _ensemble(model: Model) -> Ensemble:
             value=value,
             target=np.full(len(nodes.root), ALL_OUTPUTS if len(bias) > 1 else 0),
             bias=bias,
-            n_features=len(model.features),
+            n_features=model.n_columns,
             category_set=np.where(np.append(by_set, False)[at], at - n_numeric, NUMERIC),
             set_begin=sets.begin,
             set_code=sets.codes,
             categories=_by_column(model, known),
             feature_names=_feature_names(model),
-            class_names=model.classes,
+            class_names=model.classes.names,
             link=model.link,
             source=model.source,
         )
@@ -135,15 +139,26 @@ def _ensemble(model: Model) -> Ensemble:
         raise LoaderError(f"the CatBoost model cannot be represented as an ensemble: {error}") from error
 
 
+def _warn_of_absent(classes: Classes) -> None:
+    """Warns of classes to which CatBoost gives the margin -inf in every row; they are no outputs."""
+    if classes.absent:
+        outputs = "" if classes.names is None else f", which are {format_items(classes.names)}"
+        warn(
+            f"the data that the CatBoost model was trained on lack {format_items(classes.absent)} of its "
+            "classes. CatBoost predicts a margin of -inf for such a class in every row, and noise cannot "
+            f"change that, so it is left out of the outputs{outputs}"
+        )
+
+
 def _feature_names(model: Model) -> tuple[str, ...] | None:
     """The feature names, None if there are none; as in CatBoost, a feature without one has its number."""
     name = {feature.column: feature.name for feature in model.features}
-    return tuple(name[q] or str(q) for q in range(len(name))) if any(name.values()) else None
+    return tuple(name.get(q) or str(q) for q in range(model.n_columns)) if any(name.values()) else None
 
 
 def _by_column(model: Model, known: list[HashedCategories]) -> tuple[Categories | None, ...]:
     """The categories of each column, None for a numeric one."""
-    found: list[Categories | None] = [None] * len(model.features)
+    found: list[Categories | None] = [None] * model.n_columns
     for feature, own in zip(model.categorical, known, strict=True):
         found[feature.column] = own
     return tuple(found)

@@ -84,6 +84,10 @@ class HashedCategories(Categories):
         return self.code_of_hash.get(hash_of(text), self.unknown)
 
     @property
+    def holds_text(self) -> bool:
+        return True  # numbers, too, are known by the hashes of their texts
+
+    @property
     def unknown(self) -> float:
         return UNSEEN if self.complete else float(self.codes[-1])
 

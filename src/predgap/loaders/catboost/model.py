@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
@@ -22,6 +22,7 @@ __all__ = [
     "NUMBER",
     "ONE_HOT",
     "CategoricalFeature",
+    "Classes",
     "Feature",
     "FloatFeature",
     "Model",
@@ -47,6 +48,7 @@ AS_NUMBERS: Final = "which predgap does not handle yet; encode them as numbers a
 NUMBER, ONE_HOT, CTR = range(3)
 """Kinds of questions: is the number above a border, is it this category, is its CTR above a border?"""
 
+_MOST: Final = 1 << 20  # classes or columns, so that a damaged number does not allocate all memory
 _MAX_DEPTH: Final = 16  # of symmetric trees, as in CatBoost; they have 2^depth leaves
 
 
@@ -120,18 +122,28 @@ def check_places(place: IntArray, asked: Questions) -> None:
 
 
 def check_features(floats: list[FloatFeature], categorical: list[CategoricalFeature]) -> None:
-    """LoaderError unless the features are numbered, in different columns, and have names."""
-    kinds: dict[str, Sequence[Feature]] = {"numeric": floats, "categorical": categorical}
-    for kind, features in kinds.items():
-        for i, feature in enumerate(features):
-            if feature.number != i:
-                raise LoaderError(
-                    f"number {i} of the {kind} features says that it is another one; the file is damaged"
-                )
+    """LoaderError unless the features are numbered, in different columns, and have names.
+
+    Old files list only the numeric features that are used, with the numbers and columns that they have among
+    all, or numbered anew.
+    """
     both: list[Feature] = [*floats, *categorical]
+    numbers: list[Any] = [feature.number for feature in floats]
     columns: list[Any] = [feature.column for feature in both]
-    if not set(map(type, columns)) <= {int} or sorted(columns) != [*range(len(columns))]:
-        raise LoaderError(f"the features are not the columns 0 ... {len(columns) - 1}; the file is damaged")
+    if not set(map(type, numbers + columns)) <= {int}:
+        raise LoaderError("the number or column of a feature is no whole number; the file is damaged")
+    if numbers != sorted({*numbers}) or min(numbers, default=0) < 0:
+        raise LoaderError("the numbers of the numeric features do not ascend; the file is damaged")
+    for i, feature in enumerate(categorical):
+        if feature.number != i:
+            raise LoaderError(
+                f"number {i} of the categorical features says that it is another one; the file is damaged"
+            )
+    most = max(_MOST, len(columns))
+    if len({*columns}) < len(columns) or not all(0 <= column < most for column in columns):
+        raise LoaderError(
+            f"the features are not different columns from 0 to {most - 1:,}; the file is damaged"
+        )
     if not all(isinstance(feature.name, str) for feature in both):
         raise LoaderError("the name of a feature is not a text; the file is damaged")
     for part in categorical:
@@ -148,16 +160,17 @@ def combination(
     categorical: Sequence[CategoricalFeature],
 ) -> Combination:
     """What a CTR counts, see `Combination`; LoaderError unless the features and borders exist."""
-    parts: list[tuple[Any, Sequence[Feature]]] = [
-        *((number, categorical) for number in categories),
-        *((number, floats) for number, _ in borders),
-        *((number, categorical) for number, _ in exact),
+    listed = _by_number(floats) if borders else {}
+    parts: list[tuple[Any, Collection[int]]] = [
+        *((number, range(len(categorical))) for number in categories),
+        *((number, listed) for number, _ in borders),
+        *((number, range(len(categorical))) for number, _ in exact),
     ]
-    if not categories or not all(type(number) is int and 0 <= number < len(own) for number, own in parts):
+    if not categories or not all(type(number) is int and number in own for number, own in parts):
         raise LoaderError("a CTR is of no feature, or of one that does not exist; the file is damaged")
     if len({*categories}) < len(categories):
         raise LoaderError("a CTR has a feature twice; the file is damaged")
-    if not all(border in floats[number].borders for number, border in borders):
+    if not all(border in listed[number].borders for number, border in borders):
         raise LoaderError("a CTR is of a border that its feature does not have; the file is damaged")
     if not all(type(value) is int and -(2**31) <= value < 2**31 for _, value in exact):
         raise LoaderError("a CTR is of a category that is not a number of 32 bits; the file is damaged")
@@ -168,10 +181,15 @@ def shown_combination(
     of: Combination, floats: Sequence[FloatFeature], categorical: Sequence[CategoricalFeature]
 ) -> str:
     """The names of the features of a combination."""
+    listed = _by_number(floats) if of.borders else {}
     features: list[Feature] = [categorical[number] for number in of.categories]
-    features += [floats[number] for number, _ in of.borders]
+    features += [listed[number] for number, _ in of.borders]
     features += [categorical[number] for number, _ in of.exact]
     return " with ".join(dict.fromkeys(repr(shown_name(feature)) for feature in features[:8]))
+
+
+def _by_number(floats: Sequence[FloatFeature]) -> dict[int, FloatFeature]:
+    return {feature.number: feature for feature in floats}
 
 
 def no_counters(
@@ -261,6 +279,14 @@ def grown(size: IntArray, inner: BoolArray, place: IntArray, value: FloatArray) 
 # ---- all of it ----
 
 
+class Classes(NamedTuple):
+    """The classes of a model's outputs, and those that it knows only by name."""
+
+    names: tuple[str, ...] | None  # labels of the outputs, where the metadata state them
+    places: list[int]  # of the outputs among the margins that CatBoost predicts, if any are absent
+    absent: list[str]  # classes that were not in the training data, to which CatBoost gives a margin of -inf
+
+
 class Model(NamedTuple):
     floats: list[FloatFeature]
     categorical: list[CategoricalFeature]
@@ -272,12 +298,17 @@ class Model(NamedTuple):
     scale: float  # the sum of the leaves is multiplied by it
     bias: FloatArray  # (n_outputs,) added after the scaling
     source: str  # for display
-    classes: tuple[str, ...] | None  # labels of the classes, where the metadata state them
+    classes: Classes
     link: Link | None  # how probabilities follow from margins, where the metadata state it
 
     @property
     def features(self) -> list[Feature]:
+        """Those that the file lists; columns that no split uses may be missing."""
         return [*self.floats, *self.categorical]
+
+    @property
+    def n_columns(self) -> int:
+        return 1 + max((feature.column for feature in self.features), default=-1)
 
 
 def source_of(info: Any) -> str:
@@ -290,17 +321,37 @@ def source_of(info: Any) -> str:
     return " ".join(filter(None, ("CatBoost", version[1] if version else "", texts[1][:60])))
 
 
-def classes_of(info: Any, n_outputs: int) -> tuple[str, ...] | None:
-    """The labels of the classes, as far as the model's metadata state them; None if outputs are no classes,
-    as with several labels (MultiLogloss)."""
-    loss = _at(info, "params", "loss_function", "type")
+def classes_of(info: Any, n_outputs: int) -> Classes:
+    """The classes, as far as the model's metadata state them; none if outputs are no classes, as with several
+    labels (MultiLogloss)."""
+    loss, labels = _at(info, "params", "loss_function", "type"), _labels(info)
+    if labels is None or loss in ("MultiLogloss", "MultiCrossEntropy"):
+        return Classes(None, [], [])
+    places = _at(info, "class_params", "class_to_label")
+    if 1 < n_outputs < len(labels) and _are_places(places, n_outputs, len(labels)):
+        absent = [str(label) for i, label in enumerate(labels) if i not in set(places)]
+        return Classes(class_names([labels[i] for i in places], n_outputs), places, absent)
+    return Classes(class_names(labels, n_outputs), [], [])
+
+
+def _labels(info: Any) -> list[Any] | None:
+    """The labels of all classes, in CatBoost's order; None if there are none, or not of a known kind."""
     labels = _at(info, "class_params", "class_names")
-    if not isinstance(labels, list) or loss in ("MultiLogloss", "MultiCrossEntropy"):
+    if not isinstance(labels, list) or not {*map(type, labels)} <= {str, int, float, bool}:
         return None
-    kinds = set(map(type, labels))
-    if _at(info, "class_params", "class_label_type") == "Float" and kinds <= {int, float}:
-        labels = [float(str(label)) for label in labels]  # JSON has 1 for 1.0
-    return class_names(labels, n_outputs) if kinds <= {str, int, float, bool} else None
+    if not labels:  # the classes are then 0, 1, ...
+        n = _at(info, "class_params", "classes_count")
+        return [*range(n)] if type(n) is int and 0 < n <= _MOST else None
+    if _at(info, "class_params", "class_label_type") == "Float" and {*map(type, labels)} <= {int, float}:
+        return [float(str(label)) for label in labels]  # JSON has 1 for 1.0
+    return labels
+
+
+def _are_places(found: Any, n: int, n_labels: int) -> bool:
+    """Are these n different places in a list of labels?"""
+    if not isinstance(found, list) or len(found) != n or not {*map(type, found)} <= {int}:
+        return False
+    return len({*found}) == n and min(found) >= 0 and max(found) < n_labels
 
 
 _LINKS: Final = {

@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from predgap._inputs.categories import Categories, of_labels
 from predgap._model.ensemble import NUMERIC
 from predgap._text import count as counted
+from predgap._text import warn
 from predgap._typing import BoolArray, FloatArray, IntArray
 from predgap.errors import EnsembleError, LoaderError, UnsupportedModelError
 from predgap.loaders._formats import documents
@@ -42,6 +43,8 @@ _WORD_BITS: Final = 32
 _WORDS_AT_ONCE: Final = 1 << 14  # bounds the memory for their bits
 
 _LABELS: Final = b"pandas_categorical:"
+_ENDINGS: Final = (b"end of parameters", b"end of parser")  # the last line, if Python did not write the file
+_ONLY_IMPORTANCES: Final = re.compile(rb"\s*feature[_ ]importances:\n(?:[^\n]*=[0-9]+\n)*\s*")
 _PARAMETER: Final = re.compile(rb"(?m)^\[categorical_feature: ([0-9]{1,9}(?:,[0-9]{1,9})*)\]$")
 
 
@@ -210,9 +213,16 @@ def check_labels(lists: Iterable[Iterable[Any]]) -> None:
 def _labels(tail: bytes, n: int) -> list[list[Any]]:
     """The labels of each of the n categorical features; [] if the model was not trained on a frame."""
     line = tail.rstrip().rpartition(b"\n")[2]
-    if line == b"end of parameters":  # not written by Python
+    if line in _ENDINGS:
         return []
     if not line.startswith(_LABELS):
+        if _ONLY_IMPORTANCES.fullmatch(tail):
+            warn(
+                "the model file has neither parameters nor labels of its "
+                f"{counted(n, 'categorical feature')} (pandas_categorical), so categories are codes, as to "
+                "LightGBM; if the model was trained on labels, the file was cut off: save or copy it again"
+            )
+            return []
         raise LoaderError(
             "the model file stops before the labels of its categories (pandas_categorical); save or copy it "
             "again"

@@ -3,7 +3,8 @@
 An ensemble predicts the margin: the sum of the trees (the average, with `aggregate_function` AVERAGE) and
 `base_values`, without `post_transform`. Each target or class is an output. An exception are classifiers of
 two classes whose weights are all for one class, which is how ONNX represents binary classifiers (with weights
-for class 0): they have one output, the score of the second class. Before the tree node there may be Cast and
+for class 0): they have one output, the score of the second class. So do those of CatBoost, in which each leaf
+has a weight for the second class and minus that for the first. Before the tree node there may be Cast and
 Identity nodes, after it also ZipMap.
 
 Files are read without the `onnx` package; an object is serialized and read like a file. If onnxruntime is
@@ -59,7 +60,7 @@ def from_object(model: Any) -> Ensemble:
 
 def _ensemble(data: bytes) -> Ensemble:
     node = read(data)
-    trees = read_trees(node)
+    trees = _of_one_class(node, read_trees(node))
     n_features = _n_features(node, trees)
     bias, target_ids = _outputs(node, trees)
     value, target = _values(node, trees, target_ids, len(bias))
@@ -107,6 +108,20 @@ def _n_features(node: TreeNode, trees: Trees) -> int:
 # ---- outputs ----
 
 
+def _of_one_class(node: TreeNode, trees: Trees) -> Trees:
+    """The trees without the weights for the first of two classes, if they are minus those for the second."""
+    if node.operator != CLASSIFIER or trees.n_targets != 2 or trees.transform not in ("NONE", "LOGISTIC"):
+        return trees
+    first, second = (np.flatnonzero(trees.target == k) for k in (0, 1))
+    first, second = (of[np.argsort(trees.leaf[of], kind="stable")] for of in (first, second))
+    mirrored = np.array_equal(trees.leaf[first], trees.leaf[second]) and np.array_equal(
+        trees.weight[first], -trees.weight[second]
+    )
+    if not mirrored or len(trees.base) or len(trees.target) > 2 * len(first):
+        return trees
+    return trees._replace(leaf=trees.leaf[second], target=trees.target[second], weight=trees.weight[second])
+
+
 def _outputs(node: TreeNode, trees: Trees) -> tuple[FloatArray, Integers]:
     """The bias of each output, and the output of each weight."""
     n, base = trees.n_targets, trees.base
@@ -117,8 +132,13 @@ def _outputs(node: TreeNode, trees: Trees) -> tuple[FloatArray, Integers]:
         if len(base) > (1 if classes.tolist() == [0] else 0):
             raise UnsupportedModelError(
                 f"the ONNX model is a classifier of two classes with {len(base)} base_values and weights for "
-                f"{len(classes)} of them, where runtimes disagree about what these are added to; convert it "
-                "with weights for class 0 only, and one base value"
+                f"{len(classes)} of them, where runtimes disagree about what these are added to; "
+                + (
+                    "CatBoost writes this for boost_from_average: save the model as .cbm, "
+                    "model.save_model('model.cbm'), and load that"
+                    if node.producer.startswith("CatBoost")
+                    else "convert it with weights for class 0 only, and one base value"
+                )
             )
         if len(classes) == 1:
             return _bias(base, 1), np.zeros(len(trees.target), dtype=np.int64)

@@ -61,6 +61,12 @@ class Preparation:
         names = getattr(first, "feature_names_in_", None)
         return self.given_names if names is None else tuple(map(str, names))
 
+    @property
+    def n_columns(self) -> int | None:
+        """How many columns the first step was fitted with; None if it does not tell."""
+        found = getattr(self.steps[0][1] if self.steps else self.model, "n_features_in_", None)
+        return int(found) if isinstance(found, int | np.integer) else None
+
     def table(self, X: Any, ensemble: Ensemble) -> Table:
         """X after the steps; row labels of X are kept.
 

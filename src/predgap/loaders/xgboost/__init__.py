@@ -20,7 +20,8 @@ from predgap import _files
 from predgap._model.ensemble import Ensemble
 from predgap._model.links import Link
 from predgap._model.rounding import fields_of_rows
-from predgap._typing import FloatArray
+from predgap._text import warn
+from predgap._typing import FloatArray, IntArray
 from predgap.errors import EnsembleError, LoaderError, UnsupportedModelError
 from predgap.loaders import selfcheck
 from predgap.loaders._formats.documents import Document, single
@@ -57,8 +58,9 @@ _LABEL_KEYS: Final = frozenset({"enc", "feature_segments", "is_ref", "sorted", "
 _ask = partial(selfcheck.ask, "XGBoost")
 
 
-def from_file(path: Path) -> Ensemble:
-    """The ensemble of a JSON or UBJSON file, with all of its trees."""
+def from_file(path: Path, best_iteration: bool | None = None) -> Ensemble:
+    """The ensemble of a JSON or UBJSON file, up to the best iteration or with all of its trees; None is all,
+    with a warning if these are more."""
     document = decode(_files.read(path))
     version = _version(document)
     news = _unknown_parts(document)
@@ -68,16 +70,23 @@ def from_file(path: Path) -> Ensemble:
             f"{f' (it has {news[0][:40]!r})' if news else ''}; load it with XGBoost and pass the object, "
             "which is then checked against its predictions"
         )
-    return _ensemble(document)
+    if best_iteration is None:
+        _warn_of_later_trees(document, path)
+    return _ensemble(document, iterations=_best_iterations(document) if best_iteration else None)
 
 
-def from_object(model: Any) -> Ensemble:
-    """The ensemble of a Booster or wrapper, checked against the object's own leaves and margins."""
+def from_object(model: Any, best_iteration: bool | None = None) -> Ensemble:
+    """The ensemble of a Booster or wrapper, checked against the object's own leaves and margins.
+
+    It has the trees up to the best iteration if it is a wrapper, or `best_iteration` is True; else all.
+    """
     kinds = type(model).__mro__
     if any(kind.__module__.startswith("xgboost.dask") for kind in kinds):
         raise UnsupportedModelError(f"{type(model).__name__} predicts on a cluster; pass its get_booster()")
     if not any(kind.__name__ == "XGBModel" for kind in kinds):
-        return _checked(_ensemble(_saved(model)), model, model, iterations=None)
+        document = _saved(model)
+        iterations = _best_iterations(document) if best_iteration else None
+        return _checked(_ensemble(document, iterations=iterations), model, model, iterations)
     booster = _ask("give its booster", model.get_booster)
     document = _saved(booster)
     iterations = _best_iterations(document)
@@ -94,13 +103,16 @@ def _checked(ensemble: Ensemble, model: Any, booster: Any, iterations: int | Non
     def matrix(rows: selfcheck.Rows) -> Any:
         return DMatrix(rows, missing=ensemble.missing)
 
+    span = (0, iterations or 0)
+
     def leaves(rows: selfcheck.Rows) -> Any:  # a wrapper's `apply` would require feature names
-        span = (0, iterations or 0)
         return booster.predict(matrix(rows), pred_leaf=True, iteration_range=span, validate_features=False)
 
     def margins(rows: selfcheck.Rows) -> Any:
-        data = matrix(rows) if model is booster else rows
-        return model.predict(data, output_margin=True, validate_features=False)
+        options = {"output_margin": True, "validate_features": False}
+        if model is booster:
+            return booster.predict(matrix(rows), iteration_range=span, **options)
+        return model.predict(rows, **options)
 
     selfcheck.check(
         ensemble,
@@ -123,7 +135,7 @@ def _ensemble(
     objective = text(section(learner, "objective"), "name")
     name, model, weights = _tree_model(section(learner, "gradient_booster"))
     param = section(learner, "learner_model_param")
-    n_outputs = max(1, *(count(param, key, 1, _MAX_OUTPUTS) for key in ("num_class", "num_target")))
+    n_outputs = _n_outputs(param)
     several_targets = count(param, "num_target", 1, _MAX_OUTPUTS) > 1
     trees = _trees(model)
     info = integers(numbers_of(model.get("tree_info"), "tree_info"), "tree_info")
@@ -241,16 +253,42 @@ def _best_iterations(document: Document) -> int | None:
     return count(attributes, "best_iteration") + 1
 
 
+def _warn_of_later_trees(document: Document, path: Path) -> None:
+    """Warns of a file that has more iterations than the wrappers of XGBoost would use."""
+    learner = section(document, "learner")
+    _, model, _ = _tree_model(section(learner, "gradient_booster"))
+    try:
+        best = _best_iterations(document)
+        all_of_them = len(_ends(model, _n_outputs(section(learner, "learner_model_param")))) - 1
+    except LoaderError:  # an attribute of the user's, or damage, which is found when trees are read
+        return
+    if best is not None and best < all_of_them:
+        warn(
+            f"{path.name!r} was trained with early stopping: its best_iteration is {best - 1}, but it has "
+            f"{all_of_them} iterations, and all are loaded. XGBRegressor and the like predict with the first "
+            f"{best}: for that, pass predgap.load(path, best_iteration=True), or --best-iteration on the "
+            "command line. False, or --no-best-iteration, takes all without this warning"
+        )
+
+
 def _trees_within(model: Document, iterations: int, n_outputs: int) -> int:
     """The number of trees in the first iterations."""
-    if "iteration_indptr" in model:
-        ends = integers(numbers_of(model["iteration_indptr"], "iteration_indptr"), "iteration_indptr")
-    else:  # before 2.0 every iteration built the same number
-        param = section(model, "gbtree_model_param")
-        step = n_outputs * max(1, count(param, "num_parallel_tree", 1))
-        ends = np.arange(0, count(param, "num_trees") + 1, step, dtype=np.int32)
+    ends = _ends(model, n_outputs)
     if iterations >= len(ends) or ends[iterations] < 0:
         raise LoaderError(
             f"best_iteration is {iterations - 1}, but there are only {len(ends) - 1} iterations"
         )
     return int(ends[iterations])
+
+
+def _ends(model: Document, n_outputs: int) -> IntArray:
+    """The number of trees before each iteration, and of all."""
+    if "iteration_indptr" in model:
+        return integers(numbers_of(model["iteration_indptr"], "iteration_indptr"), "iteration_indptr")
+    param = section(model, "gbtree_model_param")  # before 2.0 every iteration built the same number
+    step = n_outputs * max(1, count(param, "num_parallel_tree", 1))
+    return np.arange(0, count(param, "num_trees") + 1, step, dtype=np.int32)
+
+
+def _n_outputs(param: Document) -> int:
+    return max(1, *(count(param, key, 1, _MAX_OUTPUTS) for key in ("num_class", "num_target")))

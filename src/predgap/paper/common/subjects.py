@@ -180,7 +180,9 @@ def rankings(subject: Subject, scales: Iterable[float], *, n_jobs: int = 1) -> d
     """The rows' rankings by SHAP, under None, and by greedy at each scale σ."""
     found: dict[Scale, Ranking] = {None: shap_ranking(subject)}
     for scale in scales:
-        found[scale] = Explainer(subject.ensemble, Normal(scale), n_jobs=n_jobs).rank(subject.X)
+        found[scale] = Explainer(subject.ensemble, Normal(scale), n_jobs=n_jobs, progress=False).rank(
+            subject.X
+        )
     return found
 
 

@@ -64,7 +64,7 @@ def _rows(config: Config, subject: Subject, n_jobs: int) -> Iterator[tuple[Value
     shap = shap_ranking(subject)
     tolerance = float32_tolerance(subject.ensemble, subject.X)
     for scale in config.scales:
-        explainer = Explainer(subject.ensemble, Normal(scale), n_jobs=n_jobs)
+        explainer = Explainer(subject.ensemble, Normal(scale), n_jobs=n_jobs, progress=False)
         greedy = explainer.rank(subject.X)
         ways = steps(explainer, subject.X, greedy, tolerance, max(config.places))
         for k, step in enumerate(ways, start=1):

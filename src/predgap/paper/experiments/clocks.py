@@ -79,7 +79,7 @@ def _rows(config: Config, subject: Subject, steps: Steps) -> Iterator[tuple[Valu
     pairs = draw_pairs(subject, config.n_pairs, config.seed)
     draw_points("sobol", 1, 1, pairs.stream(0, 0))  # SciPy is imported now, not while a clock runs
     for scale in config.scales:
-        work = dict(_work(config, Explainer(subject.ensemble, Normal(scale)), pairs))
+        work = dict(_work(config, Explainer(subject.ensemble, Normal(scale), progress=False), pairs))
         seconds = dict.fromkeys(work, float("inf"))
         for _ in range(config.repeats):
             for what, do in work.items():

@@ -69,7 +69,7 @@ def run(
 
 def _rows(config: Config, subject: Subject, n_jobs: int) -> Iterator[tuple[Value, ...]]:
     every = sorted({*config.scales, *config.evaluation_scales})
-    explainers = {s: Explainer(subject.ensemble, Normal(s), n_jobs=n_jobs) for s in every}
+    explainers = {s: Explainer(subject.ensemble, Normal(s), n_jobs=n_jobs, progress=False) for s in every}
     ranked = rankings(subject, config.scales, n_jobs=n_jobs)
     judges = [explainers[s] for s in config.evaluation_scales]
     scores = {s: np.stack([e.pgi2(subject.X, r) for e in judges]) for s, r in ranked.items()}

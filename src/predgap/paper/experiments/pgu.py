@@ -53,7 +53,7 @@ def run(
 def _rows(config: Config, subject: Subject, n_jobs: int) -> Iterator[tuple[Value, ...]]:
     ranked = rankings(subject, config.scales, n_jobs=n_jobs)  # SHAP first
     for evaluation_scale in config.evaluation_scales:
-        explainer = Explainer(subject.ensemble, Normal(evaluation_scale), n_jobs=n_jobs)
+        explainer = Explainer(subject.ensemble, Normal(evaluation_scale), n_jobs=n_jobs, progress=False)
         pgu2 = np.stack([explainer.pgu2(subject.X, ranking) for ranking in ranked.values()])
         for scale, spread in zip(ranked, spreads(pgu2, config, lower_is_better=True), strict=True):
             yield (*cell(subject, evaluation_scale, scale), len(subject.X), *spread)

@@ -100,7 +100,7 @@ def _rows(
     config: Config, subject: Subject, n_jobs: int, steps: Steps, cache: Folder
 ) -> Iterator[tuple[Value, ...]]:
     pairs = draw_pairs(subject, config.n_pairs, config.seed)
-    explainers = [Explainer(subject.ensemble, Normal(scale)) for scale in config.scales]
+    explainers = [Explainer(subject.ensemble, Normal(scale), progress=False) for scale in config.scales]
     key = {"versions": versions(), "files": dict(subject.files), "entropy": pairs.entropy}
     key |= {"scales": config.scales, "iterations": config.iterations}
     key |= {"rows": sha256_of_arrays(subject.X)}  # they need not come from files

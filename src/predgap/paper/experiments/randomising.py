@@ -134,7 +134,7 @@ def _protocol_rows(
 def _exact_errors(protocol: _Protocol, orders: Sequence[IndexArray], n_jobs: int) -> list[Errors]:
     """The errors of each cell; `orders` (n, k) are the features to draw."""
     subject = protocol.subject
-    explainer = Explainer(subject.ensemble, marginal(subject, protocol.pool), n_jobs=n_jobs)
+    explainer = Explainer(subject.ensemble, Marginal(protocol.pool), n_jobs=n_jobs, progress=False)
     errors = []
     for order in orders:
         mean, variance = moments(explainer, protocol.X, top_masks(order, protocol.X.shape[1]))
@@ -184,14 +184,6 @@ class Errors:
         spread = self.variance / n_samples
         of_mse = np.sqrt(np.sum(4 * self.residual**2 * spread + 2 * spread**2)) / len(spread)
         return float(of_mse / (2 * self.rmse(n_samples))) if of_mse > 0 else 0.0
-
-
-def marginal(subject: Subject, pool: FloatArray) -> Marginal:
-    """Values drawn from the columns of `pool` as the model sees them.
-
-    Rounding to float32 first matters: many values are equal to a threshold only then.
-    """
-    return Marginal(subject.ensemble.cast(pool))
 
 
 def moments(explainer: Explainer, X: FloatArray, masks: BoolArray) -> tuple[FloatArray, FloatArray]:

@@ -276,7 +276,7 @@ def _ties(
     tolerance = float32_tolerance(subject.ensemble, subject.X)
     found: dict[tuple[int, Scale], Step] = {}
     for scale in config.scales:
-        explainer = Explainer(subject.ensemble, Normal(scale), n_jobs=n_jobs)
+        explainer = Explainer(subject.ensemble, Normal(scale), n_jobs=n_jobs, progress=False)
         ways = steps(explainer, subject.X, ranked[scale], tolerance, max(config.places))
         found |= {(k, scale): step for k, step in enumerate(ways, start=1)}
     return found

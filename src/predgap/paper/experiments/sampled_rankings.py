@@ -81,7 +81,9 @@ def run(
 def _rows(config: Config, subject: Subject, n_jobs: int, steps: Steps) -> Iterator[tuple[Value, ...]]:
     X = subject.X[: config.n_rows]
     n, d = X.shape
-    explainers = [Explainer(subject.ensemble, Normal(scale), n_jobs=n_jobs) for scale in config.scales]
+    explainers = [
+        Explainer(subject.ensemble, Normal(scale), n_jobs=n_jobs, progress=False) for scale in config.scales
+    ]
     orders = _sampled_orders(config, subject.name, explainers, X, n_jobs, steps)
     for s, (scale, explainer) in enumerate(zip(config.scales, explainers, strict=True)):
         exact = explainer.rank(X).order

@@ -72,7 +72,7 @@ def _rows(config: Config, subject: Subject, n_jobs: int, steps: Steps) -> Iterat
     pairs = draw_pairs(subject, config.n_pairs, config.seed)
     blocks = [slice(first, first + _BLOCK) for first in range(0, len(pairs), _BLOCK)]
     for scale in config.scales:
-        explainer = Explainer(subject.ensemble, Normal(scale), n_jobs=n_jobs)
+        explainer = Explainer(subject.ensemble, Normal(scale), n_jobs=n_jobs, progress=False)
         exact = explainer.gap(pairs.X, pairs.masks)
         for float32 in (True, False):
             gap = partial(algorithm1_gap, explainer, float32=float32)
