@@ -32,7 +32,7 @@ class _Context(Protocol):
     @property
     def n_threads(self) -> int: ...
     def look(self, done: int, milliseconds: float = 0.0) -> None:
-        """Told the rows done, now and then, and what a row is expected to take. What it raises ends the call."""
+        """Told the rows done, now and then, and what a row may take. What it raises ends the call."""
 
 class Model:
     """The trees of all outputs, and what follows from them for all rows."""
@@ -194,8 +194,9 @@ class Independent(_Kernel):
         """Which units can change anything, (n, n_units)."""
 
     def main_weights(self, rows: Rows, masks: _Bytes, accuracy: Accuracy, context: _Context) -> _Answer:
-        """Of a model with one output: weights of the main effects (n, n_thresholds). What a feature changes on
-        average, as a function of x', is the sum of weight_c (1[x' < c] - P(x' < c)) over its thresholds c."""
+        """Of a model with one output: weights of the main effects (n, n_thresholds). What a feature changes
+        on average, as a function of x', is the sum of weight_c (1[x' < c] - P(x' < c)) over its thresholds
+        c."""
 
     def sensitivity(
         self, rows: Rows, accuracy: Accuracy, context: _Context, units: Units | None = None
@@ -254,7 +255,7 @@ class Independent(_Kernel):
         """Order (n, top), scores (n, n_units; NaN of those not taken) and leads of the places (n, top)."""
 
 class Joint(_Kernel):
-    """Noise that moves features together: they take the values of one of the rows of a table. All is exact."""
+    """Noise that moves features together: they take the values of a row of a table. All is exact."""
 
     def __init__(self, table: Rows) -> None: ...
     def changes(self, rows: Rows, masks: _Bytes, context: _Context) -> tuple[_Floats]:

@@ -1,4 +1,4 @@
-"""How an answer is obtained: exact, with a proven error bound, with an error known from tests, or from samples.
+"""How an answer is obtained: exact, within a proven error, with an error known from tests, or from samples.
 
 An `Accuracy` is computed by the core, `Draws` are samples, and `Auto` chooses between them for each row.
 """

@@ -46,7 +46,7 @@ class Call:
         """The error of a row that would exceed the limits."""
         works = self._approximated if self.instead is None else self.instead
         return CostError(
-            f"{self.name}{self._tolerance}: row {row} would take about {milliseconds:,.0f} ms and "
+            f"{self.described}: row {row} would take about {milliseconds:,.0f} ms and "
             f"{megabytes:,.0f} MB; the limits per row are {1e3 * _core.MOST_SECONDS:,.0f} ms and "
             f"{_core.MOST_BYTES / 1e6:,.0f} MB. {self.hint}{' ' if self.hint else ''}This works: {works}"
         )
@@ -57,6 +57,11 @@ class Call:
         threads = " So are more threads, n_jobs=-1." if n_threads == 1 and self.rtol is not None else ""
         name = f"{self.name} of {count(n_rows, 'row')}{self._tolerance}" if n_rows else self.name
         return LongCallWarning(name, in_words(seconds), f"{faster}{threads}")
+
+    @property
+    def described(self) -> str:
+        """The call with its tolerance."""
+        return self.name + self._tolerance
 
     @property
     def _tolerance(self) -> str:
@@ -90,9 +95,9 @@ def deadline(end: float, clock: Clock = time.perf_counter) -> Iterator[None]:
 class Shown:
     """Shows the rows done of all rows of a call to a function or as a bar, and warns if the call is long.
 
-    The rows done never decrease, in whatever order parts are done. `progress` is a function of the rows done and
-    all rows; True for a bar; None for a bar if the call is long. It is made for every call, so it does little
-    before the core has run for some time. Use it as a context: the bar is removed at the end.
+    The rows done never decrease, in whatever order parts are done. `progress` is a function of the rows done
+    and all rows; True for a bar; None for a bar if the call is long. It is made for every call, so it does
+    little before the core has run for some time. Use it as a context: the bar is removed at the end.
     """
 
     __slots__ = ("_bar", "_call", "_most", "_n_threads", "_progress", "n_rows")
@@ -177,8 +182,8 @@ class Context:
 
 
 Reports = Progress | Context | bool | None
-"""A function of the rows done and all rows; a part of another call; True for a bar; None for a bar if the call is
-long; False for neither a bar nor a warning."""
+"""A function of the rows done and all rows; a part of another call; True for a bar; None for a bar if the
+call is long; False for neither a bar nor a warning."""
 
 
 @contextmanager

@@ -1,10 +1,11 @@
 """Expected values of functions of the change of a prediction: does it cross a line, how large is it?
 
 Gaps follow from row terms because they are squares. Other functions need the distribution of f(x'). Where the
-cells that the features can be in have few combinations, or one tree only changes, all outcomes are listed, and
-the expected value is their sum. Otherwise the function is averaged over quasi-random samples, whose spread over
-replicates gives a standard error. Bounds follow from the mean and the mean square of the change: Cantelli's and
-Chebyshev's inequalities for the probability of crossing a line, and |E D| <= E |D| <= sqrt(E D²) for sizes.
+cells that the features can be in have few combinations, or one tree only changes, all outcomes are listed,
+and the expected value is their sum. Otherwise the function is averaged over quasi-random samples, whose
+spread over replicates gives a standard error. Bounds follow from the mean and the mean square of the change:
+Cantelli's and Chebyshev's inequalities for the probability of crossing a line, and |E D| <= E |D| <= sqrt(E
+D²) for sizes.
 """
 
 from __future__ import annotations
@@ -46,8 +47,8 @@ value of each change, (m,)."""
 def listed_outcomes(
     kernel: Kernel, row: FloatArray, mask: BoolArray, context: Context
 ) -> tuple[FloatArray, FloatArray] | None:
-    """All values of f(x') - f(x) of one row (1, d) if the features of a mask (1, d) move: probabilities (m,) and
-    changes (n_outputs, m). None if there are too many to list."""
+    """All values of f(x') - f(x) of one row (1, d) if the features of a mask (1, d) move: probabilities (m,)
+    and changes (n_outputs, m). None if there are too many to list."""
     context, asked = context.quiet(), kernel.rows(row, mask)
     if isinstance(kernel.core, _core.Independent):
         return kernel.core.outcomes(asked, as_bytes(mask), context)
@@ -64,8 +65,8 @@ def sampled_mean(
     seed: int,
     context: Context,
 ) -> tuple[float, float, Literal["mc", "qmc"], int]:
-    """The mean over samples of a function of the changes (n_outputs, m) of one row (1, d), which gives (m,), if
-    the features of a mask (d,) move: the mean, its standard error, the method, the number of samples."""
+    """The mean over samples of a function of the changes (n_outputs, m) of one row (1, d), which gives (m,),
+    if the features of a mask (d,) move: the mean, its standard error, the method, the number of samples."""
     core, context = kernel.independent("sampling"), context.quiet()
     asked = mask & kernel.used
     k = int(asked.sum())
@@ -155,7 +156,7 @@ def size_bounds(change: ChangeOfRow) -> tuple[float, float]:
 
 
 Bounds = Callable[[int, ChangeOfRow], tuple[float, float]]
-"""The lower and the upper bound of an expected value, of the number of a row and what is known of its change."""
+"""Bounds of an expected value, from the number of a row and what is known of its change."""
 
 # ---- predictions before and after a change ---------------------------------------------------------------
 
@@ -164,8 +165,7 @@ Bounds = Callable[[int, ChangeOfRow], tuple[float, float]]
 class Predictions:
     """What is compared before and after a change: margins, or the probabilities that follow from them.
 
-    `crossing`, `size` and `square` say of which function of the change the expected value is asked, and between
-    which bounds it lies.
+    `crossing`, `size` and `square` give a function of the change, and bounds of its expected value.
     """
 
     margins: FloatArray  # (n, k) of the outputs that the kernel changes

@@ -2,8 +2,8 @@
 
 The core knows each feature's thresholds, and *cells*: groups of categories of one feature that no split tells
 apart, numbered from 0, which take the place of codes. It evaluates normal and uniform laws, and laws that are
-the same for all x, itself; a law may also stay at x with some probability, be rounded or clipped, or be kept in
-a range. The tails of other laws are computed here, for as many rows at once as fit into memory.
+the same for all x, itself; a law may also stay at x with some probability, be rounded or clipped, or be kept
+in a range. The tails of other laws are computed here, for as many rows at once as fit into memory.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ class Kernel:
     background : (m, d) array, or None
         Rows as `Ensemble.cast` gives them.
     members : tuple of tuples, or None
-        The features of each unit: these move at the same time and are ranked as one. None: each feature is one.
+        The features of each unit: these move at the same time and are ranked as one. None: each is one.
     strategy : str or None
         Forces an algorithm, in tests and benchmarks.
     """
@@ -305,8 +305,8 @@ class Kernel:
             self._continuous = self._continuous[:0]
             warn(
                 f"continuous noise moves {count(len(found), 'column')} of whole numbers: "
-                f"{format_items(self.ensemble.names[q] for q in found)}. How often it changes a prediction depends "
-                "on where between two values the library splits; use Relative(X), or Rounded noise",
+                f"{format_items(self.ensemble.names[q] for q in found)}. How often it changes a prediction "
+                "depends on where between two values the library splits; use Relative(X), or Rounded noise",
             )
 
     def _refuse_unseen(self, feature: _Categorical, unseen: BoolArray) -> None:
@@ -314,8 +314,8 @@ class Kernel:
         if unseen.any():
             raise NoiseError(
                 f"row {int(np.flatnonzero(unseen)[0])} has a category of feature "
-                f"{self.ensemble.names[feature.q]!r} that the model does not know, but Flip only changes known "
-                "categories; drop such rows, or give the feature Discrete noise"
+                f"{self.ensemble.names[feature.q]!r} that the model does not know, but Flip only changes "
+                "known categories; drop such rows, or give the feature Discrete noise"
             )
 
     # ---- prices ----
@@ -347,7 +347,7 @@ class Kernel:
         if self.background is None:
             return call.refusal(row, milliseconds, megabytes)
         return CostError(
-            f"{call.text}: with {len(self.background):,} background rows a row would take about "
+            f"{call.described}: with {len(self.background):,} background rows a row would take about "
             f"{milliseconds:,.0f} ms and {megabytes:,.0f} MB; the limits per row are "
             f"{1e3 * _core.MOST_SECONDS:,.0f} ms and {_core.MOST_BYTES / 1e6:,.0f} MB. Both grow with the "
             f"background: use Background(X, max_rows=...) with fewer rows. {call.hint}".rstrip()
@@ -358,7 +358,7 @@ class Kernel:
     def _law_arrays(
         self, ensemble: Ensemble, numeric: dict[int, Law]
     ) -> tuple[ByteArray, FloatArray, FloatArray, FloatArray]:
-        """The laws of all features for `_core.Independent`: kinds, parameters, places and tails of thresholds.
+        """The laws of all features for the core: kinds, parameters, places and tails of thresholds.
 
         Notes those whose tails must be computed in Python.
         """
@@ -393,8 +393,9 @@ class Kernel:
             )
             if unseen > 0 and ensemble.unseen_is_missing:
                 raise NoiseError(
-                    f"the noise of feature {self.ensemble.names[feature.q]!r} may give it a category that the model "
-                    "does not know, which counts as missing; noise cannot make a value missing: drop it"
+                    f"the noise of feature {self.ensemble.names[feature.q]!r} may give it a category that "
+                    "the model does not know, which counts as missing; noise cannot make a value missing: "
+                    "drop it"
                 )
             if (reached[feature.levels.codes == ensemble.missing] > 0).any():
                 raise NoiseError(
@@ -414,7 +415,8 @@ class Kernel:
 class NoiseOfModel:
     """What was read off a noise for a model: the law of each feature, or the rows of a background.
 
-    It is far smaller than the table of a noise, and makes the kernels of the model and of each of its outputs.
+    It is far smaller than the table of a noise, and makes the kernels of the model and of each of its
+    outputs.
     """
 
     noise: Noise  # for features that it was not read off for

@@ -1,8 +1,8 @@
 """Questions about rows, as values, and the one way to ask them: `ask`.
 
-A question says what is asked: the rows, and their subset, order or ranking. How it is answered is an `Accuracy`,
-`Draws` of samples, or `Auto`, which chooses for each row. A new question is a class here that calls the core, and
-a method of `Explainer` that makes it.
+A question says what is asked: the rows, and their subset, order or ranking. How it is answered is an
+`Accuracy`, `Draws` of samples, or `Auto`, which chooses for each row. A new question is a class here that
+calls the core, and a method of `Explainer` that makes it.
 """
 
 from __future__ import annotations
@@ -383,8 +383,8 @@ class VarianceShares(Question[ShareArrays]):
 
     __slots__ = ()
     NEEDS: ClassVar[str] = (
-        "so its sets of features have no variance of their own. Use Marginal(X), which redraws each feature by "
-        "itself"
+        "so its sets of features have no variance of their own. Use Marginal(X), which redraws each feature "
+        "by itself"
     )
 
     def answer(self, kernel: Kernel, rows: _core.Rows, accuracy: Accuracy, context: Context) -> ShareArrays:
@@ -408,7 +408,7 @@ class VarianceShares(Question[ShareArrays]):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Expectation(_OfSubset[BracketArrays]):
-    """The expected value of a function of the change when a subset moves; where it is sampled, between bounds."""
+    """The expected value of a function of the change when a subset moves, and bounds of it."""
 
     function: Function
     bounds: Bounds

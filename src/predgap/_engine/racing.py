@@ -36,8 +36,9 @@ def race(
 ) -> tuple[NDArray[np.int32], FloatArray, FloatArray]:
     """Rankings of units from samples: order (n, top), scores (n, n_units) and confidence (n, top).
 
-    The gaps of several outputs are summed. The confidence in a place is the one-sided confidence, by Student's t over
-    the replicates, that the gap of its unit is larger than that of the closest other candidate.
+    The gaps of several outputs are summed. The confidence in a place is the one-sided confidence, by
+    Student's t over the replicates, that the gap of its unit is larger than that of the closest other
+    candidate.
     """
     from scipy.stats import t as student  # slow to import
 

@@ -1,4 +1,4 @@
-"""Answers: gaps with their errors, rankings as arrays, brackets, moments, shares of the variance, and costs."""
+"""Answers: gaps with their errors, rankings, brackets, moments, shares of the variance, and costs."""
 
 from __future__ import annotations
 

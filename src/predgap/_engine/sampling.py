@@ -127,8 +127,8 @@ def sums_of_changes(
 ) -> FloatArray:
     """Sums over samples of f(x') - f(x), of its square and of its fourth power, (n, s, 3).
 
-    `points` (1 or n, m, k) are samples in the unit cube with one coordinate per feature in the mask (d,). The m
-    points are summed in s consecutive parts, which end at `ends` (s,).
+    `points` (1 or n, m, k) are samples in the unit cube with one coordinate per feature in the mask (d,). The
+    m points are summed in s consecutive parts, which end at `ends` (s,).
     """
     core, asked = kernel.independent("sampling"), kernel.rows(rows, mask[None])
     found: FloatArray = core.sample(asked, output, as_bytes(mask), points, ends, context)[0]

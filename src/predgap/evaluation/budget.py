@@ -18,10 +18,10 @@ from typing import Any, Final, Generic, TypeVar
 import numpy as np
 
 from predgap._engine.accuracy import guaranteed
-from predgap._engine.context import Call, Clock, Context, DeadlineError, Shown, deadline
+from predgap._engine.context import Call, Clock, Context, DeadlineError, Reports, Shown, deadline
 from predgap._engine.results import Cost
 from predgap._text import shown
-from predgap._typing import IndexArray, Progress
+from predgap._typing import IndexArray
 from predgap.errors import CostError, PredgapError
 from predgap.evaluation.answers import Effort
 from predgap.explainer import Explainer
@@ -73,7 +73,7 @@ class Job(Generic[Found]):
     price: Price
     prepare: Callable[[], object]  # does what is done once, whatever the rows
     has_more: bool = False  # is anything asked that cannot be estimated?
-    progress: Progress | bool | None = None
+    progress: Reports = None
     clock: Clock = time.perf_counter
 
 
@@ -310,7 +310,7 @@ class _Attempt(Generic[Found]):
 @contextmanager
 def _reporting(job: Job[Any], call: Call | None = None) -> Iterator[Shown | None]:
     """A context in which the rows done are shown, if anyone asks; with a call, it warns if it is long."""
-    if job.progress is False:
+    if job.progress is False or isinstance(job.progress, Context):
         yield None
     else:
         with Shown(job.progress, job.n_rows, call) as reported:

@@ -74,8 +74,8 @@ class Approximation:
     def _how(self) -> How:
         """How rows are answered: "pruned" within the limits, else sampled; or as it was asked.
 
-        Among the ways without samples "pruned" is always the cheapest. The core answers exactly where that is as
-        cheap, and an answer counts as "bounded" if its error bound is within `rtol`.
+        Among the ways without samples "pruned" is always the cheapest. The core answers exactly where that is
+        as cheap, and an answer counts as "bounded" if its error bound is within `rtol`.
         """
         sampler = self.method if self.method in ("mc", "qmc") else None
         draws = Draws(sampler, self.n_samples, self.rtol, self.seed)

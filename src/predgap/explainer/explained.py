@@ -128,7 +128,7 @@ class Explained:
 
     @property
     def kernel(self) -> Kernel:
-        """The kernel of the outputs that are explained in all rows; of all outputs, if rows have their own."""
+        """The kernel of what is explained in all rows; of all outputs, if rows have their own."""
         return self._kernel(None)
 
     @property
@@ -168,8 +168,8 @@ class Explained:
     def predictions(
         self, rows: Rows, space: str, instead: str = "space='margin'"
     ) -> tuple[HasKernels, Predictions]:
-        """What is compared before and after a change, and what is to be asked about it: this, or the model with
-        all its outputs."""
+        """What is compared before and after a change, and what is to be asked about it: this, or the model
+        with all its outputs."""
         check_choice("space", space, get_args(Space))
         all_margins = margins(self.model, rows.values).reshape(len(rows), -1)
         column = self.outputs.positions(rows.outputs, len(rows))

@@ -1,6 +1,6 @@
 """The class `Explainer`: gaps, curves, scores and rankings of a model under a noise.
 
-Each method reads its arguments, makes the question that they stand for, and asks it: see `_engine/questions.py`.
+Each method reads its arguments, makes the question they stand for, and asks it: see `_engine/questions.py`.
 """
 
 from __future__ import annotations
