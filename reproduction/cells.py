@@ -14,9 +14,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from reproduction.common.published import DESCRIBED, PUBLISHED, SAMPLERS, Cell, cells
-from reproduction.common.results import Result, Value, collected, joined_files
 from reproduction.experiments.clocks import ALGORITHM_1_FLOAT32
+from reproduction.published import DESCRIBED, PUBLISHED, SAMPLERS, Cell, cells
+from reproduction.results import Result, Value, collected, joined_files
 
 Outcome = Literal["matches", "explained", "differs", "not recomputed"]
 Judged = tuple[float | None, Outcome, str]  # recomputed, outcome, why

@@ -27,9 +27,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final, Literal
 
-from reproduction.common.results import Result, Value, collected, joined_files
-from reproduction.verdicts.claims import greedy, sampling
-from reproduction.verdicts.claims.judging import Finding, NothingToJudgeError
+from reproduction import judging
+from reproduction.judging import Finding, NothingToJudgeError
+from reproduction.results import Result, Value, collected, joined_files
 
 Topic = Literal["precision", "agreement", "pgi", "randomising", "retraining", "rankings"]
 
@@ -92,7 +92,7 @@ CLAIMS: Final = (
         sentence="The relative error of Monte Carlo falls as one over the root of the number of iterations.",
         where=_ACCURACY,
         needs=("precision",),
-        judge=sampling.mc_rate,
+        judge=judging.mc_rate,
     ),
     Claim(
         name="error-falls",
@@ -100,7 +100,7 @@ CLAIMS: Final = (
         sentence="Overall, sampling comes closer to the exact gap the more iterations it has.",
         where=_ACCURACY,
         needs=("precision",),
-        judge=sampling.error_falls,
+        judge=judging.error_falls,
     ),
     Claim(
         name="qmc-lower",
@@ -108,7 +108,7 @@ CLAIMS: Final = (
         sentence="Quasi-Monte Carlo has a significantly smaller error than Monte Carlo.",
         where=_ACCURACY,
         needs=("precision",),
-        judge=sampling.qmc_lower,
+        judge=judging.qmc_lower,
     ),
     Claim(
         name="qmc-few",
@@ -116,7 +116,7 @@ CLAIMS: Final = (
         sentence="The advantage of quasi-Monte Carlo is largest when iterations are few.",
         where=_ACCURACY,
         needs=("precision",),
-        judge=sampling.qmc_few,
+        judge=judging.qmc_few,
     ),
     Claim(
         name="summed-up",
@@ -127,7 +127,7 @@ CLAIMS: Final = (
         ),
         where="Introduction",
         needs=("precision",),
-        judge=sampling.summed_up,
+        judge=judging.summed_up,
         printed=True,
     ),
     Claim(
@@ -136,7 +136,7 @@ CLAIMS: Final = (
         sentence="The steady fall of sampling's error shows that the exact algorithm is numerically stable.",
         where=_ACCURACY,
         needs=("precision", "stability"),
-        judge=sampling.fall_shows_stability,
+        judge=judging.fall_shows_stability,
     ),
     Claim(
         name="stable",
@@ -144,7 +144,7 @@ CLAIMS: Final = (
         sentence="The exact algorithm, in float32 as in the paper, is numerically stable.",
         where="Conclusion",
         needs=("stability",),
-        judge=sampling.stable,
+        judge=judging.stable,
     ),
     Claim(
         name="zero-gaps",
@@ -152,7 +152,7 @@ CLAIMS: Final = (
         sentence="The true gap is often 0, for example when the noise is small.",
         where=_ACCURACY,
         needs=("stability",),
-        judge=sampling.zero_gaps,
+        judge=judging.zero_gaps,
     ),
     Claim(
         name="time-mc",
@@ -160,7 +160,7 @@ CLAIMS: Final = (
         sentence="In the time of an exact gap, plain Monte Carlo is noticeably less accurate.",
         where=_EFFICIENCY,
         needs=("equal-time",),
-        judge=sampling.time_mc,
+        judge=judging.time_mc,
     ),
     Claim(
         name="time-size",
@@ -168,7 +168,7 @@ CLAIMS: Final = (
         sentence="In equal time, the error of sampling is in general smaller for larger models.",
         where=_EFFICIENCY,
         needs=("equal-time",),
-        judge=sampling.time_size,
+        judge=judging.time_size,
     ),
     Claim(
         name="time-scale",
@@ -176,7 +176,7 @@ CLAIMS: Final = (
         sentence="In equal time, Monte Carlo's error falls as σ grows.",
         where=_EFFICIENCY,
         needs=("equal-time",),
-        judge=sampling.time_scale,
+        judge=judging.time_scale,
     ),
     Claim(
         name="time-closest",
@@ -184,7 +184,7 @@ CLAIMS: Final = (
         sentence="Table 1 has the numbers of iterations closest in time to the exact algorithm.",
         where=_EFFICIENCY,
         needs=("equal-time",),
-        judge=sampling.time_closest,
+        judge=judging.time_closest,
         printed=True,
     ),
     Claim(
@@ -193,7 +193,7 @@ CLAIMS: Final = (
         sentence="Those who want very accurate gaps, here to 1 %, are better off with the exact method.",
         where="Conclusion",
         needs=("equal-time",),
-        judge=sampling.exact_preferable,
+        judge=judging.exact_preferable,
     ),
     Claim(
         name="agreement-k",
@@ -201,7 +201,7 @@ CLAIMS: Final = (
         sentence="Greedy's agreement with SHAP usually falls as k grows.",
         where=_RANKING,
         needs=("agreement",),
-        judge=partial(greedy.agreement_moves, "k", "scale", -1),
+        judge=partial(judging.agreement_moves, "k", "scale", -1),
     ),
     Claim(
         name="agreement-scale",
@@ -209,7 +209,7 @@ CLAIMS: Final = (
         sentence="Greedy's agreement with SHAP usually rises with σ: small noise brings out differences.",
         where=f"Introduction; {_RANKING}",
         needs=("agreement",),
-        judge=partial(greedy.agreement_moves, "scale", "k", 1),
+        judge=partial(judging.agreement_moves, "scale", "k", 1),
     ),
     Claim(
         name="agreement-size",
@@ -217,7 +217,7 @@ CLAIMS: Final = (
         sentence="Greedy's agreement with SHAP is usually lower for bigger models than for single trees.",
         where=_RANKING,
         needs=("agreement",),
-        judge=greedy.bigger_lower,
+        judge=judging.bigger_lower,
     ),
     Claim(
         name="agreement-first",
@@ -225,7 +225,7 @@ CLAIMS: Final = (
         sentence="Greedy and SHAP name the same most important feature in less than 76 % of the rows.",
         where=_RANKING,
         needs=("agreement",),
-        judge=greedy.same_first,
+        judge=judging.same_first,
     ),
     Claim(
         name="agreement-low",
@@ -233,7 +233,7 @@ CLAIMS: Final = (
         sentence="In general, the rankings by greedy and by SHAP are quite different.",
         where=_RANKING,
         needs=("agreement",),
-        judge=greedy.mostly_different,
+        judge=judging.mostly_different,
     ),
     Claim(
         name="pgi-average",
@@ -241,7 +241,7 @@ CLAIMS: Final = (
         sentence="The printed scores are averages of PGI² over the data set.",
         where=f"{_PGI}; Table 3 and its twin for single trees",
         needs=("pgi",),
-        judge=greedy.pgi_average,
+        judge=judging.pgi_average,
         printed=True,
     ),
     Claim(
@@ -253,7 +253,7 @@ CLAIMS: Final = (
         ),
         where=f"{_PGI}; Table 3",
         needs=("pgi",),
-        judge=partial(greedy.pgi_ahead, "Bigger"),
+        judge=partial(judging.pgi_ahead, "Bigger"),
     ),
     Claim(
         name="pgi-single",
@@ -264,7 +264,7 @@ CLAIMS: Final = (
         ),
         where="Introduction; Appendix, Table 3 for single trees",
         needs=("pgi",),
-        judge=partial(greedy.pgi_ahead, "Single"),
+        judge=partial(judging.pgi_ahead, "Single"),
     ),
     Claim(
         name="pgi-own-scale",
@@ -272,7 +272,7 @@ CLAIMS: Final = (
         sentence="Greedy does well: at each σ', none has a higher average PGI² than greedy with σ = σ'.",
         where=f"{_PGI}; Table 3 and its twin for single trees",
         needs=("pgi",),
-        judge=greedy.own_scale,
+        judge=judging.own_scale,
     ),
     Claim(
         name="randomising-draws",
@@ -280,7 +280,7 @@ CLAIMS: Final = (
         sentence="The randomised features of test rows were drawn from the test set, 100 times.",
         where=f"{_REMOVING}; Appendix",
         needs=("randomising",),
-        judge=greedy.random_draws,
+        judge=judging.random_draws,
         printed=True,
     ),
     Claim(
@@ -292,7 +292,7 @@ CLAIMS: Final = (
         ),
         where=f"{_REMOVING}; Appendix",
         needs=("randomising",),
-        judge=greedy.no_difference,
+        judge=judging.no_difference,
     ),
     Claim(
         name="randomising-housing",
@@ -300,7 +300,7 @@ CLAIMS: Final = (
         sentence="With features randomised, greedy with σ of 0.1 or 0.3 is better than SHAP on housing.",
         where=f"{_REMOVING}; Appendix",
         needs=("randomising",),
-        judge=greedy.housing,
+        judge=judging.housing,
     ),
     Claim(
         name="randomising-not-worse",
@@ -308,7 +308,7 @@ CLAIMS: Final = (
         sentence="With features randomised, greedy is better than SHAP or as good on every data set.",
         where="Introduction",
         needs=("randomising",),
-        judge=greedy.not_worse,
+        judge=judging.not_worse,
     ),
     Claim(
         name="retraining-settings",
@@ -316,7 +316,7 @@ CLAIMS: Final = (
         sentence="Models were trained with the hyperparameters that the appendix lists.",
         where="Appendix, Models training",
         needs=("retraining",),
-        judge=greedy.settings,
+        judge=judging.settings,
         printed=True,
     ),
     Claim(
@@ -325,7 +325,7 @@ CLAIMS: Final = (
         sentence="By models trained without them, SHAP picks the most important features better than greedy.",
         where=f"Introduction; {_REMOVING}; Appendix",
         needs=("retraining",),
-        judge=greedy.shap_retrained,
+        judge=judging.shap_retrained,
     ),
     Claim(
         name="no-winner",
@@ -333,7 +333,7 @@ CLAIMS: Final = (
         sentence="By removing features, greedy and SHAP can each be ahead, depending on data set and method.",
         where=_REMOVING,
         needs=("randomising", "retraining"),
-        judge=greedy.no_winner,
+        judge=judging.no_winner,
     ),
     Claim(
         name="other-first",
@@ -341,7 +341,7 @@ CLAIMS: Final = (
         sentence="In general, greedy names another most important feature than SHAP.",
         where="Introduction; Conclusion",
         needs=("agreement",),
-        judge=partial(greedy.mostly_different, k=1),
+        judge=partial(judging.mostly_different, k=1),
     ),
     Claim(
         name="similar",
@@ -349,7 +349,7 @@ CLAIMS: Final = (
         sentence="By several measures of faithfulness, greedy is about as good as SHAP.",
         where="Abstract; Conclusion",
         needs=("pgi", "randomising", "retraining"),
-        judge=greedy.similar,
+        judge=judging.similar,
     ),
 )
 """In the order of the paper, by topic."""

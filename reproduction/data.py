@@ -29,29 +29,312 @@ saved by the authors of the paper use other names for some of them ('fixed_acidi
 from __future__ import annotations
 
 import hashlib
+import io
+import logging
+import lzma
 import math
 import operator
 import os
+import sys
+import zipfile
+import zlib
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import ArrayLike
 
-from predgap._text import did_you_mean, format_items
-from predgap._typing import FloatArray, IndexArray
-from predgap.errors import DatasetError, DependencyError
-from reproduction.data.download import Download as Download
-from reproduction.data.numbers import Numbers, read_bytes, read_numbers
-from reproduction.data.sources import DATA_VARIABLE as DATA_VARIABLE
-from reproduction.data.sources import SOURCES as SOURCES
-from reproduction.data.sources import Source as Source
-from reproduction.data.sources import absent, fetch_into, find, places
-from reproduction.data.sources import cache_dir as cache_dir
-from reproduction.data.sources import data_folders as data_folders
+from predgap import DependencyError
+from reproduction.helpers import (
+    HEADER_IS,
+    BoolArray,
+    DatasetError,
+    FloatArray,
+    IndexArray,
+    did_you_mean,
+    format_items,
+    header,
+    read_csv,
+)
+
+# ---- files from the web --------------------------------------------------------------------------
+
+
+_TIMEOUT: Final = 30.0  # seconds to wait for the next bytes
+_MAX_BYTES: Final = 32 << 20  # of a file, and of an archive
+_UNSOUND_ZIP: Final = (  # all that zipfile raises for damaged, encrypted or oddly compressed archives
+    *(zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, NotImplementedError, RuntimeError),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Download:
+    """An address, and what it serves: the file itself or a zip archive with the file in it."""
+
+    url: str
+    member: str | None = None  # name of the file inside the archive; None if there is no archive
+
+
+class DownloadError(DatasetError):
+    """No address served the file; the message is what came of each of them."""
+
+
+def fetch(downloads: Sequence[Download], target: Path, sha256: str) -> Path:
+    """Download a file from the first address that serves it.
+
+    On a terminal, a line says so.
+    """
+    try:
+        import pooch
+        from requests.exceptions import RequestException
+    except ImportError:
+        raise DependencyError("a download needs pooch, not installed; try: pip install pooch") from None
+    failures = []
+    for download in downloads:
+        url = download.url
+        if sys.stderr.isatty():
+            print(f"downloading {url}", file=sys.stderr)
+        try:
+            with _quiet(pooch.get_logger()):
+                pooch.retrieve(url, sha256, target.name, target.parent, downloader=_downloader(download))
+            return target
+        except DatasetError as error:
+            failures.append(f"{url} {error}")
+        except RequestException as error:
+            failures.append(f"{url} {_reason(error)}")
+        except OSError as error:
+            raise DownloadError(f"{str(target)!r} cannot be written ({error.strerror or error})") from None
+        except ValueError:  # pooch has compared the hashes
+            failures.append(f"{url} served another file than the one with SHA-256 {sha256}")
+    raise DownloadError("; ".join(failures))
+
+
+def _downloader(download: Download) -> Callable[[str, str, Any], None]:
+    """What pooch calls to bring the file, out of its archive if it is in one, to a temporary path."""
+    import pooch
+
+    def bring(url: str, path: str, caller: Any) -> None:
+        served = _Limited()
+        pooch.HTTPDownloader(timeout=_TIMEOUT)(url, served, caller)
+        content = served.getvalue() if download.member is None else _member(served, download.member)
+        Path(path).write_bytes(content)
+
+    return bring
+
+
+class _Limited(io.BytesIO):
+    """Bytes in memory, not too many."""
+
+    def write(self, some: Any) -> int:
+        if self.tell() + len(some) > _MAX_BYTES:
+            raise DatasetError(f"served more than {_MAX_BYTES} bytes; expected a smaller file")
+        return super().write(some)
+
+
+def _member(archive: io.BytesIO, name: str) -> bytes:
+    """The file in a zip archive; the archive's own names are only compared, never written to."""
+    try:
+        with zipfile.ZipFile(archive) as zipped:
+            held = zipped.namelist()
+            if name not in held:
+                raise DatasetError(f"served an archive without {name!r}; it has {format_items(held)}")
+            with zipped.open(name) as file:
+                content = file.read(_MAX_BYTES + 1)
+    except _UNSOUND_ZIP as error:
+        raise DatasetError(f"did not serve a sound zip archive ({error})") from None
+    if len(content) > _MAX_BYTES:
+        raise DatasetError(f"served an archive with more than {_MAX_BYTES} bytes of {name!r}")
+    return content
+
+
+def _reason(error: Any) -> str:
+    """Why an address served nothing, from an exception of requests."""
+    from requests.exceptions import ChunkedEncodingError, Timeout
+
+    if error.response is not None:
+        return f"answered {error.response.status_code} {error.response.reason}"
+    if isinstance(error, Timeout):
+        return f"did not answer for {_TIMEOUT:g} s"
+    if isinstance(error, ChunkedEncodingError):
+        return "broke off before the end of the file"
+    return f"cannot be reached ({type(error).__name__})"
+
+
+@contextmanager
+def _quiet(logger: logging.Logger) -> Iterator[None]:
+    """pooch tells the standard error of each download; we do, where someone reads it."""
+    level = logger.level
+    logger.setLevel(logging.WARNING)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+
+
+# ---- the files of the data sets ------------------------------------------------------------------
+
+
+DATA_VARIABLE: Final = "PREDGAP_DATA"
+"""Environment variable that names a folder with data files."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """Where the file of a data set comes from, what is in it, and what of that is used."""
+
+    title: str
+    page: str  # for people
+    file: str  # its official name
+    also: tuple[str, ...] = ()  # other names under which it is accepted in a data folder
+    sha256: str
+    downloads: tuple[Download, ...]  # tried in this order
+    delimiter: str = ","
+    columns: tuple[str, ...]  # the header
+    target: str
+    dropped: tuple[str, ...] = ()
+    stem: str  # names the published splits (test_<stem>_scaled.csv) and models (<stem>.json)
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        return tuple(name for name in self.columns if name not in (self.target, *self.dropped))
+
+
+_UCI: Final = "https://archive.ics.uci.edu"
+_HANDS_ON: Final = "https://raw.githubusercontent.com/ageron"  # where this version of the census data is from
+
+SOURCES: Final[Mapping[str, Source]] = MappingProxyType(
+    {
+        "wine": Source(
+            title="Red Wine Quality, UCI Machine Learning Repository",
+            page=f"{_UCI}/dataset/186/wine+quality",
+            file="winequality-red.csv",
+            also=("winequality_red.csv",),
+            sha256="4a402cf041b025d4566d954c3b9ba8635a3a8a01e039005d97d6a710278cf05e",
+            downloads=(
+                Download(f"{_UCI}/static/public/186/wine+quality.zip", "winequality-red.csv"),
+                Download(f"{_UCI}/ml/machine-learning-databases/wine-quality/winequality-red.csv"),
+            ),
+            delimiter=";",
+            columns=(
+                *("fixed acidity", "volatile acidity", "citric acid", "residual sugar", "chlorides"),
+                *("free sulfur dioxide", "total sulfur dioxide", "density", "pH", "sulphates", "alcohol"),
+                "quality",
+            ),
+            target="quality",
+            stem="winequality_red",
+        ),
+        "housing": Source(
+            title="California Housing (1990 census), as distributed with Hands-On Machine Learning",
+            page="https://github.com/ageron/handson-ml2/tree/master/datasets/housing",
+            file="housing.csv",
+            sha256="8a3727f4cf54ac1a327f69b1d5b4db54c5834ea81c6e4efc0d163300022a685e",
+            downloads=(
+                Download(f"{_HANDS_ON}/handson-ml2/master/datasets/housing/housing.csv"),
+                Download(f"{_HANDS_ON}/handson-ml/master/datasets/housing/housing.csv"),
+            ),
+            columns=(
+                *("longitude", "latitude", "housing_median_age", "total_rooms", "total_bedrooms"),
+                *("population", "households", "median_income", "median_house_value", "ocean_proximity"),
+            ),
+            target="median_house_value",
+            dropped=("ocean_proximity",),
+            stem="housing",
+        ),
+        "telemetry": Source(
+            title="Parkinsons Telemonitoring, UCI Machine Learning Repository",
+            page=f"{_UCI}/dataset/189/parkinsons+telemonitoring",
+            file="parkinsons_updrs.data",
+            sha256="f2c7d5025dec4e92e7feae367a5f7ccf58789a10ac6b54bdf15976c599f9dd39",
+            downloads=(
+                Download(f"{_UCI}/static/public/189/parkinsons+telemonitoring.zip", "parkinsons_updrs.data"),
+                Download(
+                    f"{_UCI}/ml/machine-learning-databases/parkinsons/telemonitoring/parkinsons_updrs.data"
+                ),
+            ),
+            columns=(
+                *("subject#", "age", "sex", "test_time", "motor_UPDRS", "total_UPDRS"),
+                *("Jitter(%)", "Jitter(Abs)", "Jitter:RAP", "Jitter:PPQ5", "Jitter:DDP"),
+                *("Shimmer", "Shimmer(dB)", "Shimmer:APQ3", "Shimmer:APQ5", "Shimmer:APQ11", "Shimmer:DDA"),
+                *("NHR", "HNR", "RPDE", "DFA", "PPE"),
+            ),
+            target="motor_UPDRS",
+            dropped=("subject#", "age", "sex", "total_UPDRS"),
+            stem="telemetry",
+        ),
+    }
+)
+"""The data sets that are files, by name."""
+
+
+def data_folders(data_dir: str | os.PathLike[str] | None = None) -> tuple[Path, ...]:
+    """The folders in which data files are looked for, first to last; downloads go to the first."""
+    variable = os.environ.get(DATA_VARIABLE)
+    given = [os.fspath(folder) for folder in (data_dir, variable or None) if folder is not None]
+    folders = [Path(os.path.expanduser(folder)) for folder in given]
+    try:
+        folders.append(cache_dir())
+    except RuntimeError:  # a user without a home, as in some containers
+        if not folders:
+            raise DatasetError(
+                f"this user has no home directory for a cache; pass data_dir or set {DATA_VARIABLE}"
+            ) from None
+    return tuple(folders)
+
+
+def cache_dir() -> Path:
+    """The user's cache for data files: `predgap` in `XDG_CACHE_HOME`, else where the system has caches."""
+    xdg = os.environ.get("XDG_CACHE_HOME", "")
+    if os.path.isabs(xdg):  # the specification wants relative ones ignored
+        return Path(xdg) / "predgap"
+    if sys.platform == "win32":
+        local = os.environ.get("LOCALAPPDATA")
+        folder = (Path(local) if local else Path.home() / "AppData" / "Local") / "predgap" / "Cache"
+    elif sys.platform == "darwin":
+        folder = Path.home() / "Library" / "Caches" / "predgap"
+    else:
+        folder = Path.home() / ".cache" / "predgap"
+    return folder
+
+
+def find(source: Source, folders: Sequence[Path]) -> Path | None:
+    for base in folders:
+        for folder in (base / "raw", base):
+            for file in (source.file, *source.also):
+                if (folder / file).is_file():
+                    return folder / file
+    return None
+
+
+def fetch_into(folders: Sequence[Path], name: str, source: Source) -> Path:
+    """Download the file of a data set into the first folder."""
+    try:
+        return fetch(source.downloads, folders[0] / source.file, source.sha256)
+    except DownloadError as error:
+        why = f"is not at hand and could not be downloaded: {error}"
+        raise absent(name, source, folders, why) from None
+
+
+def absent(name: str, source: Source, folders: Sequence[Path], why: str) -> DatasetError:
+    names = " or ".join((source.file, *source.also))
+    return DatasetError(
+        f"the data set {name!r} {why}. Put {source.file} (SHA-256 {source.sha256}) from {source.page} into "
+        f"{str(folders[0])!r}, or set {DATA_VARIABLE} to a folder that has it. "
+        f"Looked for {names} in {places(folders)}, and in raw/ there"
+    )
+
+
+def places(folders: Sequence[Path]) -> str:
+    return format_items(map(str, folders))
+
+
+# ---- data sets and splits ------------------------------------------------------------------------
+
 
 NAMES: Final = (*SOURCES, "diabetes")
 """What `load_dataset` knows."""
@@ -408,3 +691,62 @@ def _generator(seed: int) -> np.random.Generator:
 def _unknown(name: str, names: Sequence[str]) -> DatasetError:
     meant = did_you_mean(str(name), names)
     return DatasetError(f"there is no data set {name!r}; {meant}Known are {format_items(names)}")
+
+
+# ---- numbers in CSV files ------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Numbers:
+    """A table whose columns hold numbers, but for some that hold text."""
+
+    where: str  # for messages
+    table: pa.Table
+
+    @property
+    def header(self) -> tuple[str, ...]:
+        return tuple(self.table.column_names)
+
+    def check_header(self, expected: Sequence[str]) -> None:
+        if self.header != tuple(expected):
+            raise self.wrong_header(expected)
+
+    def wrong_header(self, expected: Sequence[str]) -> DatasetError:
+        return DatasetError(
+            f"{self.where} has the header {format_items(self.header)}; expected {format_items(expected, 30)}"
+        )
+
+    def columns(self, names: Sequence[str]) -> FloatArray:
+        """Columns by name, (n, len(names)); NaN where a cell is empty."""
+        columns = [self.table[name] for name in names]
+        values: FloatArray = np.column_stack([column.to_numpy() for column in columns])
+        empty = np.column_stack([column.is_null().to_numpy() for column in columns])
+        self._refuse(~(np.isfinite(values) | empty), names, "not a finite number")
+        return values
+
+    def complete(self, names: Sequence[str]) -> FloatArray:
+        """Columns by name, (n, len(names)), none of whose cells may be empty."""
+        values = self.columns(names)
+        self._refuse(np.isnan(values), names, "an empty cell; expected a number")
+        return values
+
+    def _refuse(self, wrong: BoolArray, names: Sequence[str], why: str) -> None:
+        for row, j in np.argwhere(wrong)[:1]:
+            raise DatasetError(f"{self.where}: column {names[j]!r}, row {row + 2} ({HEADER_IS}): {why}")
+
+
+def read_numbers(content: bytes, path: Path, delimiter: str = ",", text: Collection[str] = ()) -> Numbers:
+    """The table in the content of a CSV file; columns named in `text` hold text, all others numbers."""
+    types = {n: pa.string() if n in text else pa.float64() for n in header(content, delimiter)}
+    table = read_csv(content, repr(str(path)), types, delimiter)
+    if not len(table):
+        raise DatasetError(f"{str(path)!r} has no rows; expected a header and rows of numbers")
+    return Numbers(repr(str(path)), table)
+
+
+def read_bytes(path: Path) -> bytes:
+    """What is in a file."""
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise DatasetError(f"{str(path)!r} cannot be read ({error.strerror or error})") from None

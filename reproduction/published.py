@@ -26,7 +26,7 @@ from decimal import Decimal
 from types import MappingProxyType
 from typing import Final, Literal
 
-from predgap.errors import PredgapError
+from predgap import PredgapError
 
 Kind = Literal["Bigger", "Single"]
 Method = Literal["shap", "greedy", "mc", "qmc"]

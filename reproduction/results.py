@@ -1,4 +1,4 @@
-"""The result of an experiment: one tidy table, how it was made, and both as files.
+"""The result of an experiment, a tidy table and how it was made; and what experiments need to get there.
 
 `Result.save` writes `<experiment>.csv`, `<experiment>.parquet`, and last `<experiment>.json`, the manifest::
 
@@ -7,6 +7,14 @@
 
 The same run gives the same bytes, but for `timings`. Each file appears complete or not at all, and a table
 that does not belong to its manifest is refused by `Result.load`.
+
+Finished pieces of work are kept in a folder (`remembered`), so that a run that was stopped can go on. A piece
+is kept under a key, everything that its value depends on. A file that is damaged, or belongs to another key,
+is as good as none.
+
+How sure is a mean over rows? By bootstrap, the rows are drawn anew, with replacement. The same seed draws the
+same rows, so what is computed from the same rows can be compared draw by draw. Intervals go from percentile
+to percentile.
 """
 
 from __future__ import annotations
@@ -17,24 +25,23 @@ import io
 import json
 import os
 import platform
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, is_dataclass
 from importlib import metadata
 from pathlib import Path
 from time import perf_counter
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
+from numpy.typing import NDArray
 
 import predgap
-from predgap._csv import read_csv
-from predgap._files import atomic_write
-from predgap._text import format_items
-from predgap._typing import Progress
-from predgap.errors import PredgapError
+from predgap import PredgapError
+from reproduction.helpers import FloatArray, Progress, atomic_write, format_items, n_threads, read_csv
 
 Value = str | int | float | bool | None
 
@@ -301,7 +308,7 @@ def _to_csv(result: Result) -> bytes:
 
 
 def _from_csv(table: bytes, types: Mapping[str, str], where: str) -> tuple[tuple[Value, ...], ...]:
-    read = read_csv(table, where, types=_arrow_types(types))
+    read = read_csv(table, where, _arrow_types(types))
     if read.column_names != list(types):
         raise PredgapError(
             f"{where} has columns {format_items(read.column_names)}, its manifest {format_items(types)}"
@@ -370,3 +377,169 @@ def _version(names: Iterable[str]) -> str | None:
         except metadata.PackageNotFoundError:
             continue
     return None
+
+
+# ---- finished pieces of work ---------------------------------------------------------------------
+
+
+Folder = str | os.PathLike[str] | None
+
+
+def remembered(
+    folder: Folder, key: Mapping[str, Any], compute: Callable[[], NDArray[np.float64]]
+) -> NDArray[np.float64]:
+    """The array under the key (what JSON can hold); computed, and kept, if the folder does not have it.
+
+    Examples
+    --------
+    >>> remembered(None, {"what": "ones"}, lambda: np.ones(2))
+    array([1., 1.])
+    """
+    if folder is None:
+        return compute()
+    path = Path(folder) / f"{digest(key)}.npy"
+    kept = _read_kept(path)
+    if kept is None:
+        kept = compute()
+        file = io.BytesIO()
+        np.save(file, kept, allow_pickle=False)
+        content = file.getvalue()
+        path.parent.mkdir(parents=True, exist_ok=True)
+        atomic_write(path, content + _checksum(path, content))
+    return kept
+
+
+def digest(key: Mapping[str, Any]) -> str:
+    """A name for a key: the same for equal keys, in any order."""
+    return hashlib.sha256(json.dumps(key, sort_keys=True, allow_nan=False).encode()).hexdigest()
+
+
+def _read_kept(path: Path) -> NDArray[np.float64] | None:
+    try:
+        whole = path.read_bytes()
+    except FileNotFoundError:
+        return None
+    content, checksum = whole[:-32], whole[-32:]
+    if _checksum(path, content) != checksum:
+        return None
+    return np.asarray(np.load(io.BytesIO(content), allow_pickle=False))
+
+
+def _checksum(path: Path, content: bytes) -> bytes:
+    """Of the content and of the key, which the file is named after."""
+    return hashlib.sha256(path.stem.encode() + content).digest()
+
+
+# ---- threads -------------------------------------------------------------------------------------
+
+
+@contextmanager
+def pool(n_jobs: int) -> Iterator[ThreadPoolExecutor]:
+    """That many threads, -1 for all cores; on an error or an interruption they finish what they have begun,
+    and drop the rest."""
+    executor = ThreadPoolExecutor(n_threads(n_jobs))
+    try:
+        yield executor
+    finally:
+        executor.shutdown(cancel_futures=True)
+
+
+# ---- bootstrap -----------------------------------------------------------------------------------
+
+
+_RESAMPLED_AT_ONCE: Final = 1 << 20  # row numbers
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resampled:
+    """How often rows are drawn, and which intervals are asked for; configs of experiments have it."""
+
+    n_resamples: int = 1000
+    confidence: float = 0.95
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.n_resamples < 1 or not 0 < self.confidence < 1 or self.seed < 0:
+            raise PredgapError(
+                f"{self!r} is impossible; expected n_resamples from 1, confidence in (0, 1), seed from 0"
+            )
+
+
+def resampled_means(values: FloatArray, n_resamples: int, seed: int) -> FloatArray:
+    """Means (..., n_resamples) of values (..., n) over n rows drawn with replacement.
+
+    Examples
+    --------
+    >>> resampled_means(np.ones((2, 5)), 3, seed=0).shape
+    (2, 3)
+    """
+    rng = np.random.default_rng(np.random.SeedSequence(seed))
+    n = values.shape[-1]
+    flat = np.ascontiguousarray(values.reshape(-1, n))
+    out = np.empty((len(flat), n_resamples))
+    step = max(1, _RESAMPLED_AT_ONCE // n)
+    for start in range(0, n_resamples, step):
+        drawn = rng.integers(n, size=(min(step, n_resamples - start), n))
+        for i, row in enumerate(flat):
+            out[i, start : start + step] = row[drawn].mean(axis=1)
+    return out.reshape(*values.shape[:-1], n_resamples)
+
+
+def interval(resampled: FloatArray, confidence: float) -> FloatArray:
+    """Low and high percentile (2, ...) of means (..., n_resamples).
+
+    Examples
+    --------
+    >>> interval(np.arange(101.0), 0.9)
+    array([ 5., 95.])
+    """
+    tail = (1 - confidence) / 2
+    return np.asarray(np.quantile(resampled, (tail, 1 - tail), axis=-1))
+
+
+class Spread(NamedTuple):
+    """A ranking's score, and its advantage over SHAP's, with their intervals; SHAP has no advantage."""
+
+    score: float
+    low: float
+    high: float
+    advantage: float | None = None
+    advantage_low: float | None = None
+    advantage_high: float | None = None
+
+
+def spreads(
+    values: FloatArray,
+    config: Resampled,
+    *,
+    score: Callable[[FloatArray], FloatArray] = lambda means: means,
+    lower_is_better: bool = False,
+) -> list[Spread]:
+    """The score of each ranking, its advantage, and how sure they are.
+
+    Parameters
+    ----------
+    values : (m, ..., n) array
+        Of m rankings, SHAP's first, and n rows.
+    config : Resampled
+    score : function from (m, ..., *rest) to (m, *rest)
+        What is made of the means over rows; the means themselves if it is not given.
+    lower_is_better : bool
+        Whether an advantage is a score below SHAP's.
+
+    Examples
+    --------
+    >>> config = Resampled(n_resamples=10, confidence=0.9)
+    >>> spreads(np.array([[1.0, 1.0], [3.0, 3.0]]), config)[1]
+    Spread(score=3.0, low=3.0, high=3.0, advantage=2.0, advantage_low=2.0, advantage_high=2.0)
+    """
+
+    def ahead(scores: FloatArray) -> FloatArray:
+        return np.asarray(scores[0] - scores if lower_is_better else scores - scores[0])
+
+    found = score(values.mean(axis=-1))
+    resampled = score(resampled_means(values, config.n_resamples, config.seed))
+    own = np.stack([found, *interval(resampled, config.confidence)])  # (3, m)
+    over = np.stack([ahead(found), *interval(ahead(resampled), config.confidence)])
+    shap, *greedy = (Spread(*one) for one in np.concatenate([own, over]).T.tolist())
+    return [Spread(*shap[:3]), *greedy]

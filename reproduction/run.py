@@ -8,25 +8,34 @@ versions and source code, and for clocks the machine. The parts are put together
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Final, Literal
+from typing import Any, Final, Literal, Protocol
 
 import predgap
-from predgap._text import format_items
-from predgap._typing import Progress
-from predgap.errors import DatasetError, PredgapError
-from reproduction.common import training
-from reproduction.common.cache import digest
-from reproduction.common.published import DATASETS
-from reproduction.common.results import Result, as_config, merged, versions
-from reproduction.common.subjects import Subject, authors_subjects, sha256_of
-from reproduction.data.sources import DATA_VARIABLE
-from reproduction.experiments import clocks, equal_time
-from reproduction.experiments.studies import GROUPS, Study, studies
-from reproduction.verdicts import cells, claims
+from predgap import PredgapError
+from reproduction import cells, claims, models
+from reproduction.data import DATA_VARIABLE
+from reproduction.experiments import (
+    agreement,
+    cayley,
+    clocks,
+    entropy,
+    equal_time,
+    pgi,
+    pgu,
+    precision,
+    randomising,
+    retraining,
+    sampled_rankings,
+    stability,
+)
+from reproduction.helpers import DatasetError, Progress, format_items
+from reproduction.models import Subject, authors_subjects, sha256_of
+from reproduction.published import DATASETS, KINDS, Kind
+from reproduction.results import Result, as_config, digest, merged, versions
 
 Tell = Callable[[str, float], object]  # what is being done, and the share of all work that is done
 
@@ -38,7 +47,7 @@ class Plan:
     """What to reproduce, with which models, how thoroughly, and where."""
 
     out: Path
-    what: str = "all"  # or one of `reproduction.experiments.studies.GROUPS`
+    what: str = "all"  # or one of `GROUPS`
     models: Literal["authors", "train"] = "authors"
     data_dir: str | os.PathLike[str] | None = None
     quick: bool = False
@@ -180,10 +189,20 @@ class _Part:
 
 @cache
 def _code() -> str:
-    """A hash of predgap's Python sources, so that work of other code is not taken for its own."""
-    folder = Path(predgap.__file__).parent
-    sources = sorted(folder.rglob("*.py"))
-    return digest({str(path.relative_to(folder)): sha256_of(path) for path in sources})
+    """A hash of the Python sources of predgap and of the reproduction.
+
+    Work of other code is then not taken for this code's.
+    """
+    trees = (Path(predgap.__file__).parent, Path(__file__).parent)
+    return digest(
+        {f"{tree.name}/{name}": sha256 for tree in trees for name, sha256 in _sources(tree).items()}
+    )
+
+
+def _sources(tree: Path) -> dict[str, str]:
+    """The SHA-256 of each Python source in a folder, but for tests, by its path there."""
+    paths = {path.relative_to(tree): path for path in sorted(tree.rglob("*.py"))}
+    return {name.as_posix(): sha256_of(path) for name, path in paths.items() if name.parts[0] != "tests"}
 
 
 # ---- models --------------------------------------------------------------------------------------
@@ -209,12 +228,12 @@ def _subjects(plan: Plan, clock: _Clock) -> tuple[tuple[Subject, ...], dict[str,
             left_out.append(
                 f"the authors' models and their data: none were given, with --data or {DATA_VARIABLE}"
             )
-    grid = training.Config()
+    grid = models.Grid()
     datasets: tuple[str, ...] = DATASETS
     if plan.quick:
-        datasets, grid = ("diabetes",), training.Config(max_depths=(2, 4), etas=(0.1, 0.2), subsamples=(0.9,))
+        datasets, grid = ("diabetes",), models.Grid(max_depths=(2, 4), etas=(0.1, 0.2), subsamples=(0.9,))
         left_out.append("wine, housing and telemetry: a quick run trains on bundled data only, diabetes")
-    subjects, result = training.trained_subjects(
+    subjects, result = models.trained_subjects(
         grid,
         plan.data_dir,
         datasets=datasets,
@@ -232,3 +251,101 @@ _QUICK: Final[Mapping[str, str]] = {
     "randomising": "most resamples of the bootstrap (--quick)",
     "retraining": "models without more than one feature, and most resamples (--quick)",
 }
+
+
+# ---- studies -------------------------------------------------------------------------------------
+
+
+GROUPS: Final = ("precision", "agreement", "pgi", "randomising", "retraining")
+"""What can be reproduced on its own."""
+
+
+class Run(Protocol):
+    """How a study is run; `cache` is a folder for what is finished on the way."""
+
+    def __call__(
+        self, config: Any, subjects: Sequence[Subject], *, n_jobs: int, progress: Progress, cache: Path
+    ) -> Result: ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Study:
+    """An experiment of a group with its config, for models of some kinds.
+
+    `bigger` and `single` are about the seconds that it takes with a model of that kind if it is thorough;
+    they are only for telling the remaining time.
+    """
+
+    experiment: str
+    group: str
+    run: Run
+    config: Any
+    bigger: float
+    single: float
+    kinds: tuple[Kind, ...] = KINDS
+
+    def cost(self, subject: Subject) -> float:
+        return self.single if subject.kind == "Single" else self.bigger
+
+
+def studies(*, quick: bool = False, n_pairs: int | None = None) -> Iterator[Study]:
+    """All studies, in the order of the paper.
+
+    Parameters
+    ----------
+    quick : bool
+        With fewer pairs, iterations, rows and resamples.
+    n_pairs : int, or None
+        Pairs (x, S) of precision, if not the usual number.
+    """
+    few: dict[str, Any] = {"n_resamples": 200} if quick else {}
+    errors = precision.Config(**_pairs(quick, n_pairs))
+    time = errors.n_pairs / precision.Config().n_pairs
+    times = clocks.Config(n_pairs=30, iterations=(100, 2000), repeats=1) if quick else clocks.Config()
+    stable = stability.Config(n_pairs=200) if quick else stability.Config()
+    sampled = sampled_rankings.Config(n_rows=4, n_samples=(100, 1000)) if quick else sampled_rankings.Config()
+    drawn = randomising.Config(sampled=not quick, **few)
+    removed = retraining.Config(places=(1,), **few) if quick else retraining.Config()
+    yield Study("precision", "precision", precision.run, errors, 80 * time, 40 * time)
+    yield Study("clocks", "precision", _alone(clocks.run), times, 40, 30)
+    yield Study("stability", "precision", _plain(stability.run), stable, 15, 1)
+    yield Study("agreement", "agreement", _plain(agreement.run), agreement.Config(), 1, 2)
+    yield Study("cayley", "agreement", _plain(cayley.run), cayley.Config(**few), 1, 1)
+    yield Study("entropy", "agreement", _plain(entropy.run), entropy.Config(), 1, 1)
+    yield Study("pgi", "pgi", _plain(pgi.run), pgi.Config(**few), 1, 1)
+    yield Study("pgu", "pgi", _plain(pgu.run), pgu.Config(**few), 1, 1)
+    yield Study("sampled-rankings", "pgi", _plain(sampled_rankings.run), sampled, 40, 5)
+    yield Study("randomising", "randomising", _plain(randomising.run), drawn, 5, 0, _BIGGER)
+    yield Study("retraining", "retraining", retraining.run, removed, 35, 0, _BIGGER)
+
+
+_BIGGER: Final[tuple[Kind, ...]] = ("Bigger",)
+
+
+def _pairs(quick: bool, n_pairs: int | None) -> dict[str, Any]:
+    chosen: dict[str, Any] = {}
+    if quick:
+        chosen = {"n_pairs": 60, "iterations": (1, 10, 100, 500, 1000, 2000, 4000)}
+    return chosen if n_pairs is None else chosen | {"n_pairs": n_pairs}
+
+
+def _plain(run: Callable[..., Result]) -> Run:
+    """A run that keeps nothing on the way."""
+
+    def without_cache(
+        config: Any, subjects: Sequence[Subject], *, n_jobs: int, progress: Progress, cache: Path
+    ) -> Result:
+        return run(config, subjects, n_jobs=n_jobs, progress=progress)
+
+    return without_cache
+
+
+def _alone(run: Callable[..., Result]) -> Run:
+    """A run on one thread, as clocks need it."""
+
+    def on_one_thread(
+        config: Any, subjects: Sequence[Subject], *, n_jobs: int, progress: Progress, cache: Path
+    ) -> Result:
+        return run(config, subjects, progress=progress)
+
+    return on_one_thread

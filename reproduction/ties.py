@@ -21,12 +21,8 @@ from typing import Final
 
 import numpy as np
 
-from predgap import Ensemble
-from predgap.algorithm1 import LEAF
-from predgap._typing import BoolArray, FloatArray, IndexArray
-from predgap.errors import CostError
-from predgap.explainer import Explainer
-from predgap.ranking import Ranking
+from predgap import CostError, Ensemble, Explainer, Ranking
+from reproduction.helpers import BoolArray, FloatArray, IndexArray
 
 MAX_SUBSETS: Final = 200_000
 """Subsets of one step, over all rows, at which `steps` gives up: with ties everywhere there are 2^d."""
@@ -103,7 +99,7 @@ def _largest_sum(ensemble: Ensemble) -> float:
     largest = np.zeros(ensemble.n_trees)
     tree, node = np.arange(ensemble.n_trees), ensemble.root
     while node.size:
-        leaf = ensemble.feature[node] == LEAF
+        leaf = ensemble.feature[node] < 0
         np.maximum.at(largest, tree[leaf], np.abs(ensemble.value[node[leaf], 0]))
         tree, node = np.tile(tree[~leaf], 2), node[~leaf]
         node = np.concatenate([ensemble.left[node], ensemble.right[node]])

@@ -2,7 +2,7 @@
 
 The share of test rows in which both rankings have the same **set** of k features at the top. Ties go to the
 lower index, in both rankings; how much hangs on this is told by ranges. For each row there are the sets that
-greedy may have at the top (see `reproduction.common.ties`) and those that SHAP may have: any features whose
+greedy may have at the top (see `reproduction.ties`) and those that SHAP may have: any features whose
 |values| are not below one left out. The row agrees for *some* way of breaking ties if a set is in both, and
 for *all* ways if there is one of each and they are equal. The shares of such rows are the largest and
 smallest agreement that can come out: rows are independent, so both are attained.
@@ -20,15 +20,12 @@ from typing import Final
 
 import numpy as np
 
-from predgap._typing import BoolArray, Progress
-from predgap.errors import PredgapError
-from predgap.explainer import Explainer
-from predgap.noise import Normal
-from reproduction.common.published import PLACES, SCALES, judge, judge_range, printed
-from reproduction.common.results import Result, Value
-from reproduction.common.subjects import Subject, per_subject, shap_ranking
-from reproduction.common.ties import Step, float32_tolerance, steps
-from predgap.ranking import Ranking
+from predgap import Explainer, Normal, PredgapError, Ranking
+from reproduction.helpers import BoolArray, Progress
+from reproduction.models import Subject, per_subject, shap_ranking
+from reproduction.published import PLACES, SCALES, judge, judge_range, printed
+from reproduction.results import Result, Value
+from reproduction.ties import Step, float32_tolerance, steps
 
 COLUMNS: Final = (
     *("kind", "dataset", "scale", "k", "n_rows", "agreement"),

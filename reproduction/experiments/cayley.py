@@ -23,13 +23,12 @@ from typing import Final
 
 import numpy as np
 
-from predgap._typing import IndexArray, Progress
-from reproduction.common.bootstrap import Resampled, interval, resampled_means
-from reproduction.common.published import SCALES
-from reproduction.common.results import Result, Value
-from reproduction.common.subjects import Subject, method_of, per_subject, rankings
+from predgap import Ranking
 from reproduction.experiments.entropy import among, choices
-from predgap.ranking import Ranking
+from reproduction.helpers import IndexArray, Progress
+from reproduction.models import Subject, method_of, per_subject, rankings
+from reproduction.published import SCALES
+from reproduction.results import Resampled, Result, Value, interval, resampled_means
 
 COLUMNS: Final = (
     *("kind", "dataset", "features", "n_features", "method", "scale", "other_method", "other_scale"),

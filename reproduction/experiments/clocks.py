@@ -25,17 +25,13 @@ from typing import Final
 
 import numpy as np
 
+from predgap import Explainer, Normal, PredgapError
 from predgap.algorithm1 import algorithm1_gap, instruction_set, sums_of_squares
-from predgap._text import printable
-from predgap._typing import FloatArray, Progress
-from predgap.errors import PredgapError
-from predgap.explainer import Explainer
-from predgap.noise import Normal
-from reproduction.common.pairs import Pairs, draw_pairs
-from reproduction.common.published import SCALES
-from reproduction.common.results import Result, Steps, Value
-from reproduction.common.subjects import Subject, per_subject
 from reproduction.experiments.precision import METHODS, draw_points
+from reproduction.helpers import FloatArray, Progress, printable
+from reproduction.models import Pairs, Subject, draw_pairs, per_subject
+from reproduction.published import SCALES
+from reproduction.results import Result, Steps, Value
 
 EXACT: Final = "exact"
 TOGETHER: Final = "exact, together"

@@ -22,13 +22,11 @@ from typing import Final
 
 import numpy as np
 
-from predgap import Ensemble
-from predgap._typing import BoolArray, FloatArray, Progress
-from predgap.errors import PredgapError
-from reproduction.common.published import PLACES, SCALES
-from reproduction.common.results import Result, Value
-from reproduction.common.subjects import Subject, method_of, per_subject, rankings
-from predgap.ranking import Ranking
+from predgap import Ensemble, PredgapError, Ranking
+from reproduction.helpers import BoolArray, FloatArray, Progress
+from reproduction.models import Subject, method_of, per_subject, rankings
+from reproduction.published import PLACES, SCALES
+from reproduction.results import Result, Value
 
 COLUMNS: Final = (
     *("kind", "dataset", "features", "n_features", "method", "scale", "reward", "k", "n_rows"),

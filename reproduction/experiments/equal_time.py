@@ -20,11 +20,11 @@ from typing import Final
 
 import numpy as np
 
-from predgap.errors import PredgapError
-from reproduction.common.published import judge, printed_sampling
-from reproduction.common.results import Result, Value, collected, joined_files
+from predgap import PredgapError
 from reproduction.experiments.clocks import ALGORITHM_1, ALGORITHM_1_FLOAT32, EVALUATION, EXACT, TOGETHER
 from reproduction.experiments.precision import ITERATIONS, METHODS
+from reproduction.published import judge, printed_sampling
+from reproduction.results import Result, Value, collected, joined_files
 
 CLOCKS: Final = (ALGORITHM_1_FLOAT32, ALGORITHM_1, EXACT, TOGETHER)
 

@@ -9,7 +9,7 @@ protocols stand side by side:
   with replacement, the same ones for all cells of a subject; intervals go from percentile to percentile.
 
 A cell as published also has the range of values over all ways to break greedy's ties, see
-`reproduction.common.ties`: `lowest` and `highest` for exact ties, `lowest_float32` and `highest_float32` for
+`reproduction.ties`: `lowest` and `highest` for exact ties, `lowest_float32` and `highest_float32` for
 gaps that the paper's float32 could not tell apart.
 """
 
@@ -23,16 +23,12 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from predgap._typing import FloatArray, Progress
-from predgap.errors import PredgapError
-from predgap.explainer import Explainer
-from predgap.noise import Normal
-from reproduction.common.bootstrap import Resampled, spreads
-from reproduction.common.published import DESCRIBED, PUBLISHED, SCALES, judge, judge_range, printed
-from reproduction.common.results import Result, Value
-from reproduction.common.subjects import Scale, Subject, method_of, per_subject, rankings
-from reproduction.common.ties import float32_tolerance, steps
-from predgap.ranking import Ranking
+from predgap import Explainer, Normal, PredgapError, Ranking
+from reproduction.helpers import FloatArray, Progress
+from reproduction.models import Scale, Subject, method_of, per_subject, rankings
+from reproduction.published import DESCRIBED, PUBLISHED, SCALES, judge, judge_range, printed
+from reproduction.results import Resampled, Result, Value, spreads
+from reproduction.ties import float32_tolerance, steps
 
 COLUMNS: Final = (
     *("protocol", "kind", "dataset", "evaluation_scale", "method", "scale", "n_rows", "pgi2"),

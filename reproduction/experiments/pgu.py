@@ -19,14 +19,12 @@ from typing import Final
 
 import numpy as np
 
-from predgap._typing import Progress
-from predgap.explainer import Explainer
-from predgap.noise import Normal
-from reproduction.common.bootstrap import Resampled, spreads
-from reproduction.common.published import SCALES
-from reproduction.common.results import Result, Value
-from reproduction.common.subjects import Subject, per_subject, rankings
+from predgap import Explainer, Normal
 from reproduction.experiments.pgi import cell
+from reproduction.helpers import Progress
+from reproduction.models import Subject, per_subject, rankings
+from reproduction.published import SCALES
+from reproduction.results import Resampled, Result, Value, spreads
 
 COLUMNS: Final = (
     *("kind", "dataset", "evaluation_scale", "method", "scale", "n_rows", "pgu2", "low", "high"),

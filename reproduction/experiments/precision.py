@@ -28,17 +28,12 @@ from typing import Final
 import numpy as np
 from scipy.special import stdtrit
 
+from predgap import Explainer, Normal, PredgapError
 from predgap.algorithm1 import sums_of_squares
-from predgap._typing import FloatArray, Progress
-from predgap.errors import PredgapError
-from predgap.explainer import Explainer
-from predgap.noise import Normal
-from reproduction.common.cache import Folder, remembered
-from reproduction.common.pairs import Pairs, draw_pairs
-from reproduction.common.published import SAMPLERS, SCALES, judge, judge_range, printed_sampling
-from reproduction.common.results import Result, Steps, Value, versions
-from reproduction.common.subjects import Subject, per_subject, sha256_of_arrays
-from reproduction.common.threads import pool
+from reproduction.helpers import FloatArray, Progress
+from reproduction.models import Pairs, Subject, draw_pairs, per_subject, sha256_of_arrays
+from reproduction.published import SAMPLERS, SCALES, judge, judge_range, printed_sampling
+from reproduction.results import Folder, Result, Steps, Value, pool, remembered, versions
 
 METHODS: Final = ("mc", "halton", "sobol")
 ITERATIONS: Final = (100, 500, 1000, 2000, 4000, 6000, 8000, 10000, 15000, 20000, 25000, 30000, 35000)

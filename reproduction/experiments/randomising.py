@@ -33,15 +33,11 @@ from typing import Final
 
 import numpy as np
 
-from predgap._typing import BoolArray, FloatArray, IndexArray, Progress
-from predgap.errors import PredgapError
-from predgap.explainer import Explainer
-from predgap.noise import Marginal
-from reproduction.common.bootstrap import Resampled, spreads
-from reproduction.common.published import DESCRIBED, PLACES, PUBLISHED, SCALES, judge, judge_range, printed
-from reproduction.common.results import Result, Value
-from reproduction.common.subjects import Scale, Subject, method_of, per_subject, rankings, top_masks
-from predgap.ranking import Ranking
+from predgap import Explainer, Marginal, PredgapError, Ranking
+from reproduction.helpers import BoolArray, FloatArray, IndexArray, Progress
+from reproduction.models import Scale, Subject, method_of, per_subject, rankings, top_masks
+from reproduction.published import DESCRIBED, PLACES, PUBLISHED, SCALES, judge, judge_range, printed
+from reproduction.results import Resampled, Result, Value, spreads
 
 Predict = Callable[[FloatArray], FloatArray]
 

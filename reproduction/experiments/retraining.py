@@ -21,7 +21,7 @@ A published cell is judged by its digits (`verdict`), and as one more training: 
 `rmse` in standard deviations of that, `within` says whether it lies in the t interval of `confidence`, and
 `within_jointly` whether it lies in the wider one that should hold for all cells of a subject at once
 (Šidák). Both allow for the rounding of the printed number. Cells as published also have the range over all
-ways to break greedy's ties, see `reproduction.common.ties`: `lowest` and `highest` for exact ties,
+ways to break greedy's ties, see `reproduction.ties`: `lowest` and `highest` for exact ties,
 `lowest_float32` and `highest_float32` for gaps that the paper's float32 could not tell apart; with several
 trainings, the means of each one's.
 """
@@ -37,13 +37,20 @@ from typing import Any, Final
 import numpy as np
 from scipy.special import stdtrit
 
-from predgap._typing import BoolArray, FloatArray, IndexArray, Progress
-from predgap.errors import PredgapError
-from predgap.explainer import Explainer
-from predgap.noise import Normal
-from reproduction.common.bootstrap import Resampled, Spread, spreads
-from reproduction.common.cache import Folder, remembered
-from reproduction.common.published import (
+from predgap import Explainer, Normal, PredgapError, Ranking
+from reproduction.helpers import BoolArray, FloatArray, IndexArray, Progress
+from reproduction.models import (
+    Scale,
+    Subject,
+    Training,
+    method_of,
+    parameters,
+    per_subject,
+    rankings,
+    sha256_of_arrays,
+    top_masks,
+)
+from reproduction.published import (
     DESCRIBED,
     HYPERPARAMETERS,
     PLACES,
@@ -54,21 +61,8 @@ from reproduction.common.published import (
     judge_range,
     printed,
 )
-from reproduction.common.results import Result, Steps, Value
-from reproduction.common.subjects import (
-    Scale,
-    Subject,
-    Training,
-    method_of,
-    per_subject,
-    rankings,
-    sha256_of_arrays,
-    top_masks,
-)
-from reproduction.common.threads import pool
-from reproduction.common.ties import Step, float32_tolerance, steps
-from reproduction.common.training import parameters
-from predgap.ranking import Ranking
+from reproduction.results import Folder, Resampled, Result, Spread, Steps, Value, pool, remembered, spreads
+from reproduction.ties import Step, float32_tolerance, steps
 
 COLUMNS: Final = (
     *("protocol", "kind", "dataset", "k", "method", "scale", "n_rows"),

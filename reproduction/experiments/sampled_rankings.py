@@ -32,16 +32,13 @@ from typing import Final
 
 import numpy as np
 
+from predgap import Explainer, Normal, PredgapError
 from predgap.algorithm1 import sums_of_squares
-from predgap._typing import FloatArray, IndexArray, Progress
-from predgap.errors import PredgapError
-from predgap.explainer import Explainer
-from predgap.noise import Normal
-from reproduction.common.published import SCALES
-from reproduction.common.results import Result, Steps, Value
-from reproduction.common.subjects import Subject, per_subject
-from reproduction.common.threads import pool
 from reproduction.experiments.precision import METHODS, draw_points
+from reproduction.helpers import FloatArray, IndexArray, Progress
+from reproduction.models import Subject, per_subject
+from reproduction.published import SCALES
+from reproduction.results import Result, Steps, Value, pool
 
 COLUMNS: Final = (
     *("kind", "dataset", "scale", "method", "n_samples", "samples_per_row", "n_rows"),

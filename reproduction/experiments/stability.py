@@ -24,17 +24,13 @@ from typing import Final
 
 import numpy as np
 
+from predgap import Explainer, Normal, PredgapError
 from predgap.algorithm1 import algorithm1_gap
-from predgap._typing import FloatArray, Progress
-from predgap.errors import PredgapError
-from predgap.explainer import Explainer
-from predgap.noise import Normal
-from reproduction.common.pairs import draw_pairs
-from reproduction.common.published import SCALES
-from reproduction.common.results import Result, Steps, Value
-from reproduction.common.subjects import Subject, per_subject
-from reproduction.common.threads import pool
 from reproduction.experiments.precision import nmae
+from reproduction.helpers import FloatArray, Progress
+from reproduction.models import Subject, draw_pairs, per_subject
+from reproduction.published import SCALES
+from reproduction.results import Result, Steps, Value, pool
 
 COLUMNS: Final = (
     *("kind", "dataset", "scale", "arithmetic", "n_pairs", "n_positive"),

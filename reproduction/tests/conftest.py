@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from reproduction.common.results import Result
-from reproduction.common.subjects import Subject, authors_subjects
 from reproduction.experiments import agreement, pgi
+from reproduction.models import Subject, authors_subjects
+from reproduction.results import Result
 
 
 @pytest.fixture(scope="session")

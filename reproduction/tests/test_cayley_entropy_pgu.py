@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 from predgap import Explainer, Normal, PredgapError, Ranking
 from predgap._model.ensemble import LEAF
-from reproduction.common.results import Result
-from reproduction.common.subjects import Subject, read_subject, shap_ranking
 from reproduction.experiments import cayley, entropy, pgu
+from reproduction.models import Subject, read_subject, shap_ranking
+from reproduction.results import Result
 from tiny import N_FEATURES, tiny_subjects
 
 D, N = N_FEATURES, 30

@@ -13,21 +13,12 @@ import pytest
 from scipy.stats import t
 
 from predgap import PredgapError
-from reproduction.common import published
-from reproduction.common.results import Result
-from reproduction.experiments import (
-    agreement,
-    equal_time,
-    pgi,
-    precision,
-    randomising,
-    retraining,
-    stability,
-)
+from reproduction import claims, published
+from reproduction.claims import CLAIMS
+from reproduction.experiments import agreement, equal_time, pgi, precision, randomising, retraining, stability
 from reproduction.experiments.clocks import ALGORITHM_1, ALGORITHM_1_FLOAT32, EXACT, TOGETHER
-from reproduction.verdicts import claims
-from reproduction.verdicts.claims import CLAIMS
-from reproduction.verdicts.claims.judging import NothingToJudgeError, Tally
+from reproduction.judging import NothingToJudgeError, Tally
+from reproduction.results import Result
 
 HOLDS, PART, NOT, OPEN = "holds", "holds in part", "does not hold", "undecided"
 PUBLISHED, DESCRIBED = "as published", "as described"

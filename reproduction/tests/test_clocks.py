@@ -16,13 +16,12 @@ import pytest
 from predgap import Explainer, Normal, PredgapError
 from predgap._engine.engine import Engine
 from predgap.algorithm1 import algorithm1_gap
-from reproduction.common.pairs import draw_pairs
-from reproduction.common.results import Result
-from reproduction.common.subjects import Subject, authors_subjects
 from reproduction.experiments import clocks, equal_time, precision
 from reproduction.experiments.clocks import ALGORITHM_1, ALGORITHM_1_FLOAT32, EVALUATION, EXACT, TOGETHER
 from reproduction.experiments.equal_time import Line
 from reproduction.experiments.precision import FEWER, ITERATIONS, METHODS, draw_points
+from reproduction.models import Subject, authors_subjects, draw_pairs
+from reproduction.results import Result
 from strategies import random_ensemble
 
 D = 4

@@ -20,8 +20,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from predgap.errors import DatasetError, DependencyError, PredgapError
+from predgap import DependencyError, PredgapError
 from reproduction import data as datasets
+from reproduction import data as downloading
 from reproduction.data import (
     NAMES,
     PUBLISHED,
@@ -32,7 +33,7 @@ from reproduction.data import (
     load_published_split,
     split,
 )
-from reproduction.data import download as downloading
+from reproduction.helpers import DatasetError
 
 HEADER = '"' + '";"'.join(SOURCES["wine"].columns) + '"\n'
 N_ROWS = 4000

@@ -20,11 +20,10 @@ import xgboost
 from pyarrow import parquet
 
 from predgap import CostError, DependencyError, Explainer, Normal, PredgapError, Ranking
-from predgap.errors import DatasetError
-from reproduction.common import bootstrap, published, ties
-from reproduction.common.bootstrap import interval, resampled_means, spreads
-from reproduction.common.results import Result, Stopwatch, as_config, versions
-from reproduction.common.subjects import (
+from reproduction import bootstrap, published, ties
+from reproduction.experiments import agreement, pgi
+from reproduction.helpers import DatasetError
+from reproduction.models import (
     Subject,
     Training,
     authors_subjects,
@@ -32,8 +31,16 @@ from reproduction.common.subjects import (
     sha256_of_arrays,
     shap_ranking,
 )
-from reproduction.common.threads import pool
-from reproduction.experiments import agreement, pgi
+from reproduction.results import (
+    Result,
+    Stopwatch,
+    as_config,
+    interval,
+    pool,
+    resampled_means,
+    spreads,
+    versions,
+)
 
 # ---- what the paper printed ----------------------------------------------------------------------
 

@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reproduction.common import published
-from reproduction.common.results import Result
+from reproduction import cells, claims, published, sections
 from reproduction.experiments import (
     agreement,
     cayley,
@@ -24,15 +23,27 @@ from reproduction.experiments import (
     sampled_rankings,
     stability,
 )
-from reproduction.report import ranking_sections
-from reproduction.report.drawing import drawn
-from reproduction.report.figures import advantage_figure, ahead_and_behind
-from reproduction.report.page import Cell, Figure, Folded, Group, Heading, Table, to_html, to_markdown
-from reproduction.report.pivots import ahead, by_place, by_ranking, by_sampling, by_value, judged, pivot
-from reproduction.report.reproduction import build, summary_lines
-from reproduction.report.summary import findings
-from reproduction.reproduce import Plan, Reproduction
-from reproduction.verdicts import cells, claims
+from reproduction.figures import advantage_figure, ahead_and_behind, drawn
+from reproduction.page import (
+    Cell,
+    Figure,
+    Folded,
+    Group,
+    Heading,
+    Table,
+    ahead,
+    by_place,
+    by_ranking,
+    by_sampling,
+    by_value,
+    judged,
+    pivot,
+    to_html,
+    to_markdown,
+)
+from reproduction.results import Result
+from reproduction.run import Plan, Reproduction
+from reproduction.sections import build, findings, summary_lines
 from tiny import tiny_subjects
 
 # ---- tables as in the paper ----------------------------------------------------------------------
@@ -218,7 +229,7 @@ def test_every_section_has_a_figure_with_a_text_and_folds_its_long_tables(other_
 
 
 def test_tables_on_other_data_have_our_numbers_alone(other_data):
-    (table,) = (block for block in ranking_sections.agreement(other_data) if isinstance(block, Table))
+    (table,) = (block for block in sections.agreement(other_data) if isinstance(block, Table))
     assert not any(isinstance(cell, Cell) for row in table.rows if isinstance(row, tuple) for cell in row)
     rows = other_data.results["agreement"].where(kind="Bigger", scale=0.1)
     assert table.rows[1] == ("0.1", *(published_as(row["agreement"]) for row in rows))

@@ -12,13 +12,11 @@ import pytest
 from scipy.stats import norm, t
 
 from predgap import Explainer, Normal, PredgapError
-from reproduction.common import published
-from reproduction.common.cache import digest, remembered
-from reproduction.common.pairs import Pairs, draw_pairs
-from reproduction.common.results import Result, joined_files, merged
-from reproduction.common.subjects import Subject, authors_subjects
+from reproduction import published
 from reproduction.experiments import precision
 from reproduction.experiments.precision import METHODS, Config, draw_points, nmae
+from reproduction.models import Pairs, Subject, authors_subjects, draw_pairs
+from reproduction.results import Result, digest, joined_files, merged, remembered
 from strategies import ensemble_of, random_ensemble
 
 D, N_ROWS = 4, 7

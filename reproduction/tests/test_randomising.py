@@ -12,11 +12,11 @@ import pytest
 import xgboost
 
 from predgap import Explainer, Normal, PredgapError
-from reproduction.common import published
-from reproduction.common.results import Result
-from reproduction.common.subjects import Subject, Training, authors_subjects, read_subject, shap_ranking
+from reproduction import published
 from reproduction.experiments import randomising
 from reproduction.experiments.randomising import Config, Errors
+from reproduction.models import Subject, Training, authors_subjects, read_subject, shap_ranking
+from reproduction.results import Result
 
 D, N_TEST, N_TRAIN = 4, 8, 11
 CONFIG = Config(scales=(0.3, 1.0), described_samples=3, published_samples=5, n_resamples=50)

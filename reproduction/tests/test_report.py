@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reproduction.report.page import (
+from reproduction.page import (
     Bullets,
     Cell,
     Figure,
@@ -20,10 +20,12 @@ from reproduction.report.page import (
     Page,
     Paragraph,
     Table,
+    duration,
+    number,
+    share,
     to_html,
     to_markdown,
 )
-from reproduction.report.words import duration, number, share
 
 EVIL = '<script>alert("x")</script> | [a](b) *c* _d_ `e` ![f](g) & $h$ \n# i'
 SVG = b'<svg xmlns="http://www.w3.org/2000/svg"></svg>'

@@ -17,17 +17,14 @@ import pytest
 from click.testing import CliRunner
 
 from effort import FULL
-from predgap.cli.commands import app
-from predgap.errors import DatasetError, PredgapError
-from reproduction.common import published
-from reproduction.common.results import Result
-from reproduction.common.subjects import authors_subjects
+from predgap import PredgapError
+from reproduction import cells, claims, published
 from reproduction.experiments import agreement
-from reproduction.experiments.studies import GROUPS, studies
-from reproduction.report.reproduction import summary_lines, write_pages
-from reproduction.report.sampling_sections import where_sampling_wins
-from reproduction.reproduce import Plan, Reproduction, reproduce
-from reproduction.verdicts import cells, claims
+from reproduction.helpers import DatasetError
+from reproduction.models import authors_subjects
+from reproduction.results import Result
+from reproduction.run import GROUPS, Plan, Reproduction, reproduce, studies
+from reproduction.sections import summary_lines, where_sampling_wins, write_pages
 
 TIMED = {"clocks", "equal-time"}
 
@@ -43,7 +40,7 @@ def test_studies_have_the_pairs_that_are_asked_for():
 
 
 def test_the_command_knows_every_group():
-    (what,) = (one for one in app.commands["reproduce"].params if one.name == "what")
+    (what,) = (one for one in reproduce_command.params if one.name == "what")
     assert tuple(what.type.choices) == (*GROUPS, "all")
     with pytest.raises(PredgapError, match="no 'pgu' to reproduce"):
         Plan(out=Path(), what="pgu")
@@ -63,7 +60,7 @@ def nowhere(tmp_path, monkeypatch):
 
 
 def command(*arguments: object) -> list[str]:
-    return [sys.executable, "-m", "predgap", "reproduce", *map(str, arguments)]
+    return [sys.executable, "-m", "reproduction", *map(str, arguments)]
 
 
 def tables(folder: Path) -> dict[str, bytes]:
@@ -159,7 +156,7 @@ def test_a_part_that_is_damaged_or_of_other_code_is_computed_again(nowhere, monk
     path.write_bytes(whole.replace(b"0.1", b"0.7", 1))
     assert reproduce(plan).results["agreement"].rows == first.results["agreement"].rows
     assert path.read_bytes() == whole
-    monkeypatch.setattr("reproduction.reproduce._code", lambda: "other code")
+    monkeypatch.setattr("reproduction.run._code", lambda: "other code")
     reproduce(plan)
     assert len(list((plan.out / "work" / "agreement").glob("bigger-diabetes-*"))) == 2
 
@@ -297,11 +294,14 @@ def test_the_page_says_what_came_out(recomputed, tmp_path):
 
 
 @pytest.mark.parametrize("missing", ["jinja2", "pooch"])
-def test_a_missing_package_is_named_before_the_work(monkeypatch, nowhere, missing):
+def test_a_missing_package_is_named_before_the_work(monkeypatch, capsys, nowhere, missing):
     monkeypatch.setitem(sys.modules, missing, None)
-    done = CliRunner().invoke(app, ["reproduce", "--quick", "--out", str(nowhere / "out")])
-    assert done.exit_code == 1
-    assert f"not installed: {missing}. Try: pip install 'predgap[reproduce]'" in done.stderr
+    with pytest.raises(SystemExit) as stopped:
+        main(["--quick", "--out", str(nowhere / "out")])
+    assert stopped.value.code == 1
+    said = capsys.readouterr().err
+    assert said.startswith(f"reproduction: it needs {missing}, which is not installed; ")
+    assert "make reproduce" in said
     assert not (nowhere / "out").exists()
 
 

@@ -13,13 +13,12 @@ import scipy.stats
 import xgboost
 
 from predgap import Explainer, Normal, PredgapError
-from reproduction.common import published
-from reproduction.common.bootstrap import interval, resampled_means
-from reproduction.common.results import Result
-from reproduction.common.subjects import Subject, Training, authors_subjects, read_subject, shap_ranking
-from reproduction.common.ties import float32_tolerance, steps
+from reproduction import published
 from reproduction.experiments import retraining
 from reproduction.experiments.retraining import PUBLISHED_SETTINGS, Config
+from reproduction.models import Subject, Training, authors_subjects, read_subject, shap_ranking
+from reproduction.results import Result, interval, resampled_means
+from reproduction.ties import float32_tolerance, steps
 
 D, N_TEST, N_TRAIN = 4, 9, 120
 CONFIG = Config(scales=(0.3, 1.0), places=(1, 2), n_seeds=2, n_orders=3, n_resamples=50)

@@ -11,10 +11,10 @@ import pytest
 from scipy.special import ndtri
 
 from predgap import Explainer, Normal, PredgapError
-from reproduction.common.results import Result
-from reproduction.common.subjects import Subject, authors_subjects
 from reproduction.experiments import sampled_rankings
 from reproduction.experiments.sampled_rankings import Config, differences, sampled_order
+from reproduction.models import Subject, authors_subjects
+from reproduction.results import Result
 from tiny import N_FEATURES, tiny_subjects
 
 D, N = N_FEATURES, 12

@@ -14,11 +14,10 @@ from scipy.special import erfc
 from predgap import Ensemble, Explainer, Normal, PredgapError, Uniform
 from predgap._model.ensemble import LEAF
 from predgap.algorithm1 import algorithm1_gap
-from reproduction.common.pairs import draw_pairs
-from reproduction.common.results import Result
-from reproduction.common.subjects import Subject, authors_subjects
 from reproduction.experiments import stability
 from reproduction.experiments.stability import Config, shares
+from reproduction.models import Subject, authors_subjects, draw_pairs
+from reproduction.results import Result
 from strategies import Split, ensemble_of, random_ensemble
 
 D = 4

@@ -15,12 +15,19 @@ import pytest
 import xgboost
 
 from predgap import PredgapError
-from predgap.errors import DatasetError
-from reproduction.common import published, training
-from reproduction.common.results import Result
-from reproduction.common.subjects import authors_subjects, shap_ranking
-from reproduction.common.training import Config, folds, parameters, search, trained_subjects
+from reproduction import models, published
 from reproduction.data import Dataset, load_dataset, split
+from reproduction.helpers import DatasetError
+from reproduction.models import (
+    Config,
+    authors_subjects,
+    folds,
+    parameters,
+    search,
+    shap_ranking,
+    trained_subjects,
+)
+from reproduction.results import Result
 
 CONFIG = Config(max_depths=(1, 3), etas=(0.2, 0.9), subsamples=(0.3, 0.9), max_trees=6, n_folds=3, seed=5)
 N_POINTS = 8  # in 4 blocks
@@ -141,8 +148,8 @@ def test_of_equal_ones_the_simplest_is_chosen(rows):
 )
 def test_order_of_preference(better, worse):
     for pair in ((better, worse), (worse, better)):
-        grid = [training._Candidate(one[:4], np.full(2, one[4])) for one in pair]
-        rows = list(training._kind_rows(grid, None))
+        grid = [models._Candidate(one[:4], np.full(2, one[4])) for one in pair]
+        rows = list(models._kind_rows(grid, None))
         assert [row[:4] for row in rows if row[-2]] == [better[:4]]
 
 
@@ -222,7 +229,7 @@ def test_a_search_that_is_stopped_goes_on(rows, table, tmp_path, fits, n_jobs):
 KILLED = """
 import os, sys
 from reproduction.data import load_dataset, split
-from reproduction.common.training import Config, search
+from reproduction.models import Grid, search
 folder, last = sys.argv[1], int(sys.argv[2])
 config = Config(max_depths=(1, 2), etas=(0.5,), subsamples=(0.5, 0.9), max_trees=3, n_folds=3)
 progress = lambda done, total: os._exit(9) if done == last else None

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import xgboost
 
-from reproduction.common.subjects import Subject, read_subject
+from reproduction.models import Subject, read_subject
 
 N_FEATURES = 5
 

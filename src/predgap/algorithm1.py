@@ -1,4 +1,8 @@
-"""Internals that the reproduction of the paper (`predgap.paper`) uses besides the public names."""
+"""The paper's Algorithm 1, and gaps at given sample points, for the reproduction of the paper.
+
+It is all that the reproduction uses beside the public names. To explain a model nobody needs it:
+`Explainer.gap` is faster than Algorithm 1, and `Explainer.estimate` draws its own points.
+"""
 
 from __future__ import annotations
 
@@ -6,18 +10,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from predgap import _core
-from predgap._engine.engine import resolve_n_jobs
-from predgap._model.ensemble import LEAF
 from predgap._typing import BoolArray, FloatArray
 from predgap.errors import PredgapError
 from predgap.explainer import Explainer
 from predgap.noise._added_laws import NormalLaw
 
-__all__ = ["LEAF", "algorithm1_gap", "instruction_set", "resolve_n_jobs", "sums_of_squares"]
+__all__ = ["algorithm1_gap", "instruction_set", "sums_of_squares"]
 
 
 def instruction_set() -> str:
-    """The instruction set that the kernels use, e.g. "avx2"."""
+    """The instruction set that the kernels use, e.g. "avx2"; times of one do not hold for another."""
     return _core.instruction_set()
 
 

@@ -33,7 +33,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
     """Folder with the paper's models and splits; they are not part of the repository."""
-    here = Path(__file__).resolve().parents[1]
+    here = Path(__file__).resolve().parent
     folder = Path(os.environ.get("PREDGAP_SHARED_DATA", here.parent / "shared" / "data"))
     if not (folder / "models").is_dir():
         pytest.skip(f"no models in {folder}; set PREDGAP_SHARED_DATA to the folder that has them")

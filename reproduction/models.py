@@ -1,8 +1,8 @@
-"""The models of the paper, trained by ourselves: its grid search, and what it chooses.
+"""What experiments are about: models, each with the rows it was tested and trained on, and its rankings.
 
-The paper cuts each data set 80:20, standardises the features, and trains two kinds of XGBoost model on the
-larger part: a "Single" tree, and a "Bigger" model of at most 40 trees. Depth, eta and subsample come from a
-grid by 5-fold cross-validation. Here, for every point of the grid:
+**Training**: the paper cuts each data set 80:20, standardises the features, and trains two kinds of XGBoost
+model on the larger part: a "Single" tree, and a "Bigger" model of at most 40 trees. Depth, eta and subsample
+come from a grid by 5-fold cross-validation. Here, for every point of the grid:
 
 - rows are put in random order and cut into folds of (almost) equal size, the same for all points;
 - for each fold, a model is trained on the rows of the other folds, with squared error as its objective;
@@ -25,27 +25,315 @@ was stopped goes on from there, to the same numbers.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
-from predgap._files import atomic_write
-from predgap._typing import FloatArray, IndexArray, Progress
-from predgap.errors import DatasetError, DependencyError, PredgapError
-from reproduction.common.cache import Folder, remembered
-from reproduction.common.published import DATASETS, HYPERPARAMETERS, KINDS, Kind
-from reproduction.common.results import Result, Steps, Value, collected, merged
-from reproduction.common.subjects import Subject, Training, all_files, read_subject, sha256_of_arrays
-from reproduction.common.threads import pool
-from reproduction.data import SOURCES, Dataset, Split, load_dataset, split
+from predgap import DependencyError, Ensemble, Explainer, Normal, PredgapError, Ranking, load
+from reproduction.data import (
+    SOURCES,
+    Dataset,
+    PublishedSplit,
+    Split,
+    data_folders,
+    find,
+    load_dataset,
+    load_published_split,
+    split,
+)
+from reproduction.helpers import (
+    BoolArray,
+    DatasetError,
+    FloatArray,
+    IndexArray,
+    Progress,
+    atomic_write,
+    format_items,
+)
+from reproduction.published import DATASETS, HYPERPARAMETERS, KINDS, Kind
+from reproduction.results import Folder, Result, Steps, Value, collected, merged, pool, remembered
+
+Scale = float | None  # σ of a greedy ranking; None is SHAP
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Training:
+    """The rows that a model was trained on."""
+
+    X: FloatArray = field(repr=False)  # (m, d)
+    y: FloatArray = field(repr=False)  # (m,)
+    in_order: bool = True  # in the order in which the model's authors had them
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Subject:
+    """A model of one kind, the test rows of its data set, and its training rows if they are known."""
+
+    kind: str  # "Bigger" or "Single"
+    dataset: str
+    model: Path  # a model that XGBoost saved
+    X: FloatArray = field(repr=False)  # (n, d)
+    y: FloatArray = field(repr=False)  # (n,)
+    training: Training | None = field(default=None, repr=False)
+    files: Mapping[str, str] = field(repr=False)  # SHA-256 of what it was read from, by name
+    ensemble: Ensemble = field(repr=False)
+
+    def __post_init__(self) -> None:
+        n, d = self.X.shape
+        if self.y.shape != (n,):
+            raise DatasetError(f"the labels of {self.name} have shape {self.y.shape}, expected ({n},)")
+        rows = self.training
+        if rows is not None and (rows.X.shape[1:] != (d,) or rows.y.shape != rows.X.shape[:1]):
+            raise DatasetError(
+                f"the training rows of {self.name} have shape {rows.X.shape}, their labels {rows.y.shape}; "
+                f"expected (m, {d}) and (m,)"
+            )
+
+    @property
+    def name(self) -> str:
+        return f"{self.kind} {self.dataset}"
+
+
+def read_subject(
+    kind: str,
+    dataset: str,
+    model: str | os.PathLike[str],
+    X: Any,
+    y: Any,
+    *,
+    training: Training | None = None,
+    files: Mapping[str, str] | None = None,
+) -> Subject:
+    """The subject of a saved XGBoost model with test rows X (n, d) and their labels y (n,).
+
+    `files` are the SHA-256 of further files that the rows come from; the model's own is added.
+    """
+    path = Path(model)
+    rows, labels = np.array(X, dtype=np.float64), np.array(y, dtype=np.float64)
+    for array in (rows, labels):
+        array.setflags(write=False)
+    ensemble = load(path)
+    if rows.ndim != 2 or rows.shape[1] != ensemble.n_features or len(rows) == 0:
+        raise DatasetError(
+            f"the rows for {kind} {dataset} have shape {rows.shape}; {path.name} needs "
+            f"(n, {ensemble.n_features}) with at least one row"
+        )
+    return Subject(
+        kind=kind,
+        dataset=dataset,
+        model=path,
+        X=rows,
+        y=labels,
+        training=training,
+        files={**(files or {}), f"models/{path.name}": sha256_of(path)},
+        ensemble=ensemble,
+    )
+
+
+def authors_subjects(
+    data_dir: str | os.PathLike[str] | None = None,
+    *,
+    kinds: Sequence[Kind] = KINDS,
+    datasets: Sequence[str] = DATASETS,
+) -> tuple[Subject, ...]:
+    """The models that the paper's authors saved, each with their own split.
+
+    Parameters
+    ----------
+    data_dir : path, optional
+        Folder with `models/<stem>.json`, `models/<stem>_single.json` and `splits/test_<stem>_scaled.csv`;
+        looked in before `PREDGAP_DATA` and the user's cache, as in `reproduction.data`.
+    kinds, datasets : names
+        Which of them; both kinds of a data set share its rows.
+
+    Training rows come from `splits/train_<stem>_scaled.csv`, else they are the other rows of the raw data
+    set, in another order than the authors', if a folder has that, and `splits/<stem>_scaling_params.csv`.
+    """
+    splits = {dataset: _authors_split(data_dir, dataset) for dataset in datasets}
+    return tuple(
+        _authors_subject(data_dir, kind, dataset, *splits[dataset]) for kind in kinds for dataset in datasets
+    )
+
+
+def _authors_split(
+    data_dir: str | os.PathLike[str] | None, dataset: str
+) -> tuple[PublishedSplit, Training | None, dict[str, str]]:
+    """A split, its training rows, and the SHA-256 of the files that they come from."""
+    if dataset not in DATASETS:
+        raise DatasetError(
+            f"the paper has no models of {dataset!r}; its data sets are {format_items(DATASETS)}"
+        )
+    stem = SOURCES[dataset].stem
+    parts = load_published_split(dataset, data_dir)
+    test = _find(data_dir, "splits", f"test_{stem}_scaled.csv")
+    files = {f"splits/{test.name}": sha256_of(test)}
+    if parts.train is not None:
+        train = test.with_name(f"train_{stem}_scaled.csv")
+        files[f"splits/{train.name}"] = sha256_of(train)
+        return parts, Training(parts.train.X, parts.train.y), files
+    if parts.mean is None or find(SOURCES[dataset], data_folders(data_dir)) is None:
+        return parts, None, files
+    rest = parts.complement(load_dataset(dataset, data_dir=data_dir, download=False))
+    scaling = test.with_name(f"{stem}_scaling_params.csv")
+    files[f"splits/{scaling.name}"] = sha256_of(scaling)
+    files[f"raw/{SOURCES[dataset].file}"] = SOURCES[dataset].sha256
+    return parts, Training(rest.X, rest.y, in_order=False), files
+
+
+def _authors_subject(
+    data_dir: str | os.PathLike[str] | None,
+    kind: Kind,
+    dataset: str,
+    parts: PublishedSplit,
+    training: Training | None,
+    files: Mapping[str, str],
+) -> Subject:
+    stem, test = SOURCES[dataset].stem, parts.test
+    model = _find(data_dir, "models", f"{stem}_single.json" if kind == "Single" else f"{stem}.json")
+    subject = read_subject(kind, dataset, model, test.X, test.y, training=training, files=files)
+    if subject.ensemble.feature_names not in (None, test.feature_names):
+        raise DatasetError(
+            f"{model.name} has the features {format_items(subject.ensemble.names)}; "
+            f"its test rows have {format_items(test.feature_names)}"
+        )
+    return subject
+
+
+def method_of(scale: Scale) -> Literal["shap", "greedy"]:
+    """What a ranking is called in a table."""
+    return "shap" if scale is None else "greedy"
+
+
+def rankings(subject: Subject, scales: Iterable[float], *, n_jobs: int = 1) -> dict[Scale, Ranking]:
+    """The rows' rankings by SHAP, under None, and by greedy at each scale σ."""
+    found: dict[Scale, Ranking] = {None: shap_ranking(subject)}
+    for scale in scales:
+        found[scale] = Explainer(subject.ensemble, Normal(scale), n_jobs=n_jobs).rank(subject.X)
+    return found
+
+
+def shap_ranking(subject: Subject) -> Ranking:
+    """The rows' rankings by |SHAP value|, ties to the lower index; `scores` are the |values|.
+
+    The values are those of TreeSHAP, `tree_path_dependent`: XGBoost's own `pred_contribs`.
+    """
+    try:
+        import xgboost
+    except ImportError:
+        raise DependencyError(
+            "SHAP values come from xgboost, which is not installed; try: pip install xgboost"
+        ) from None
+    booster = xgboost.Booster({"nthread": 1}, model_file=os.fspath(subject.model))
+    rows = xgboost.DMatrix(subject.X, feature_names=booster.feature_names, nthread=1)
+    contributions = booster.predict(rows, pred_contribs=True)  # (n, d + 1), the bias last
+    return Ranking.from_attributions(contributions, feature_names=subject.ensemble.names)
+
+
+def top_masks(order: NDArray[np.intp], d: int) -> BoolArray:
+    """The features (n, k) that are named for each row, as masks (n, d).
+
+    Examples
+    --------
+    >>> top_masks(np.array([[2, 0], [0, 1]]), 3)
+    array([[ True, False,  True],
+           [ True,  True, False]])
+    """
+    out = np.zeros((len(order), d), dtype=np.bool_)
+    np.put_along_axis(out, order, True, axis=1)
+    return out
+
+
+def sha256_of(path: Path) -> str:
+    """The SHA-256 of a file, in hexadecimal."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def sha256_of_arrays(*arrays: NDArray[Any]) -> str:
+    """The SHA-256 of arrays, their types and their shapes, in hexadecimal."""
+    content = hashlib.sha256()
+    for array in map(np.ascontiguousarray, arrays):
+        content.update(f"{array.dtype.str} {array.shape}".encode() + array.tobytes())
+    return content.hexdigest()
+
+
+def per_subject(
+    experiment: str,
+    columns: tuple[str, ...],
+    config: Any,
+    subjects: Iterable[Subject],
+    rows: Callable[[Subject], Iterable[tuple[Value, ...]]],
+    progress: Progress | None = None,
+) -> Result:
+    """The result of an experiment whose rows come subject by subject, lazily; `progress` counts subjects."""
+    chosen = tuple(subjects)
+    parts = ((subject.name, rows(subject)) for subject in chosen)
+    return collected(experiment, columns, config, parts, all_files(chosen), progress)
+
+
+def all_files(subjects: Iterable[Subject]) -> dict[str, str]:
+    """SHA-256 of every file of the subjects, by name."""
+    return dict(sorted(entry for subject in subjects for entry in subject.files.items()))
+
+
+def _find(data_dir: str | os.PathLike[str] | None, folder: str, name: str) -> Path:
+    bases = data_folders(data_dir)
+    for path in (place / name for base in bases for place in (base / folder, base)):
+        if path.is_file():
+            return path
+    raise DatasetError(
+        f"there is no {folder}/{name} in {format_items([str(base) for base in bases])}; "
+        "pass the folder that has it as data_dir"
+    )
+
+
+# ---- pairs of a row and a subset -----------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Pairs:
+    """Rows and subsets of N pairs, and what their random streams depend on."""
+
+    X: NDArray[np.float64] = field(repr=False)  # (N, d)
+    masks: NDArray[np.bool_] = field(repr=False)  # (N, d)
+    entropy: tuple[int, ...]
+
+    def __len__(self) -> int:
+        return len(self.X)
+
+    def stream(self, pair: int, use: int) -> np.random.Generator:
+        """A stream of random numbers for one use of one pair, whatever else is drawn."""
+        return np.random.default_rng(np.random.SeedSequence(self.entropy, spawn_key=(pair, use)))
+
+
+def draw_pairs(subject: Subject, n_pairs: int, seed: int) -> Pairs:
+    """`n_pairs` pairs: sizes 1, 2, ..., d in turn, a random subset of that size, a random row.
+
+    More pairs repeat fewer, and add to them.
+    """
+    d = subject.X.shape[1]
+    entropy = (seed, zlib.crc32(subject.name.encode()))
+    rng = np.random.default_rng(np.random.SeedSequence(entropy))
+    rows = np.empty(n_pairs, dtype=np.intp)
+    masks = np.zeros((n_pairs, d), dtype=np.bool_)
+    for pair in range(n_pairs):
+        rows[pair] = rng.integers(len(subject.X))
+        masks[pair, rng.permutation(d)[: pair % d + 1]] = True
+    return Pairs(subject.X[rows], masks, entropy)
+
+
+# ---- training by a grid search -------------------------------------------------------------------
+
 
 COLUMNS: Final = (
     *("dataset", "kind", "max_depth", "eta", "subsample", "trees"),
@@ -56,7 +344,7 @@ _SHARES: Final = (0.01, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Config:
+class Grid:
     """The grid, and how it is searched; `seed` is that of the split, of the folds and of XGBoost."""
 
     max_depths: tuple[int, ...] = (1, 2, 3, 4)
@@ -87,7 +375,7 @@ class Config:
 
 
 def search(
-    config: Config,
+    config: Grid,
     train: Dataset,
     *,
     n_jobs: int = 1,
@@ -98,7 +386,7 @@ def search(
 
     Parameters
     ----------
-    config : Config
+    config : Grid
     train : Dataset
         With features as the models shall have them (standardised). The published settings are those for the
         data set of this name.
@@ -112,14 +400,14 @@ def search(
     return _search(config, train, n_jobs, Steps(progress, _n_fits(config, train.name)), folder)
 
 
-def _search(config: Config, train: Dataset, n_jobs: int, steps: Steps, folder: Folder) -> Result:
+def _search(config: Grid, train: Dataset, n_jobs: int, steps: Steps, folder: Folder) -> Result:
     data = _Data(config, train, folds(config, train.name, len(train)), sha256_of_arrays(train.X, train.y))
     parts = [(train.name, _rows(data, n_jobs, steps, folder))]
     return collected("training", COLUMNS, config, parts, {f"rows/{train.name}": data.sha256})
 
 
 def trained_subjects(
-    config: Config,
+    config: Grid,
     data_dir: str | os.PathLike[str] | None = None,
     *,
     datasets: Sequence[str] = DATASETS,
@@ -131,7 +419,7 @@ def trained_subjects(
 
     Parameters
     ----------
-    config : Config
+    config : Grid
     data_dir : path, optional
         Folder with the data sets, as in `load_dataset`; one that is nowhere is downloaded.
     datasets : names
@@ -157,7 +445,7 @@ def trained_subjects(
     return subjects, replace(result, files={**result.files, **all_files(subjects)})
 
 
-def _subject(config: Config, kind: Kind, parts: Split, found: Result, folder: Path) -> Subject:
+def _subject(config: Grid, kind: Kind, parts: Split, found: Result, folder: Path) -> Subject:
     """The chosen model of a kind: trained, saved, and read again."""
     train, name = parts.train, parts.train.name
     (chosen,) = found.where(kind=kind, chosen=True)
@@ -174,7 +462,7 @@ def _subject(config: Config, kind: Kind, parts: Split, found: Result, folder: Pa
     )
 
 
-def _trained(config: Config, train: Dataset, chosen: Mapping[str, Any]) -> bytes:
+def _trained(config: Grid, train: Dataset, chosen: Mapping[str, Any]) -> bytes:
     """The saved model with a row's setting, trained on all rows."""
     xgboost = _xgboost()
     rows = xgboost.DMatrix(train.X, train.y, feature_names=list(train.model_names), nthread=1)
@@ -256,19 +544,19 @@ class _Block:
     trees: int
 
 
-def _all_blocks(config: Config, dataset: str) -> tuple[_Block, ...]:
+def _all_blocks(config: Grid, dataset: str) -> tuple[_Block, ...]:
     kinds = [kind for kind in KINDS if (kind, dataset) in HYPERPARAMETERS]
     listed = [_published_block(config, kind, dataset)[0] for kind in kinds]
     return tuple(dict.fromkeys([*_grid_blocks(config), *listed]))
 
 
-def _grid_blocks(config: Config) -> Iterator[_Block]:
+def _grid_blocks(config: Grid) -> Iterator[_Block]:
     for max_depth in config.max_depths:
         for eta in config.etas:
             yield _Block(max_depth, eta, config.subsamples, config.max_trees)
 
 
-def _published_block(config: Config, kind: Kind, dataset: str) -> tuple[_Block, int | None]:
+def _published_block(config: Grid, kind: Kind, dataset: str) -> tuple[_Block, int | None]:
     """The block of the one setting that the paper names, and its number of trees if that is known.
 
     The setting need not be in the grid, nor its trees within `max_trees`.
@@ -286,19 +574,19 @@ def _published_block(config: Config, kind: Kind, dataset: str) -> tuple[_Block, 
     )
 
 
-def _n_fits(config: Config, dataset: str) -> int:
+def _n_fits(config: Grid, dataset: str) -> int:
     return config.n_folds * sum(len(block.subsamples) for block in _all_blocks(config, dataset))
 
 
 # ---- cross-validation ----------------------------------------------------------------------------
 
 
-def folds(config: Config, dataset_name: str, n: int) -> tuple[IndexArray, ...]:
+def folds(config: Grid, dataset_name: str, n: int) -> tuple[IndexArray, ...]:
     """The numbers of the rows in each fold, for n rows.
 
     Examples
     --------
-    >>> [len(rows) for rows in folds(Config(n_folds=3), "wine", 8)]
+    >>> [len(rows) for rows in folds(Grid(n_folds=3), "wine", 8)]
     [3, 3, 2]
     """
     if n < config.n_folds:
@@ -332,7 +620,7 @@ def parameters(max_depth: int, eta: float, subsample: float, seed: int) -> dict[
 class _Data:
     """The rows of a search and their folds."""
 
-    config: Config
+    config: Grid
     train: Dataset
     folds: tuple[IndexArray, ...]
     sha256: str  # of rows and labels
