@@ -22,7 +22,6 @@ import pytest
 
 from predgap import DependencyError, PredgapError
 from reproduction import data as datasets
-from reproduction import data as downloading
 from reproduction.data import (
     NAMES,
     PUBLISHED,
@@ -194,7 +193,7 @@ def test_what_is_not_the_file_is_refused_and_leaves_nothing(site, wine, tmp_path
     ("path", "content"), [("/wine.csv", CONTENT), ("/wine.zip", zipped(**{"winequality-red.csv": CONTENT}))]
 )
 def test_a_file_that_is_too_long_is_refused(site, wine, tmp_path, monkeypatch, path, content):
-    monkeypatch.setattr(downloading, "_MAX_BYTES", len(CONTENT) - 1)
+    monkeypatch.setattr(datasets, "_MAX_BYTES", len(CONTENT) - 1)
     wine(path)
     site.answers[path] = (200, content)
     refusal(lambda: load_dataset("wine", data_dir=tmp_path), f"more than {len(CONTENT) - 1} bytes")
@@ -210,7 +209,7 @@ def test_all_addresses_that_failed_are_named(site, wine, tmp_path):
 
 
 def test_a_silent_server_times_out(site, wine, tmp_path, monkeypatch):
-    monkeypatch.setattr(downloading, "_TIMEOUT", 0.1)
+    monkeypatch.setattr(datasets, "_TIMEOUT", 0.1)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         site.port = silent.getsockname()[1]
         wine("/wine.csv")
@@ -233,7 +232,7 @@ def test_a_data_dir_that_is_a_file_is_named(site, wine, tmp_path):
 
 def test_without_pooch_it_says_what_to_install(wine, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "pooch", None)
-    with pytest.raises(DependencyError, match=r"needs pooch.*predgap\[reproduce\]"):
+    with pytest.raises(DependencyError, match="needs pooch.*pip install pooch"):
         load_dataset("wine", data_dir=tmp_path)
 
 

@@ -20,7 +20,7 @@ import xgboost
 from pyarrow import parquet
 
 from predgap import CostError, DependencyError, Explainer, Normal, PredgapError, Ranking
-from reproduction import bootstrap, published, ties
+from reproduction import published, results, ties
 from reproduction.experiments import agreement, pgi
 from reproduction.helpers import DatasetError
 from reproduction.models import (
@@ -638,7 +638,7 @@ def test_bootstrap_intervals_cover_the_mean_as_often_as_they_say():
 def test_large_and_small_batches_of_resamples_agree(monkeypatch):
     values = np.random.default_rng(6).normal(size=(2, 3, 20))
     whole = resampled_means(values, 33, seed=4)
-    monkeypatch.setattr(bootstrap, "_RESAMPLED_AT_ONCE", 100)
+    monkeypatch.setattr(results, "_RESAMPLED_AT_ONCE", 100)
     np.testing.assert_array_equal(resampled_means(values, 33, seed=4), whole)
 
 

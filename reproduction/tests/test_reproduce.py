@@ -14,11 +14,13 @@ from html import unescape
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
 from effort import FULL
 from predgap import PredgapError
 from reproduction import cells, claims, published
+from reproduction import run as running
+from reproduction.__main__ import command as reproduce_command
+from reproduction.__main__ import main
 from reproduction.experiments import agreement
 from reproduction.helpers import DatasetError
 from reproduction.models import authors_subjects
@@ -159,6 +161,24 @@ def test_a_part_that_is_damaged_or_of_other_code_is_computed_again(nowhere, monk
     monkeypatch.setattr("reproduction.run._code", lambda: "other code")
     reproduce(plan)
     assert len(list((plan.out / "work" / "agreement").glob("bigger-diabetes-*"))) == 2
+
+
+def test_code_is_all_sources_of_both_packages(tmp_path, monkeypatch):
+    sources = {"predgap": ("explainer.py", "noise/law.py"), "reproduction": ("ties.py", "experiments/pgi.py")}
+    for tree, names in sources.items():
+        for name in (*names, "__init__.py", "run.py"):
+            (tmp_path / tree / name).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / tree / name).write_text("")
+    monkeypatch.setattr(running.predgap, "__file__", str(tmp_path / "predgap" / "__init__.py"))
+    monkeypatch.setattr(running, "__file__", str(tmp_path / "reproduction" / "run.py"))
+    seen = {running._code.__wrapped__()}
+    for number, path in enumerate(tmp_path / tree / name for tree in sources for name in sources[tree]):
+        path.write_text("changed = True")
+        seen.add(running._code.__wrapped__())
+        assert len(seen) == number + 2
+    (tmp_path / "reproduction" / "tests").mkdir()
+    (tmp_path / "reproduction" / "tests" / "test_ties.py").write_text("changed = True")
+    assert running._code.__wrapped__() in seen  # tests do not change what is computed
 
 
 # ---- verdicts on cells ---------------------------------------------------------------------------

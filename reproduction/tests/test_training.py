@@ -19,7 +19,7 @@ from reproduction import models, published
 from reproduction.data import Dataset, load_dataset, split
 from reproduction.helpers import DatasetError
 from reproduction.models import (
-    Config,
+    Grid,
     authors_subjects,
     folds,
     parameters,
@@ -29,7 +29,7 @@ from reproduction.models import (
 )
 from reproduction.results import Result
 
-CONFIG = Config(max_depths=(1, 3), etas=(0.2, 0.9), subsamples=(0.3, 0.9), max_trees=6, n_folds=3, seed=5)
+CONFIG = Grid(max_depths=(1, 3), etas=(0.2, 0.9), subsamples=(0.3, 0.9), max_trees=6, n_folds=3, seed=5)
 N_POINTS = 8  # in 4 blocks
 N_FITS = N_POINTS * 3
 
@@ -60,7 +60,7 @@ def fits(monkeypatch) -> list[dict]:
     return seen
 
 
-def errors(config: Config, rows: Dataset, settings: dict, trees: int) -> np.ndarray:
+def errors(config: Grid, rows: Dataset, settings: dict, trees: int) -> np.ndarray:
     """RMSE on each fold of a model trained on the others, with so many trees and no more."""
     found = []
     for own in folds(config, rows.name, len(rows.y)):
@@ -116,10 +116,10 @@ def test_the_table_is_that_of_models_trained_one_by_one(rows, table):
 
 
 def test_folds_are_all_rows_once_in_an_order_of_their_own():
-    parts = folds(Config(n_folds=5), "wine", 1279)
+    parts = folds(Grid(n_folds=5), "wine", 1279)
     assert [len(part) for part in parts] == [256, 256, 256, 256, 255]
     assert sorted(np.concatenate(parts)) == list(range(1279))
-    for other in (folds(Config(seed=1), "wine", 1279), folds(Config(), "housing", 1279)):
+    for other in (folds(Grid(seed=1), "wine", 1279), folds(Grid(), "housing", 1279)):
         assert not np.array_equal(parts[0], other[0])
 
 
@@ -128,7 +128,7 @@ def test_folds_are_all_rows_once_in_an_order_of_their_own():
 
 def test_of_equal_ones_the_simplest_is_chosen(rows):
     """Labels that are all the same are learnt by any setting."""
-    grid = Config(max_depths=(3, 1), etas=(0.9, 0.2), subsamples=(0.9, 0.3), max_trees=3, n_folds=2)
+    grid = Grid(max_depths=(3, 1), etas=(0.9, 0.2), subsamples=(0.9, 0.3), max_trees=3, n_folds=2)
     result = search(grid, replace(rows, y=np.full(len(rows.y), 2.0)))
     assert set(result.column("cv_rmse")) == {0.0}
     for kind in published.KINDS:
@@ -155,7 +155,7 @@ def test_order_of_preference(better, worse):
 
 def test_the_published_setting_is_marked_in_the_grid(rows):
     """Named as one of the paper's data sets: 40 trees for Bigger, of which the grid allows 5."""
-    config = Config(max_depths=(3, 4), etas=(0.2, 0.9), subsamples=(0.3, 0.9), max_trees=5, n_folds=3)
+    config = Grid(max_depths=(3, 4), etas=(0.2, 0.9), subsamples=(0.3, 0.9), max_trees=5, n_folds=3)
     wine = replace(rows, name="wine")
     result = search(config, wine)
     assert len(result) == 2 * N_POINTS + 1
@@ -231,7 +231,7 @@ import os, sys
 from reproduction.data import load_dataset, split
 from reproduction.models import Grid, search
 folder, last = sys.argv[1], int(sys.argv[2])
-config = Config(max_depths=(1, 2), etas=(0.5,), subsamples=(0.5, 0.9), max_trees=3, n_folds=3)
+config = Grid(max_depths=(1, 2), etas=(0.5,), subsamples=(0.5, 0.9), max_trees=3, n_folds=3)
 progress = lambda done, total: os._exit(9) if done == last else None
 train = split(load_dataset("diabetes")).train
 result = search(config, train, n_jobs=2, folder=folder, progress=progress)
@@ -370,7 +370,7 @@ def test_trained_subjects_again_are_the_same_bytes(tmp_path, fits):
 )
 def test_impossible_configs_are_refused(wrong):
     with pytest.raises(PredgapError, match="impossible"):
-        Config(**wrong)
+        Grid(**wrong)
 
 
 def test_what_does_not_fit_together_is_refused(rows, tmp_path):
@@ -386,7 +386,7 @@ def test_what_does_not_fit_together_is_refused(rows, tmp_path):
 
 
 def test_subjects_of_several_data_sets(shared_data, tmp_path):
-    coarse = Config(max_depths=(4,), etas=(0.2, 0.9), subsamples=(0.9,), max_trees=10)
+    coarse = Grid(max_depths=(4,), etas=(0.2, 0.9), subsamples=(0.9,), max_trees=10)
     steps: list[tuple[int, int]] = []
     subjects, result = trained_subjects(
         *(coarse, shared_data),
@@ -409,7 +409,7 @@ def test_subjects_of_several_data_sets(shared_data, tmp_path):
 @pytest.mark.slow_paper
 def test_trees_of_depth_4_are_better_than_the_published_ones_of_depth_3(shared_data):
     """Though the paper says that it searched depths up to 4: on the authors' own training rows."""
-    grid = Config(max_depths=(3, 4), etas=(0.9,), subsamples=(0.9,), max_trees=1)
+    grid = Grid(max_depths=(3, 4), etas=(0.9,), subsamples=(0.9,), max_trees=1)
     for subject in authors_subjects(shared_data, kinds=["Single"], datasets=["housing", "telemetry"]):
         result = search(grid, dataset(subject.dataset, subject.training.X, subject.training.y))
         (deep,) = result.where(kind="Single", chosen=True)
