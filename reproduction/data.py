@@ -303,12 +303,14 @@ def cache_dir() -> Path:
 
 
 def find(source: Source, folders: Sequence[Path]) -> Path | None:
-    for base in folders:
-        for folder in (base / "raw", base):
-            for file in (source.file, *source.also):
-                if (folder / file).is_file():
-                    return folder / file
-    return None
+    """The file of a data set, where one of the folders has it."""
+    return find_file(folders, "raw", source.file, *source.also)
+
+
+def find_file(folders: Sequence[Path], within: str, *names: str) -> Path | None:
+    """The first file of these names, in the folder `within` of a data folder or in that itself."""
+    paths = (place / name for base in folders for place in (base / within, base) for name in names)
+    return next((path for path in paths if path.is_file()), None)
 
 
 def fetch_into(folders: Sequence[Path], name: str, source: Source) -> Path:
@@ -337,12 +339,8 @@ def places(folders: Sequence[Path]) -> str:
 
 
 NAMES: Final = (*SOURCES, "diabetes")
-"""What `load_dataset` knows."""
+"""What `load_dataset` knows; those but the last have a published split."""
 
-PUBLISHED: Final = (*SOURCES, "heloc")
-"""What `load_published_split` knows; of these, `heloc` and `housing` have a test part only."""
-
-_HELOC_TARGET: Final = "RiskPerformance"
 _MODEL_NAME: Final = str.maketrans(" ():%", "____8")
 
 
@@ -353,18 +351,15 @@ class Dataset:
     Examples
     --------
     >>> diabetes = load_dataset("diabetes")
-    >>> diabetes.X.shape, diabetes.feature_names[:3], diabetes.target_name
-    ((442, 10), ('age', 'sex', 'bmi'), 'progression')
+    >>> diabetes.X.shape, diabetes.feature_names[:3]
+    ((442, 10), ('age', 'sex', 'bmi'))
     """
 
     name: str
     X: FloatArray = field(repr=False)  # (n, d)
     y: FloatArray = field(repr=False)  # (n,)
     feature_names: tuple[str, ...]  # d
-    target_name: str
-    source: str  # for people
     sha256: str | None = None  # of the file it was read from, if that is known
-    n_incomplete: int = 0  # rows with missing values, which were dropped
 
     def __post_init__(self) -> None:
         for name in ("X", "y"):
@@ -399,13 +394,10 @@ class Split:
 
     train: Dataset  # standardised features; the target is as it was
     test: Dataset
-    raw_train: Dataset  # the same rows before that
-    raw_test: Dataset
     train_rows: IndexArray  # (n_train,) row numbers in the data set that was split
     test_rows: IndexArray  # (n_test,)
     mean: FloatArray  # (d,) of the training part
     scale: FloatArray  # (d,) population standard deviation of the training part; 1 where that is 0
-    seed: int
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -533,13 +525,10 @@ def split(dataset: Dataset, *, test_share: float = 0.2, seed: int = 0) -> Split:
     return Split(
         train=replace(raw_train, X=(raw_train.X - mean) / scale),
         test=replace(raw_test, X=(raw_test.X - mean) / scale),
-        raw_train=raw_train,
-        raw_test=raw_test,
         train_rows=train_rows,
         test_rows=test_rows,
         mean=mean,
         scale=scale,
-        seed=seed,
     )
 
 
@@ -553,26 +542,23 @@ def load_published_split(name: str, data_dir: str | os.PathLike[str] | None = No
     Parameters
     ----------
     name : str
-        One of `PUBLISHED`.
+        One of `SOURCES`.
     data_dir : path, optional
         As in `load_dataset`.
     """
-    if name not in PUBLISHED:
-        raise _unknown(name, PUBLISHED)
-    source = SOURCES.get(name)
-    stem = source.stem if source else name
-    folders = data_folders(data_dir)
-    file = f"test_{stem}_scaled.csv"
-    paths = [folder / file for base in folders for folder in (base / "splits", base)]
-    test = next((path for path in paths if path.is_file()), None)
+    if name not in SOURCES:
+        raise _unknown(name, tuple(SOURCES))
+    source, folders = SOURCES[name], data_folders(data_dir)
+    file = f"test_{source.stem}_scaled.csv"
+    test = find_file(folders, "splits", file)
     if test is None:
         raise DatasetError(
             f"there is no published split of {name!r}: expected {file} in {places(folders)}, or in splits/ "
             f"there; pass data_dir or set {DATA_VARIABLE} to the folder that has it"
         )
-    train = test.with_name(f"train_{stem}_scaled.csv")
-    params = test.with_name(f"{stem}_scaling_params.csv")
-    mean, scale = _scaling(params, source) if source and params.is_file() else (None, None)
+    train = test.with_name(f"train_{source.stem}_scaled.csv")
+    params = test.with_name(f"{source.stem}_scaling_params.csv")
+    mean, scale = _scaling(params, source) if params.is_file() else (None, None)
     return PublishedSplit(
         train=_published_part(train, name, source) if train.is_file() else None,
         test=_published_part(test, name, source),
@@ -619,8 +605,6 @@ def _diabetes() -> Dataset:
         X=bunch.data,
         y=bunch.target,
         feature_names=tuple(map(str, bunch.feature_names)),
-        target_name="progression",
-        source="diabetes data bundled with scikit-learn",
     )
 
 
@@ -635,28 +619,19 @@ def _clean(name: str, source: Source, table: Numbers) -> Dataset:
         X=X[whole],
         y=y[whole],
         feature_names=source.features,
-        target_name=source.target,
-        source=f"{source.title}, {source.page}",
         sha256=source.sha256,
-        n_incomplete=int((~whole).sum()),
     )
 
 
-def _published_part(path: Path, name: str, source: Source | None) -> Dataset:
+def _published_part(path: Path, name: str, source: Source) -> Dataset:
     table = read_numbers(read_bytes(path), path)
-    target = source.target if source else _HELOC_TARGET
-    if source:
-        table.check_header((*map(model_name, source.features), target))
-    if table.header[-1] != target or len(set(table.header)) < len(table.header):
-        raise table.wrong_header(("one name per feature", target))
+    table.check_header((*map(model_name, source.features), source.target))
     values = table.complete(table.header)
     return Dataset(
         name=name,
         X=values[:, :-1],
         y=values[:, -1],
         feature_names=table.header[:-1],
-        target_name=target,
-        source=f"published split, {path.name}",
     )
 
 

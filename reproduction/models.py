@@ -47,8 +47,10 @@ from reproduction.data import (
     Split,
     data_folders,
     find,
+    find_file,
     load_dataset,
     load_published_split,
+    places,
     split,
 )
 from reproduction.helpers import (
@@ -288,13 +290,12 @@ def all_files(subjects: Iterable[Subject]) -> dict[str, str]:
 
 def _find(data_dir: str | os.PathLike[str] | None, folder: str, name: str) -> Path:
     bases = data_folders(data_dir)
-    for path in (place / name for base in bases for place in (base / folder, base)):
-        if path.is_file():
-            return path
-    raise DatasetError(
-        f"there is no {folder}/{name} in {format_items([str(base) for base in bases])}; "
-        "pass the folder that has it as data_dir"
-    )
+    path = find_file(bases, folder, name)
+    if path is None:
+        raise DatasetError(
+            f"there is no {folder}/{name} in {places(bases)}; pass the folder that has it as data_dir"
+        )
+    return path
 
 
 # ---- pairs of a row and a subset -----------------------------------------------------------------

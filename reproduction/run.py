@@ -8,11 +8,12 @@ versions and source code, and for clocks the machine. The parts are put together
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
+from inspect import signature
 from pathlib import Path
-from typing import Any, Final, Literal, Protocol
+from typing import Any, Final, Literal
 
 import predgap
 from predgap import PredgapError
@@ -179,9 +180,7 @@ class _Part:
             return self.kept
         progress = clock.within(f"{self.study.experiment}, {self.subject.name}", self.cost)
         cache = self.folder.parent / "cache"
-        found = self.study.run(
-            self.study.config, [self.subject], n_jobs=n_jobs, progress=progress, cache=cache
-        )
+        found = self.study.run(self.subject, n_jobs=n_jobs, progress=progress, cache=cache)
         found.save(self.folder)
         clock.add(self.cost)
         return found
@@ -260,14 +259,6 @@ GROUPS: Final = ("precision", "agreement", "pgi", "randomising", "retraining")
 """What can be reproduced on its own."""
 
 
-class Run(Protocol):
-    """How a study is run; `cache` is a folder for what is finished on the way."""
-
-    def __call__(
-        self, config: Any, subjects: Sequence[Subject], *, n_jobs: int, progress: Progress, cache: Path
-    ) -> Result: ...
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Study:
     """An experiment of a group with its config, for models of some kinds.
@@ -278,7 +269,7 @@ class Study:
 
     experiment: str
     group: str
-    run: Run
+    experiment_run: Callable[..., Result]
     config: Any
     bigger: float
     single: float
@@ -286,6 +277,11 @@ class Study:
 
     def cost(self, subject: Subject) -> float:
         return self.single if subject.kind == "Single" else self.bigger
+
+    def run(self, subject: Subject, **offered: Any) -> Result:
+        """The result for a subject; of `n_jobs`, `progress` and `cache` an experiment gets what it takes."""
+        taken = offered.keys() & signature(self.experiment_run).parameters.keys()
+        return self.experiment_run(self.config, [subject], **{name: offered[name] for name in taken})
 
 
 def studies(*, quick: bool = False, n_pairs: int | None = None) -> Iterator[Study]:
@@ -307,15 +303,15 @@ def studies(*, quick: bool = False, n_pairs: int | None = None) -> Iterator[Stud
     drawn = randomising.Config(sampled=not quick, **few)
     removed = retraining.Config(places=(1,), **few) if quick else retraining.Config()
     yield Study("precision", "precision", precision.run, errors, 80 * time, 40 * time)
-    yield Study("clocks", "precision", _alone(clocks.run), times, 40, 30)
-    yield Study("stability", "precision", _plain(stability.run), stable, 15, 1)
-    yield Study("agreement", "agreement", _plain(agreement.run), agreement.Config(), 1, 2)
-    yield Study("cayley", "agreement", _plain(cayley.run), cayley.Config(**few), 1, 1)
-    yield Study("entropy", "agreement", _plain(entropy.run), entropy.Config(), 1, 1)
-    yield Study("pgi", "pgi", _plain(pgi.run), pgi.Config(**few), 1, 1)
-    yield Study("pgu", "pgi", _plain(pgu.run), pgu.Config(**few), 1, 1)
-    yield Study("sampled-rankings", "pgi", _plain(sampled_rankings.run), sampled, 40, 5)
-    yield Study("randomising", "randomising", _plain(randomising.run), drawn, 5, 0, _BIGGER)
+    yield Study("clocks", "precision", clocks.run, times, 40, 30)
+    yield Study("stability", "precision", stability.run, stable, 15, 1)
+    yield Study("agreement", "agreement", agreement.run, agreement.Config(), 1, 2)
+    yield Study("cayley", "agreement", cayley.run, cayley.Config(**few), 1, 1)
+    yield Study("entropy", "agreement", entropy.run, entropy.Config(), 1, 1)
+    yield Study("pgi", "pgi", pgi.run, pgi.Config(**few), 1, 1)
+    yield Study("pgu", "pgi", pgu.run, pgu.Config(**few), 1, 1)
+    yield Study("sampled-rankings", "pgi", sampled_rankings.run, sampled, 40, 5)
+    yield Study("randomising", "randomising", randomising.run, drawn, 5, 0, _BIGGER)
     yield Study("retraining", "retraining", retraining.run, removed, 35, 0, _BIGGER)
 
 
@@ -327,25 +323,3 @@ def _pairs(quick: bool, n_pairs: int | None) -> dict[str, Any]:
     if quick:
         chosen = {"n_pairs": 60, "iterations": (1, 10, 100, 500, 1000, 2000, 4000)}
     return chosen if n_pairs is None else chosen | {"n_pairs": n_pairs}
-
-
-def _plain(run: Callable[..., Result]) -> Run:
-    """A run that keeps nothing on the way."""
-
-    def without_cache(
-        config: Any, subjects: Sequence[Subject], *, n_jobs: int, progress: Progress, cache: Path
-    ) -> Result:
-        return run(config, subjects, n_jobs=n_jobs, progress=progress)
-
-    return without_cache
-
-
-def _alone(run: Callable[..., Result]) -> Run:
-    """A run on one thread, as clocks need it."""
-
-    def on_one_thread(
-        config: Any, subjects: Sequence[Subject], *, n_jobs: int, progress: Progress, cache: Path
-    ) -> Result:
-        return run(config, subjects, progress=progress)
-
-    return on_one_thread

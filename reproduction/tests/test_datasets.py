@@ -24,7 +24,6 @@ from predgap import DependencyError, PredgapError
 from reproduction import data as datasets
 from reproduction.data import (
     NAMES,
-    PUBLISHED,
     SOURCES,
     Dataset,
     Download,
@@ -232,7 +231,7 @@ def test_a_data_dir_that_is_a_file_is_named(site, wine, tmp_path):
 
 def test_without_pooch_it_says_what_to_install(wine, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "pooch", None)
-    with pytest.raises(DependencyError, match="needs pooch.*pip install pooch"):
+    with pytest.raises(DependencyError, match=r"needs pooch.*pip install pooch"):
         load_dataset("wine", data_dir=tmp_path)
 
 
@@ -398,23 +397,23 @@ def test_incomplete_rows_are_dropped_and_counted(wine, tmp_path):
     wine("/wine.csv", content=content)
     put(tmp_path / "winequality-red.csv", content)
     dataset = load_dataset("wine", data_dir=tmp_path)
-    assert (len(dataset), dataset.n_incomplete) == (2, 2)
+    assert len(dataset) == 2
 
 
 # ---- the real files ------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("name", "n", "n_incomplete", "d", "target"),
+    ("name", "n", "d", "target"),
     [
-        ("wine", 1599, 0, 11, "quality"),
-        ("housing", 20433, 207, 8, "median_house_value"),
-        ("telemetry", 5875, 0, 17, "motor_UPDRS"),
+        ("wine", 1599, 11, "quality"),
+        ("housing", 20433, 8, "median_house_value"),
+        ("telemetry", 5875, 17, "motor_UPDRS"),
     ],
 )
-def test_the_papers_data_sets(shared_data, name, n, n_incomplete, d, target):
+def test_the_papers_data_sets(shared_data, name, n, d, target):
     dataset = load_dataset(name, data_dir=shared_data, download=False)
-    assert (dataset.X.shape, dataset.n_incomplete, dataset.target_name) == ((n, d), n_incomplete, target)
+    assert dataset.X.shape == (n, d)
     assert not set(dataset.feature_names) & {
         "ocean_proximity",
         "subject#",
@@ -465,14 +464,6 @@ def test_the_complement_is_the_published_training_part(shared_data, name):
     np.testing.assert_array_equal(found[np.lexsort(found.T)], expected[np.lexsort(expected.T)])
 
 
-def test_the_heloc_split_has_a_test_part_only(shared_data):
-    published = load_published_split("heloc", shared_data)
-    assert published.test.X.shape == (1975, 23)
-    assert set(published.test.y) == {0.0, 1.0}
-    assert (published.train, published.mean, published.scale) == (None, None, None)
-    refusal(lambda: published.complement(load_dataset("diabetes")), "no scaling parameters")
-
-
 # ---- published splits ----------------------------------------------------------------------------
 
 MODEL_NAMES = ",".join(map(datasets.model_name, SOURCES["housing"].features))
@@ -505,8 +496,6 @@ def housing_rows(*values):
         X=X,
         y=np.where(X[:, 0] == 10, 5.0, 6.0),
         feature_names=features,
-        target_name="v",
-        source="",
     )
 
 
@@ -541,10 +530,11 @@ def test_malformed_published_splits_are_refused(tmp_path, files, words):
     refusal(lambda: load_published_split("housing", tmp_path), *words)
 
 
-@pytest.mark.parametrize("header", ["a,b,Risk", "a,a,RiskPerformance"])
-def test_a_malformed_heloc_split_is_refused(tmp_path, header):
-    put(tmp_path / "test_heloc_scaled.csv", f"{header}\n1,2,3\n".encode())
-    refusal(lambda: load_published_split("heloc", tmp_path), "header", "RiskPerformance")
+def test_without_scaling_parameters_there_is_no_complement(tmp_path):
+    published(tmp_path, params=None)
+    found = load_published_split("housing", tmp_path)
+    assert (found.train, found.mean, found.scale) == (None, None, None)
+    refusal(lambda: found.complement(housing_rows(10, 12)), "no scaling parameters")
 
 
 def test_absent_published_splits_are_reported(tmp_path):
@@ -554,7 +544,7 @@ def test_absent_published_splits_are_reported(tmp_path):
         str(tmp_path),
         "PREDGAP_DATA",
     )
-    refusal(lambda: load_published_split("diabetes", tmp_path), "no data set 'diabetes'", *PUBLISHED)
+    refusal(lambda: load_published_split("diabetes", tmp_path), "no data set 'diabetes'", *SOURCES)
 
 
 # ---- diabetes and splits -------------------------------------------------------------------------
@@ -565,7 +555,6 @@ def test_diabetes_needs_neither_network_nor_file():
     assert dataset.X.shape == (442, 10)
     assert dataset.X[:, 0].max() > 70  # years, not standardised
     assert dataset.sha256 is None
-    assert "scikit-learn" in dataset.source
 
 
 def test_diabetes_without_scikit_learn_says_what_to_install(monkeypatch):
@@ -588,7 +577,7 @@ def test_a_split_is_seeded_disjoint_and_80_to_20():
     assert not np.array_equal(one.test_rows, other.test_rows)
     assert sorted([*one.train_rows, *one.test_rows]) == list(range(442))
     assert (len(one.train), len(one.test)) == (353, 89)
-    np.testing.assert_array_equal(one.raw_test.X, dataset.X[one.test_rows])
+    np.testing.assert_array_equal((dataset.X[one.test_rows] - one.mean) / one.scale, one.test.X)
     np.testing.assert_array_equal(one.train.y, dataset.y[one.train_rows])
 
 
@@ -602,14 +591,13 @@ def test_standardising_uses_the_training_part_only():
     changed = split(replace(dataset, X=X), seed=1)
     np.testing.assert_array_equal(changed.train.X, parts.train.X)
     np.testing.assert_array_equal(changed.mean, parts.mean)
-    np.testing.assert_array_equal((parts.raw_test.X - parts.mean) / parts.scale, parts.test.X)
     assert abs(parts.test.X.mean(axis=0)).max() > 1e-3
 
 
 def small(n=10, **changes):
     rng = np.random.default_rng(0)
     fields = {"X": rng.random((n, 2)), "y": rng.random(n), "feature_names": ("a", "b")}
-    return Dataset(name="small", target_name="y", source="here", **(fields | changes))
+    return Dataset(name="small", **(fields | changes))
 
 
 def test_a_constant_feature_is_only_centred():

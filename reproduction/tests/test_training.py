@@ -36,7 +36,7 @@ N_FITS = N_POINTS * 3
 
 def dataset(name: str, X: np.ndarray, y: np.ndarray) -> Dataset:
     names = [f"x{j}" for j in range(X.shape[1])]
-    return Dataset(name=name, X=X, y=y, feature_names=names, target_name="y", source="here")
+    return Dataset(name=name, X=X, y=y, feature_names=names)
 
 
 @pytest.fixture(scope="module")
