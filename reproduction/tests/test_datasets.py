@@ -424,14 +424,13 @@ def test_the_papers_data_sets(shared_data, name, n, d, target):
     }
 
 
-@pytest.mark.parametrize("name", PUBLISHED)
+@pytest.mark.parametrize("name", SOURCES)
 def test_names_of_features_are_those_of_the_saved_models(shared_data, name):
-    stem = SOURCES[name].stem if name in SOURCES else name
+    stem = SOURCES[name].stem
     model = json.loads((shared_data / "models" / f"{stem}.json").read_text())
     names = tuple(model["learner"]["feature_names"])
     assert load_published_split(name, shared_data).test.feature_names == names
-    if name in SOURCES:
-        assert load_dataset(name, data_dir=shared_data).model_names == names
+    assert load_dataset(name, data_dir=shared_data).model_names == names
 
 
 @pytest.mark.parametrize("name", ["wine", "telemetry", "housing"])
