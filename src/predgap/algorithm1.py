@@ -40,6 +40,20 @@ def sums_of_squares(
         Samples in the unit cube, with one coordinate per perturbed feature.
     ends : (s,) integers
         Where each part of the points ends.
+
+    Examples
+    --------
+    A step by 1 of a feature with the threshold 0.5, at x = 0, with one feature that moves by N(0, 1). Of the
+    points 0.2, 0.6 and 0.8 only the last has x' above the threshold.
+
+    >>> from predgap import Ensemble, Explainer, Normal
+    >>> step = Ensemble(
+    ...     root=[0], feature=[0, -1, -1], threshold=[0.5, 0, 0], left=[1, -1, -1], right=[2, -1, -1],
+    ...     default_left=[True, False, False], value=[[0.0], [0.0], [1.0]], target=[0], bias=[0.0],
+    ...     n_features=1)
+    >>> points, mask = np.array([[0.2], [0.6], [0.8]]), np.array([True])
+    >>> sums_of_squares(Explainer(step, Normal(1.0)), np.zeros((1, 1)), mask, points, np.array([2, 3]))
+    array([0., 1.])
     """
     sums: FloatArray = explainer._engine.sample(row, mask, points[None], ends)[0, :, 1]
     return sums
@@ -57,6 +71,17 @@ def algorithm1_gap(explainer: Explainer, X: FloatArray, masks: BoolArray, *, flo
         The subset of each row.
     float32 : bool
         All arithmetic in float32, as in the paper, or in float64.
+
+    Examples
+    --------
+    >>> from predgap import Ensemble, Explainer, Normal
+    >>> step = Ensemble(
+    ...     root=[0], feature=[0, -1, -1], threshold=[0.0, 0, 0], left=[1, -1, -1], right=[2, -1, -1],
+    ...     default_left=[True, False, False], value=[[0.0], [0.0], [1.0]], target=[0], bias=[0.0],
+    ...     n_features=1)
+    >>> explainer, x, mask = Explainer(step, Normal(1.0)), np.zeros((1, 1)), np.ones((1, 1), dtype=bool)
+    >>> algorithm1_gap(explainer, x, mask, float32=False), explainer.gap(x, mask)
+    (array([0.5]), array([0.5]))
     """
     engine = explainer._engine
     scale = {q: law.scale for q, law in engine.laws.items() if isinstance(law, NormalLaw)}
