@@ -63,14 +63,10 @@ from reproduction.helpers import (
     read_csv,
 )
 
-# ---- files from the web --------------------------------------------------------------------------
+# ---- the files of the data sets ------------------------------------------------------------------
 
-
-_TIMEOUT: Final = 30.0  # seconds to wait for the next bytes
-_MAX_BYTES: Final = 32 << 20  # of a file, and of an archive
-_UNSOUND_ZIP: Final = (  # all that zipfile raises for damaged, encrypted or oddly compressed archives
-    *(zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, NotImplementedError, RuntimeError),
-)
+DATA_VARIABLE: Final = "PREDGAP_DATA"
+"""Environment variable that names a folder with data files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,109 +75,6 @@ class Download:
 
     url: str
     member: str | None = None  # name of the file inside the archive; None if there is no archive
-
-
-class DownloadError(DatasetError):
-    """No address served the file; the message is what came of each of them."""
-
-
-def fetch(downloads: Sequence[Download], target: Path, sha256: str) -> Path:
-    """Download a file from the first address that serves it.
-
-    On a terminal, a line says so.
-    """
-    try:
-        import pooch
-        from requests.exceptions import RequestException
-    except ImportError:
-        raise DependencyError("a download needs pooch, not installed; try: pip install pooch") from None
-    failures = []
-    for download in downloads:
-        url = download.url
-        if sys.stderr.isatty():
-            print(f"downloading {url}", file=sys.stderr)
-        try:
-            with _quiet(pooch.get_logger()):
-                pooch.retrieve(url, sha256, target.name, target.parent, downloader=_downloader(download))
-            return target
-        except DatasetError as error:
-            failures.append(f"{url} {error}")
-        except RequestException as error:
-            failures.append(f"{url} {_reason(error)}")
-        except OSError as error:
-            raise DownloadError(f"{str(target)!r} cannot be written ({error.strerror or error})") from None
-        except ValueError:  # pooch has compared the hashes
-            failures.append(f"{url} served another file than the one with SHA-256 {sha256}")
-    raise DownloadError("; ".join(failures))
-
-
-def _downloader(download: Download) -> Callable[[str, str, Any], None]:
-    """What pooch calls to bring the file, out of its archive if it is in one, to a temporary path."""
-    import pooch
-
-    def bring(url: str, path: str, caller: Any) -> None:
-        served = _Limited()
-        pooch.HTTPDownloader(timeout=_TIMEOUT)(url, served, caller)
-        content = served.getvalue() if download.member is None else _member(served, download.member)
-        Path(path).write_bytes(content)
-
-    return bring
-
-
-class _Limited(io.BytesIO):
-    """Bytes in memory, not too many."""
-
-    def write(self, some: Any) -> int:
-        if self.tell() + len(some) > _MAX_BYTES:
-            raise DatasetError(f"served more than {_MAX_BYTES} bytes; expected a smaller file")
-        return super().write(some)
-
-
-def _member(archive: io.BytesIO, name: str) -> bytes:
-    """The file in a zip archive; the archive's own names are only compared, never written to."""
-    try:
-        with zipfile.ZipFile(archive) as zipped:
-            held = zipped.namelist()
-            if name not in held:
-                raise DatasetError(f"served an archive without {name!r}; it has {format_items(held)}")
-            with zipped.open(name) as file:
-                content = file.read(_MAX_BYTES + 1)
-    except _UNSOUND_ZIP as error:
-        raise DatasetError(f"did not serve a sound zip archive ({error})") from None
-    if len(content) > _MAX_BYTES:
-        raise DatasetError(f"served an archive with more than {_MAX_BYTES} bytes of {name!r}")
-    return content
-
-
-def _reason(error: Any) -> str:
-    """Why an address served nothing, from an exception of requests."""
-    from requests.exceptions import ChunkedEncodingError, Timeout
-
-    if error.response is not None:
-        return f"answered {error.response.status_code} {error.response.reason}"
-    if isinstance(error, Timeout):
-        return f"did not answer for {_TIMEOUT:g} s"
-    if isinstance(error, ChunkedEncodingError):
-        return "broke off before the end of the file"
-    return f"cannot be reached ({type(error).__name__})"
-
-
-@contextmanager
-def _quiet(logger: logging.Logger) -> Iterator[None]:
-    """pooch tells the standard error of each download; we do, where someone reads it."""
-    level = logger.level
-    logger.setLevel(logging.WARNING)
-    try:
-        yield
-    finally:
-        logger.setLevel(level)
-
-
-# ---- the files of the data sets ------------------------------------------------------------------
-
-
-DATA_VARIABLE: Final = "PREDGAP_DATA"
-"""Environment variable that names a folder with data files."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -336,7 +229,6 @@ def places(folders: Sequence[Path]) -> str:
 
 
 # ---- data sets and splits ------------------------------------------------------------------------
-
 
 NAMES: Final = (*SOURCES, "diabetes")
 """What `load_dataset` knows; those but the last have a published split."""
@@ -580,7 +472,7 @@ def model_name(feature: str) -> str:
     return feature.translate(_MODEL_NAME)
 
 
-# ---- data sets -----------------------------------------------------------------------------------
+# ---- cleaning and reading ------------------------------------------------------------------------
 
 
 def _frozen(dataset: str, name: str, values: Any) -> FloatArray:
@@ -725,3 +617,108 @@ def read_bytes(path: Path) -> bytes:
         return path.read_bytes()
     except OSError as error:
         raise DatasetError(f"{str(path)!r} cannot be read ({error.strerror or error})") from None
+
+
+# ---- files from the web --------------------------------------------------------------------------
+
+_TIMEOUT: Final = 30.0  # seconds to wait for the next bytes
+_MAX_BYTES: Final = 32 << 20  # of a file, and of an archive
+_UNSOUND_ZIP: Final = (  # all that zipfile raises for damaged, encrypted or oddly compressed archives
+    *(zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, NotImplementedError, RuntimeError),
+)
+
+
+class DownloadError(DatasetError):
+    """No address served the file; the message is what came of each of them."""
+
+
+def fetch(downloads: Sequence[Download], target: Path, sha256: str) -> Path:
+    """Download a file from the first address that serves it.
+
+    On a terminal, a line says so.
+    """
+    try:
+        import pooch
+        from requests.exceptions import RequestException
+    except ImportError:
+        raise DependencyError("a download needs pooch, not installed; try: pip install pooch") from None
+    failures = []
+    for download in downloads:
+        url = download.url
+        if sys.stderr.isatty():
+            print(f"downloading {url}", file=sys.stderr)
+        try:
+            with _quiet(pooch.get_logger()):
+                pooch.retrieve(url, sha256, target.name, target.parent, downloader=_downloader(download))
+            return target
+        except DatasetError as error:
+            failures.append(f"{url} {error}")
+        except RequestException as error:
+            failures.append(f"{url} {_reason(error)}")
+        except OSError as error:
+            raise DownloadError(f"{str(target)!r} cannot be written ({error.strerror or error})") from None
+        except ValueError:  # pooch has compared the hashes
+            failures.append(f"{url} served another file than the one with SHA-256 {sha256}")
+    raise DownloadError("; ".join(failures))
+
+
+def _downloader(download: Download) -> Callable[[str, str, Any], None]:
+    """What pooch calls to bring the file, out of its archive if it is in one, to a temporary path."""
+    import pooch
+
+    def bring(url: str, path: str, caller: Any) -> None:
+        served = _Limited()
+        pooch.HTTPDownloader(timeout=_TIMEOUT)(url, served, caller)
+        content = served.getvalue() if download.member is None else _member(served, download.member)
+        Path(path).write_bytes(content)
+
+    return bring
+
+
+class _Limited(io.BytesIO):
+    """Bytes in memory, not too many."""
+
+    def write(self, some: Any) -> int:
+        if self.tell() + len(some) > _MAX_BYTES:
+            raise DatasetError(f"served more than {_MAX_BYTES} bytes; expected a smaller file")
+        return super().write(some)
+
+
+def _member(archive: io.BytesIO, name: str) -> bytes:
+    """The file in a zip archive; the archive's own names are only compared, never written to."""
+    try:
+        with zipfile.ZipFile(archive) as zipped:
+            held = zipped.namelist()
+            if name not in held:
+                raise DatasetError(f"served an archive without {name!r}; it has {format_items(held)}")
+            with zipped.open(name) as file:
+                content = file.read(_MAX_BYTES + 1)
+    except _UNSOUND_ZIP as error:
+        raise DatasetError(f"did not serve a sound zip archive ({error})") from None
+    if len(content) > _MAX_BYTES:
+        raise DatasetError(f"served an archive with more than {_MAX_BYTES} bytes of {name!r}")
+    return content
+
+
+def _reason(error: Any) -> str:
+    """Why an address served nothing, from an exception of requests."""
+    from requests.exceptions import ChunkedEncodingError, Timeout
+
+    if error.response is not None:
+        return f"answered {error.response.status_code} {error.response.reason}"
+    if isinstance(error, Timeout):
+        return f"did not answer for {_TIMEOUT:g} s"
+    if isinstance(error, ChunkedEncodingError):
+        return "broke off before the end of the file"
+    return f"cannot be reached ({type(error).__name__})"
+
+
+@contextmanager
+def _quiet(logger: logging.Logger) -> Iterator[None]:
+    """pooch tells the standard error of each download; we do, where someone reads it."""
+    level = logger.level
+    logger.setLevel(logging.WARNING)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)

@@ -335,7 +335,6 @@ def draw_pairs(subject: Subject, n_pairs: int, seed: int) -> Pairs:
 
 # ---- training by a grid search -------------------------------------------------------------------
 
-
 COLUMNS: Final = (
     *("dataset", "kind", "max_depth", "eta", "subsample", "trees"),
     *("cv_rmse", "cv_standard_error", "excess", "excess_standard_error", "chosen", "published"),

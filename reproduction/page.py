@@ -231,7 +231,6 @@ def _shown(value: Any) -> Any:
 
 # ---- names and numbers ---------------------------------------------------------------------------
 
-
 DATASET_NAMES: Final[Mapping[str, str]] = MappingProxyType(
     {
         "wine": "Red Wine Quality",
@@ -326,7 +325,6 @@ def duration(seconds: Value) -> str:
 
 
 # ---- tables as in the paper ----------------------------------------------------------------------
-
 
 Row = Mapping[str, Any]
 Column = tuple[str, str]  # what stands above, if anything, and the name itself
@@ -455,7 +453,6 @@ def ranking_of(row: Row) -> str:
 
 
 # ---- long tables ---------------------------------------------------------------------------------
-
 
 _PRINTED: Final = {ours: theirs for theirs, ours in SAMPLERS.items()}
 

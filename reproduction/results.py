@@ -381,7 +381,6 @@ def _version(names: Iterable[str]) -> str | None:
 
 # ---- finished pieces of work ---------------------------------------------------------------------
 
-
 Folder = str | os.PathLike[str] | None
 
 
@@ -445,7 +444,6 @@ def pool(n_jobs: int) -> Iterator[ThreadPoolExecutor]:
 
 
 # ---- bootstrap -----------------------------------------------------------------------------------
-
 
 _RESAMPLED_AT_ONCE: Final = 1 << 20  # row numbers
 

@@ -254,7 +254,6 @@ _QUICK: Final[Mapping[str, str]] = {
 
 # ---- studies -------------------------------------------------------------------------------------
 
-
 GROUPS: Final = ("precision", "agreement", "pgi", "randomising", "retraining")
 """What can be reproduced on its own."""
 

@@ -119,6 +119,8 @@ def _origin(found: Reproduction) -> Iterator[Block]:
     )
 
 
+# ---- what came out -------------------------------------------------------------------------------
+
 _TABLES: Final[Mapping[tuple[str, str], str]] = {  # by table and quantity
     ("precision", "iterations"): "Table 1: iterations as slow as the exact method (clocks)",
     ("precision", "nmae"): "Table 1: their NMAE",
@@ -348,6 +350,9 @@ _FINDINGS: Final[Mapping[str, Callable[[Result], str]]] = {
 }
 
 
+# ---- exact and sampled gaps ----------------------------------------------------------------------
+
+
 def precision(found: Reproduction) -> Iterator[Block]:
     result = found.results["precision"]
     yield Heading("Precision: how far off sampled gaps are", short="Precision")
@@ -569,6 +574,9 @@ def sampled_rankings(found: Reproduction) -> Iterator[Block]:
     )
     caption = "Where it matters, the first feature, the first three, and the PGI² lost"
     yield raw(found, "sampled-rankings", Table(header, rows, n_text=3, caption=caption))
+
+
+# ---- rankings ------------------------------------------------------------------------------------
 
 
 def agreement(found: Reproduction) -> Iterator[Block]:
