@@ -325,6 +325,38 @@ def test_a_missing_package_is_named_before_the_work(monkeypatch, capsys, nowhere
     assert not (nowhere / "out").exists()
 
 
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (["pgu"], 2, "'pgu' is not one of"),
+        (["--pairs", "1"], 2, "--pairs"),
+        (["--jobs", "0"], 1, "n_jobs is 0, expected a number of threads"),
+        (["--out", "file/out"], 1, "file/out: Not a directory"),
+        ([], 1, "--models train"),
+    ],
+)
+def test_what_is_wrong_is_said_in_one_line(capsys, nowhere, monkeypatch, arguments, code, said):
+    monkeypatch.chdir(nowhere)
+    (nowhere / "file").touch()
+    with pytest.raises(SystemExit) as stopped:
+        main(arguments)
+    out, error = capsys.readouterr()
+    assert (stopped.value.code, out, error.count("\n")) == (code, "", 1)
+    assert error.startswith("reproduction: ")
+    assert said in error
+
+
+def test_an_interrupted_command_says_how_to_go_on(capsys, nowhere, monkeypatch):
+    def interrupted(plan, tell):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("reproduction.__main__.reproduce", interrupted)
+    with pytest.raises(SystemExit) as stopped:
+        main(["--out", str(nowhere / "out")])
+    assert stopped.value.code == 130
+    assert "run the same command to continue" in capsys.readouterr().err
+
+
 @pytest.mark.skipif(not hasattr(os, "openpty"), reason="needs a terminal")
 def test_progress_is_shown_on_a_terminal(nowhere):
     import pty
