@@ -5,21 +5,25 @@ PIP := $(VENV)/bin/python -m pip --disable-pip-version-check
 SOURCES := pyproject.toml CMakeLists.txt README.md LICENSE $(shell find src -type f -name '*.[chp]*' ! -name '*.pyc')
 CORE := $(shell find src/core -name '*.[ch]pp')
 TIDY ?= $(filter %.cpp,$(CORE))
-TESTS ?= tests --pyargs predgap
+TESTS ?= tests reproduction --pyargs predgap
 STRICT := $(if $(CI),--config-settings=cmake.define.PREDGAP_WERROR=ON,)
 
-.PHONY: demo test test-all test-clusters docs coverage bench leaderboard sanitize lint tidy format clean
+.PHONY: demo reproduce test test-all test-clusters docs coverage bench leaderboard sanitize lint tidy format clean
 
 demo: $(VENV)/.demo
 	$(VENV)/bin/predgap demo
 
+# The paper, recomputed: a quarter of an hour. make reproduce ARGS=--quick, or ARGS="agreement --data DIR"; ARGS=--help
+reproduce: $(VENV)/.reproduce
+	$(VENV)/bin/python -m reproduction $(ARGS)
+
 # On all cores. make test PYTEST='-m "not slow_paper"' leaves out the paper's slow checks.
 test: $(VENV)/.test
-	$(VENV)/bin/python -m pytest -n auto $(PYTEST) tests --pyargs predgap
+	$(VENV)/bin/python -m pytest -n auto $(PYTEST) tests reproduction --pyargs predgap
 
 # The same with many more random cases, other ones each time: before a release, or when an issue is resolved.
 test-all: $(VENV)/.test
-	HYPOTHESIS_PROFILE=full $(VENV)/bin/python -m pytest -n auto $(PYTEST) tests --pyargs predgap
+	HYPOTHESIS_PROFILE=full $(VENV)/bin/python -m pytest -n auto $(PYTEST) tests reproduction --pyargs predgap
 
 # Spark and Ray, which make test leaves out: 800 MB to install, and Spark takes a minute to start.
 test-clusters: $(VENV)/.clusters
@@ -79,6 +83,10 @@ $(VENV)/.pip:
 
 $(VENV)/.demo: $(VENV)/.pip $(SOURCES)
 	$(PIP) install --quiet $(STRICT) '.[demo]'
+	touch $@
+
+$(VENV)/.reproduce: $(VENV)/.demo
+	$(PIP) install --quiet --group reproduce
 	touch $@
 
 # The tests of the report drive Chromium. Where it cannot be installed they are skipped, and say so.

@@ -13,9 +13,9 @@ from collections import defaultdict
 from dataclasses import dataclass
 
 import numpy as np
+from predgap._engine.engine import Engine
 
 from predgap import Bracket, Ensemble, Explainer, Link, Normal
-from predgap._engine.engine import Engine
 
 ROUNDING = 1e-12
 

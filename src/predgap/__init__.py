@@ -7,7 +7,6 @@ from predgap._model.ensemble import Ensemble
 from predgap._model.links import Link
 from predgap.errors import (
     CostError,
-    DatasetError,
     DependencyError,
     EnsembleError,
     LoaderError,
@@ -55,7 +54,6 @@ __all__ = [
     "Clipped",
     "Cost",
     "CostError",
-    "DatasetError",
     "DependencyError",
     "Discrete",
     "Ensemble",

@@ -7,17 +7,15 @@ from typing import Final
 
 from predgap.errors import DependencyError
 
-_DEMO: Final = {
-    "xgboost": "xgboost",
-    "sklearn": "scikit-learn",
-    "matplotlib": "matplotlib",
-    "jinja2": "jinja2",
-}
 _PACKAGES: Final = {  # by extra: modules, and the packages that have them
     "dask": {"dask": "dask", "distributed": "distributed", "pandas": "pandas", "pyarrow": "pyarrow"},
-    "demo": _DEMO,
+    "demo": {
+        "xgboost": "xgboost",
+        "sklearn": "scikit-learn",
+        "matplotlib": "matplotlib",
+        "jinja2": "jinja2",
+    },
     "report": {"jinja2": "jinja2"},  # the extra has matplotlib, too, which the page does not need
-    "reproduce": {**_DEMO, "pooch": "pooch"},
     "spark": {"pyspark": "pyspark", "pyarrow": "pyarrow"},
 }
 

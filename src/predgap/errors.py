@@ -70,7 +70,3 @@ class RunError(PredgapError, RuntimeError):
 
 class DependencyError(PredgapError, ImportError):
     """An optional package is not installed; the message says which one and how to install it."""
-
-
-class DatasetError(PredgapError, ValueError):
-    """A data set of the reproduction is unknown, absent or damaged, or cannot be split as asked."""

@@ -259,6 +259,7 @@ WRONG = [
     (("rank", "model.json", "features.csv", "-o", "no/out.csv"), 2, "there is no folder 'no'"),
     (("rank", "model.json"), 2, "Missing argument 'DATA'"),
     (("frobnicate",), 2, "No such command 'frobnicate'"),
+    (("reproduce", "--quick"), 2, "in the repository of predgap; try there: make reproduce"),
     (("rank", "--frob"), 2, "--frob"),
     (("info", "none.json"), 1, "there is no file 'none.json'"),
 ]

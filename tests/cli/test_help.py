@@ -41,7 +41,7 @@ def example(tmp_path_factory):
     return folder
 
 
-@pytest.mark.parametrize("verb", [verb for verb in VERBS if verb not in ("demo", "reproduce")])
+@pytest.mark.parametrize("verb", [verb for verb in VERBS if verb != "demo"])
 def test_the_examples_in_the_help_run(run, example, verb):
     text = run(verb, "--help").stdout.partition("Options:")[0]
     examples = re.findall(r"^ {4}(\S.*)$", text.partition("Example")[2], re.MULTILINE)

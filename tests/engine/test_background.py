@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from predgap._engine.background import BackgroundEngine
 
 from assertions import interrupted
 from predgap import Background, Cost, CostError, Explainer, Marginal, PredgapError, Ranking, _core
 from predgap._engine.accuracy import EXACT
-from predgap._engine.background import BackgroundEngine
 from predgap._model.ensemble import LEAF
 from redrawn import Case, RedrawnRow, cases, partitions
 from reference import rounding_bound

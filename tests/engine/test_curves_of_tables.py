@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from predgap._engine.engine import Engine
 
 from assertions import explainer_of, rows_of
 from predgap import Explainer, Normal, Uniform, evaluate
 from predgap._engine import scale
 from predgap._engine.accuracy import EXACT, guaranteed
-from predgap._engine.engine import Engine
 from predgap._engine.scale import BestRankings
 from redrawn import cases, partitions
 from strategies import MANY_FEATURES, Split, ensemble_of, full_trees, mixed_problems, problems

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from predgap._engine.deadline import DeadlineError, deadline, watching
+from predgap._engine.progress import Within
 from sklearn.ensemble import RandomForestRegressor
 
 from predgap import Background, Explainer, Normal
-from predgap._engine.deadline import DeadlineError, deadline, watching
-from predgap._engine.progress import Within
 
 
 class Clock:

@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from predgap._engine.background import BackgroundEngine
 
 from assertions import interrupted
 from predgap import Background, CostError, Explainer
 from predgap._engine import background, scale
 from predgap._engine.accuracy import EXACT
-from predgap._engine.background import BackgroundEngine
 from predgap._engine.joint_means import JointMeans
 from redrawn import RedrawnRow, cases, partitions
 from strategies import Split, ensemble_of, full_trees, random_ensemble

@@ -14,11 +14,11 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from predgap._engine.engine import Engine
 
 from predgap import CostError, Ensemble, Explainer, Normal, Ranking, _core
 from predgap._engine import progress
 from predgap._engine.accuracy import EXACT, guaranteed
-from predgap._engine.engine import Engine
 from strategies import full_trees
 
 D = 8

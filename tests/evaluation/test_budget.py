@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from predgap._engine.deadline import watching
 
 import predgap
 from predgap import Cost, Explainer, Normal
-from predgap._engine.deadline import watching
 from predgap.errors import CostError
 from predgap.evaluation.budget import LOOSE, Job, checked_budget, examined_within
 from strategies import Split, ensemble_of

@@ -6,6 +6,7 @@ import time
 
 import numpy as np
 import pytest
+from predgap._engine.costs import refusing
 
 import predgap
 from predgap import (
@@ -23,7 +24,6 @@ from predgap import (
     Uniform,
     _core,
 )
-from predgap._engine.costs import refusing
 from predgap.noise._added_laws import NormalLaw
 from strategies import Split, ensemble_of, full_trees
 

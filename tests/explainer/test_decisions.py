@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from predgap._engine.engine import Engine
 from scipy import stats
 
 from assertions import explainer_of
@@ -29,7 +30,6 @@ from predgap import (
     Relative,
     SubsetError,
 )
-from predgap._engine.engine import Engine
 from reference import outcomes, tails_of
 from strategies import Problem, Split, ensemble_of, full_trees, mixed_problems, problems, random_ensemble
 

@@ -11,6 +11,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 import xgboost
+from predgap._engine.progress import Advice, after, reporting, share_of, within
 
 import predgap
 from predgap import (
@@ -23,7 +24,6 @@ from predgap import (
     Ranking,
     Uniform,
 )
-from predgap._engine.progress import Advice, after, reporting, share_of, within
 from predgap.errors import LongCallWarning
 from predgap.noise._laws import Law
 from strategies import Split, ensemble_of

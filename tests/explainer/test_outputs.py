@@ -14,11 +14,11 @@ import pytest
 import xgboost
 from hypothesis import given
 from hypothesis import strategies as st
+from predgap._engine.estimates import GapEstimate
 from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier, RandomForestRegressor
 
 import predgap
 from predgap import Ensemble, Explainer, Link, Normal, OutputError, Ranking, RankingError, _core
-from predgap._engine.estimates import GapEstimate
 from strategies import Split, ensemble_of, mixed_problems, problems
 
 NAMES = ["age", "bmi", "bp"]

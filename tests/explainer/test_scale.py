@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from predgap._engine.engine import Engine
 
 from assertions import interrupted
 from predgap import Background, Explainer, Flip, Normal, Uniform, evaluate
 from predgap._engine import scale
-from predgap._engine.engine import Engine
 from predgap.errors import CostError, PredgapError, RankingError
 from strategies import Split, ensemble_of, full_trees, mixed_problems, problems, random_ensemble
 

@@ -46,6 +46,16 @@ class _App(click.Group):
         _drop_output()
         sys.exit(code)
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args[:1] == ["reproduce"]:
+            ctx.fail(
+                "No such command 'reproduce'. The reproduction of the paper is beside the package, in the "
+                "repository of predgap; try there: make reproduce"
+            )
+        return super().resolve_command(ctx, args)
+
     def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
         with _kept_broken_pipes():
             return super().make_context(*args, **kwargs)

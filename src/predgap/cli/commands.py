@@ -5,10 +5,10 @@ from __future__ import annotations
 from predgap.cli import (  # noqa: F401 (they add their commands)
     comparing,
     completion,
+    demo,
     gaps,
     info,
     judging,
-    papers,
     rankings,
 )
 from predgap.cli.app import app

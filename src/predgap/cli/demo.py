@@ -13,6 +13,7 @@ from predgap import plots
 from predgap._files import atomic_write
 from predgap._optional import require
 from predgap._typing import FloatArray
+from predgap.cli.app import OutputConsole, app
 from predgap.evaluation import Evaluation, evaluate
 from predgap.explainer import Explainer
 from predgap.noise import Relative
@@ -65,6 +66,12 @@ class Trained:
     train: FloatArray  # (n_train, d)
     rows: FloatArray  # (n, d), not seen in training
     r2: float  # on `rows`
+
+
+@app.command()
+def demo() -> None:
+    """Train a model of the diabetes data, judge SHAP and other rankings of it; write a page and a picture."""
+    run(OutputConsole(), Path("predgap-demo"))
 
 
 def run(console: Console, folder: Path) -> tuple[Path, Path]:
