@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from predgap import _core
-from predgap._engine.points import SOBOL_DIMENSIONS, Sequence
 from predgap._engine.results import Cost
 from predgap._text import shown
 from predgap._typing import FloatArray, IndexArray
@@ -23,6 +22,12 @@ from predgap.errors import PredgapError
 if TYPE_CHECKING:  # they import this module
     from predgap._engine.kernels import Kernel
     from predgap._engine.questions import Question
+
+Sequence = Literal["sobol", "halton", "random"]
+"""The points of samples."""
+
+SOBOL_DIMENSIONS: Final = 21201
+"""The largest dimension of Sobol points, scipy.stats.qmc.Sobol.MAXDIM; a copy, as SciPy is slow to import."""
 
 RTOL: Final = 1e-6
 """The default of `rtol`: the largest relative error of guaranteed answers."""

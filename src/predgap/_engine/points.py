@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from predgap._engine.accuracy import SOBOL_DIMENSIONS, Sequence
 from predgap._text import shown
 from predgap._typing import FloatArray
 from predgap.errors import PredgapError
 
-Sequence = Literal["sobol", "halton", "random"]
-
 REPLICATES: Final = 16
 """Number of independent randomisations of a sequence; the standard error comes from their spread."""
-
-SOBOL_DIMENSIONS: Final = 21201
-"""The largest dimension of Sobol points, scipy.stats.qmc.Sobol.MAXDIM; a copy, as SciPy is slow to import."""
 
 _POINT_DOUBLES: Final = 8 << 20  # coordinates in memory at the same time
 

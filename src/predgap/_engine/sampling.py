@@ -17,10 +17,10 @@ from typing import Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from predgap._engine.accuracy import N_SAMPLES, Draws, checked_rtol
+from predgap._engine.accuracy import N_SAMPLES, Draws, Sequence, checked_rtol
 from predgap._engine.context import Context
 from predgap._engine.kernels import Kernel, as_bytes
-from predgap._engine.points import REPLICATES, Replicates, Sequence, balanced, checked_seed, common_points
+from predgap._engine.points import REPLICATES, Replicates, balanced, checked_seed, common_points
 from predgap._engine.results import GapEstimate, exact_estimate
 from predgap._text import shown
 from predgap._typing import FloatArray, IndexArray

@@ -1,6 +1,5 @@
 """`predgap.evaluate`: scores rankings against each other, and says how far they can be trusted."""
 
-from predgap.evaluation import batches  # noqa: F401 (it adds the words of batch functions)
 from predgap.evaluation.evaluation import evaluate
 from predgap.evaluation.requests import WORDS
 from predgap.evaluation.result import Evaluation

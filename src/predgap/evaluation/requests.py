@@ -110,29 +110,7 @@ def _opened(name: str, given: Any) -> Any:
 
 def given_order(request: Request, inputs: Explained, rows: Rows) -> IntArray:
     """A given ranking as indices of the ranked units, (n, k); errors say which ranking it is."""
-    try:
-        return inputs.order(rows, _as_ranking(request.given, inputs, rows))
-    except RankingError as error:
-        raise RankingError(f"rankings[{request.name!r}]: {error}") from None
-
-
-def _as_ranking(given: Any, inputs: Explained, rows: Rows) -> Any:
-    """Arrays of floats, which are attributions or importances, as a Ranking; all else as it is."""
-    if not isinstance(given, np.ndarray) or given.dtype.kind != "f":
-        return given
-    if given.ndim == 1:
-        given = np.broadcast_to(given, (len(rows), len(given)))
-    names = inputs.ensemble.names
-    explained = inputs.outputs.in_rows(rows.outputs)
-    k = 1
-    if given.ndim == 3:
-        k = given.shape[1] if given.shape[2] == len(names) + 1 else given.shape[2]
-    elif given.shape[1] > len(names) + 1:
-        k = given.shape[1] // (len(names) + 1)
-    ranking = Ranking.from_attributions(
-        given, explained.output_of(k), feature_names=names, groups=inputs.units
-    )
-    return Ranking(ranking.order, n_features=ranking.n_features, output=ranking.output)
+    return inputs.given_order(rows, request.given, request.name)
 
 
 class Given(NamedTuple):

@@ -10,9 +10,9 @@ import numpy as np
 from predgap._engine.questions import Rows
 from predgap._typing import FloatArray, IndexArray
 from predgap.errors import RankingError
-from predgap.evaluation.importances import gains, permutation_importances
-from predgap.evaluation.shap_values import ShapValues
 from predgap.explainer import Explainer
+from predgap.explainer._importances import gains, permutation_importances
+from predgap.explainer._shap_values import ShapValues
 from predgap.ranking import Ranking
 
 

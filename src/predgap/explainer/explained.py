@@ -24,7 +24,7 @@ from predgap._inputs.tables import Table, names_of, read_table
 from predgap._inputs.units import grouping_hint, read_units
 from predgap._model.ensemble import Ensemble
 from predgap._text import names_or_default, shown
-from predgap._typing import BoolArray, FloatArray, IndexArray
+from predgap._typing import BoolArray, FloatArray, IndexArray, IntArray
 from predgap.errors import OutputError, PredgapError, RankingError, SubsetError, TableError
 from predgap.explainer._opening import explaining_features, opened
 from predgap.explainer._outputs import OutputChoice, margins
@@ -290,6 +290,31 @@ class Explained:
                 ranking, len(rows), self.n_units, names, self.units, index=index, explained=explained
             )
         return np.ascontiguousarray(order, dtype=np.int32)
+
+    def given_order(self, rows: Rows, given: Any, name: str) -> IntArray:
+        """The units of one of several rankings, (n, k), or of attributions; errors name it.
+
+        Arrays of floats are attributions or importances, which `order` does not take.
+        """
+        try:
+            return self.order(rows, self._as_ranking(rows, given))
+        except RankingError as error:
+            raise RankingError(f"rankings[{name!r}]: {error}") from None
+
+    def _as_ranking(self, rows: Rows, given: Any) -> Any:
+        """Arrays of floats as a Ranking; all else as it is."""
+        if not isinstance(given, np.ndarray) or given.dtype.kind != "f":
+            return given
+        if given.ndim == 1:
+            given = np.broadcast_to(given, (len(rows), len(given)))
+        names, k = self.ensemble.names, 1
+        if given.ndim == 3:
+            k = given.shape[1] if given.shape[2] == len(names) + 1 else given.shape[2]
+        elif given.shape[1] > len(names) + 1:
+            k = given.shape[1] // (len(names) + 1)
+        output = self.outputs.in_rows(rows.outputs).output_of(k)
+        ranking = Ranking.from_attributions(given, output, feature_names=names, groups=self.units)
+        return Ranking(ranking.order, n_features=ranking.n_features, output=ranking.output)
 
     def check_data(self, ranking: Any, rows: Rows) -> None:
         """RankingError if a ranking, a shap.Explanation, holds the data of other rows."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,10 +12,12 @@ from predgap._inputs.row_labels import matching_rows
 from predgap._text import shown
 from predgap._typing import FloatArray, IndexArray
 from predgap.errors import RankingError
-from predgap.evaluation.own_model import OwnModel, booster_of, own_model
-from predgap.explainer import Explainer
 from predgap.explainer._outputs import margins
+from predgap.explainer._own_model import OwnModel, booster_of, own_model
 from predgap.loaders.sklearn import histogram_columns
+
+if TYPE_CHECKING:  # it imports this module
+    from predgap.explainer.explainer import Explainer
 
 _REPEATS: Final = 5  # shuffles of each feature
 _MOST_ROWS: Final = 2000  # that are shuffled

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -13,10 +13,12 @@ from predgap._inputs.names import match_names
 from predgap._inputs.tables import open_columns
 from predgap._typing import FloatArray, IndexArray
 from predgap.errors import DependencyError, PredgapError, TableError
-from predgap.evaluation.own_model import OwnModel, booster_of, own_model, without_unseen
-from predgap.explainer import Explainer
 from predgap.explainer._outputs import margins
+from predgap.explainer._own_model import OwnModel, booster_of, own_model, without_unseen
 from predgap.loaders.wrappers import linear_members
+
+if TYPE_CHECKING:  # it imports this module
+    from predgap.explainer.explainer import Explainer
 
 Labels = dict[int, list[Any]]
 """The labels of categorical features, (n,) by feature."""

@@ -6,17 +6,19 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from predgap._model.ensemble import Ensemble
 from predgap._typing import FloatArray
 from predgap.errors import DependencyError, RankingError
-from predgap.explainer import Explainer
 from predgap.loaders import ModelFile, package_of
 from predgap.loaders.pipelines import is_pipeline, opened_pipeline
 from predgap.loaders.wrappers import unwrapped
+
+if TYPE_CHECKING:  # it imports this module
+    from predgap.explainer.explainer import Explainer
 
 _LIBRARIES: Final = {"xgboost": "XGBoost", "lightgbm": "LightGBM", "catboost": "CatBoost"}
 
