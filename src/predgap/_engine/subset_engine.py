@@ -18,7 +18,7 @@ Answer = tuple[FloatArray, FloatArray, ByteArray]
 BEAM_WIDTH: Final = 8
 """How many orders of each length a search keeps."""
 
-_MOST_MILLISECONDS: Final = 120e3
+_MOST_OF_A_ROW: Final = 1e3 * _core.MOST_SECONDS  # milliseconds
 
 
 class SubsetEngine:
@@ -141,7 +141,7 @@ class SubsetEngine:
 
     def _refuse_if_slow(self, milliseconds: FloatArray) -> None:
         """CostError if one of the rows would take longer than it may."""
-        if milliseconds.max(initial=0.0) > _MOST_MILLISECONDS:
+        if milliseconds.max(initial=0.0) > _MOST_OF_A_ROW:
             row, core = int(milliseconds.argmax()), cast(_core.Joint, self.kernel.core)
             raise self.kernel.refusal(
                 self.context.call, row, float(milliseconds[row]), core.cost("gap", 0, 0)[1]
