@@ -133,7 +133,7 @@ class Outputs:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Explained:
+class OutputsOfRows:
     """What is explained in the rows of a call: all outputs together (None), one, or each row's own (n,)."""
 
     outputs: Outputs

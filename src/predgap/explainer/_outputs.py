@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from predgap._inputs.outputs import OTHER_CLASS, Explained, Output, Outputs, read_output
+from predgap._inputs.outputs import OTHER_CLASS, Output, Outputs, OutputsOfRows, read_output
 from predgap._inputs.row_labels import matching_rows
 from predgap._model.ensemble import Ensemble
 from predgap._model.other_class import has_other_class, of_other_class, other_margin
@@ -91,9 +91,9 @@ class OutputChoice:
             return np.where(positions[:, None] == OTHER_CLASS, other, all_margins)
         return np.take_along_axis(all_margins, positions[:, None], axis=1)
 
-    def in_rows(self, outputs: IndexArray | None) -> Explained:
+    def in_rows(self, outputs: IndexArray | None) -> OutputsOfRows:
         """What is explained in rows with these outputs, to compare rankings with."""
-        return Explained(self._outputs, self._chosen if outputs is None else outputs)
+        return OutputsOfRows(self._outputs, self._chosen if outputs is None else outputs)
 
     def of_ranking(self, outputs: IndexArray | None) -> Output | None:
         """What a ranking of rows with these outputs remembers; None if the model has one output."""

@@ -10,7 +10,7 @@ import numpy as np
 from predgap._attributions import is_explanation, read_attributions, summed_over
 from predgap._inputs.names import match_names
 from predgap._inputs.orders import GivenOrder, bias_hint, given_order, open_order
-from predgap._inputs.outputs import Explained
+from predgap._inputs.outputs import OutputsOfRows
 from predgap._inputs.row_labels import matching_rows
 from predgap._inputs.units import Units
 from predgap._text import count, format_items, names_or_default
@@ -27,7 +27,7 @@ def ranking_order(
     units: Units | None = None,
     *,
     index: Any = None,
-    explained: Explained | None = None,
+    explained: OutputsOfRows | None = None,
 ) -> IndexArray:
     """Any accepted form of a ranking as indices of the model's features, (n, k), most important first.
 
@@ -51,7 +51,7 @@ def ranking_order(
         Of these attributions make a ranking, too; names and n_features are then those of the units.
     index : n row labels, or None
         The labels of the rows. A ranking with other ones is matched by them; see `matching_rows`.
-    explained : Explained, or None
+    explained : OutputsOfRows, or None
         What is explained; a ranking of another output is refused. None: not checked.
 
     Examples
@@ -125,7 +125,7 @@ def _hint(ranking: Any, n_ranked: int, n_rows: int) -> str:
 
 
 def _opened(
-    ranking: Any, names: Sequence[str], explained: Explained | None, units: Units | None
+    ranking: Any, names: Sequence[str], explained: OutputsOfRows | None, units: Units | None
 ) -> Ranking | GivenOrder:
     """Attributions as a Ranking; indices, names and importances as what they are."""
     if is_explanation(ranking):
@@ -134,7 +134,7 @@ def _opened(
     return _ranked(ranking, explained, units) if given is None else given
 
 
-def _ranked(values: Any, explained: Explained | None, units: Units | None) -> Ranking:
+def _ranked(values: Any, explained: OutputsOfRows | None, units: Units | None) -> Ranking:
     read = read_attributions(values, None if units is None else units.feature_names)
     read = read.of(None if explained is None else explained.output_of(read.n_outputs))
     return by_size(read if units is None else summed_over(read, units), None)
