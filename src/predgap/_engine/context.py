@@ -95,25 +95,30 @@ def deadline(end: float, clock: Clock = time.perf_counter) -> Iterator[None]:
 class Shown:
     """Shows the rows done of all rows of a call to a function or as a bar, and warns if the call is long.
 
-    The rows done never decrease, in whatever order parts are done. `progress` is a function of the rows done
-    and all rows; True for a bar; None for a bar if the call is long. It is made for every call, so it does
-    little before the core has run for some time. Use it as a context: the bar is removed at the end.
+    `progress` is a function of the rows done and all rows; True for a bar on the terminal; None for a bar if the
+    call takes more than 5 seconds. The rows done never decrease, in whatever order parts are done. It is made for
+    every call, so it does little before the core has run for some time. `close` removes the bar.
     """
 
-    __slots__ = ("_bar", "_call", "_most", "_n_threads", "_progress", "n_rows")
+    __slots__ = ("_begun", "_call", "_most", "_move", "_n_threads", "_patience", "_stack", "n_rows")
 
     def __init__(
         self, progress: Progress | bool | None, n_rows: int, call: Call | None = None, n_threads: int = 1
     ) -> None:
         self.n_rows, self._call, self._n_threads, self._most = n_rows, call, n_threads, 0
-        self._bar = _Bar(PATIENCE if progress is None else 0.0) if progress in (None, True) else None
-        self._progress: Progress = self._bar.show if self._bar is not None else progress  # type: ignore[assignment]
+        self._move: Progress | None = progress if callable(progress) else None
+        self._patience = PATIENCE if progress is None else 0.0
+        self._stack: ExitStack | None = None  # of the bar
+        self._begun = time.monotonic()
 
     def show(self, done: int) -> None:
         """Shows that so many rows are done."""
         if done > self._most:
             self._most = done
-        self._progress(self._most, self.n_rows)
+        if self._move is not None:
+            self._move(self._most, self.n_rows)
+        elif self._stack is None and time.monotonic() - self._begun >= self._patience:
+            self._open()
 
     def expect(self, seconds: float) -> None:
         """Warns, once, if the call is expected to take long."""
@@ -121,12 +126,34 @@ class Shown:
             call, self._call = self._call, None
             warn(call.is_long(seconds, self.n_rows, self._n_threads))
 
-    def __enter__(self) -> Shown:
-        return self
+    def close(self) -> None:
+        """Removes the bar."""
+        if self._stack is not None:
+            self._stack.close()
+            self._stack, self._move = None, None
 
-    def __exit__(self, *_: object) -> None:
-        if self._bar is not None:
-            self._bar.close()
+    def _open(self) -> None:
+        """Makes the bar; there is none without a terminal, nor without rich."""
+        self._stack = ExitStack()
+        if not _has_rich():
+            return
+        from rich import progress as rich  # optional, and slow to import
+        from rich.console import Console
+
+        console = Console(stderr=True)
+        if not console.is_terminal:
+            return
+        columns = (
+            rich.TextColumn("rows"),
+            rich.BarColumn(),
+            rich.MofNCompleteColumn(),
+            rich.TimeElapsedColumn(),  # updated every second, however long a row takes
+            rich.TimeRemainingColumn(),
+        )
+        bar = self._stack.enter_context(rich.Progress(*columns, console=console, transient=True))
+        task = bar.add_task("", total=None)
+        self._move = lambda done, total: bar.update(task, completed=done, total=total)
+        self._move(self._most, self.n_rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,8 +222,11 @@ def calling(call: Call, n_rows: int, n_threads: int = 1, progress: Reports = Non
     elif progress is False:
         yield Context(call, n_threads, n=n_rows, has_passed=passed)
     else:
-        with Shown(progress, n_rows, call, n_threads) as reported:
+        reported = Shown(progress, n_rows, call, n_threads)
+        try:
             yield Context(call, n_threads, reported, 0.0, float(n_rows), n_rows, has_passed=passed)
+        finally:
+            reported.close()
 
 
 def checked_progress(progress: Any) -> Progress | bool | None:
@@ -247,51 +277,3 @@ def in_words(seconds: float) -> str:
 
 def _has_rich() -> bool:
     return importlib.util.find_spec("rich") is not None
-
-
-class _Bar:
-    """A bar on the terminal that appears after some seconds, and is removed at the end.
-
-    There is none without a terminal, nor without rich.
-    """
-
-    __slots__ = ("_begun", "_move", "_patience", "_stack")
-
-    def __init__(self, patience: float) -> None:
-        self._patience, self._begun = patience, time.monotonic()
-        self._stack: ExitStack | None = None
-        self._move: Progress | None = None
-
-    def show(self, done: int, total: int) -> None:
-        """Moves the bar, if it is there, or if it is time for it."""
-        if self._stack is None and time.monotonic() - self._begun >= self._patience:
-            self._open()
-        if self._move is not None:
-            self._move(done, total)
-
-    def close(self) -> None:
-        """Removes the bar."""
-        if self._stack is not None:
-            self._stack.close()
-        self._stack, self._move = None, None
-
-    def _open(self) -> None:
-        self._stack = ExitStack()
-        if not _has_rich():
-            return
-        from rich import progress as rich  # optional, and slow to import
-        from rich.console import Console
-
-        console = Console(stderr=True)
-        if not console.is_terminal:
-            return
-        columns = (
-            rich.TextColumn("rows"),
-            rich.BarColumn(),
-            rich.MofNCompleteColumn(),
-            rich.TimeElapsedColumn(),  # updated every second, however long a row takes
-            rich.TimeRemainingColumn(),
-        )
-        bar = self._stack.enter_context(rich.Progress(*columns, console=console, transient=True))
-        task = bar.add_task("", total=None)
-        self._move = lambda done, total: bar.update(task, completed=done, total=total)

@@ -219,7 +219,7 @@ class Kernel:
         NoiseError if Flip should perturb a category that the model does not know. Warns once of continuous
         noise on columns of whole numbers.
         """
-        if len(self._continuous):
+        if len(values) >= FEWEST_WHOLE and len(self._continuous):
             self._warn_of_whole_numbers(values, masks)
         for feature in self._categorical:
             if feature.flips:
@@ -297,8 +297,6 @@ class Kernel:
 
     def _warn_of_whole_numbers(self, rows: FloatArray, masks: BoolArray) -> None:
         """Warns, once, if continuous noise perturbs columns of at least 20 whole numbers."""
-        if len(rows) < FEWEST_WHOLE or not len(self._continuous):
-            return
         asked = self._continuous[masks[:, self._continuous].any(axis=0)]
         found = [q for q in asked.tolist() if all_whole(rows[:, q])]
         if found:

@@ -30,7 +30,6 @@ from predgap._engine.results import (
     Searched,
     assembled,
     mean_of_curve,
-    words,
 )
 from predgap._engine.sampling import Budget, estimate_curve, estimate_mc, estimate_qmc
 from predgap._engine.scale import BestRankings, RandomScores, ShapleyRankings
@@ -88,7 +87,7 @@ def ask(explained: HasKernels, question: Question[Found], how: How, context: Con
                 part = whole if some is None else whole.at(some)
                 at = of_output if some is None else (some if of_output is None else of_output[some])
                 k = len(part.rows)
-                here = context if context.shown is None else context.part(done, done + k, n, k)
+                here = context if k == n else context.part(done, done + k, n, k)
                 otherwise = how.otherwise if isinstance(how, Auto) else None
                 parts.append((at, _asked(part, kernel, way, at, here, otherwise)))
                 done += k
@@ -264,7 +263,7 @@ class Rank(Question[Ranked]):
         order, scores, proven, _, method = kernel.core.rank(
             rows, self.method, self.top, asked, context, kernel.units
         )
-        return Ranked(order, scores, np.where(proven, 1.0, np.nan), words(method))
+        return Ranked(order, scores, np.where(proven, 1.0, np.nan), METHODS[method])
 
     def prices(self, kernel: Kernel, accuracy: Accuracy) -> Prices:
         return kernel.prices(self.rows.values, self.method, kernel.every, self.top, accuracy)

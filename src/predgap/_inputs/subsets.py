@@ -97,8 +97,7 @@ def _items(subset: Any) -> BoolArray | list[Any]:
         raise SubsetError(f"the subset is {shown(subset)}; {_EXPECTED}; range(d) is every feature") from None
     if not isinstance(items, list):  # a 0-d array
         return _items(items)
-    kinds = set(map(_kind, items))
-    if len(kinds) == 1 and not kinds & {"boolean", "other"}:
+    if {type(item) for item in items} <= {str} or {type(item) for item in items} <= {int}:
         return items
     return _nested(items) if any(map(np.ndim, items)) else _flat(items)
 

@@ -111,7 +111,7 @@ class Columns:
         out = np.empty((self.n_rows, len(order)))
         for place, j in enumerate(order):
             levels = None if categories is None else categories[place]
-            out[:, place] = self.column(j) if levels is None else self.codes(j, levels)
+            out[:, place] = self.source.column(j) if levels is None else self.source.codes(j, levels)
         return out
 
 

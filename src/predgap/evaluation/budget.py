@@ -313,8 +313,11 @@ def _reporting(job: Job[Any], call: Call | None = None) -> Iterator[Shown | None
     if job.progress is False or isinstance(job.progress, Context):
         yield None
     else:
-        with Shown(job.progress, job.n_rows, call) as reported:
+        reported = Shown(job.progress, job.n_rows, call)
+        try:
             yield reported
+        finally:
+            reported.close()
 
 
 def _steps(n_rows: int) -> list[int]:

@@ -39,11 +39,8 @@ class OutputChoice:
         elif self._given is not None:
             self._chosen = self._outputs.positions(self._given)
             self._outputs.warn_of_numbers(self._given)
-
-    @property
-    def vary(self) -> bool:
-        """Whether rows have outputs of their own."""
-        return self._given is not None and not isinstance(self._chosen, int)
+        # Do rows have outputs of their own?
+        self.vary = self._given is not None and not isinstance(self._chosen, int)
 
     @property
     def model(self) -> Ensemble:

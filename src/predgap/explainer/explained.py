@@ -30,7 +30,7 @@ from predgap.explainer._opening import explaining_features, opened
 from predgap.explainer._outputs import OutputChoice, margins
 from predgap.explainer._ranges import ReferenceRanges
 from predgap.noise import Noise
-from predgap.ranking import Ranking, check_same_rows, ranking_order
+from predgap.ranking import Ranking, check_same_rows, made_ranking, ranking_order
 
 _BY_CERTAINTY: Final = ("exact", "bounded", "pruned", "qmc", "mc")
 _WHOLE: Final = -1  # stands for all outputs, among the numbers of outputs
@@ -121,7 +121,7 @@ class Explained:
     def kernels(self, rows: Rows) -> Iterator[tuple[Kernel, IndexArray | None]]:
         """The kernel of each output that is explained in some of the rows, and these rows; None: all rows."""
         if rows.outputs is None:
-            yield self._kernel(None), None
+            yield self._kernels.get(None) or self._kernel(None), None
             return
         for output in np.unique(rows.outputs).tolist() or [0]:  # without rows, any kernel answers
             yield self._kernel(output), np.flatnonzero(rows.outputs == output)
@@ -376,7 +376,7 @@ class Explained:
     def ranking(self, ranked: Ranked, method: str, rows: Rows) -> Ranking:
         """The `Ranking` of the rows. Its estimator is the least certain method of all rows."""
         table = rows.table
-        return Ranking(
+        return made_ranking(
             order=ranked.order.astype(np.intp),
             scores=ranked.scores,
             feature_names=self.names_in(rows),
@@ -387,6 +387,7 @@ class Explained:
             output=self.outputs.of_ranking(rows.outputs),
             estimator=least_certain(ranked.method.tolist()),
             confidence=ranked.confidence,
+            n_features=self.n_units,
         )
 
 
