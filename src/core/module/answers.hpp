@@ -1,12 +1,12 @@
-// The questions that every kernel answers: gaps, curves, rankings, moments. A new one is a method of the kernels'
-// rows, and one registration here.
+// The questions that every kernel answers: gaps, curves, rankings, moments. A new one is a method of the
+// kernels' rows, and one registration here.
 #pragma once
 
 #include <limits>
 #include <string>
 
 #include "module/call.hpp"
-#include "rows/row_solver.hpp"
+#include "rows/independent.hpp"
 
 namespace predgap {
 
@@ -22,7 +22,8 @@ void register_answers(nb::class_<Kernel>& kernel) {
     using Row = typename Kernel::Row;
     kernel.def(
         "gap",
-        [](const Kernel& k, const Rows& rows, const Masks& masks, const Accuracy& accuracy, nb::handle context) {
+        [](const Kernel& k, const Rows& rows, const Masks& masks, const Accuracy& accuracy,
+           nb::handle context) {
             const auto subsets = subsets_of(rows, masks);
             const auto d = rows.routes.model.n_features();
             return answer_rows(
@@ -35,8 +36,8 @@ void register_answers(nb::class_<Kernel>& kernel) {
         "rows"_a, "masks"_a, "accuracy"_a, "context"_a);
     kernel.def(
         "curve",
-        [](const Kernel& k, const Rows& rows, const Orders& order, const Accuracy& accuracy, nb::handle context,
-           const Units* given) {
+        [](const Kernel& k, const Rows& rows, const Orders& order, const Accuracy& accuracy,
+           nb::handle context, const Units* given) {
             const auto& units = units_of(rows, given);
             const auto orders = orders_of(rows, order, units);
             const auto n = static_cast<std::int32_t>(order.shape(1));
@@ -59,7 +60,7 @@ void register_answers(nb::class_<Kernel>& kernel) {
             return answer_rows(
                 k, rows, {greedy ? Question::greedy : Question::single, &units, top}, accuracy, context,
                 [&](Row& row, std::int64_t, std::int32_t* order, double* score, std::uint8_t* proven) {
-                    const RowSolver::Places places{top, order, score, proven};
+                    const IndependentRow::Places places{top, order, score, proven};
                     return greedy ? row.greedy(units, places, accuracy) : row.single(units, places, accuracy);
                 },
                 blocks<std::int32_t>(rows, top), blocks_of(kNone, rows, units.size()),
@@ -125,9 +126,7 @@ void register_answers(nb::class_<Kernel>& kernel) {
             const auto d = rows.routes.model.n_features();
             return answer_rows(
                 k, rows, {Question::gap, &rows.routes.features}, {}, context,
-                [&](Row& row, std::int64_t r, double* change) {
-                    row.mean_change(subsets.row(r, d), change);
-                },
+                [&](Row& row, std::int64_t r, double* change) { row.mean_change(subsets.row(r, d), change); },
                 blocks<double>(rows, rows.n_outputs()));
         },
         "rows"_a, "masks"_a, "context"_a);

@@ -61,9 +61,10 @@ Enum named(const std::string& name, const std::array<const char*, N>& names, con
 }
 
 // Runs signal handlers and tells `look` the rows done and the milliseconds that a row is expected to take (0
-// if nothing is known), where a call asks for `n_at_once` rows at the same time. False, with the exception set,
-// if one of them raised.
-std::function<bool(std::int64_t)> make_poll(const nb::object& look, const Forecast& forecast, double n_at_once);
+// if nothing is known), where a call asks for `n_at_once` rows at the same time. False, with the exception
+// set, if one of them raised.
+std::function<bool(std::int64_t)> make_poll(const nb::object& look, const Forecast& forecast,
+                                            double n_at_once);
 
 // Runs without the GIL; an interruption has left its exception (KeyboardInterrupt) set.
 template <class Work>
@@ -110,8 +111,8 @@ struct Rows {
     std::size_t n_outputs() const { return static_cast<std::size_t>(routes.model.n_outputs()); }
 };
 
-// How Python wants a call to be run: its context has `n_threads`, and `look`, which is called now and then with
-// the rows done and the milliseconds that a row is expected to take, and ends the call by raising.
+// How Python wants a call to be run: its context has `n_threads`, and `look`, which is called now and then
+// with the rows done and the milliseconds that a row is expected to take, and ends the call by raising.
 struct Context {
     int n_threads;
     nb::object look;
@@ -142,7 +143,8 @@ Blocks<T, sizeof...(Sizes) + 1> blocks_of(T value, const Rows& rows, Sizes... si
 }
 
 // Asks each row: per_row(row, r, block, ...) writes its blocks of `out`. row is that of the kernel, such as
-// RowSolver. Gives the arrays; and if per_row gives an Answer, the error bounds and method codes, (n_rows) each.
+// IndependentRow. Gives the arrays; and if per_row gives an Answer, the error bounds and method codes,
+// (n_rows) each.
 template <class Kernel, class PerRowFunction, class... Out>
 nb::tuple answer_rows(const Kernel& kernel, const Rows& rows, const Asked& asked, const Accuracy& accuracy,
                       nb::handle given, PerRowFunction per_row, Out... out) {
@@ -155,8 +157,8 @@ nb::tuple answer_rows(const Kernel& kernel, const Rows& rows, const Asked& asked
     const double n_at_once = std::min<double>(context.n_threads, std::max<double>(1.0, rows.size()));
     const Running how{context.n_threads, make_poll(context.look, forecast, n_at_once), forecast};
     using Row = typename Kernel::Row;
-    if constexpr (std::is_void_v<std::invoke_result_t<PerRowFunction, Row&, std::int64_t,
-                                                      decltype(out.row(0))...>>) {
+    if constexpr (std::is_void_v<
+                      std::invoke_result_t<PerRowFunction, Row&, std::int64_t, decltype(out.row(0))...>>) {
         const auto task = [&](Row& row, std::int64_t r) { per_row(row, r, out.row(r)...); };
         run_released([&] { return kernel.each_row(rows.arrays(), how, asked, task); });
         return nb::make_tuple(out.array...);

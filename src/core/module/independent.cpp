@@ -12,15 +12,16 @@
 
 #include "module/answers.hpp"
 #include "outcomes/outcomes.hpp"
-#include "rows/row_samples.hpp"
+#include "rows/samples.hpp"
 #include "sampling/racing.hpp"
 
 namespace predgap {
 namespace {
 
 void make_independent(Independent* self, const Routes& e, const Array<std::uint8_t, 1>& kinds,
-                const Array<double, 2>& parameters, const Array<double, 1>& at, const Array<double, 2>& fixed,
-                const Array<double, 1>& mass, const Array<double, 1>& stay) {
+                      const Array<double, 2>& parameters, const Array<double, 1>& at,
+                      const Array<double, 2>& fixed, const Array<double, 1>& mass,
+                      const Array<double, 1>& stay) {
     const auto& cells = e.model.cells;
     require(kinds.size() == static_cast<std::size_t>(cells.n_features()), "one law per feature");
     require(parameters.shape(0) == 5 && parameters.shape(1) == kinds.size(), "five parameters per feature");
@@ -58,7 +59,7 @@ nb::tuple cost(const Independent& k, const Rows& rows, const std::string& questi
     const auto asked = named<Question>(question, kQuestionNames, "an unknown question");
     const auto subsets = subsets_of(rows, features);
     const auto d = rows.routes.model.n_features();
-    const auto price = [&](RowSolver& row, std::int64_t r, std::uint8_t* method, double* milliseconds,
+    const auto price = [&](IndependentRow& row, std::int64_t r, std::uint8_t* method, double* milliseconds,
                            double* megabytes) {
         Cost found;
         try {
@@ -78,7 +79,7 @@ nb::tuple moving_units(const Independent& k, const Rows& rows, nb::handle contex
     const auto& units = units_of(rows, given);
     return answer_rows(
         k, rows, {Question::gap, &units}, {}, context,
-        [&](RowSolver& row, std::int64_t, std::uint8_t* moving) { row.moving_units(units, moving); },
+        [&](IndependentRow& row, std::int64_t, std::uint8_t* moving) { row.moving_units(units, moving); },
         blocks<std::uint8_t>(rows, units.size()));
 }
 
@@ -89,7 +90,7 @@ nb::tuple main_weights(const Independent& k, const Rows& rows, const Masks& mask
     const auto& model = rows.routes.model;
     return answer_rows(
         k, rows, {Question::gap, &rows.routes.features}, accuracy, context,
-        [&](RowSolver& row, std::int64_t r, double* weights) {
+        [&](IndependentRow& row, std::int64_t r, double* weights) {
             return row.main_weights(subsets.row(r, model.n_features()), accuracy, weights);
         },
         blocks<double>(rows, model.n_thresholds()));
@@ -101,8 +102,8 @@ nb::tuple sensitivity(const Independent& k, const Rows& rows, const Accuracy& ac
     const auto m = units.size();
     return answer_rows(
         k, rows, {Question::gap, &units}, accuracy, context,
-        [&](RowSolver& row, std::int64_t, double* variance, double* first, double* total, double* shapley,
-            double* interaction) {
+        [&](IndependentRow& row, std::int64_t, double* variance, double* first, double* total,
+            double* shapley, double* interaction) {
             return row.sensitivity(units, accuracy, {*variance, first, total, shapley, interaction});
         },
         blocks<double>(rows), blocks<double>(rows, m), blocks<double>(rows, m), blocks<double>(rows, m),
@@ -122,7 +123,7 @@ std::optional<ListedOutcomes> outcomes(const Independent& k, const Rows& row, co
     Outcomes listed(model);
     bool is_listed = false;
     answer_rows(k, row, {Question::outcomes, &row.routes.features}, {}, context,
-                [&](RowSolver& solver, std::int64_t r) {
+                [&](IndependentRow& solver, std::int64_t r) {
                     solver.tables().open(subsets.row(r, model.n_features()));
                     is_listed = listed.list(solver.tables(), solver.stop());
                 });
@@ -137,7 +138,7 @@ nb::tuple change_range(const Independent& k, const Rows& rows, const Masks& mask
     const auto& model = rows.routes.model;
     return answer_rows(
         k, rows, {Question::outcomes, &rows.routes.features}, {}, context,
-        [&](RowSolver& solver, std::int64_t r, double* least_and_most) {
+        [&](IndependentRow& solver, std::int64_t r, double* least_and_most) {
             Outcomes of_row(model);
             solver.tables().open(subsets.row(r, model.n_features()));
             of_row.range(solver.tables(), solver.stop(), least_and_most);
@@ -179,7 +180,7 @@ nb::tuple sample(const Independent& k, const Rows& rows, std::int32_t output,
     static_assert(sizeof(Moments) == 3 * sizeof(double));
     return answer_rows(
         k, rows, {Question::gap, &rows.routes.features}, {}, context,
-        [&](RowSolver& row, std::int64_t r, double* sums) {
+        [&](IndependentRow& row, std::int64_t r, double* sums) {
             sums_of_changes(row, output, subset.data(), view, r, reinterpret_cast<Moments*>(sums));
         },
         blocks<double>(rows, stretch_end.size(), 3));
@@ -191,7 +192,7 @@ nb::tuple sample_changes(const Independent& k, const Rows& rows, const Array<std
     const auto view = checked_points(rows, subset, points, Array<std::int64_t, 1>(end, {1}));
     return answer_rows(
         k, rows, {Question::gap, &rows.routes.features}, {}, context,
-        [&](RowSolver& row, std::int64_t r, double* changes) {
+        [&](IndependentRow& row, std::int64_t r, double* changes) {
             changes_at_points(row, subset.data(), view, r, changes);
         },
         blocks<double>(rows, rows.n_outputs(), points.shape(1)));
@@ -276,8 +277,8 @@ nb::tuple race(const Independent& k, const Rows& rows, const std::string& method
 
 void register_independent(nb::module_& m) {
     nb::class_<Independent> kernel(m, "Independent");
-    kernel.def("__init__", &make_independent, "model"_a, "kinds"_a, "parameters"_a, "at"_a, "fixed"_a, "mass"_a,
-               "stay"_a, nb::keep_alive<1, 2>());
+    kernel.def("__init__", &make_independent, "model"_a, "kinds"_a, "parameters"_a, "at"_a, "fixed"_a,
+               "mass"_a, "stay"_a, nb::keep_alive<1, 2>());
     register_answers(kernel);
     kernel.def("most_work", [](const Independent& k) {
         const auto most = k.most_work();

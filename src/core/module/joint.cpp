@@ -56,7 +56,8 @@ nb::tuple shapley(const Joint& k, const Rows& rows, const Array<double, 2>& gain
         blocks<double>(rows, units.size()));
 }
 
-nb::tuple box_costs(const Joint& k, const Rows& rows, std::int32_t m, nb::handle context, const Units* given) {
+nb::tuple box_costs(const Joint& k, const Rows& rows, std::int32_t m, nb::handle context,
+                    const Units* given) {
     const auto& units = units_of(rows, given);
     return answer_rows(
         k, rows, {Question::subsets, &units, m}, {}, context,

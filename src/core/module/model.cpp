@@ -96,13 +96,13 @@ void require_sets(const LevelSets& sets, const std::vector<std::int32_t>& catego
 }
 
 void make_model(Routes* self, std::int32_t n_features, std::int32_t n_outputs,
-                 const Array<std::int32_t, 1>& root, const Array<std::int32_t, 1>& target,
-                 const Array<std::int32_t, 1>& feature, const Array<double, 1>& threshold,
-                 const Array<std::int32_t, 1>& left, const Array<std::int32_t, 1>& right,
-                 const Array<std::uint8_t, 1>& default_left, const Array<double, 2>& value,
-                 const Array<std::int32_t, 1>& category_set, const Array<std::int32_t, 1>& n_levels,
-                 const Array<std::int32_t, 1>& set_feature, const Array<std::int32_t, 1>& set_begin,
-                 const Array<std::int32_t, 1>& set_level) {
+                const Array<std::int32_t, 1>& root, const Array<std::int32_t, 1>& target,
+                const Array<std::int32_t, 1>& feature, const Array<double, 1>& threshold,
+                const Array<std::int32_t, 1>& left, const Array<std::int32_t, 1>& right,
+                const Array<std::uint8_t, 1>& default_left, const Array<double, 2>& value,
+                const Array<std::int32_t, 1>& category_set, const Array<std::int32_t, 1>& n_levels,
+                const Array<std::int32_t, 1>& set_feature, const Array<std::int32_t, 1>& set_begin,
+                const Array<std::int32_t, 1>& set_level) {
     const LevelSets sets{copy<std::int32_t>(n_levels), copy<std::int32_t>(set_feature),
                          copy<std::int32_t>(set_begin), copy<std::int32_t>(set_level)};
     NodeArrays arrays{n_features,
@@ -151,7 +151,8 @@ NewArray<double, 1> algorithm1(const Routes& e, const Array<double, 2>& x, const
     const auto d = static_cast<std::size_t>(model.n_features());
     require(model.n_outputs() == 1, "one output");
     require(x.shape(1) == d && scale.size() == d, "one column and one scale per feature");
-    require(subset.shape(1) == d && (subset.shape(0) == x.shape(0) || subset.shape(0) == 1), "subsets of features");
+    require(subset.shape(1) == d && (subset.shape(0) == x.shape(0) || subset.shape(0) == 1),
+            "subsets of features");
     const auto subsets = PerRow<std::uint8_t>{subset.data(), subset.shape(0) == 1};
     for (std::size_t i = 0; i < x.size(); ++i) require(std::isfinite(x.data()[i]), "rows must be finite");
     require(depth(model.all_trees) < 1000, "the trees are too deep");  // it recurses

@@ -47,8 +47,8 @@ struct PerRow {
 // What is asked of each row, as far as it decides how long a row may take.
 struct Asked {
     Question question;
-    const Units* units;    // that are ranked
-    std::int32_t n = 0;    // places, or units of which all subsets are asked
+    const Units* units;  // that are ranked
+    std::int32_t n = 0;  // places, or units of which all subsets are asked
 };
 
 // What the rows of a call take, as far as that is known: what is planned of those that were begun, and more

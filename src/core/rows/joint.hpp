@@ -1,4 +1,5 @@
-// A noise that moves features together: those that move take the values of one row of a table, each row alike.
+// A noise that moves features together: those that move take the values of one row of a table, each row
+// alike.
 #pragma once
 
 #include <atomic>
@@ -6,7 +7,7 @@
 #include <vector>
 
 #include "rows/each_row.hpp"
-#include "rows/row_solver.hpp"
+#include "rows/independent.hpp"
 #include "sampling/many_subsets.hpp"
 #include "sampling/switch_boxes.hpp"
 
@@ -21,7 +22,7 @@ struct BoxCost {
 };
 
 // One thread's answers, for one row after the other: exact means over the rows of the table. It has the
-// methods of RowSolver that need no independence.
+// methods of IndependentRow that need no independence.
 class JointRow {
 public:
     JointRow(const Joint& joint, const Units& units);
@@ -31,10 +32,10 @@ public:
     Answer gap(const std::uint8_t* subset, const Accuracy&, double& value);
     Answer curve(const Units&, const std::int32_t* order, std::int32_t n_places, const Accuracy&,
                  double* gaps);
-    Answer greedy(const Units&, const RowSolver::Places& places, const Accuracy&) {
+    Answer greedy(const Units&, const IndependentRow::Places& places, const Accuracy&) {
         return ranked(true, places);
     }
-    Answer single(const Units&, const RowSolver::Places& places, const Accuracy&) {
+    Answer single(const Units&, const IndependentRow::Places& places, const Accuracy&) {
         return ranked(false, places);
     }
     Answer search(const Units&, const std::int32_t* chosen, std::int32_t m, std::int32_t n_places,
@@ -61,7 +62,7 @@ private:
     void each_change(const std::uint8_t* subset, Task task);
     template <class Task>
     void each_box_list(std::int64_t step, Task task);
-    Answer ranked(bool greedy, const RowSolver::Places& places);
+    Answer ranked(bool greedy, const IndependentRow::Places& places);
     void read_gains(Candidates& candidates);
     bool stopped() const { return stop_->load(std::memory_order_relaxed); }
 

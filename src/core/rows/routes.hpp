@@ -1,4 +1,5 @@
-// What a model fixes for all of its rows: the trees, the terms of its plan, and its leaves for sums over pairs.
+// What a model fixes for all of its rows: the trees, the terms of its plan, and its leaves for sums over
+// pairs.
 #pragma once
 
 #include <cstdint>

@@ -95,9 +95,9 @@ def deadline(end: float, clock: Clock = time.perf_counter) -> Iterator[None]:
 class Shown:
     """Shows the rows done of all rows of a call to a function or as a bar, and warns if the call is long.
 
-    `progress` is a function of the rows done and all rows; True for a bar on the terminal; None for a bar if the
-    call takes more than 5 seconds. The rows done never decrease, in whatever order parts are done. It is made for
-    every call, so it does little before the core has run for some time. `close` removes the bar.
+    `progress` is a function of the rows done and all rows; True for a bar on the terminal; None for a bar
+    if call takes more than 5 seconds. The rows done never decrease, in whatever order parts are done. It is
+    made for every call, so it does little before the core has run for some time. `close` removes the bar.
     """
 
     __slots__ = ("_begun", "_call", "_most", "_move", "_n_threads", "_patience", "_stack", "n_rows")

@@ -5,7 +5,7 @@
 #include <numeric>
 #include <utility>
 
-#include "rows/row_solver.hpp"
+#include "rows/independent.hpp"
 
 namespace predgap {
 
@@ -65,7 +65,7 @@ bool is_exact_worth_it(const Cost& exact, const Cost& bounded) {
 
 }  // namespace
 
-Cost RowSolver::by_plan(const Job& job) {
+Cost IndependentRow::by_plan(const Job& job) {
     Cost sum{Route::plan};
     EvaluationCounts terms;
     for (const auto& plan : routes_.plan) {
@@ -83,7 +83,7 @@ Cost RowSolver::by_plan(const Job& job) {
 }
 
 // Which features can matter in a product with others? Of the rest hardly a term is left.
-std::vector<uint8_t> RowSolver::lively_features(const Job& job) const {
+std::vector<uint8_t> IndependentRow::lively_features(const Job& job) const {
     constexpr double kNever = 1e-24;
     const auto& atoms = routes_.model.atoms;
     const auto may_cross = [&](int32_t q, int32_t atom) {
@@ -100,7 +100,7 @@ std::vector<uint8_t> RowSolver::lively_features(const Job& job) const {
 }
 
 // What the plans have on these features.
-const EvaluationCounts& RowSolver::lively_terms(const Job& job) {
+const EvaluationCounts& IndependentRow::lively_terms(const Job& job) {
     if (lively_terms_) return *lively_terms_;
     const auto lively = lively_features(job);
     lively_terms_.emplace();
@@ -109,7 +109,7 @@ const EvaluationCounts& RowSolver::lively_terms(const Job& job) {
 }
 
 // The terms that a compilation makes of so many entries.
-EvaluationCounts RowSolver::compiled_terms(double n_entries, bool is_pruned, const Job& job) {
+EvaluationCounts IndependentRow::compiled_terms(double n_entries, bool is_pruned, const Job& job) {
     if (!routes_.plan.empty()) return terms_of_plan(n_entries, lively_terms(job));
     const auto lively = lively_features(job);
     const double n_lively = std::accumulate(lively.begin(), lively.end(), 0.0);
@@ -118,7 +118,7 @@ EvaluationCounts RowSolver::compiled_terms(double n_entries, bool is_pruned, con
 
 // Does the plan take less than compiling the row? Where the fewest entries that a row may have do not tell, a
 // look at some of the trees does, which takes a small part of the plan's time.
-bool RowSolver::plan_is_best(const Job& job, const Cost& plan) {
+bool IndependentRow::plan_is_best(const Job& job, const Cost& plan) {
     constexpr double kLeastEntries = 0.4;  // of a term that the plan has
     constexpr double kOfPlan = 0.12, kMostOfPlan = 0.3, kFewTrees = 2.0;
     if (routes_.plan_is_cheap) return true;
@@ -135,7 +135,7 @@ bool RowSolver::plan_is_best(const Job& job, const Cost& plan) {
 }
 
 // The units that move and that trees use, in the order of a curve, or of their main effects.
-std::vector<int32_t> RowSolver::likely_order(const Job& job) {
+std::vector<int32_t> IndependentRow::likely_order(const Job& job) {
     std::vector<uint8_t> counts(n_features(), 0);
     for (const auto q : routes_.model.features) counts[static_cast<std::size_t>(q)] = job.features[q];
     std::vector<int32_t> order;
@@ -156,7 +156,7 @@ std::vector<int32_t> RowSolver::likely_order(const Job& job) {
     return order;
 }
 
-Cost RowSolver::cost_by_pairs(const Job& job) {
+Cost IndependentRow::cost_by_pairs(const Job& job) {
     Cost sum{Route::pairs};
     if (!job.by_pairs) {
         sum.nanoseconds = sum.bytes = kInfinity;
@@ -171,7 +171,8 @@ Cost RowSolver::cost_by_pairs(const Job& job) {
     return sum;
 }
 
-Cost RowSolver::cost_of(const RowCompilation::Totals& totals, const Job& job, double limit, Method method) {
+Cost IndependentRow::cost_of(const RowCompilation::Totals& totals, const Job& job, double limit,
+                             Method method) {
     const double n_entries = limit == 0.0 ? not_negligible(totals, tables_) : totals.n_entries;
     const bool is_pruned = limit > 0.0;
     auto cost = compiled_cost(n_entries, totals.n_nodes, is_pruned, compiled_terms(n_entries, is_pruned, job),
@@ -184,7 +185,7 @@ Cost RowSolver::cost_of(const RowCompilation::Totals& totals, const Job& job, do
 
 // The bound to aim at: the tolerance of what the answer will be, as far as main effects tell. In the mean of
 // a curve a unit counts from its place on.
-double RowSolver::first_target(const Job& job, double tolerance) {
+double IndependentRow::first_target(const Job& job, double tolerance) {
     find_main_effects();
     const auto& effect = compilation_.main_effects();
     double sum = 0.0;
@@ -199,7 +200,7 @@ double RowSolver::first_target(const Job& job, double tolerance) {
     return tolerance * (job.question == Question::curve ? 0.6 : 0.75) * sum;
 }
 
-Cost RowSolver::decide_exact(const Job& job, const Accuracy& accuracy) {
+Cost IndependentRow::decide_exact(const Job& job, const Accuracy& accuracy) {
     find_main_effects();
     const auto most =
         accuracy.is_forced ? kMostEntries : std::min(kMostEntries, entries_within(kMostNanoseconds));
@@ -210,7 +211,7 @@ Cost RowSolver::decide_exact(const Job& job, const Accuracy& accuracy) {
 
 // The exact ways, and the one to take if it is cheap; infinite where one is not asked. All terms count, also
 // where only the first places are asked for: they are as exact as a whole ranking.
-RowSolver::ExactWays RowSolver::exact_ways(Job job, const Accuracy& accuracy) {
+IndependentRow::ExactWays IndependentRow::exact_ways(Job job, const Accuracy& accuracy) {
     constexpr double kUnsure = 1.6;  // counts are rough; but if the plan is cheap, an exact answer is
     // Not by the plan: there may be none, and a count that is stopped is infinite, too.
     constexpr Cost kNotAsked{.route = Route::compiled, .nanoseconds = kInfinity, .bytes = kInfinity};
@@ -238,7 +239,7 @@ RowSolver::ExactWays RowSolver::exact_ways(Job job, const Accuracy& accuracy) {
 // Sums over pairs of leaves may be short if few features move. What they take is found by walks, which are
 // worth it if it could be less than what compiled terms take, or cheap, with as many leaves as the nodes that
 // a walk comes to make likely.
-bool RowSolver::are_pairs_worth_asking(const Job& job, double n_nodes, const Cost& compiled) const {
+bool IndependentRow::are_pairs_worth_asking(const Job& job, double n_nodes, const Cost& compiled) const {
     constexpr double kLong = 8e6;          // nanoseconds: walks are short beside it
     constexpr double kRough = 5.0;         // the guess from leaves may be too high by that
     constexpr double kLeavesOfNode = 0.5;  // that a walk comes to
@@ -260,7 +261,7 @@ bool RowSolver::are_pairs_worth_asking(const Job& job, double n_nodes, const Cos
 // What may be left out of an exact gap: the bound must be so small beside the gap itself that the criterion
 // of exact answers holds. Curves and rankings have gaps that are far smaller than what bounds are compared
 // with.
-double RowSolver::exact_limit(const Job& job, const Accuracy& accuracy, const Cost& cost) {
+double IndependentRow::exact_limit(const Job& job, const Accuracy& accuracy, const Cost& cost) {
     constexpr double kFewEntries = 1e4;   // leaving some out saves little
     constexpr double kMostCounted = 0.4;  // of the nodes: else a guess takes longer than it saves
     if (cost.route != Route::compiled || cost.method != Method::exact || job.question != Question::gap ||
@@ -272,7 +273,7 @@ double RowSolver::exact_limit(const Job& job, const Accuracy& accuracy, const Co
 }
 
 // What is left at this limit: from some of the trees, unless that is near to what a row may take.
-RowCompilation::Totals RowSolver::count_pruned(const Job& job, double limit) {
+RowCompilation::Totals IndependentRow::count_pruned(const Job& job, double limit) {
     constexpr double kFar = 4.0;
     const auto roughly = compilation_.count(limit, kMostEntries, likely_, true);
     const auto cost = cost_of(roughly, job, limit, Method::pruned);
@@ -281,7 +282,7 @@ RowCompilation::Totals RowSolver::count_pruned(const Job& job, double limit) {
 }
 
 // With as much left out as the tolerance allows.
-Cost RowSolver::decide_bounded(const Job& job, const Accuracy& accuracy) {
+Cost IndependentRow::decide_bounded(const Job& job, const Accuracy& accuracy) {
     find_main_effects();
     RowCompilation::Totals totals;
     double limit = accuracy.tolerance;
@@ -303,7 +304,7 @@ Cost RowSolver::decide_bounded(const Job& job, const Accuracy& accuracy) {
 }
 
 // The cheapest way that keeps the promise.
-Cost RowSolver::decide_freely(const Job& job, const Accuracy& accuracy) {
+Cost IndependentRow::decide_freely(const Job& job, const Accuracy& accuracy) {
     if (accuracy.kind == Method::exact && routes_.plan.empty()) return decide_exact(job, accuracy);
     const auto exact = exact_ways(job, accuracy);
     if (exact.cheap && is_exact_taken(*exact.cheap, job, accuracy)) return *exact.cheap;
@@ -312,13 +313,13 @@ Cost RowSolver::decide_freely(const Job& job, const Accuracy& accuracy) {
     return exact.cheap && is_exact_worth_it(*exact.cheap, other) ? *exact.cheap : cheaper(other, exact.plan);
 }
 
-Cost RowSolver::decide_as_forced(const Job& job, const Accuracy& accuracy) {
+Cost IndependentRow::decide_as_forced(const Job& job, const Accuracy& accuracy) {
     if (accuracy.route == Route::pairs) return cost_by_pairs(job);
     if (accuracy.route == Route::plan && !routes_.plan.empty()) return by_plan(job);
     return accuracy.kind == Method::exact ? decide_exact(job, accuracy) : decide_bounded(job, accuracy);
 }
 
-Cost RowSolver::decide(const Job& job, const Accuracy& accuracy) {
+Cost IndependentRow::decide(const Job& job, const Accuracy& accuracy) {
     auto cost = accuracy.is_forced ? decide_as_forced(job, accuracy) : decide_freely(job, accuracy);
     if (const double limit = exact_limit(job, accuracy, cost); limit > 0.0)
         cost = cost_of(compilation_.count(limit, kMostEntries, likely_), job, limit, Method::exact);
@@ -328,7 +329,7 @@ Cost RowSolver::decide(const Job& job, const Accuracy& accuracy) {
 }
 
 // Main effects, whatever the accuracy; and the gap of each unit of several features.
-Cost RowSolver::cost_alone(const Job& job, const Accuracy& accuracy) {
+Cost IndependentRow::cost_alone(const Job& job, const Accuracy& accuracy) {
     auto sum = compiled_cost(0.0, 0.0, false, {}, routes_.model, job);
     for (int32_t u = 0; u < job.units->size(); ++u) {
         if (job.units->is_alone(u)) continue;
@@ -344,7 +345,7 @@ Cost RowSolver::cost_alone(const Job& job, const Accuracy& accuracy) {
     return sum;
 }
 
-Cost RowSolver::cost(const Job& job, const Accuracy& accuracy) {
+Cost IndependentRow::cost(const Job& job, const Accuracy& accuracy) {
     tables_.open(job.features);
     forget_compilation();
     if (job.question == Question::single) return cost_alone(job, accuracy);
@@ -354,7 +355,7 @@ Cost RowSolver::cost(const Job& job, const Accuracy& accuracy) {
 // ---- one try after the other ------------------------------------------------------------------------------
 
 // The first way to try: like decide(), but a limit is guessed where decide() counts.
-Cost RowSolver::first_try(const Job& job, const Accuracy& accuracy) {
+Cost IndependentRow::first_try(const Job& job, const Accuracy& accuracy) {
     if (accuracy.kind == Method::exact || (accuracy.is_forced && accuracy.route != Route::compiled))
         return decide(job, accuracy);
     const auto exact = exact_ways(job, accuracy);
@@ -382,22 +383,22 @@ Cost RowSolver::first_try(const Job& job, const Accuracy& accuracy) {
 }
 
 // With a limit that is guessed.
-Cost RowSolver::guess_bounded(const Job& job, const Accuracy& accuracy) {
+Cost IndependentRow::guess_bounded(const Job& job, const Accuracy& accuracy) {
     RowCompilation::Totals totals;
     const double limit = compilation_.guess_limit(first_target(job, accuracy.tolerance), likely_, totals);
     return cost_of(totals, job, limit, accuracy.kind);
 }
 
 // Features that no tree uses do not count.
-double RowSolver::n_moving(const Job& job) const {
+double IndependentRow::n_moving(const Job& job) const {
     const auto& used = routes_.model.features;
     return static_cast<double>(
         std::count_if(used.begin(), used.end(), [&](int32_t q) { return job.features[q] != 0; }));
 }
 
 // After a bound that is `share` times what it may be: leave out less; or nothing, where there is little hope.
-Cost RowSolver::next_try(const Job& job, const Accuracy& accuracy, const Cost& last, double share,
-                         int n_tries) {
+Cost IndependentRow::next_try(const Job& job, const Accuracy& accuracy, const Cost& last, double share,
+                              int n_tries) {
     constexpr int kTries = 4;
     constexpr double kFar = 10.0, kWorthIt = 2e9;  // nanoseconds
     auto next = last;

@@ -1,4 +1,4 @@
-#include "rows/row_samples.hpp"
+#include "rows/samples.hpp"
 
 #include <algorithm>
 
@@ -20,7 +20,7 @@ std::vector<int32_t> columns_of(const uint8_t* subset, int32_t n_features) {
 
 }  // namespace
 
-void sums_of_changes(RowSolver& solver, int32_t output, const uint8_t* subset, const Points& points,
+void sums_of_changes(IndependentRow& solver, int32_t output, const uint8_t* subset, const Points& points,
                      int64_t row, Moments* sums) {
     auto& tables = solver.tables();
     const auto& model = tables.model();
@@ -37,7 +37,7 @@ void sums_of_changes(RowSolver& solver, int32_t output, const uint8_t* subset, c
     }
 }
 
-void changes_at_points(RowSolver& solver, const uint8_t* subset, const Points& points, int64_t row,
+void changes_at_points(IndependentRow& solver, const uint8_t* subset, const Points& points, int64_t row,
                        double* changes) {
     auto& tables = solver.tables();
     const auto& model = tables.model();

@@ -20,11 +20,11 @@ struct Points {
 };
 
 // Sums of the changes of one output over stretches of points, (n_stretches), when a subset moves.
-void sums_of_changes(RowSolver& solver, std::int32_t output, const std::uint8_t* subset, const Points& points,
-                     std::int64_t row, Moments* sums);
+void sums_of_changes(IndependentRow& solver, std::int32_t output, const std::uint8_t* subset,
+                     const Points& points, std::int64_t row, Moments* sums);
 // f(x') - f(x) at each point, (n_outputs, n_points).
-void changes_at_points(RowSolver& solver, const std::uint8_t* subset, const Points& points, std::int64_t row,
-                       double* changes);
+void changes_at_points(IndependentRow& solver, const std::uint8_t* subset, const Points& points,
+                       std::int64_t row, double* changes);
 // Sums of the squared changes of the prefixes of an order, over all outputs, (n_replicates, n_places).
 void squares_of_prefixes(const Independent::Walks& walks, const SharedPoints& points,
                          const std::int32_t* order, std::int32_t n_places, double* sums);
