@@ -64,6 +64,10 @@ class LongCallWarning(UserWarning):
         self.duration = duration
 
 
+class OutsideWarning(UserWarning):
+    """Rows are far outside the table that their noise was measured from; the message names the columns."""
+
+
 class RunError(PredgapError, RuntimeError):
     """A long run cannot begin or continue: its folder has another run, is in use, or its files do not fit."""
 

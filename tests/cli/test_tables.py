@@ -322,3 +322,13 @@ def test_rtol_and_top(run, folder, frame):
     assert (
         "expected a whole number from 1 to 3" in run("rank", "model.json", "features.csv", "--top", 4).stderr
     )
+
+
+def test_rows_far_outside_the_reference_are_told_once(run, unnamed):
+    path, X = unnamed
+    (X.sample(70_000, replace=True, random_state=0) * 1000).to_csv(path / "far.csv", index=False)
+    rows = "gap", path / "model.json", path / "far.csv", "--features", "age", "--reference", path / "train.csv"
+    done = run(*rows)
+    assert done.exit_code == 0
+    assert done.stderr.count("are outside the reference") == 1
+    assert "of the first such rows only" in done.stderr
