@@ -324,11 +324,17 @@ def test_rtol_and_top(run, folder, frame):
     )
 
 
-def test_rows_far_outside_the_reference_are_told_once(run, unnamed):
+@pytest.mark.parametrize(
+    "command", [["gap", "--features", "age"], ["rank", "--part-rows", "30000", "--top", "1"]]
+)
+def test_rows_far_outside_the_reference_are_told_once(run, unnamed, command):
     path, X = unnamed
-    (X.sample(70_000, replace=True, random_state=0) * 1000).to_csv(path / "far.csv", index=False)
-    rows = "gap", path / "model.json", path / "far.csv", "--features", "age", "--reference", path / "train.csv"
-    done = run(*rows)
+    far = X.sample(70_000, replace=True, random_state=0) * 1000
+    far.to_parquet(path / "far.parquet", index=False)
+    is_long = command[0] == "rank"
+    folder = ["-o", f"{path / 'answers'}/"] if is_long else []
+    files = path / "model.json", path / "far.parquet", "--reference", path / "train.csv"
+    done = run(command[0], *files, *command[1:], *folder)
     assert done.exit_code == 0
     assert done.stderr.count("are outside the reference") == 1
     assert "of the first such rows only" in done.stderr
