@@ -101,9 +101,8 @@ class Explainer(SpreadAnswers, DecisionAnswers):
         Number of threads; -1 uses all cores. The results do not depend on it, down to the last bit.
     progress : callable, bool or None, default=None
         A function that is called from time to time with the number of rows done and the number of all rows.
-        True shows a bar on a terminal, which needs rich (`pip install 'predgap[cli]'`), None after 5 s. A
-        call that is expected to take more than 10 s warns, once, with the time and what takes less. False
-        shows nothing and does not warn.
+        True shows a bar on a terminal, which needs rich (`pip install 'predgap[cli]'`); None does so after 5
+        seconds. A call that is expected to take more than 10 s warns, once. False shows and warns nothing.
 
     Attributes
     ----------
