@@ -25,7 +25,7 @@ from predgap import (
     load,
 )
 from predgap._model.ensemble import Ensemble
-from predgap.errors import DependencyError, NoiseError, PredgapError
+from predgap.errors import DependencyError, LongCallWarning, NoiseError, PredgapError
 from predgap.loaders import _SUPPORTED
 
 STUMP = Ensemble(
@@ -164,3 +164,9 @@ def test_no_method_is_called_after_a_class_that_users_do_not_know():
         method = getattr(Explainer, name)
         if not name.startswith("_"):
             assert method.__qualname__ == f"Explainer.{name}"
+
+
+def test_a_warning_of_a_long_call_goes_to_other_processes():
+    told = LongCallWarning("rank(X) of 9 rows", "2 minutes", "Fewer rows are faster.")
+    again = pickle.loads(pickle.dumps(told))
+    assert (type(again), str(again), again.duration) == (LongCallWarning, str(told), told.duration)

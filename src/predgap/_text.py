@@ -111,7 +111,7 @@ def count(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
-def warn(message: str | UserWarning) -> None:
+def warn(message: str | Warning) -> None:
     """Warns, at the line of the user's code that called the library."""
     frame, level = sys._getframe(1), 2
     while frame.f_code.co_filename.startswith(_PACKAGE) and frame.f_back is not None:

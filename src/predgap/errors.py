@@ -61,7 +61,14 @@ class LongCallWarning(UserWarning):
 
     def __init__(self, call: str, duration: str, faster: str) -> None:
         super().__init__(f"{call} is expected to take about {duration}. {faster}")
-        self.duration = duration
+        self.call, self.duration, self.faster = call, duration, faster
+
+    def __reduce__(self) -> tuple[type[LongCallWarning], tuple[str, str, str]]:
+        return LongCallWarning, (self.call, self.duration, self.faster)  # its one argument would not do
+
+
+class OutsideWarning(UserWarning):
+    """Rows are far outside the table that their noise was measured from; the message names the columns."""
 
 
 class RunError(PredgapError, RuntimeError):

@@ -586,3 +586,20 @@ def test_a_column_to_drop_that_is_not_there_is_warned_of(classes):
     pyarrow.parquet.write_table(with_id, folder / "train.parquet")
     done = run(*asked_for, "--drop", "y,id", "--reference", folder / "train.parquet")
     assert (done.exit_code, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("written", [str, str.lower])
+def test_truth_values_of_catboost_are_its_numbers_1_and_0(tmp_path, written):
+    """CatBoost hashes True as 1, which CSV files that pandas wrote call True."""
+    X = table(["x"])
+    X["zip"] = X["a"] + np.random.default_rng(0).normal(size=N) > 0
+    model = catboost.CatBoostRegressor(
+        iterations=10, depth=2, cat_features=["zip"], verbose=0, allow_writing_files=False
+    ).fit(X, X["a"] + 2.0 * X["zip"])
+    model.save_model(tmp_path / "model.cbm")
+    text = X.assign(zip=[written(str(value)) for value in X["zip"]])
+    text.to_csv(tmp_path / "rows.csv", index=False)
+    expected = Explainer(model, Relative(X)).gap(X, ["zip"])
+    assert expected.max() > 0.01
+    found = gaps(run("gap", tmp_path / "model.cbm", tmp_path / "rows.csv", "--features", "zip"))
+    np.testing.assert_allclose(found, expected, rtol=1e-12)

@@ -16,7 +16,7 @@ import pytest
 from click.testing import CliRunner
 
 import predgap
-from commandline import NAMES, make_model, records, write_table
+from commandline import NAMES, make_model, records, rename, write_table
 from predgap import Explainer, Normal, Relative
 from predgap.cli import noisetables, requests
 from predgap.cli.commands import app
@@ -321,4 +321,38 @@ def test_rtol_and_top(run, folder, frame):
     assert "--rtol" in run("rank", "model.json", "features.csv", "--rtol", 1).stderr
     assert (
         "expected a whole number from 1 to 3" in run("rank", "model.json", "features.csv", "--top", 4).stderr
+    )
+
+
+@pytest.mark.parametrize(
+    "command", [["gap", "--features", "age"], ["rank", "--part-rows", "30000", "--top", "1"]]
+)
+def test_rows_far_outside_the_reference_are_told_once(run, unnamed, command):
+    path, X = unnamed
+    far = X.sample(70_000, replace=True, random_state=0) * 1000
+    far.to_parquet(path / "far.parquet", index=False)
+    is_long = command[0] == "rank"
+    folder = ["-o", f"{path / 'answers'}/"] if is_long else []
+    files = path / "model.json", path / "far.parquet", "--reference", path / "train.csv"
+    done = run(command[0], *files, *command[1:], *folder)
+    assert done.exit_code == 0
+    assert done.stderr.count("are outside the reference") == 1
+    assert "of the first such rows only" in done.stderr
+
+
+@pytest.mark.parametrize("named", [(), ("old",), ("new",)])
+def test_models_without_names_differ_by_what_they_predict_for_named_columns(run, unnamed, named):
+    path, X = unnamed
+    make_model(path / "new.json", NAMES, n_trees=7)
+    (path / "old.json").write_bytes((path / "model.json").read_bytes())
+    old, new = (predgap.load(path / f"{name}.json") for name in ("old", "new"))
+    for name in named:
+        rename(path / f"{name}.json", NAMES)
+    files = path / "old.json", path / "new.json", path / "turned.csv", "--reference", path / "train.csv"
+    assert run("diff", *files, "-o", path / "rows.jsonl").exit_code == 0
+    found = [json.loads(line) for line in (path / "rows.jsonl").read_text().splitlines()]
+    for name, model in (("old", old), ("new", new)):
+        assert [row[name] for row in found] == model.predict(X[:3].to_numpy()).tolist()
+    np.testing.assert_allclose(
+        [row["difference"] for row in found], (new.predict(X[:3]) - old.predict(X[:3])), rtol=1e-12
     )

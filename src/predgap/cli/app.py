@@ -16,7 +16,7 @@ from rich.console import Console
 import predgap
 from predgap import PredgapError
 from predgap._text import printable
-from predgap.errors import LongCallWarning
+from predgap.errors import LongCallWarning, OutsideWarning
 
 FAILED: Final = 1
 WRONG_USAGE: Final = 2
@@ -133,18 +133,22 @@ def _warnings_as_lines() -> Iterator[None]:
 
 
 class _Lines:
-    """Shows warnings. Of calls that are expected to be long, one for each block of rows, only the first."""
+    """Shows warnings. Of those that come for each block of rows, only the first of its kind."""
 
     def __init__(self) -> None:
-        self._is_long = False
+        self._shown: set[type[Warning]] = set()
 
-    def show(self, message: Warning | str, category: object, *_: object, **__: object) -> None:
-        if not isinstance(message, LongCallWarning):
-            complain(f"warning: {message}", 0)
-        elif not self._is_long:
-            self._is_long = True
+    def show(self, message: Warning | str, category: type[Warning], *_: object, **__: object) -> None:
+        if isinstance(message, LongCallWarning | OutsideWarning):
+            if category in self._shown:
+                return
+            self._shown.add(category)
+        if isinstance(message, LongCallWarning):
             faster = "A larger --rtol, if the command has it, more --jobs and fewer rows are faster."
-            complain(f"warning: this is expected to take about {message.duration} or more. {faster}", 0)
+            message = f"this is expected to take about {message.duration} or more. {faster}"
+        elif isinstance(message, OutsideWarning):
+            message = f"{message} This is said of the first such rows only."
+        complain(f"warning: {message}", 0)
 
 
 def _debug(context: click.Context, parameter: click.Parameter, value: bool) -> None:

@@ -72,9 +72,10 @@ class Changes:
 
 def changes(job: Job, pair: Pair, output: int | None) -> Changes:
     """What changed in all rows of a job, whose explainer is that of the difference NEW − OLD."""
-    new, old, difference = (
-        e if output is None else e.select(output) for e in (pair.first, pair.second, pair.difference)
-    )
+    models = [pair.first, pair.second, pair.difference]
+    if (names := job.explainer.ensemble.feature_names) is not None:  # a model may have none of its own
+        models = [e.named(names) for e in models]
+    new, old, difference = (e if output is None else e.select(output) for e in models)
     blocks = list(job.answers(lambda X: _asked(job.explainer, X, (old, new, difference))))
     if not blocks:
         raise TableError(f"{job.table.name} has no rows")

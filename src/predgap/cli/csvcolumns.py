@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from predgap._csv import HEADER_IS, MISSING
-from predgap._inputs.categories import Categories, is_missing
+from predgap._inputs.categories import UNSEEN, Categories, is_missing
 from predgap._text import format_items, shown
 from predgap.errors import TableError
 
@@ -72,7 +72,7 @@ def _labels(text: pa.ChunkedArray, levels: Categories, what: str, first: int) ->
     known = [label for label in levels.labels or () if not (isinstance(label, str) or is_missing(label))]
     if levels.holds_text:
         _check_one_kind(levels, known, what)
-        return text
+        return _truths_as_numbers(text, levels) if type(levels) is not Categories else text
     kind, smallest, largest = _kind_of(known, what)
     read = _reader(levels, known, kind, range(smallest, largest + 1))
     encoded = pa.concat_arrays(text.chunks).dictionary_encode()
@@ -85,6 +85,18 @@ def _labels(text: pa.ChunkedArray, levels: Categories, what: str, first: int) ->
             f"{what} holds {shown(texts[wrong])} in row {row} ({HEADER_IS}), but {_expected(levels, known)}"
         )
     return pa.chunked_array([pa.array(values, kind).take(encoded.indices)], kind)
+
+
+def _truths_as_numbers(text: pa.ChunkedArray, levels: Categories) -> pa.ChunkedArray:
+    """Text with 1 and 0 for those truth values that the model does not know, if it knows 1 and 0 instead.
+
+    CatBoost takes truth values as these numbers.
+    """
+    for each, truth in _TRUTHS.items():
+        number = str(int(truth))
+        if levels.own_code(each) == UNSEEN != levels.own_code(number):
+            text = pc.if_else(pc.equal(text, each), number, text)
+    return text
 
 
 def _class(text: str, classes: tuple[str, ...]) -> str:

@@ -9,6 +9,7 @@ import numpy as np
 from predgap._model.ensemble import LEAF, Ensemble
 from predgap._text import count, shown, warn
 from predgap._typing import BoolArray, FloatArray
+from predgap.errors import OutsideWarning
 from predgap.noise import Noise
 from predgap.noise._scales import Range
 
@@ -65,8 +66,9 @@ class ReferenceRanges:
             told.append(f"{shown(self.names[q])} ({rows[r, q]:g} in row {r}; the reference has {range_of})")
         more = f", ... ({len(columns)} in all)" if len(columns) > _SHOWN else ""
         n = int(outside.any(axis=1).sum())
-        warn(
+        message = (
             f"{n} of {count(len(rows), 'row')} {'is' if n == 1 else 'are'} outside the reference, the table "
             f"of the noise, by more than its width, in {', '.join(told)}{more}. Added noise takes such a "
             "value across hardly any split, so that gaps near 0 follow. Are the units the same?"
         )
+        warn(OutsideWarning(message))

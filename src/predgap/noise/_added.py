@@ -34,9 +34,6 @@ class _Scaled(Noise):
         values = self._numbers.of(features, n_features, feature_names)
         return tuple(StillLaw() if value == 0 else self._law(value) for value in values)
 
-    def names_for(self, n_features: int) -> Names:
-        return self._numbers.names_for(n_features)
-
     def ranges_of(self, features: Sequence[int], n_features: int, feature_names: Names) -> Ranges:
         return self._numbers.ranges_of(features, n_features, feature_names)
 

@@ -76,9 +76,6 @@ class _Around(Noise):
     def with_strength(self, strength: float) -> Noise:
         return replace(self, noise=self.noise.with_strength(strength))
 
-    def names_for(self, n_features: int) -> Names:
-        return self.noise.names_for(n_features)
-
     def ranges_of(self, features: Sequence[int], n_features: int, feature_names: Names) -> Ranges:
         return self.noise.ranges_of(features, n_features, feature_names)
 

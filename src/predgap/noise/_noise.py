@@ -15,6 +15,7 @@ from predgap._inputs.frames import to_native
 from predgap._inputs.one_hot import OneHot
 from predgap._inputs.replacing import replaced
 from predgap._inputs.tables import Columns, open_columns
+from predgap._text import format_items
 from predgap._typing import BoolArray, FloatArray
 from predgap.errors import NoiseError, TableError
 from predgap.noise._laws import Law
@@ -117,8 +118,20 @@ class Noise(ABC):
 
     def names_for(self, n_features: int) -> Names:
         """The names that a model of so many features without names takes from the table of the noise; None if
-        there is no table, or its columns have no names, or they are not as many."""
-        return None
+        there is no table, or its columns have no names, or they are not as many. NoiseError if there are
+        several tables that do not agree."""
+        found = {
+            names: None for table in self._tables() if (names := table.names_for(n_features)) is not None
+        }
+        if len(found) > 1:
+            one, other, *_ = found
+            raise NoiseError(
+                f"the tables given to the noises of {type(self).__name__} have different columns, or the "
+                f"same in another order: {format_items(one)}, and {format_items(other)}. The model has no "
+                "names, so that the order of its features is not known: pass feature_names=, or tables with "
+                "the same columns"
+            )
+        return next(iter(found), None)
 
     def ranges_of(self, features: Sequence[int], n_features: int, feature_names: Names) -> Ranges:
         """The range of each of these features in the table of the noise, if numbers are added to it; else
@@ -157,9 +170,6 @@ class TableNoise(Noise):
         """Remembers the table."""
         object.__setattr__(self, "_table", table)
         object.__setattr__(self, "_labels", ColumnLabels.of(table, f"{type(self).__name__}()"))
-
-    def names_for(self, n_features: int) -> Names:
-        return self._labels.names_for(n_features)
 
     def _tables(self) -> tuple[ColumnLabels, ...]:
         return (self._labels,)

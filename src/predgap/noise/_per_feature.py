@@ -66,18 +66,6 @@ class PerFeature(Noise):
                 (laws[j],) = own[j].laws_of([j], n_features, feature_names)
         return tuple(laws[j] for j in features)
 
-    def names_for(self, n_features: int) -> Names:
-        every = [noise for _, noise in self.noises] + ([] if self.default is None else [self.default])
-        found = {names: None for noise in every if (names := noise.names_for(n_features)) is not None}
-        if len(found) > 1:
-            one, other, *_ = found
-            raise NoiseError(
-                "the tables given to the noises of PerFeature have different columns, or the same in another "
-                f"order: {format_items(one)}, and {format_items(other)}. The model has no names, so that the "
-                "order of its features is not known: pass feature_names=, or tables with the same columns"
-            )
-        return next(iter(found), None)
-
     def ranges_of(self, features: Sequence[int], n_features: int, feature_names: Names) -> Ranges:
         own = self._placed(n_features, feature_names)
         noises = [own.get(j, self.default) for j in features]

@@ -42,10 +42,6 @@ class Numbers(ABC):
     @abstractmethod
     def of(self, features: Sequence[int], n_features: int, feature_names: Names) -> list[float]: ...
 
-    def names_for(self, n_features: int) -> Names:
-        """The names of the columns that the numbers were measured from; see `Noise.names_for`."""
-        return None
-
     def ranges_of(self, features: Sequence[int], n_features: int, feature_names: Names) -> Ranges:
         """The ranges of these columns; see `Noise.ranges_of`."""
         return (None,) * len(features)
@@ -193,9 +189,6 @@ class Measured(Numbers):
                     f"{self.factor * self.deviations[j]}, beyond the range of float64"
                 )
         return [self.factor * self.deviations[j] for j in place]
-
-    def names_for(self, n_features: int) -> Names:
-        return self.columns.names_for(n_features)
 
     def ranges_of(self, features: Sequence[int], n_features: int, feature_names: Names) -> Ranges:
         return tuple(self.ranges[j] for j in self.columns.places(features, n_features, feature_names))

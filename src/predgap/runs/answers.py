@@ -22,6 +22,7 @@ class Answer:
     content: bytes
     rows: int
     bad: list[tuple[int, str]]  # rows of the batch that were set aside, and why
+    told: tuple[Warning, ...] = ()  # in a worker process, from where they do not come to the user
 
 
 def answered(function: BatchFunction, batch: pa.RecordBatch, sets_aside: bool = False) -> Answer:

@@ -7,6 +7,7 @@ import os
 import pickle
 import signal
 import threading
+import warnings
 from collections import deque
 from collections.abc import Iterator
 from contextlib import suppress
@@ -16,6 +17,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from predgap._text import warn
 from predgap.explainer import BatchFunction
 from predgap.runs.answers import Answer, answered
 from predgap.runs.dataset import Part
@@ -129,6 +131,8 @@ class Workers:
             self._workers.remove(worker)
             self._start()
         if isinstance(found, Answer):
+            for message in found.told:
+                warn(message)
             return task, found
         task = task.after(found)
         if task.attempts >= ATTEMPTS:
@@ -144,7 +148,11 @@ def _work(pipe: Connection) -> None:
     try:
         function, sets_aside = pickle.loads(pipe.recv_bytes())
         while True:
-            pipe.send_bytes(pickle.dumps(tried(function, pipe.recv_bytes(), sets_aside)))
+            batch = pipe.recv_bytes()
+            with warnings.catch_warnings(record=True) as seen:
+                found = tried(function, batch, sets_aside)
+            told = tuple(each.message for each in seen if isinstance(each.message, UserWarning))
+            pipe.send_bytes(pickle.dumps(replace(found, told=told) if isinstance(found, Answer) else found))
     except (EOFError, OSError):
         return
 
