@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from predgap._inputs.categories import UNSEEN, Categories, check_unseen, is_missing, warn_of_codes
+from predgap._inputs.categories import UNSEEN, Categories, check_unseen, is_missing, warn_of_unknown
 from predgap._text import shown
 from predgap._typing import FloatArray
 from predgap.errors import TableError
@@ -70,8 +70,7 @@ def codes_of_labels(
     unseen = [label for label, code in zip(labels, codes.tolist(), strict=True) if code == UNSEEN]
     if unseen:
         check_unseen(unseen, levels, what)
-        if len(unseen) == len(labels):
-            warn_of_codes(unseen, levels, what)
+    warn_of_unknown(labels, codes, levels, what)
     return codes
 
 

@@ -112,13 +112,15 @@ def _ensemble(model: Model) -> Ensemble:
     swapped = np.concatenate([np.zeros(n_numeric, dtype=np.bool_), sets.right, [False]])[at]
     least = above(asked.compared, np.float32)  # x > border goes right, so x < the next single goes left
     value = np.zeros((len(at), len(bias)))
+    splits = fields_of_rows(np.float32, np.where(by_set, 0.0, least))
+    splits["threshold"] = np.append(np.where(by_set, 0.0, splits["threshold"]), 0.0)[at]
     with np.errstate(over="ignore", invalid="ignore"):  # the ensemble refuses values that are not finite
         value[~nodes.inner] = nodes.value * model.scale
     try:
         return Ensemble(
             root=nodes.root,
             feature=np.append(asked.column, LEAF)[at],
-            **fields_of_rows(np.float32, np.append(np.where(by_set, 0.0, least), 0.0)[at]),
+            **splits,
             left=np.where(nodes.inner, nodes.left + swapped, LEAF),
             right=np.where(nodes.inner, nodes.left + ~swapped, LEAF),
             default_left=np.append(asked.missing_left, False)[at],
