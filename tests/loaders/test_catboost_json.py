@@ -34,6 +34,7 @@ from conformance import Damaged, deep_json, json_bombs, loads_or_refuses, mutate
 from effort import cases
 from loading import refused
 from predgap._model.ensemble import LEAF
+from predgap._model.rounding import least_rounding_to
 from predgap.loaders import load
 from predgap.loaders.catboost import json_file
 from predgap.loaders.catboost.categories import OTHERS, HashedCategories
@@ -140,11 +141,10 @@ def test_numbers_are_saved_and_read_without_loss(tmp_path: Path) -> None:
         ensemble.value[ensemble.feature == LEAF].ravel(), np.ravel(model.get_leaf_values())
     )
     ends = set(ensemble.threshold[ensemble.feature != LEAF].tolist())
-    assert ends == {
-        float(np.nextafter(np.float32(b), np.float32(np.inf)))
-        for bs in model.get_borders().values()
-        for b in bs
-    }
+    above = [
+        np.nextafter(np.float32(b), np.float32(np.inf)) for bs in model.get_borders().values() for b in bs
+    ]
+    assert ends == set(least_rounding_to(above.astype(np.float64)).tolist())
 
 
 # ---- files that are not models ----
