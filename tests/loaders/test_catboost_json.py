@@ -141,9 +141,8 @@ def test_numbers_are_saved_and_read_without_loss(tmp_path: Path) -> None:
         ensemble.value[ensemble.feature == LEAF].ravel(), np.ravel(model.get_leaf_values())
     )
     ends = set(ensemble.threshold[ensemble.feature != LEAF].tolist())
-    above = [
-        np.nextafter(np.float32(b), np.float32(np.inf)) for bs in model.get_borders().values() for b in bs
-    ]
+    borders = [np.float32(b) for of_feature in model.get_borders().values() for b in of_feature]
+    above = np.nextafter(borders, np.float32(np.inf))
     assert ends == set(least_rounding_to(above.astype(np.float64)).tolist())
 
 
