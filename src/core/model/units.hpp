@@ -45,7 +45,7 @@ public:
     }
     PREDGAP_INLINE std::int32_t of(std::int32_t q) const { return of_[q]; }
     const std::int32_t* of_features() const { return of_.data(); }  // (n_features)
-    // Has it one feature? Have all?
+    // True if this unit, or every unit, has one feature.
     PREDGAP_INLINE bool is_alone(std::int32_t u) const { return begin_[u + 1] - begin_[u] == 1; }
     PREDGAP_INLINE bool are_alone() const { return begin_.size() == member_.size() + 1; }
 

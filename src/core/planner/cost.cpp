@@ -203,7 +203,8 @@ Cost pairs_cost(const Pairs& pairs, const Job& job, const std::vector<int32_t>& 
                 subset[static_cast<std::size_t>(q)] = job.features[q];
         add(places / kLooks * (job.question == Question::greedy ? n - size + 1.0 : 1.0));
     }
-    // The prefixes of a long answer may be far harder than these: what it takes holds in any case.
+    // The prefixes of a long answer may be far harder than these, so that long estimates are multiplied by 3
+    // to stay an upper bound.
     constexpr double kLong = 10e9, kUncertain = 3.0;
     if (cost.nanoseconds > kLong) cost.nanoseconds *= kUncertain;
     return cost;

@@ -15,8 +15,8 @@
 namespace predgap {
 
 enum class Question : std::uint8_t { gap, curve, greedy, single, subsets, search, outcomes };
-constexpr std::array<const char*, 5> kQuestionNames{  // of those that are priced by name
-    "gap", "curve", "greedy", "single", "subsets"};
+constexpr std::array<const char*, 5> kQuestionNames{// of those that are priced by name
+                                                    "gap", "curve", "greedy", "single", "subsets"};
 enum class Route : std::uint8_t { plan, compiled, pairs };
 
 // How an answer was obtained, and the words for it; Python reads them from here.

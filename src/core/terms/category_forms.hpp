@@ -10,9 +10,9 @@
 namespace predgap::PREDGAP_ISA {
 namespace {
 
-// The factors of one term after the other with some of those from the four of its own on, in scratch. Terms
-// are sorted by the sets of the leading slot: so its factors come from memory one after the other, and are
-// the same for the terms that share a set.
+// Yields, for each term s, its factors with the terms from 4⌊s/4⌋ on, in scratch memory. Terms are sorted by
+// the sets of the leading slot: so its factors come from memory one after the other, and are the same for the
+// terms that share a set.
 class SetRows {
 public:
     static constexpr std::int32_t kMostSlots = 8;

@@ -139,8 +139,8 @@ PREDGAP_INLINE void make_room(TermState& s, const Component& c, Versions& v) {
     s.n_kept += size;
 }
 
-// The form of a component that does not wait: over cells those are kept that terms were added to, for as long
-// as there is room, and weights change again.
+// Computes a form at once instead of batching it. Over cells, the sums that terms were added to are kept as
+// long as there is room and the weights change again.
 PREDGAP_INLINE double form_at_once(TermState& s, std::int32_t component, Versions& v) {
     count_form(s, component);
     const Form f(s, component);

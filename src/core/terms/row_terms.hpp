@@ -51,7 +51,8 @@ struct EdgeBlock {
 struct RowTerms {
     static constexpr std::int32_t kNoComponent = -1;
     static constexpr std::int32_t kNoGram = -1;
-    static constexpr std::int32_t kRoom = 4;  // weights of the empty term, and for who has no parent
+    static constexpr std::int32_t kRoom =
+        4;  // the weights of the empty term, and a dummy slot for padding terms
 
     Buffer<Component> component;            // by ascending size; the first one is that of the empty term
     Buffer<Alike> alike;                    // those of one or two terms on several numbers

@@ -179,7 +179,7 @@ class Predictions:
         return self._counted(row, self.link.differences(self.margins[row][:, None], change))
 
     def before(self, row: int) -> float:
-        """The only output that counts, of the row as it is."""
+        """The explained output of the unperturbed row."""
         now = self.margins[row][:, None]
         return float(self._counted(row, now if self.link is None else self.link.probabilities(now))[0, 0])
 
