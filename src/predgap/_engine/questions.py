@@ -458,10 +458,9 @@ def _estimate(
 
     The standard error of pruned gaps is relative to `scale`, which has the shape of the gaps.
     """
-    as_column = (len(value),) + (1,) * (value.ndim - 1)
-    bounds = np.broadcast_to(bound.reshape(as_column), value.shape).copy()
-    how = np.broadcast_to(METHODS[method].reshape(as_column), value.shape).copy()
-    error = np.zeros(value.shape)
+    bounds, how, error = bound, METHODS[method], np.zeros(value.shape)
+    if value.ndim == 2:  # each number of a curve has the bound and the method of its row
+        bounds, how = (np.repeat(of_row[:, None], value.shape[1], axis=1) for of_row in (bounds, how))
     if accuracy.kind == "pruned":
         how[(how == "pruned") & (bounds <= accuracy.rtol * scale)] = "bounded"
         error = np.where(how == "pruned", accuracy.standard_error * scale, 0.0)

@@ -18,6 +18,8 @@ from predgap.loaders import ModelFile
 
 Estimator = Literal["auto", "exact", "bounded", "qmc"]
 Command = TypeVar("Command", bound=Callable[..., Any])
+Option = Callable[[Any], Any]
+"""Adds an option or an argument to a command."""
 
 
 def decorated(command: Command, decorators: tuple[Callable[[Command], Command], ...]) -> Command:
@@ -154,72 +156,86 @@ def explaining(command: Command) -> Command:
 
 def perturbing(command: Command) -> Command:
     """Adds DATA, and how it is read and perturbed."""
-    return decorated(
-        command,
-        (
-            click.argument("data", type=click.Path(allow_dash=True)),
-            click.option(
-                "--reference",
-                type=click.Path(allow_dash=True),
-                metavar="FILE",
-                help="Table that the noise takes scales and values from, usually the training table; "
-                "default: DATA, or of a longer table 100,000 rows of it, drawn at random. The noise is the "
-                "same for all rows.",
-            ),
-            click.option(
-                "--noise",
-                callback=_noise,
-                metavar="NOISE",
-                default="relative:0.3",
-                show_default=True,
-                help="relative:0.3: every column, number or category, moves by 0.3 of its spread, to values "
-                "that it can take. marginal: values drawn from the column; background: from a row, together. "
-                "Of numbers only: normal:0.3std (0.3 standard deviations), or for all alike normal:0.3, "
-                "uniform:0.5 (half-width), laplace:0.3. A .toml file gives columns noise of their own.",
-            ),
-            click.option(
-                "--keep",
-                callback=_keep,
-                metavar="VALUES",
-                help="Special codes such as -9,-8 that relative noise does not move.",
-            ),
-            click.option(
-                "--flip",
-                type=click.FloatRange(0, 1, min_open=True),
-                metavar="P",
-                help="Noise of categorical features: with this probability they change to another category; "
-                "default: as --noise says, or where it is of numbers only, drawn from the column.",
-            ),
-            click.option("--drop", multiple=True, metavar="NAMES", help="Columns that are not features."),
-            click.option("--target", metavar="NAME", help="Column with the true values; it is no feature."),
-            click.option(
-                "--index",
-                metavar="NAME",
-                help="Column with the labels of the rows, such as keys, which come back as they are written; "
-                "default: a first column without a name, as pandas writes its index.",
-            ),
-            click.option(
-                "--group",
-                multiple=True,
-                callback=_group,
-                metavar="NAME=NAMES",
-                help="Features that move together and rank as one, such as place=lat,lon.",
-            ),
-            click.option(
-                "--output",
-                metavar="CLASS",
-                help="Which output to explain, if the model has several: the label of a class; else its "
-                "position, from 0; or predicted, for the class predicted in each row; default: all together.",
-            ),
-            click.option(
-                "--rtol",
-                type=click.FloatRange(0, 1, max_open=True),
-                metavar="R",
-                help="Largest relative error; 0: exact. Default: 1e-6.",
-            ),
-            click.option(
-                "--jobs", default=-1, callback=checked_jobs, show_default=True, help="Threads; -1: all cores."
-            ),
+    data = click.argument("data", type=click.Path(allow_dash=True))
+    return decorated(command, (data, *_of_noise(), *_of_columns(), *_of_answers()))
+
+
+def _of_noise() -> tuple[Option, ...]:
+    """Options that say how DATA is perturbed."""
+    return (
+        click.option(
+            "--reference",
+            type=click.Path(allow_dash=True),
+            metavar="FILE",
+            help="Table that the noise takes scales and values from, usually the training table; "
+            "default: DATA, or of a longer table 100,000 rows of it, drawn at random. The noise is the "
+            "same for all rows.",
+        ),
+        click.option(
+            "--noise",
+            callback=_noise,
+            metavar="NOISE",
+            default="relative:0.3",
+            show_default=True,
+            help="relative:0.3: every column, number or category, moves by 0.3 of its spread, to values "
+            "that it can take. marginal: values drawn from the column; background: from a row, together. "
+            "Of numbers only: normal:0.3std (0.3 standard deviations), or for all alike normal:0.3, "
+            "uniform:0.5 (half-width), laplace:0.3. A .toml file gives columns noise of their own.",
+        ),
+        click.option(
+            "--keep",
+            callback=_keep,
+            metavar="VALUES",
+            help="Special codes such as -9,-8 that relative noise does not move.",
+        ),
+        click.option(
+            "--flip",
+            type=click.FloatRange(0, 1, min_open=True),
+            metavar="P",
+            help="Noise of categorical features: with this probability they change to another category; "
+            "default: as --noise says, or where it is of numbers only, drawn from the column.",
+        ),
+    )
+
+
+def _of_columns() -> tuple[Option, ...]:
+    """Options that say what the columns of DATA are."""
+    return (
+        click.option("--drop", multiple=True, metavar="NAMES", help="Columns that are not features."),
+        click.option("--target", metavar="NAME", help="Column with the true values; it is no feature."),
+        click.option(
+            "--index",
+            metavar="NAME",
+            help="Column with the labels of the rows, such as keys, which come back as they are written; "
+            "default: a first column without a name, as pandas writes its index.",
+        ),
+        click.option(
+            "--group",
+            multiple=True,
+            callback=_group,
+            metavar="NAME=NAMES",
+            help="Features that move together and rank as one, such as place=lat,lon.",
+        ),
+    )
+
+
+def _of_answers() -> tuple[Option, ...]:
+    """Options that say what is explained, and how exactly."""
+    return (
+        click.option(
+            "--output",
+            metavar="CLASS",
+            help="Which output to explain, if the model has several: the label of a class; else its "
+            "position, from 0; or predicted, for the class predicted in each row; default: all together.",
+        ),
+        click.option(
+            "--rtol",
+            type=click.FloatRange(0, 1, max_open=True),
+            metavar="R",
+            help="Largest relative error; 0: exact. Default: 1e-6.",
+        ),
+        click.option(
+            "--jobs", default=-1, callback=checked_jobs, show_default=True, help="Threads; -1: all cores."
         ),
     )
 
