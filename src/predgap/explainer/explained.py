@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from predgap._attributions import is_explanation
+from predgap._engine.context import Call
 from predgap._engine.decisions import Predictions, Space
 from predgap._engine.kernels import Kernel, NoiseOfModel, Strategy
 from predgap._engine.questions import HasKernels, Rows
@@ -386,6 +387,12 @@ def check_choice(name: str, given: Any, choices: tuple[str, ...]) -> None:
     if not isinstance(given, str) or given not in choices:
         expected = " or ".join([", ".join(map(repr, choices[:-1])), repr(choices[-1])])
         raise PredgapError(f"{name}={shown(given)} is unknown; expected {expected}")
+
+
+def rank_call(method: str, top: int | None, rtol: float, faster: str | None = None) -> Call:
+    """The call of `Explainer.rank`."""
+    less = "Fewer places cost less: rank(X, top=k)."
+    return Call(ranking_call(method, top), rtol, hint=less, faster=faster)
 
 
 def ranking_call(method: str, top: int | None) -> str:

@@ -69,7 +69,7 @@ from predgap.explainer._approximation import Approximation, Method
 from predgap.explainer._batches import BatchFunction, What, batch_function
 from predgap.explainer._pricing import cost_of
 from predgap.explainer._sweep import STRENGTHS, Sweep, swept
-from predgap.explainer.explained import Explained, check_choice, ranking_call
+from predgap.explainer.explained import Explained, check_choice, rank_call
 from predgap.loaders import package_of
 from predgap.noise import Noise
 from predgap.ranking import Ranking
@@ -507,9 +507,8 @@ class Explainer:
         """
         check_choice("method", method, get_args(RankMethod))
         places, rows = self.explained.places(top), self.explained.rows(X)
-        less = "Fewer places cost less: rank(X, top=k)."
         faster = None if method in ("greedy", "single") else _NOT_SAMPLED
-        call = Call(ranking_call(method, top), self.rtol, hint=less, faster=faster)
+        call = rank_call(method, top, self.rtol, faster)
         found = self._answer(ranking_question(method, rows, places), call)
         if isinstance(found, Searched) and not found.is_complete.all():
             return self.explained.ranking(found, BEST_FOUND, rows)
@@ -750,7 +749,8 @@ class Explainer:
         self.explained.check_one_output(rows)
         asked, seen = self.explained.predictions(rows, space)
         moved = np.ones(self.explained.n_units, dtype=np.bool_) if subset is None else subset
-        return as_probabilities(self._bracket(rows, moved, asked, seen.crossing(line), n_samples, seed))
+        call = f"flip(X, threshold{'' if subset is None else ', subset'})"
+        return as_probabilities(self._bracket(call, rows, moved, asked, seen.crossing(line), n_samples, seed))
 
     def absolute_gap(
         self,
@@ -797,7 +797,7 @@ class Explainer:
         """
         rows = self.explained.rows(X)
         asked, seen = self.explained.predictions(rows, space)
-        return self._bracket(rows, subset, asked, seen.size(), n_samples, seed)
+        return self._bracket("absolute_gap(X, subset)", rows, subset, asked, seen.size(), n_samples, seed)
 
     def probability_gap(self, X: Any, subset: Any, *, n_samples: int = SAMPLES, seed: int = 0) -> Bracket:
         """PG² of probabilities: the expected squared change of a classifier's probability, of each row.
@@ -832,7 +832,9 @@ class Explainer:
         """
         rows = self.explained.rows(X)
         asked, seen = self.explained.predictions(rows, "probability", "gap, which is about the margin")
-        return self._bracket(rows, subset, asked, seen.square(), n_samples, seed)
+        return self._bracket(
+            "probability_gap(X, subset)", rows, subset, asked, seen.square(), n_samples, seed
+        )
 
     # ---- other ways to be answered ----
 
@@ -1129,6 +1131,7 @@ class Explainer:
 
     def _bracket(
         self,
+        call: str,
         rows: Rows,
         subset: Any,
         asked: HasKernels,
@@ -1140,8 +1143,8 @@ class Explainer:
         masks, numbers = self.explained.masks(rows, subset), np.arange(len(rows))
         n_samples, seed = Budget(n_samples).n_samples, checked_seed(seed)
         question = Expectation(rows, masks, *wanted, numbers, n_samples, seed)
-        call = Call("this", instead="gap(X, subset)", faster="Fewer rows are faster.")
-        with calling(call, len(rows), self.n_threads, self.progress) as context:
+        named = Call(call, instead="explainer.gap(X, subset)", faster="Fewer rows are faster.")
+        with calling(named, len(rows), self.n_threads, self.progress) as context:
             found = ask(asked, question, self.accuracy, context)
         return Bracket(*found, index=rows.table.index, backend=rows.table.backend)
 
