@@ -116,6 +116,10 @@ TOO_COSTLY = {
     "pgu2": lambda e, X: e.pgu2(X, range(20)),
     "rank": lambda e, X: e.rank(X),
     "rank, some": lambda e, X: e.rank(X, top=18),
+    "rank, optimal": lambda e, X: e.rank(X, "optimal"),
+    "rank, shapley": lambda e, X: e.rank(X, "shapley", top=18),
+    "random_pgi2": lambda e, X: e.random_pgi2(X),
+    "normalized_pgi2": lambda e, X: e.normalized_pgi2(X, range(20)),
     "estimate": lambda e, X: e.estimate(X, range(20), "exact"),
 }
 

@@ -34,6 +34,9 @@ from predgap.noise import Noise
 from predgap.ranking import Ranking, check_same_rows, ranking_order
 
 _BY_CERTAINTY: Final = ("exact", "bounded", "pruned", "qmc", "mc")
+NOT_SAMPLED: Final = "Fewer rows and a larger rtol are faster."
+"""What takes less time than a call that samples cannot answer."""
+
 _WHOLE: Final = -1  # stands for all outputs, among the numbers of outputs
 
 
@@ -389,10 +392,13 @@ def check_choice(name: str, given: Any, choices: tuple[str, ...]) -> None:
         raise PredgapError(f"{name}={shown(given)} is unknown; expected {expected}")
 
 
-def rank_call(method: str, top: int | None, rtol: float, faster: str | None = None) -> Call:
+def rank_call(method: str, top: int | None, rtol: float) -> Call:
     """The call of `Explainer.rank`."""
-    less = "Fewer places cost less: rank(X, top=k)."
-    return Call(ranking_call(method, top), rtol, hint=less, faster=faster)
+    call, less = ranking_call(method, top), "Fewer places cost less: rank(X, top=k)."
+    if method in ("greedy", "single"):
+        return Call(call, rtol, hint=less)
+    greedy = f"explainer.approximate(rtol=1e-2).{ranking_call('greedy', top)}"  # others are not estimated
+    return Call(call, rtol, greedy, less, NOT_SAMPLED)
 
 
 def ranking_call(method: str, top: int | None) -> str:
