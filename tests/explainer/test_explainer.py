@@ -22,6 +22,7 @@ from predgap import (
     PerFeature,
     Ranking,
     Uniform,
+    _core,
 )
 from predgap._engine.context import Call, Context, Shown, calling
 from predgap.errors import LongCallWarning
@@ -456,6 +457,23 @@ def test_a_part_shows_its_share_of_the_rows():
         with calling(Call("gap(X, subset)"), 2, progress=second) as inner:
             inner.look(1)
     assert told == [(50, 900), (525, 900), (562, 900)]
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_progress_ends_with_rows_that_turn_out_to_be_too_costly(model, table, monkeypatch, n_jobs):
+    """They are sampled one by one."""
+
+    def refuse(*_):
+        raise _core.TooCostly(0, 5e6, 1.0)
+
+    monkeypatch.setattr(_core.Independent, "gap", refuse)
+    told = []
+    explainer = Explainer(model, Normal(0.5), n_jobs=n_jobs, progress=lambda *done: told.append(done))
+    found = explainer.approximate().gap(table, ["age"])
+    assert set(found.method) == {"qmc"}
+    assert told == sorted(told)
+    assert told[-1] == (60, 60)
+    assert len({done for done, _ in told}) > 5
 
 
 def test_a_bar_is_shown_on_a_terminal_only(model, table, monkeypatch, capsys):
