@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from predgap._engine.deadline import watching
 
 import predgap
 from predgap import Cost, Explainer, Normal
+from predgap._engine.context import Call, calling
 from predgap.errors import CostError
 from predgap.evaluation.budget import LOOSE, Job, checked_budget, examined_within
 from strategies import Split, ensemble_of
@@ -24,17 +24,17 @@ class Computer:
         self.n_jobs, self.first, self.slow, self.prices = n_jobs, first, slow or {}, price or seconds
         self.shown = []
 
-    def examine(self, explainer, rows, effort, tell):
+    def examine(self, explainer, rows, effort, context):
         how = explainer.rtol if effort == "full" else effort
         self.calls.append((how, len(rows)))
         if how in self.refused and (self.refused[how] is None or {*self.refused[how]} & {*rows.tolist()}):
             raise CostError("too much")
         takes = self.once + sum(self.seconds[how] * self.slow.get(row, 1.0) for row in rows.tolist())
-        look, n_steps = watching(tell), 50 + int(20 * min(takes, 1e4))
-        for step in range(n_steps):
-            self.now += takes / n_steps
-            if look is not None:
-                look(len(rows) * step // n_steps)
+        n_steps = 50 + int(20 * min(takes, 1e4))
+        with calling(Call("examine"), len(rows), progress=context or False) as looking:
+            for step in range(n_steps):
+                self.now += takes / n_steps
+                looking.look(len(rows) * step // n_steps)
         return how, rows.tolist()
 
     def prepare(self):

@@ -36,7 +36,7 @@ def explainer(diabetes):
 
 def slow_scale(explainer, X, k):
     """The mean and the highest PGI² of all rankings of k places, row by row."""
-    d = explainer._inputs.n_units
+    d = explainer.explained.n_units
     scores = np.array([explainer.pgi2(X, list(order)) for order in permutations(range(d), k)])
     return scores.mean(axis=0), scores.max(axis=0)
 
@@ -46,7 +46,7 @@ def slow_scale(explainer, X, k):
 
 def check(explainer, X, rankings, k=None, **options):
     found = evaluate(explainer, X, rankings, top=k, **options)
-    d = explainer._inputs.n_units
+    d = explainer.explained.n_units
     random, best = slow_scale(explainer, X, k or d)
     scale = 1e-12 * best
     assert (np.abs(found.random - random) <= scale).all()
@@ -289,7 +289,7 @@ def test_without_a_budget_too_costly_is_an_error(explainer, diabetes, monkeypatc
     def refuse(*_):
         raise CostError("a row would take an hour")
 
-    monkeypatch.setattr(Explainer, "_ranked", refuse)
+    monkeypatch.setattr("predgap.evaluation.answers.ask", refuse)
     with pytest.raises(CostError, match=r"an hour\. Or pass budget=60 to evaluate"):
         evaluate(explainer, diabetes[0][:3], ["shap"])
 
@@ -378,7 +378,7 @@ def test_the_best_may_be_searched_only(explainer, diabetes, monkeypatch):
 
 
 def test_the_expected_cost_counts_the_search_for_the_best(explainer, diabetes):
-    rows = explainer._inputs.rows(diabetes[0])
+    rows = explainer.explained.rows(diabetes[0])
     asked = [("full", 9), ("search", 9), ("search", 0)]
     full, search, less = (expected_cost(explainer, rows, 6, *how) for how in asked)
     assert less == explainer.cost("rank", diabetes[0])

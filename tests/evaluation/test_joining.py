@@ -35,7 +35,7 @@ def task_of(explainer, X, metrics=("pgi2", "pgu2"), strengths=None, top=None):
         "optimal": "optimal",
         "mine": np.random.default_rng(0).normal(size=X.shape),
     }
-    rows = explainer._inputs.rows(X)
+    rows = explainer.explained.rows(X)
     return _task(explainer, X, rows, read_requests(rankings), None, metrics, strengths, top, 3)
 
 

@@ -22,6 +22,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import predgap
+from kernels_of import n_kernels_of, noise_of
 from predgap import (
     Background,
     Categories,
@@ -268,7 +269,7 @@ def large():
 def test_a_batch_function_has_the_trees_once_and_no_table(large, make):
     model, X = large
     explainer = Explainer(model, make(X))
-    read_off = explainer._recipe.laws, explainer._recipe.background
+    read_off = noise_of(explainer).laws, noise_of(explainer).background
     trees, laws = (len(pickle.dumps(part)) for part in (explainer.ensemble, read_off))
     assert len(pickle.dumps(explainer.batch_function("rank"))) < trees + laws + 4000
     if make is not Marginal:  # whose laws are the values of the table
@@ -287,11 +288,11 @@ def test_an_explainer_has_its_trees_and_tables_once(large):
     )
 
 
-def test_an_engine_is_built_when_it_is_needed_first(large):
+def test_a_kernel_is_built_when_it_is_needed_first(large):
     explainer = pickle.loads(pickle.dumps(Explainer(large[0], Normal(0.5))))
-    assert "_engine" not in vars(explainer)
+    assert n_kernels_of(explainer) == 0
     explainer.gap(large[1][:1], [0])
-    assert "_engine" in vars(explainer)
+    assert n_kernels_of(explainer) == 1
 
 
 def test_labels_that_a_file_does_not_take_are_pickled_too():

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from predgap._engine.costs import refusing
 
 import predgap
+from kernels_of import kernel_of
 from predgap import (
     Cost,
     CostError,
@@ -24,6 +25,7 @@ from predgap import (
     Uniform,
     _core,
 )
+from predgap._engine.context import Call
 from predgap.noise._added_laws import NormalLaw
 from strategies import Split, ensemble_of, full_trees
 
@@ -114,6 +116,10 @@ TOO_COSTLY = {
     "pgu2": lambda e, X: e.pgu2(X, range(20)),
     "rank": lambda e, X: e.rank(X),
     "rank, some": lambda e, X: e.rank(X, top=18),
+    "rank, optimal": lambda e, X: e.rank(X, "optimal"),
+    "rank, shapley": lambda e, X: e.rank(X, "shapley", top=18),
+    "random_pgi2": lambda e, X: e.random_pgi2(X),
+    "normalized_pgi2": lambda e, X: e.normalized_pgi2(X, range(20)),
     "estimate": lambda e, X: e.estimate(X, range(20), "exact"),
 }
 
@@ -148,16 +154,14 @@ def test_a_cost_says_whether_the_call_would_be_refused(forest, explainer):
 
 
 def test_a_refusal_names_the_row_and_what_it_would_take():
-    with pytest.raises(CostError) as refused, refusing("rank(X)", "explainer.approximate(rtol=1e-2).rank(X)"):
-        raise _core.TooCostly(3, 5e6, 2048.0)
-    assert str(refused.value).startswith(
-        "rank(X): row 3 would take about 5,000,000 ms and 2,048 MB; the limits"
-    )
+    refused = str(Call("rank(X)").refusal(3, 5e6, 2048.0))
+    assert refused.startswith("rank(X): row 3 would take about 5,000,000 ms and 2,048 MB; the limits")
+    assert refused.endswith("This works: explainer.approximate(rtol=1e-2).rank(X)")
 
 
 def test_the_row_that_is_refused_is_counted_from_the_first(monkeypatch, explainer, table):
     """Rows come in parts when tables of tails would not fit into memory."""
-    monkeypatch.setattr("predgap._engine.kernel_noise._TABLE_BYTES", 1)
+    monkeypatch.setattr("predgap._engine.kernels._TABLE_BYTES", 1)
     tabulated = Explainer(explainer.ensemble, Laplace(0.5))
     calls = []
 
@@ -167,7 +171,7 @@ def test_the_row_that_is_refused_is_counted_from_the_first(monkeypatch, explaine
             raise _core.TooCostly(0, 5e6, 1.0)
         return np.zeros(1), np.zeros(1), np.zeros(1, dtype=np.uint8)
 
-    monkeypatch.setattr(_core, "gap", refuse)
+    monkeypatch.setattr(kernel_of(tabulated), "core", SimpleNamespace(gap=refuse))
     with pytest.raises(CostError, match="row 5 would take"):
         tabulated.gap(table, ["age"])
 
@@ -181,7 +185,7 @@ def test_a_feature_that_no_split_uses_costs_nothing():
     )  # fmt: skip
     start = time.process_time()
     explainer = Explainer(wide, PerFeature({d - 1: Uniform(1.0)}))
-    assert list(explainer._engine.laws) == [d - 1]
+    assert list(kernel_of(explainer).laws) == [d - 1]
     x = np.zeros((1, d))
     assert explainer.gap(x, [d - 1]).tolist() == [1.0]
     assert explainer.gap(x, [0]).tolist() == [0.0]
@@ -191,7 +195,7 @@ def test_a_feature_that_no_split_uses_costs_nothing():
 
 def test_noise_is_needed_for_features_that_splits_use_only():
     explainer = Explainer(ensemble_of([Split(1, 0.5, 1.0, 3.0)], 3), PerFeature({1: Normal(0.5)}))
-    assert explainer._engine.laws == {1: NormalLaw(0.5)}
+    assert kernel_of(explainer).laws == {1: NormalLaw(0.5)}
     assert explainer.rank(np.zeros((1, 3))).order.tolist() == [[1, 0, 2]]
     with pytest.raises(predgap.NoiseError, match="no noise for 1 feature: 'f2'"):
         Explainer(ensemble_of([Split(2, 0.5, 1.0, 3.0)], 3), PerFeature({1: Normal(0.5)}))

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from predgap._engine.engine import Engine
 from scipy import stats
 
 from assertions import explainer_of
@@ -20,6 +19,7 @@ from effort import cases
 from predgap import (
     Background,
     Bracket,
+    CostError,
     Discrete,
     Ensemble,
     Explainer,
@@ -29,7 +29,9 @@ from predgap import (
     PredgapError,
     Relative,
     SubsetError,
+    _core,
 )
+from predgap._engine import questions
 from reference import outcomes, tails_of
 from strategies import Problem, Split, ensemble_of, full_trees, mixed_problems, problems, random_ensemble
 
@@ -88,7 +90,7 @@ def unlisted(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], Bracket]
     def both(call: Callable[[], Bracket]) -> tuple[Bracket, Bracket]:
         exact = call()
         with monkeypatch.context() as patched:
-            patched.setattr(Engine, "outcomes", lambda *arguments: None)
+            patched.setattr(questions, "listed_outcomes", lambda *arguments: None)
             return exact, call()
 
     return both
@@ -244,10 +246,27 @@ def test_bounds_hold_where_a_probability_is_all_but_1(kind: Any, margin: float) 
 
 
 def test_a_threshold_out_of_reach_is_never_crossed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Engine, "outcomes", lambda *arguments: None)
+    monkeypatch.setattr(questions, "listed_outcomes", lambda *arguments: None)
     stump = ensemble_of([], 1)
     found = Explainer(stump, Normal(1.0)).flip([[0.0]], 5.0)
     assert (found.value[0], found.upper[0], found.method[0]) == (0.0, 0.0, "exact")
+
+
+def test_what_is_too_costly_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: Any) -> None:
+        raise _core.TooCostly(0, 5e6, 2048.0)
+
+    monkeypatch.setattr(questions, "listed_outcomes", refuse)
+    stump = ensemble_of([Split(0, 0.5, 1.0, 3.0)], 1)
+    for call, ask in (
+        ("flip(X, threshold)", lambda e, x: e.flip(x, 2.0)),
+        ("flip(X, threshold, subset)", lambda e, x: e.flip(x, 2.0, [0])),
+        ("absolute_gap(X, subset)", lambda e, x: e.absolute_gap(x, [0])),
+    ):
+        with pytest.raises(CostError) as refused:
+            ask(Explainer(stump, Normal(1.0)), [[0.0]])
+        assert str(refused.value).startswith(f"{call}: row 0 would take about 5,000,000 ms and 2,048 MB")
+        assert str(refused.value).endswith("This works: explainer.gap(X, subset)")
 
 
 # ---- real models -------------------------------------------------------------------------------------------

@@ -11,7 +11,6 @@ import polars as pl
 import pyarrow as pa
 import pytest
 import xgboost
-from predgap._engine.progress import Advice, after, reporting, share_of, within
 
 import predgap
 from predgap import (
@@ -23,7 +22,9 @@ from predgap import (
     PerFeature,
     Ranking,
     Uniform,
+    _core,
 )
+from predgap._engine.context import Call, Context, Shown, calling
 from predgap.errors import LongCallWarning
 from predgap.noise._laws import Law
 from strategies import Split, ensemble_of
@@ -374,12 +375,12 @@ def test_uniform_noise_of_any_width(explainer):
 
 def test_progress_never_runs_backwards():
     told = []
-    with reporting(lambda done, total: told.append((done, total)), 9) as tell:
+    with calling(Call("rank(X)"), 9, progress=lambda done, total: told.append((done, total))) as context:
         for done in (0, 3, 2, 7, 1, 9):
-            tell(done)
+            context.look(done)
     assert told == [(0, 9), (3, 9), (3, 9), (7, 9), (7, 9), (9, 9)]
-    with reporting(False, 9) as tell:
-        assert tell is None
+    with calling(Call("rank(X)"), 9, progress=False) as context:
+        assert context.shown is None
 
 
 def test_a_bar_appears_unasked_on_a_terminal_if_a_call_is_long(model, table, monkeypatch, capsys):
@@ -390,7 +391,7 @@ def test_a_bar_appears_unasked_on_a_terminal_if_a_call_is_long(model, table, mon
         (0.0, False, False),
         (1e9, True, True),
     ):
-        monkeypatch.setattr("predgap._engine.progress.PATIENCE", patience)
+        monkeypatch.setattr("predgap._engine.context.PATIENCE", patience)
         explainer = Explainer(model, Normal(0.5), progress=progress)
         explainer.rank(table)
         out, shown = capsys.readouterr()
@@ -399,7 +400,7 @@ def test_a_bar_appears_unasked_on_a_terminal_if_a_call_is_long(model, table, mon
 
 
 def test_no_bar_appears_without_a_terminal_or_rich(model, table, monkeypatch, capsys):
-    monkeypatch.setattr("predgap._engine.progress.PATIENCE", 0.0)
+    monkeypatch.setattr("predgap._engine.context.PATIENCE", 0.0)
     monkeypatch.delenv("FORCE_COLOR", raising=False)
     Explainer(model, Normal(0.5)).rank(table)
     monkeypatch.setenv("FORCE_COLOR", "1")
@@ -410,29 +411,69 @@ def test_no_bar_appears_without_a_terminal_or_rich(model, table, monkeypatch, ca
 
 def test_a_call_that_is_expected_to_be_long_warns_once():
     """With the time of all rows, whatever the parts that the work is done in."""
-    advice = Advice("rank(X) of 900 rows", "This is faster: sleeping.")
+    call = Call("rank(X)", faster="This is faster: sleeping.")
     message = r"^rank\(X\) of 900 rows is expected to take about 18 seconds\. This is faster: sleeping\.$"
     for progress in (None, True, lambda done, total: None):
-        with reporting(progress, 900, lambda: advice) as tell:
-            tell(0, 10.0)  # milliseconds a row: 9 seconds
-            tell(1)
+        with calling(call, 900, progress=progress) as context:
+            context.look(0, 10.0)  # milliseconds a row: 9 seconds
+            context.look(1)
             with pytest.warns(LongCallWarning, match=message):
-                tell(3, 20.0)
-            tell(4, 30.0)
-    expected: list[float] = []
+                context.look(3, 20.0)
+            context.look(4, 30.0)
+    with calling(call, 900, progress=False) as context:
+        context.look(3, 1e9)
+
+
+def test_what_is_expected_of_a_part_counts_for_all_of_the_call():
+    expected: list[float] = []  # seconds of the call
+
+    class Expecting(Shown):
+        def expect(self, seconds):
+            expected.append(seconds)
+
+    shown = Expecting(lambda done, total: None, 900)
+    context = Context(Call("rank(X)"), 1, shown, 0.0, 900.0, 900)
     for part in (
-        after(lambda done, ms: expected.append(ms), 100),
-        share_of(lambda done, ms: expected.append(ms), 0.5, 0.75, 900, 900),
-        share_of(lambda done, ms: expected.append(ms), 0.5, 0.75, 450, 900),
-        share_of(lambda done, ms: expected.append(ms), 0.5, 0.75, 900, 900, ends_early=True),
+        context.part(100, 900, of=900, n=800),
+        context.part(0.5, 0.75),
+        context.part(0.5, 0.75, n=450),
+        context.part(0.5, 0.75, ends_early=True),
+        context.part(0.5, 1.0).part(0.5, 1.0),
     ):
-        part(3, 20.0)
-    assert expected == [20.0, 80.0, 40.0, 20.0]
-    with reporting(within(tell=lambda done, ms: expected.append(ms), n_rows=90), 900) as tell:
-        tell(3, 20.0)  # of calls that count ten times as many rows
-    assert expected[-1] == 200.0
-    with reporting(False, 900, lambda: advice) as tell:
-        assert tell is None
+        part.look(3, 20.0)
+    assert expected == [18.0, 72.0, 36.0, 18.0, 72.0]
+    outer = Context(Call("sweep(X, rankings)"), 1, shown, 0.0, 90.0, 90)
+    with calling(Call("rank(X)"), 900, progress=outer) as context:
+        context.look(3, 20.0)  # of a call that counts ten times as many rows
+    assert expected[-1] == 18.0
+
+
+def test_a_part_shows_its_share_of_the_rows():
+    told = []
+    with calling(Call("rank(X)"), 900, progress=lambda done, total: told.append((done, total))) as context:
+        first, second = context.part(0, 100, of=900, n=100), context.part(0.5, 0.75, n=9)
+        first.look(50)
+        second.look(3)
+        with calling(Call("gap(X, subset)"), 2, progress=second) as inner:
+            inner.look(1)
+    assert told == [(50, 900), (525, 900), (562, 900)]
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_progress_ends_with_rows_that_turn_out_to_be_too_costly(model, table, monkeypatch, n_jobs):
+    """They are sampled one by one."""
+
+    def refuse(*_):
+        raise _core.TooCostly(0, 5e6, 1.0)
+
+    monkeypatch.setattr(_core.Independent, "gap", refuse)
+    told = []
+    explainer = Explainer(model, Normal(0.5), n_jobs=n_jobs, progress=lambda *done: told.append(done))
+    found = explainer.approximate().gap(table, ["age"])
+    assert set(found.method) == {"qmc"}
+    assert told == sorted(told)
+    assert told[-1] == (60, 60)
+    assert len({done for done, _ in told}) > 5
 
 
 def test_a_bar_is_shown_on_a_terminal_only(model, table, monkeypatch, capsys):

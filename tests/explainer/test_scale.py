@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from predgap._engine.engine import Engine
 
 from assertions import interrupted
 from predgap import Background, Explainer, Flip, Normal, Uniform, evaluate
 from predgap._engine import scale
+from predgap._engine.subset_engine import SubsetEngine
 from predgap.errors import CostError, PredgapError, RankingError
 from strategies import Split, ensemble_of, full_trees, mixed_problems, problems, random_ensemble
 
@@ -23,7 +23,7 @@ class ByEnumeration:
     """One row: its gaps of all subsets of units, and what follows from all rankings."""
 
     def __init__(self, explainer, x):
-        self.d = explainer._inputs.n_units
+        self.d = explainer.explained.n_units
         masks = [[bool(s >> i & 1) for i in range(self.d)] for s in range(1 << self.d)]
         row = np.asarray(x, dtype=float)[None]
         self._gap = np.array([explainer.gap(row, np.array(mask, dtype=bool))[0] for mask in masks])
@@ -46,7 +46,7 @@ class ByEnumeration:
 
 
 def assert_scale(explainer, X, data):
-    d = explainer._inputs.n_units
+    d = explainer.explained.n_units
     top = data.draw(st.sampled_from([None, *range(1, d + 1)]), label="top")
     k = top or d
     random, best = explainer.random_pgi2(X, top=top), explainer.rank(X, "optimal", top=top)
@@ -263,9 +263,11 @@ def test_random_and_best_share_the_gaps_of_all_subsets(monkeypatch):
     rng = np.random.default_rng(15)
     ensemble, X = random_ensemble(rng, n_trees=8, depth=4, n_features=6), rng.normal(size=(9, 6))
     explainer, asked = Explainer(ensemble, Normal(0.6)), []
-    subset_gaps = Engine.subset_gaps
+    subset_gaps = SubsetEngine.subset_gaps
     monkeypatch.setattr(
-        Engine, "subset_gaps", lambda self, rows, *a: asked.append(len(rows)) or subset_gaps(self, rows, *a)
+        SubsetEngine,
+        "subset_gaps",
+        lambda self, rows, *a: asked.append(len(rows)) or subset_gaps(self, rows, *a),
     )
     explainer.normalized_pgi2(X, range(6))
     assert sum(asked) == len(X)

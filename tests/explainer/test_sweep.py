@@ -17,8 +17,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import predgap
-from predgap import CostError, Explainer, Marginal, NoiseError, Normal, Ranking, RankingError, Uniform
-from predgap._engine import engine as engines
+from predgap import CostError, Explainer, Marginal, NoiseError, Normal, Ranking, RankingError, Uniform, _core
+from predgap._engine.kernels import Kernel
+from predgap.errors import LongCallWarning
 from predgap.explainer._sweep import _spearman
 
 RNG = np.random.default_rng(3)
@@ -159,13 +160,13 @@ def test_the_model_is_loaded_once_and_the_explainer_stays_as_it_is(monkeypatch: 
     explainer = Explainer(MODEL, Normal.relative(X, 0.3))
     before = explainer.pgi2(ROWS, SHAP)
     built: list[Any] = []
-    made = engines.Engine.__init__
+    made = Kernel.__init__
 
     def counting(self: Any, ensemble: Any, *rest: Any) -> None:
         built.append(ensemble)
         made(self, ensemble, *rest)
 
-    monkeypatch.setattr(engines.Engine, "__init__", counting)
+    monkeypatch.setattr(Kernel, "__init__", counting)
     explainer.sweep(ROWS, {"SHAP": SHAP, "greedy": "greedy"}, STRENGTHS)
     assert len(built) == 3
     assert all(ensemble is explainer.ensemble for ensemble in built)
@@ -223,11 +224,37 @@ def test_noise_without_a_strength_is_refused(noise: Any) -> None:
 
 def test_too_costly_says_at_which_strength(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: Any) -> None:
-        raise engines._core.TooCostly(0, 1e9, 1.0)
+        raise _core.TooCostly(0, 1e9, 1.0)
 
-    monkeypatch.setattr(engines.Engine, "curve", refuse)
-    with pytest.raises(CostError, match=r"sweep, at strength 0\.05: pgi2\(X, ranking\)"):
+    monkeypatch.setattr(_core.Independent, "curve", refuse)
+    with pytest.raises(CostError, match=r"sweep, at strength 0\.05: pgi2\(X, ranking\)") as refused:
         Explainer(MODEL, Normal.relative(X, 0.3)).sweep(ROWS, {"SHAP": SHAP}, STRENGTHS)
+    assert str(refused.value).endswith("This works: explainer.approximate(rtol=1e-2).pgi2(X, ranking)")
+    monkeypatch.setattr(_core.Independent, "rank", refuse)
+    with pytest.raises(CostError) as refused:
+        Explainer(MODEL, Normal.relative(X, 0.3)).sweep(ROWS, {"greedy": "greedy"}, STRENGTHS)
+    message = str(refused.value)
+    assert message.startswith("sweep, at the explainer's own noise: rank(X) at rtol=1e-06: row 0 would take")
+    assert message.endswith(
+        "Fewer places cost less: rank(X, top=k). This works: explainer.approximate(rtol=1e-2).rank(X)"
+    )
+
+
+def test_a_long_sweep_warns_once_with_the_rows_of_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    curve = _core.Independent.curve
+
+    def slow(core: Any, rows: Any, order: Any, accuracy: Any, context: Any, units: Any) -> Any:
+        context.look(0, 1e3)
+        return curve(core, rows, order, accuracy, context, units)
+
+    monkeypatch.setattr(_core.Independent, "curve", slow)
+    message = (
+        r"^sweep\(X, rankings\) of 15 rows is expected to take about 45 seconds\. "
+        r"Fewer rows, strengths and rankings are faster\.$"
+    )
+    with pytest.warns(LongCallWarning, match=message) as warned:
+        Explainer(MODEL, Normal.relative(X, 0.3)).sweep(ROWS, {"SHAP": SHAP}, STRENGTHS)
+    assert len(warned) == 1
 
 
 def test_a_changed_strength_is_that_of_relative() -> None:

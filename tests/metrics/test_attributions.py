@@ -198,6 +198,15 @@ def test_missing_values_do_not_move() -> None:
     np.testing.assert_array_equal(found, [0.0])
 
 
+def test_infidelity_shows_no_bar(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """`evaluate` shows its own; there may be one only."""
+    monkeypatch.setenv("FORCE_COLOR", "1")  # rich takes any stream for a terminal
+    monkeypatch.setattr("predgap._engine.context.PATIENCE", 0.0)
+    explainer = Explainer(ensemble_of([Split(0, 0.5, 0.0, 1.0)], 1), Normal(1.0))
+    metrics.infidelity(explainer, [[0.0]], np.array([[5.0]]))
+    assert capsys.readouterr() == ("", "")
+
+
 def test_infidelity_refuses_what_has_no_slope() -> None:
     coloured = ensemble_of([Split(0, 0.0, 0.0, 1.0, categories=(1,))], 1, categories=[Categories([0, 1])])
     with pytest.raises(NoiseError, match="'f0' are categories"):

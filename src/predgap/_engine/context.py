@@ -41,6 +41,7 @@ class Call:
     instead: str | None = None  # a call that works; None: the same of `approximate`
     hint: str = ""  # what costs less
     faster: str | None = None  # what takes less time; None: the same of `approximate`
+    n_passes: int = 1  # how often it goes through its rows; progress counts each time
 
     def refusal(self, row: int, milliseconds: float, megabytes: float) -> CostError:
         """The error of a row that would exceed the limits."""
@@ -55,7 +56,7 @@ class Call:
         """The warning that the call, about so many rows, is expected to take so long."""
         faster = f"This is faster: {self._approximated}." if self.faster is None else self.faster
         threads = " So are more threads, n_jobs=-1." if n_threads == 1 and self.rtol is not None else ""
-        name = f"{self.name} of {count(n_rows, 'row')}{self._tolerance}" if n_rows else self.name
+        name = f"{self.name} of {count(n_rows // self.n_passes, 'row')}{self._tolerance}"
         return LongCallWarning(name, in_words(seconds), f"{faster}{threads}")
 
     @property

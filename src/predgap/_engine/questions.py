@@ -133,6 +133,7 @@ def _row_by_row(
             found = _asked(part.at(some), kernel, way, None, context.quiet(), None)
         except CostError:
             found = part.at(some).sampled(kernel, otherwise, context.quiet())
+        context.look(row + 1)
         parts.append((some, found))
     return assembled(len(part.rows), parts)
 

@@ -31,7 +31,7 @@ from predgap.explainer._arrow import as_arrow, as_lists, as_texts, as_words
 from predgap.explainer._importances import gains
 from predgap.explainer._own_model import own_model
 from predgap.explainer._shap_values import ShapValues
-from predgap.explainer.explained import Explained, ranking_call
+from predgap.explainer.explained import Explained, rank_call
 from predgap.ranking import ranking_order
 
 if TYPE_CHECKING:  # PyArrow is optional; the explainer imports this module
@@ -231,14 +231,16 @@ def _expected(asked: Asked, places: int) -> tuple[FloatArray, NDArray[np.str_]]:
 
 
 def _ranked(asked: Asked, method: RankMethod, places: int) -> Ranked:
-    found: Ranked = _answer(asked, ranking_question(method, asked.rows, places), ranking_call(method, places))
+    call = rank_call(method, places, asked.explainer.rtol)
+    found: Ranked = _answer(asked, ranking_question(method, asked.rows, places), call)
     return found
 
 
-def _answer(asked: Asked, question: Question[Found], name: str) -> Found:
-    """Asks about the rows of a batch; `name` is the call that is too costly, if so."""
+def _answer(asked: Asked, question: Question[Found], call: Call | str) -> Found:
+    """Asks about the rows of a batch; `call` is named if it is too costly."""
     e = asked.explainer
-    with calling(Call(name, e.rtol), len(question.rows), e.n_threads, e.progress) as context:
+    call = Call(call, e.rtol) if isinstance(call, str) else call
+    with calling(call, len(question.rows), e.n_threads, e.progress) as context:
         return ask(e.explained, question, e.accuracy, context)
 
 

@@ -11,13 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from predgap._engine.context import Call, calling
-from predgap._engine.questions import Curve, RankMethod, ask, ranking_question
+from predgap._engine.questions import Curve, Found, Question, RankMethod, ask, ranking_question
 from predgap._inputs.frames import to_native
 from predgap._tables import ShownAsTable
 from predgap._text import count, shown
 from predgap._typing import FloatArray, IndexArray, IntArray
 from predgap.errors import CostError, NoiseError, RankingError
-from predgap.explainer.explained import Explained
+from predgap.explainer.explained import Explained, rank_call
 from predgap.noise import Noise
 
 if TYPE_CHECKING:  # it imports this module
@@ -146,17 +146,23 @@ def swept(explainer: Explainer, X: Any, rankings: Any, strengths: Any) -> Swept:
     n, n_built = len(rows), sum(map(_is_built, named.values()))
     given = {name: explained.order(rows, r) for name, r in named.items() if not _is_built(r)}
     top = _places(given, n_features)
+    asked = None if top == n_features else top
     scores, orders = [], []
     less = "Fewer rows, strengths and rankings are faster."
-    call = Call("sweep(X, rankings)", instead="fewer strengths or rows", faster=less)
-    n_steps = n_built + len(noises) * (len(named) + n_built)
+    n_steps, rtol = n_built + len(noises) * (len(named) + n_built), explainer.rtol
+    call = Call("sweep(X, rankings)", faster=less, n_passes=n_steps)
     with calling(call, n * n_steps, explainer.n_threads, explainer.progress) as context:
         steps = (context.part(i, i + 1, n_steps, n) for i in range(n_steps))
+
+        def answer(source: Explained, question: Question[Found], call: Call) -> Found:
+            """The answer of the next step; an error names the call that gives the same."""
+            with calling(call, n, explainer.n_threads, next(steps)) as step:
+                return ask(source, question, explainer.accuracy, step)
 
         def ranked(source: Explained) -> list[IntArray]:
             """The rankings in their order, those that are words built under the noise of `source`."""
             return [
-                ask(source, ranking_question(r, rows, top), explainer.accuracy, next(steps)).order
+                answer(source, ranking_question(r, rows, top), rank_call(r, asked, rtol)).order
                 if _is_built(r)
                 else given[name]
                 for name, r in named.items()
@@ -164,7 +170,8 @@ def swept(explainer: Explainer, X: Any, rankings: Any, strengths: Any) -> Swept:
 
         def score(source: Explained, order: IntArray) -> FloatArray:
             """PGI², (n,)."""
-            return ask(source, Curve(rows, order, average=True), explainer.accuracy, next(steps)).value
+            question = Curve(rows, order, average=True)
+            return answer(source, question, Call("pgi2(X, ranking)", rtol)).value
 
         with _saying("at the explainer's own noise"):
             own = ranked(explained)

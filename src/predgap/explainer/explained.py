@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from predgap._attributions import is_explanation
+from predgap._engine.context import Call
 from predgap._engine.decisions import Predictions, Space
 from predgap._engine.kernels import Kernel, NoiseOfModel, Strategy
 from predgap._engine.questions import HasKernels, Rows
@@ -33,6 +34,9 @@ from predgap.noise import Noise
 from predgap.ranking import Ranking, check_same_rows, made_ranking, ranking_order
 
 _BY_CERTAINTY: Final = ("exact", "bounded", "pruned", "qmc", "mc")
+NOT_SAMPLED: Final = "Fewer rows and a larger rtol are faster."
+"""What takes less time than a call that samples cannot answer."""
+
 _WHOLE: Final = -1  # stands for all outputs, among the numbers of outputs
 
 
@@ -412,6 +416,15 @@ def check_choice(name: str, given: Any, choices: tuple[str, ...]) -> None:
     if not isinstance(given, str) or given not in choices:
         expected = " or ".join([", ".join(map(repr, choices[:-1])), repr(choices[-1])])
         raise PredgapError(f"{name}={shown(given)} is unknown; expected {expected}")
+
+
+def rank_call(method: str, top: int | None, rtol: float) -> Call:
+    """The call of `Explainer.rank`."""
+    call, less = ranking_call(method, top), "Fewer places cost less: rank(X, top=k)."
+    if method in ("greedy", "single"):
+        return Call(call, rtol, hint=less)
+    greedy = f"explainer.approximate(rtol=1e-2).{ranking_call('greedy', top)}"  # others are not estimated
+    return Call(call, rtol, greedy, less, NOT_SAMPLED)
 
 
 def ranking_call(method: str, top: int | None) -> str:

@@ -69,7 +69,7 @@ from predgap.explainer._approximation import Approximation, Method
 from predgap.explainer._batches import BatchFunction, What, batch_function
 from predgap.explainer._pricing import cost_of
 from predgap.explainer._sweep import STRENGTHS, Sweep, swept
-from predgap.explainer.explained import Explained, check_choice, ranking_call
+from predgap.explainer.explained import NOT_SAMPLED, Explained, check_choice, rank_call
 from predgap.loaders import package_of
 from predgap.noise import Noise
 from predgap.ranking import Ranking
@@ -80,7 +80,7 @@ if TYPE_CHECKING:  # optional
 EstimateMethod = Literal["auto", "exact", "bounded", "mc", "qmc"]
 Found = TypeVar("Found")
 
-_NOT_SAMPLED = "Fewer rows and a larger rtol are faster."
+_OF_A_RANKING = "explainer.approximate(rtol=1e-2).pgi2(X, ranking)"
 
 BEST_FOUND = "best found"
 """The method of a ranking that was asked to be optimal, where not all rankings could be compared."""
@@ -404,7 +404,7 @@ class Explainer:
         array([0.75])
         """
         rows = self.explained.rows(X)
-        call = Call("random_pgi2(X)", self.rtol, faster=_NOT_SAMPLED)
+        call = Call("random_pgi2(X)", self.rtol, _OF_A_RANKING, faster=NOT_SAMPLED)
         return self._answer(RandomMean(rows, self.explained.places(top)), call).value
 
     def normalized_pgi2(self, X: Any, ranking: Any) -> FloatArray:
@@ -438,10 +438,8 @@ class Explainer:
         >>> [explainer.normalized_pgi2([[0.0, 7.0]], order) for order in ([0, 1], [1, 0])]
         [array([1.]), array([-1.])]
         """
-        rows, call = (
-            self.explained.rows(X),
-            Call("normalized_pgi2(X, ranking)", self.rtol, faster=_NOT_SAMPLED),
-        )
+        rows = self.explained.rows(X)
+        call = Call("normalized_pgi2(X, ranking)", self.rtol, _OF_A_RANKING, faster=NOT_SAMPLED)
         order = self.explained.order(rows, ranking)
         with calling(call, len(rows), self.n_threads, self.progress) as context:
             first, second, third, fourth = (context.part(i, i + 1, 4) for i in range(4))
@@ -507,10 +505,7 @@ class Explainer:
         """
         check_choice("method", method, get_args(RankMethod))
         places, rows = self.explained.places(top), self.explained.rows(X)
-        less = "Fewer places cost less: rank(X, top=k)."
-        faster = None if method in ("greedy", "single") else _NOT_SAMPLED
-        call = Call(ranking_call(method, top), self.rtol, hint=less, faster=faster)
-        found = self._answer(ranking_question(method, rows, places), call)
+        found = self._answer(ranking_question(method, rows, places), rank_call(method, top, self.rtol))
         if isinstance(found, Searched) and not found.is_complete.all():
             return self.explained.ranking(found, BEST_FOUND, rows)
         return self.explained.ranking(found, method, rows)
@@ -599,7 +594,7 @@ class Explainer:
             self.rtol,
             "explainer.approximate(rtol=1e-2).gap(X, subset), without its parts",
             "A larger rtol or weaker noise costs less.",
-            _NOT_SAMPLED,
+            NOT_SAMPLED,
         )
         change, products, bound, method = self._answer(OutputMoments(rows, masks, covariance), call)
         several = change.shape[1] > 1
@@ -673,7 +668,7 @@ class Explainer:
             self.rtol,
             "explainer.approximate(rtol=1e-2).rank(X), without shares",
             "A larger rtol or weaker noise costs less.",
-            _NOT_SAMPLED,
+            NOT_SAMPLED,
         )
         variance, first, total, shapley, pairs, bound, method = self._answer(VarianceShares(rows), call)
         return Sensitivity(
@@ -750,7 +745,8 @@ class Explainer:
         self.explained.check_one_output(rows)
         asked, seen = self.explained.predictions(rows, space)
         moved = np.ones(self.explained.n_units, dtype=np.bool_) if subset is None else subset
-        return as_probabilities(self._bracket(rows, moved, asked, seen.crossing(line), n_samples, seed))
+        call = f"flip(X, threshold{'' if subset is None else ', subset'})"
+        return as_probabilities(self._bracket(call, rows, moved, asked, seen.crossing(line), n_samples, seed))
 
     def absolute_gap(
         self,
@@ -797,7 +793,7 @@ class Explainer:
         """
         rows = self.explained.rows(X)
         asked, seen = self.explained.predictions(rows, space)
-        return self._bracket(rows, subset, asked, seen.size(), n_samples, seed)
+        return self._bracket("absolute_gap(X, subset)", rows, subset, asked, seen.size(), n_samples, seed)
 
     def probability_gap(self, X: Any, subset: Any, *, n_samples: int = SAMPLES, seed: int = 0) -> Bracket:
         """PG² of probabilities: the expected squared change of a classifier's probability, of each row.
@@ -832,7 +828,9 @@ class Explainer:
         """
         rows = self.explained.rows(X)
         asked, seen = self.explained.predictions(rows, "probability", "gap, which is about the margin")
-        return self._bracket(rows, subset, asked, seen.square(), n_samples, seed)
+        return self._bracket(
+            "probability_gap(X, subset)", rows, subset, asked, seen.square(), n_samples, seed
+        )
 
     # ---- other ways to be answered ----
 
@@ -901,7 +899,7 @@ class Explainer:
         if method not in ("auto", "exact"):
             self.explained.kernel.independent(f"method={method!r}")
         works = "explainer.estimate(X, subset, method='auto')"
-        call = Call(f"estimate(X, subset, {method=})", None, works, faster=_NOT_SAMPLED)
+        call = Call(f"estimate(X, subset, {method=})", None, works, faster=NOT_SAMPLED)
         return self._answer(Gap(rows, mask[None]), call, hows.get(method, draws))
 
     def approximate(
@@ -1129,6 +1127,7 @@ class Explainer:
 
     def _bracket(
         self,
+        call: str,
         rows: Rows,
         subset: Any,
         asked: HasKernels,
@@ -1140,8 +1139,8 @@ class Explainer:
         masks, numbers = self.explained.masks(rows, subset), np.arange(len(rows))
         n_samples, seed = Budget(n_samples).n_samples, checked_seed(seed)
         question = Expectation(rows, masks, *wanted, numbers, n_samples, seed)
-        call = Call("this", instead="gap(X, subset)", faster="Fewer rows are faster.")
-        with calling(call, len(rows), self.n_threads, self.progress) as context:
+        named = Call(call, instead="explainer.gap(X, subset)", faster="Fewer rows are faster.")
+        with calling(named, len(rows), self.n_threads, self.progress) as context:
             found = ask(asked, question, self.accuracy, context)
         return Bracket(*found, index=rows.table.index, backend=rows.table.backend)
 

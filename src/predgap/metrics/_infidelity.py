@@ -88,7 +88,7 @@ def infidelity_of_slopes(explainer: Explainer, rows: Rows, slopes: FloatArray, l
     """The infidelity of slopes (n, d) of what is explained in each row, by the laws of all features."""
     question = _Infidelities(rows, slopes, laws, explainer.ensemble.names)
     call = Call("infidelity(explainer, X, attributions)", instead="it with a smaller model")
-    with calling(call, len(rows), explainer.n_threads) as context:
+    with calling(call, len(rows), explainer.n_threads, progress=False) as context:
         (found,) = ask(explainer.explained, question, EXACT, context)
     return found
 
