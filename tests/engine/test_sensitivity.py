@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from sklearn.datasets import load_diabetes, load_iris
 from sklearn.ensemble import GradientBoostingClassifier, GradientBoostingRegressor
 
+from asking import kernel_of
 from assertions import exactly, explainer_of, row_of, rows_of
 from predgap import Background, Explainer, Flip, Marginal, Normal, PerFeature, Sensitivity
 from predgap.errors import CostError, NoiseError, OutputError, PredgapError
@@ -225,7 +226,7 @@ def test_noise_that_forgets_the_row_gives_every_row_the_same(problem, seed):
     noise, every = Marginal(table), range(e.n_features)
     explainer = Explainer(e, noise, rtol=0)
     alone, rows = explainer.sensitivity(), explainer.sensitivity(table)
-    anchor = row_of(e, noise, explainer._engine.typical_rows()[0]).bound(every)
+    anchor = row_of(e, noise, kernel_of(explainer).typical_rows()[0]).bound(every)
     for r, x in enumerate(table):
         bound = anchor + row_of(e, noise, x).bound(every)
         assert abs(rows.variance[r] - alone.variance[0]) <= bound
