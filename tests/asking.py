@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -21,8 +22,16 @@ def kernel_of(explainer: Explainer, members: Any = None) -> Kernel:
     kernel = explainer.explained.kernel
     if members is None:
         return kernel
-    units = tuple(map(tuple, members))
-    return Kernel(kernel.ensemble, kernel.laws, kernel.background, units, kernel.strategy)
+    own = tuple(map(tuple, members))
+    other = Kernel(kernel.ensemble, kernel.laws, kernel.background, own, kernel.strategy)
+    other.units = units_of(own)  # whatever their order, and even if each is one feature
+    return other
+
+
+def units_of(members: Sequence[Sequence[int]]) -> _core.Units:
+    """Units in the form of the core, which checks them."""
+    ends = np.cumsum([0, *map(len, members)], dtype=np.int32)
+    return _core.Units(ends, np.concatenate([np.array(unit, dtype=np.int32) for unit in members]))
 
 
 def context_of(n_threads: int = 1) -> Context:

@@ -12,6 +12,7 @@ from assertions import explainer_of, rows_of
 from predgap import Explainer, Normal, Uniform, evaluate
 from predgap._engine import scale
 from predgap._engine.accuracy import EXACT, guaranteed
+from predgap._engine.questions import Curve
 from predgap._engine.scale import BestRankings
 from predgap._engine.subset_engine import SubsetEngine
 from redrawn import cases, partitions
@@ -121,9 +122,12 @@ def test_small_curves_do_not_come_along(uneven):
 
 def test_what_did_not_come_along_is_asked_of_the_kernel(uneven, monkeypatch):
     (bounded, exact), X = uneven
-    asked, curve = [], SubsetEngine.curve
+    asked, curve, answer = [], SubsetEngine.curve, Curve.answer
     monkeypatch.setattr(
         SubsetEngine, "curve", lambda self, rows, *a: asked.append(len(rows)) or curve(self, rows, *a)
+    )
+    monkeypatch.setattr(
+        Curve, "answer", lambda self, *a: asked.append(len(self.rows)) or answer(self, *a)
     )
     found = evaluate(bounded, X, ORDERS)
     assert sum(asked) >= len(X)  # at least "tiny" of each row

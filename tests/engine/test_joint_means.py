@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from asking import Core, context_of
 from assertions import interrupted
-from predgap import Background, CostError, Explainer, _core
+from predgap import Background, CostError, Explainer
 from predgap._engine import scale
 from predgap._engine.accuracy import EXACT
 from predgap._engine.joint_means import JointMeans
@@ -53,7 +53,7 @@ def test_the_gaps_of_all_subsets(case, data):
     chosen = data.draw(st.permutations(range(len(units))))[: data.draw(st.integers(0, len(units)))]
     core, rows = Core(case.explainer(), units), case.ensemble.cast(case.X)
     numbers = np.array([chosen] * len(rows), dtype=np.int32).reshape(len(rows), len(chosen))
-    gaps, bound, _ = core.subset_gaps(rows, numbers, np.ones(1), EXACT)
+    gaps, bound, _ = core.subset_gaps(rows, numbers, np.ones(len(chosen) + 1), EXACT)
     assert not bound.any()
     for row, own in zip(case.rows(units), gaps, strict=True):
         for number, gap in enumerate(own):
@@ -130,7 +130,7 @@ def test_what_takes_too_long_is_refused_with_advice(monkeypatch):
     rng = np.random.default_rng(24)
     ensemble = full_trees(rng, n_trees=20, depth=4, n_features=20)
     explainer = Explainer(ensemble, Background(rng.normal(size=(9, 20))))
-    monkeypatch.setattr(_core, "MOST_SECONDS", 1e-9)
+    monkeypatch.setattr("predgap._engine.subset_engine._MOST_MILLISECONDS", 1e-6)
     for ask in (explainer.random_pgi2, lambda X: explainer.rank(X, "shapley")):
         with pytest.raises(
             CostError, match=r"with 9 background rows .*Background\(X, max_rows=...\) with fewer"

@@ -89,7 +89,7 @@ def ask(explained: HasKernels, question: Question[Found], how: How, context: Con
                 at = of_output if some is None else (some if of_output is None else of_output[some])
                 k = len(part.rows)
                 here = context if context.shown is None else context.part(done, done + k, n, k)
-                otherwise = how.otherwise if isinstance(how, Auto) else None
+                otherwise = how.otherwise if isinstance(how, Auto) and not kernel.moves_together else None
                 parts.append((at, _asked(part, kernel, way, at, here, otherwise)))
                 done += k
     return parts[0][1] if len(parts) == 1 else assembled(n, parts)

@@ -507,7 +507,7 @@ class Explainer:
         """
         check_choice("method", method, get_args(RankMethod))
         places, rows = self.explained.places(top), self.explained.rows(X)
-        less = "Fewer places cost less: rank(X, top=k)."
+        less = "" if method == "single" else "Fewer places cost less: rank(X, top=k)."
         faster = None if method in ("greedy", "single") else _NOT_SAMPLED
         call = Call(ranking_call(method, top), self.rtol, hint=less, faster=faster)
         found = self._answer(ranking_question(method, rows, places), call)
