@@ -64,12 +64,8 @@ class Core:
     def rank(self, rows: np.ndarray, method: str, top: int, accuracy: Accuracy) -> Any:
         return self.core.rank(self.rows(rows), method, top, *self._how(accuracy), self.kernel.units)
 
-    def subset_gaps(
-        self, rows: np.ndarray, chosen: np.ndarray, share: np.ndarray, accuracy: Accuracy
-    ) -> Any:
-        return self.core.subset_gaps(
-            self.rows(rows), chosen, share, *self._how(accuracy), self.kernel.units
-        )
+    def subset_gaps(self, rows: np.ndarray, chosen: np.ndarray, share: np.ndarray, accuracy: Accuracy) -> Any:
+        return self.core.subset_gaps(self.rows(rows), chosen, share, *self._how(accuracy), self.kernel.units)
 
     def search(self, rows: np.ndarray, chosen: np.ndarray, n_places: int, accuracy: Accuracy) -> Any:
         how = self._how(accuracy)
@@ -115,5 +111,10 @@ def rows_at_once(explainer: Explainer, monkeypatch: pytest.MonkeyPatch) -> list[
     """A list that will have how many rows the core is given, each time that it is given some."""
     kernel, found = kernel_of(explainer), list[int]()
     rows = kernel.rows
-    monkeypatch.setattr(kernel, "rows", lambda values, masks: found.append(len(values)) or rows(values, masks))
+
+    def noting(values: np.ndarray, masks: np.ndarray) -> _core.Rows:
+        found.append(len(values))
+        return rows(values, masks)
+
+    monkeypatch.setattr(kernel, "rows", noting)
     return found

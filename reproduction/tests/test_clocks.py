@@ -13,8 +13,7 @@ from time import process_time
 import numpy as np
 import pytest
 
-from predgap import Explainer, Normal, PredgapError
-from predgap import algorithm1
+from predgap import Explainer, Normal, PredgapError, algorithm1
 from predgap.algorithm1 import algorithm1_gap
 from reproduction.experiments import clocks, equal_time, precision
 from reproduction.experiments.clocks import ALGORITHM_1, ALGORITHM_1_FLOAT32, EVALUATION, EXACT, TOGETHER

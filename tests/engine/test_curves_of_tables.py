@@ -74,7 +74,8 @@ def test_curves_by_the_definition(problem, data):
 def test_most_units_do_not_matter(problem, data):
     explainer, d = explainer_of(problem, None), problem.ensemble.n_features
     orders = data.draw(orders_of(1, d))
-    orders[0, 0] = [*dict.fromkeys([*np.flatnonzero(Core(explainer).used)[-4:], *range(d)])][: orders.shape[2]]
+    used = np.flatnonzero(Core(explainer).used)
+    orders[0, 0] = [*dict.fromkeys([*used[-4:], *range(d)])][: orders.shape[2]]
     assert_curves(ask(explainer, problem.X, orders), orders, rows_of(problem), None)
 
 
@@ -126,9 +127,7 @@ def test_what_did_not_come_along_is_asked_of_the_kernel(uneven, monkeypatch):
     monkeypatch.setattr(
         SubsetEngine, "curve", lambda self, rows, *a: asked.append(len(rows)) or curve(self, rows, *a)
     )
-    monkeypatch.setattr(
-        Curve, "answer", lambda self, *a: asked.append(len(self.rows)) or answer(self, *a)
-    )
+    monkeypatch.setattr(Curve, "answer", lambda self, *a: asked.append(len(self.rows)) or answer(self, *a))
     found = evaluate(bounded, X, ORDERS)
     assert sum(asked) >= len(X)  # at least "tiny" of each row
     asked.clear()

@@ -104,7 +104,8 @@ def test_a_row_is_refused_after_the_same_work_on_any_threads_idle_and_under_load
     ask, rows = ASKED[asked], forest[1:]
     if strategy is None:  # on a plan all rows take as much: whichever is refused first, it is the same row
         rows = tuple(np.tile(X[ROW], (6, 1)) for X in rows)
-    milliseconds, _ = _took((first := _made(forest, strategy, asked=asked)).kernel, lambda: ask(first, *rows))
+    first = _made(forest, strategy, asked=asked)
+    milliseconds, _ = _took(first.kernel, lambda: ask(first, *rows))
     found = []
     for n_threads, context in ((1, nullcontext), (2, nullcontext), (2, _load), (1, _load)):
         core = _made(forest, strategy, n_threads, asked)
@@ -141,10 +142,11 @@ def test_a_limit_refuses_or_changes_nothing(asked, strategy):
 def test_memory_is_refused_as_arrays_grow(forest, asked, strategy):
     """Of a row whose price is far below the limit; others need hardly any."""
     ask = ASKED[asked]
-    taken, megabytes = _took((first := _made(forest, strategy, asked=asked)).kernel, lambda: ask(first, *forest[1:]))
+    first = _made(forest, strategy)
+    taken, megabytes = _took(first.kernel, lambda: ask(first, *forest[1:]))
     found = set()
     for n_threads in (1, 2):
-        core = _made(forest, strategy, n_threads, asked)
+        core = _made(forest, strategy, n_threads)
         core.kernel.model.limit_work(NO_LIMIT, 0.5 * megabytes)
         found.add(_refused(lambda core=core: ask(core, *forest[1:])))
     assert len(found) == 1
