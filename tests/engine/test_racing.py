@@ -466,7 +466,6 @@ def test_a_partial_ranking_has_no_pgu2(case):
             ask.pgu2(X, first)
 
 
-@pytest.mark.filterwarnings("ignore::predgap.errors.LongCallWarning")
 def test_ctrl_c_answers_and_progress_is_told_by_rows(forest):
     model, X = forest
     told: list[tuple[int, int]] = []
