@@ -389,14 +389,14 @@ class VarianceShares(Question[ShareArrays]):
 
     def answer(self, kernel: Kernel, rows: _core.Rows, accuracy: Accuracy, context: Context) -> ShareArrays:
         core = kernel.independent("sensitivity", self.NEEDS)
-        self._refuse_if_too_large(kernel.n_units)
         variance, *parts, bound, method = core.sensitivity(
             rows, kernel.accuracy(accuracy), context, kernel.units
         )
         first, total, shapley, pairs = (_shares(part, variance) for part in parts)
         return variance, first, total, shapley, pairs, bound, method
 
-    def _refuse_if_too_large(self, m: int) -> None:
+    def refuse_if_too_large(self, m: int) -> None:
+        """CostError if the answer about all rows, of m units, would not fit into memory."""
         n = len(self.rows)
         if (size := 8.0 * n * m * m) > _core.MOST_BYTES:
             raise CostError(
