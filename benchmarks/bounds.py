@@ -13,9 +13,9 @@ from collections import defaultdict
 from dataclasses import dataclass
 
 import numpy as np
-from predgap._engine.engine import Engine
 
 from predgap import Bracket, Ensemble, Explainer, Link, Normal
+from predgap._engine import questions
 
 ROUNDING = 1e-12
 
@@ -102,14 +102,14 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     rng = np.random.default_rng(options.seed)
-    listed, broken = Engine.outcomes, 0
+    listed, broken = questions.listed_outcomes, 0
     tight: dict[str, list[tuple[float, float]]] = defaultdict(list)
     for _ in range(options.cases):
         case = Case.drawn(rng)
         exact = case.answers()
-        Engine.outcomes = lambda *arguments: None
+        questions.listed_outcomes = lambda *arguments: None
         bounded = case.answers()
-        Engine.outcomes = listed
+        questions.listed_outcomes = listed
         for name, found in bounded.items():
             value, slack = float(exact[name].value[0]), ROUNDING * (1.0 + float(exact[name].value[0]))
             low, high = float(found.lower[0]), float(found.upper[0])

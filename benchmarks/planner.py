@@ -29,6 +29,7 @@ from zoo import ZOO, Animal
 
 import predgap
 from predgap import _core
+from predgap._engine.kernels import QUIET, as_bytes
 from predgap.explainer._pricing import CALL
 
 RTOL = 1e-6
@@ -58,13 +59,14 @@ class Question:
     order: np.ndarray  # (1, k) of the features that move
 
     def call(self, explainer: predgap.Explainer) -> Call:
-        engine, accuracy = explainer._engine, explainer._accuracy
-        rows, masks = explainer._inputs.rows(self.x).values, engine.features_of(self.order)
+        kernel, values = explainer.explained.kernel, explainer.explained.rows(self.x).values
+        core, how = kernel.core, (kernel.accuracy(explainer.accuracy), QUIET)
+        moved = kernel.every if self.name == "greedy" else kernel.features_of(self.order)
         if self.name == "greedy":
-            return lambda: engine.rank(rows, "greedy", rows.shape[1], accuracy)
+            return lambda: core.rank(kernel.rows(values, moved), "greedy", values.shape[1], *how)
         if self.name == "curve":
-            return lambda: engine.curve(rows, self.order, accuracy)
-        return lambda: engine.gap(rows, masks, accuracy)
+            return lambda: core.curve(kernel.rows(values, moved), self.order, *how)
+        return lambda: core.gap(kernel.rows(values, moved), as_bytes(moved), *how)
 
     def foretold(self, explainer: predgap.Explainer) -> float:
         """Milliseconds of the kernels; infinite where there is not enough memory."""
@@ -140,7 +142,7 @@ class Timed:
 
 def contenders(case: Animal) -> dict[str, predgap.Explainer]:
     auto = case.explainer(RTOL)
-    ways = ("plan", "compiled", "pairs") if auto._engine.kernels.has_plan else ("compiled", "pairs")
+    ways = ("plan", "compiled", "pairs") if auto.explained.kernel.model.has_plan else ("compiled", "pairs")
     others = {way: case.explainer(RTOL, way) for way in ways}
     return {"auto": auto, EXACTLY: case.explainer(0.0, "compiled")} | others
 

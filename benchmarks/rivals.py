@@ -219,7 +219,7 @@ def scored_case(case: Case, n_rows: int) -> Scores:
     asked = {"SHAP, path-dependent": "shap", "gain": "gain", "greedy": "greedy", "single": "single"}
     asked |= {"shapley": "shapley"} | given_rankings(case, redrawn, table, X)
     if case.y is not None:
-        whole_table = moved._inputs.rows(case.X)
+        whole_table = moved.explained.rows(case.X)
         asked["permutation"] = np.argsort(-permutation_importances(moved, whole_table, case.y, SEED))
     found = evaluate(moved, X, asked, seed=SEED)
     whole = found.curves[0, :, -1].mean()

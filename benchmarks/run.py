@@ -22,6 +22,7 @@ from treeshap import by_shap, contributions, order_of
 
 import predgap
 from predgap import _core
+from predgap.algorithm1 import algorithm1_gap
 
 SIGMA = 0.3
 SAMPLES = 1000  # Monte Carlo samples per gap
@@ -39,12 +40,6 @@ def monte_carlo(case: Case, x: np.ndarray, mask: np.ndarray, n: int, rng: np.ran
     return (margins[1:].astype(np.float64) - margins[0]) ** 2
 
 
-def algorithm1(explainer: predgap.Explainer, X: np.ndarray, masks: np.ndarray) -> np.ndarray:
-    rows = explainer.ensemble.cast(X)
-    scale = np.full(rows.shape[1], SIGMA)
-    return _core.algorithm1(explainer._engine.kernels, rows, scale, masks.view(np.uint8))
-
-
 def check_gaps(case: Case, explainer: predgap.Explainer, masks: np.ndarray, n: int = 4) -> None:
     """Those of a few rows equal Algorithm 1's, and lie within 5 standard errors of sampling."""
     rng = np.random.default_rng(1)
@@ -52,7 +47,8 @@ def check_gaps(case: Case, explainer: predgap.Explainer, masks: np.ndarray, n: i
     X, masks = case.X[some], masks[some]
     ours = explainer.gap(X, masks)
     scale = float(np.square(explainer.ensemble.predict(X)).max())
-    np.testing.assert_allclose(ours, algorithm1(explainer, X, masks), rtol=1e-9, atol=1e-11 * scale)
+    theirs = algorithm1_gap(explainer, X, masks, float32=False)
+    np.testing.assert_allclose(ours, theirs, rtol=1e-9, atol=1e-11 * scale)
     for x, mask, gap in zip(X, masks, ours, strict=True):
         samples = monte_carlo(case, x, mask, 20_000, rng)
         error = samples.std() / np.sqrt(len(samples))
@@ -101,7 +97,7 @@ def measure(case: Case) -> dict[str, float]:
     one_row = medians(
         {
             "monte carlo": lambda: monte_carlo(case, X[0], middle, SAMPLES, rng),
-            "algorithm 1": lambda: algorithm1(explainer, X[:1], middle[None]),
+            "algorithm 1": lambda: algorithm1_gap(explainer, X[:1], middle[None], float32=False),
         },
         rounds=3,
     )

@@ -12,9 +12,8 @@ from time import process_time
 
 import numpy as np
 import pytest
-from predgap._engine.engine import Engine
 
-from predgap import Explainer, Normal, PredgapError
+from predgap import Explainer, Normal, PredgapError, algorithm1
 from predgap.algorithm1 import algorithm1_gap
 from reproduction.experiments import clocks, equal_time, precision
 from reproduction.experiments.clocks import ALGORITHM_1, ALGORITHM_1_FLOAT32, EVALUATION, EXACT, TOGETHER
@@ -104,18 +103,18 @@ def test_a_clock_runs_while_the_work_is_done(monkeypatch):
 def done_by(tiny, monkeypatch) -> dict[tuple[str, int | None], object]:
     """What each piece of work gives: gaps, or the points and stretches that it samples at."""
     found: dict[tuple[str, int | None], object] = {}
-    sample = Engine.sample
+    sample = algorithm1.sums_of_changes
     names = iter(WORK)
 
     def watched(do) -> float:
         drawn: list[tuple[np.ndarray, ...]] = []
 
-        def recording(self, rows, mask, points, ends):
+        def recording(kernel, rows, mask, points, ends, *rest):
             drawn.append((rows, mask, points, ends))
-            return sample(self, rows, mask, points, ends)
+            return sample(kernel, rows, mask, points, ends, *rest)
 
         with monkeypatch.context() as patch:
-            patch.setattr(Engine, "sample", recording)
+            patch.setattr(algorithm1, "sums_of_changes", recording)
             gaps = do()
         found[next(names)] = drawn or gaps
         return 1.0

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from predgap._engine.background import BackgroundEngine
 
+from asking import Core, kernel_of, units_of
 from assertions import interrupted
 from predgap import Background, Cost, CostError, Explainer, Marginal, PredgapError, Ranking, _core
 from predgap._engine.accuracy import EXACT
-from predgap._model.ensemble import LEAF
+from predgap._model.ensemble import LEAF, Ensemble
 from redrawn import Case, RedrawnRow, cases, partitions
 from reference import rounding_bound
 from strategies import (
@@ -92,13 +92,13 @@ def test_a_ranking_takes_the_largest_gap_and_of_equal_ones_the_first(method, cas
 @given(case=cases(), data=st.data())
 def test_units_move_together_and_are_ranked_as_one(method, case, data):
     units = data.draw(partitions(case.ensemble.n_features))
-    engine, rows = case.explainer()._engine, case.ensemble.cast(case.X)
+    core, rows = Core(case.explainer(), units), case.ensemble.cast(case.X)
     top = data.draw(st.integers(1, len(units)))
-    order, scores, proven, bounds, _ = engine.rank(rows, method, top, EXACT, members=units)
+    order, scores, proven, bounds, _ = core.rank(rows, method, top, EXACT)
     assert (order.shape, scores.shape) == ((len(rows), top), (len(rows), len(units)))
     assert proven.all()
     assert not bounds.any()
-    curves, *_ = engine.curve(rows, order, EXACT, members=units)
+    curves, *_ = core.curve(rows, order, EXACT)
     for r, row in enumerate(case.rows(units)):
         own = order[r].tolist()
         (row.assert_greedy if method == "greedy" else row.assert_single)(own)
@@ -250,7 +250,7 @@ def test_methods_that_need_independent_features_are_refused(large, method):
         with pytest.raises(PredgapError, match=words):
             asks[name]()
     with pytest.raises(PredgapError, match="sampling needs features that move independently"):
-        explainer._engine.sample(large.X, np.ones(9, dtype=bool), np.zeros((1, 1, 9)), np.array([1]))
+        Core(explainer).sample(large.X, np.ones(9, dtype=bool), np.zeros((1, 1, 9)), np.array([1]))
 
 
 def test_costs_grow_with_the_background_and_the_places(large):
@@ -267,21 +267,37 @@ def test_costs_grow_with_the_background_and_the_places(large):
     assert large.explainer().cost("rank").milliseconds > 0  # on rows made up from thresholds
 
 
-def test_a_row_over_the_limit_is_refused(large, monkeypatch):
-    explainer = large.explainer()
-    monkeypatch.setattr(_core, "MOST_SECONDS", 1e-6)
+def test_a_row_over_the_limit_is_refused():
+    n_trees, n_rows = 120_000, 300_000  # minutes, if all rows walked through all trees
+    root = 3 * np.arange(n_trees)
+    ensemble = Ensemble(
+        root=root,
+        feature=np.tile([0, -1, -1, 1, -1, -1], n_trees // 2),
+        threshold=np.repeat(np.linspace(-2.0, 2.0, n_trees), 3),
+        left=np.where(np.arange(3 * n_trees) % 3 == 0, np.arange(3 * n_trees) + 1, -1),
+        right=np.where(np.arange(3 * n_trees) % 3 == 0, np.arange(3 * n_trees) + 2, -1),
+        default_left=np.zeros(3 * n_trees, dtype=np.bool_),
+        value=np.tile([[0.0], [0.0], [1.0]], (n_trees, 1)),
+        target=np.zeros(n_trees, dtype=np.int32),
+        bias=[0.0],
+        n_features=2,
+    )
+    table = np.random.default_rng(6).normal(size=(n_rows, 2))
+    explainer, X = Explainer(ensemble, Background(table, max_rows=n_rows)), np.zeros((3, 2))
+    assert explainer.cost([0], X).refused
+    words = r"with 300,000 background rows a row would take .* fewer rows\."
     for ask in (
-        lambda: explainer.gap(large.X, [0]),
-        lambda: explainer.curve(large.X, [0, 1]),
-        lambda: explainer.expected_prediction(large.X, [0]),
-        lambda: explainer.rank(large.X, "single"),
-        lambda: explainer.estimate(large.X, [0]),
-        lambda: explainer.approximate().curve(large.X, [0]),
+        lambda: explainer.gap(X, [0]),
+        lambda: explainer.curve(X, [0, 1]),
+        lambda: explainer.expected_prediction(X, [0]),
+        lambda: explainer.rank(X, "single"),
+        lambda: explainer.estimate(X, [0]),
+        lambda: explainer.approximate().curve(X, [0]),
     ):
-        with pytest.raises(CostError, match=r"with 200 background rows a row would take .* fewer rows$"):
+        with pytest.raises(CostError, match=f"{words}$"):
             ask()
-    with pytest.raises(CostError, match="fewer rows, or a smaller top"):
-        explainer.rank(large.X)
+    with pytest.raises(CostError, match=rf"{words} Fewer places cost less: rank\(X, top=k\)\.$"):
+        explainer.rank(X)
 
 
 def test_ctrl_c_stops_within_a_row():
@@ -300,16 +316,17 @@ def test_progress_is_told(large):
     assert told == sorted(told)
 
 
-def test_an_engine_comes_back_from_a_pickle(large):
+def test_a_kernel_comes_back_after_a_pickle(large):
     explainer = large.explainer()
     again = pickle.loads(pickle.dumps(explainer))
-    assert isinstance(again._engine, BackgroundEngine)
+    assert isinstance(kernel_of(again).core, _core.Joint)
     np.testing.assert_array_equal(again.gap(large.X, [0, 1]), explainer.gap(large.X, [0, 1]))
 
 
 def test_the_kernels_check_what_they_are_given(large):
-    engine = large.explainer()._engine
-    rows, order = large.ensemble.cast(large.X), np.array([[0, 1]], dtype=np.int32)
+    core, values = Core(large.explainer()), large.ensemble.cast(large.X)
+    rows, order = core.rows(values), np.array([[0, 1]], dtype=np.int32)
+    how = core.kernel.accuracy(EXACT), core.context
     for members, words in (
         ([[0], []], "empty"),
         ([range(8)], "units of another model"),
@@ -317,13 +334,13 @@ def test_the_kernels_check_what_they_are_given(large):
         ([[0, 9], range(1, 8)], "no feature"),
     ):
         with pytest.raises(ValueError, match=words):
-            engine.curve(rows, order, EXACT, members=members)
+            core.core.curve(rows, order, *how, units_of(members))
     with pytest.raises(ValueError, match="at most once"):
-        engine.curve(rows, order, EXACT, members=[range(9)])
+        core.core.curve(rows, order, *how, units_of([range(9)]))
     with pytest.raises(ValueError, match="at most the number of units"):
-        engine.rank(rows, "greedy", 2, EXACT, members=[range(9)])
-    with pytest.raises(ValueError, match="another engine"):
-        engine._joint.gap(large.explainer()._engine._rows(rows), np.ones((1, 9), dtype=np.uint8), 1, None)
+        core.core.rank(rows, "greedy", 2, *how, units_of([range(9)]))
+    with pytest.raises(ValueError, match="another"):
+        core.core.gap(Core(large.explainer()).rows(values), np.ones((1, 9), dtype=np.uint8), *how)
 
 
 def test_the_twin_reads_like_the_definition(large):

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import reference
+from asking import Core, kernel_of
 from assertions import STRATEGIES, assert_gaps, exactly, explainer_of, row_of, rows_of
 from predgap import Discrete, Explainer, Flip, Normal, PerFeature, Stay, _core
 from predgap._engine.accuracy import EXACT
@@ -211,13 +212,13 @@ def test_kernels_are_told_directly_how_likely_a_category_stays(kind, monkeypatch
     noise, stays = STAYS[kind]
     ensemble = ensemble_of([Split(0, 0.0, 3.0, 1.0, categories=(0,))], 1, categories=[of_labels("xyz")])
     told = []
-    make = _core.Noise
-    monkeypatch.setattr(_core, "Noise", lambda *given: told.append(given) or make(*given))
-    engine = Explainer(ensemble, noise)._engine
-    ((kernels, *_, mass, stay),) = told
-    own = kernels.cell_of_level[0]
+    make = _core.Independent
+    monkeypatch.setattr(_core, "Independent", lambda *given: told.append(given) or make(*given))
+    kernel = kernel_of(Explainer(ensemble, noise))
+    ((model, *_, mass, stay),) = told
+    own = model.cell_of_level[0]
     assert stay[own] == stays
-    assert engine.kernels is kernels
+    assert kernel.model is model
     if isinstance(noise, Discrete):
         assert mass.tolist() == stay.tolist()
 
@@ -350,10 +351,10 @@ def test_rankings_of_crowded_components(strategy, n_outputs, groups):
 @crowded_cases
 def test_all_subsets_of_crowded_components(strategy, n_outputs):
     ensemble, noise, _ = crowded(n_outputs)
-    engine = exactly(ensemble, noise, strategy)._engine
+    core = Core(exactly(ensemble, noise, strategy))
     rows = ensemble.cast(CROWDED_X)
     chosen = np.tile(np.arange(4, dtype=np.int32), (len(rows), 1))
-    gaps, _, _ = engine.subset_gaps(rows, chosen, np.full(5, 0.2), EXACT)
+    gaps, _, _ = core.subset_gaps(rows, chosen, np.full(5, 0.2), EXACT)
     for r, number in itertools.product(range(len(rows)), range(1 << 4)):
         expected = gap_after(n_outputs, r, [j for j in range(4) if number >> j & 1])
         assert gaps[r, number] == pytest.approx(expected, rel=1e-12, abs=0)

@@ -6,13 +6,15 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from predgap._engine.engine import Engine
 
+from asking import Core
 from assertions import explainer_of, rows_of
 from predgap import Explainer, Normal, Uniform, evaluate
 from predgap._engine import scale
 from predgap._engine.accuracy import EXACT, guaranteed
+from predgap._engine.questions import Curve
 from predgap._engine.scale import BestRankings
+from predgap._engine.subset_engine import SubsetEngine
 from redrawn import cases, partitions
 from strategies import MANY_FEATURES, Split, ensemble_of, full_trees, mixed_problems, problems
 
@@ -31,8 +33,9 @@ def orders_of(draw, n_rows, n_units):
     return drawn[:, :, :top]
 
 
-def ask(engine, X, orders, members=None, accuracy=EXACT):
-    return BestRankings(engine, engine.ensemble.cast(X), orders.shape[2], members, orders).answer(accuracy)
+def ask(explainer, X, orders, members=None, accuracy=EXACT):
+    engine = Core(explainer, members).subsets
+    return BestRankings(engine, engine.ensemble.cast(X), orders.shape[2], orders).answer(accuracy)
 
 
 def prefixes(order, members):
@@ -55,38 +58,39 @@ def assert_curves(found, orders, rows, members, tolerance=0.0):
                 assert abs(gap - float(row.gap(features))) <= allowed
 
 
-def check(engine, X, rows, data):
-    d = engine.ensemble.n_features
+def check(explainer, X, rows, data):
+    d = explainer.ensemble.n_features
     members = data.draw(st.none() | groupings(d))
     orders = data.draw(orders_of(len(X), d if members is None else len(members)))
-    assert_curves(ask(engine, X, orders, members), orders, rows, members)
+    assert_curves(ask(explainer, X, orders, members), orders, rows, members)
 
 
 @given(problem=st.one_of(problems(), mixed_problems()), data=st.data())
 def test_curves_by_the_definition(problem, data):
-    check(explainer_of(problem, None)._engine, problem.X, rows_of(problem), data)
+    check(explainer_of(problem, None), problem.X, rows_of(problem), data)
 
 
 @given(problem=problems(n_features=MANY_FEATURES, max_rows=1), data=st.data())
 def test_most_units_do_not_matter(problem, data):
-    engine, d = explainer_of(problem, None)._engine, problem.ensemble.n_features
+    explainer, d = explainer_of(problem, None), problem.ensemble.n_features
     orders = data.draw(orders_of(1, d))
-    orders[0, 0] = [*dict.fromkeys([*np.flatnonzero(engine.used)[-4:], *range(d)])][: orders.shape[2]]
-    assert_curves(ask(engine, problem.X, orders), orders, rows_of(problem), None)
+    used = np.flatnonzero(Core(explainer).used)
+    orders[0, 0] = [*dict.fromkeys([*used[-4:], *range(d)])][: orders.shape[2]]
+    assert_curves(ask(explainer, problem.X, orders), orders, rows_of(problem), None)
 
 
 @given(case=cases(), data=st.data())
 def test_joint_noise(case, data):
-    check(case.explainer()._engine, case.X, case.rows(), data)
+    check(case.explainer(), case.X, case.rows(), data)
 
 
 @pytest.mark.parametrize("rtol", [1e-6, 1e-2, 0.3])
 @given(problem=problems(), data=st.data())
 def test_curves_within_the_tolerance_of_their_means(rtol, problem, data):
-    engine, d = explainer_of(problem, "compiled")._engine, problem.ensemble.n_features
+    explainer, d = explainer_of(problem, "compiled"), problem.ensemble.n_features
     members = data.draw(st.none() | groupings(d))
     orders = data.draw(orders_of(len(problem.X), d if members is None else len(members)))
-    found = ask(engine, problem.X, orders, members, guaranteed(rtol))
+    found = ask(explainer, problem.X, orders, members, guaranteed(rtol))
     assert_curves(found, orders, rows_of(problem), members, rtol)
     is_missing = np.isnan(found.curves)
     assert (is_missing.all(axis=2) == is_missing.any(axis=2)).all()  # a curve is given as a whole
@@ -111,7 +115,7 @@ def uneven():
 def test_small_curves_do_not_come_along(uneven):
     (bounded, _), X = uneven
     orders = np.tile(np.array([*ORDERS.values()], dtype=np.int32), (len(X), 1, 1))
-    found = ask(bounded._engine, X, orders, accuracy=guaranteed(RTOL))
+    found = ask(bounded, X, orders, accuracy=guaranteed(RTOL))
     assert set(found.method) == {"bounded"}
     assert np.isnan(found.curves[:, 2]).all()
     assert not np.isnan(found.curves[:, 0]).any()
@@ -119,10 +123,11 @@ def test_small_curves_do_not_come_along(uneven):
 
 def test_what_did_not_come_along_is_asked_of_the_kernel(uneven, monkeypatch):
     (bounded, exact), X = uneven
-    asked, curve = [], Engine.curve
+    asked, curve, answer = [], SubsetEngine.curve, Curve.answer
     monkeypatch.setattr(
-        Engine, "curve", lambda self, rows, *a: asked.append(len(rows)) or curve(self, rows, *a)
+        SubsetEngine, "curve", lambda self, rows, *a: asked.append(len(rows)) or curve(self, rows, *a)
     )
+    monkeypatch.setattr(Curve, "answer", lambda self, *a: asked.append(len(self.rows)) or answer(self, *a))
     found = evaluate(bounded, X, ORDERS)
     assert sum(asked) >= len(X)  # at least "tiny" of each row
     asked.clear()
@@ -137,10 +142,10 @@ def test_without_tables_no_curve_comes_along(uneven, monkeypatch):
     monkeypatch.setattr(scale, "MOST_UNITS", -1)
     (_, exact), X = uneven
     orders = np.tile(np.array([*ORDERS.values()], dtype=np.int32), (len(X), 1, 1))
-    assert np.isnan(ask(exact._engine, X, orders).curves).all()
+    assert np.isnan(ask(exact, X, orders).curves).all()
 
 
 def test_rows_in_which_nothing_moves():
-    engine = Explainer(ensemble_of([Split(0, 9.0, 1.0, 2.0)], 2), Uniform(1.0))._engine
-    found = ask(engine, np.zeros((1, 2)), np.array([[[1, 0]]], dtype=np.int32), accuracy=guaranteed(RTOL))
+    explainer = Explainer(ensemble_of([Split(0, 9.0, 1.0, 2.0)], 2), Uniform(1.0))
+    found = ask(explainer, np.zeros((1, 2)), np.array([[[1, 0]]], dtype=np.int32), accuracy=guaranteed(RTOL))
     assert found.curves.tolist() == [[[0.0, 0.0]]]

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from predgap._engine.deadline import DeadlineError, deadline, watching
-from predgap._engine.progress import Within
 from sklearn.ensemble import RandomForestRegressor
 
 from predgap import Background, Explainer, Normal
+from predgap._engine.context import Call, Context, DeadlineError, Shown, calling, deadline
 
 
 class Clock:
@@ -46,7 +45,8 @@ def test_kernels_give_up_in_the_midst_of_the_rows(forest, ask, n_jobs, noise):
     model, X = forest
     law, n = (Background(X[:500]), 1000) if noise == "background" else (noise, 3)
     explainer, clock, seen = Explainer(model, law, n_jobs=n_jobs), Clock(), []
-    explainer.progress = Within(lambda done, milliseconds=0.0: seen.append(done), n)  # as a budget has it
+    shown = Shown(lambda done, _: seen.append(done), n)
+    explainer.progress = Context(Call(""), shown=shown, end=n, n=n)  # as a budget has it
     with pytest.raises(DeadlineError), deadline(2, clock):
         ask(explainer, X[:n])
     assert max(seen, default=0) < n
@@ -63,18 +63,31 @@ def test_before_the_deadline_nothing_changes(forest):
     assert found.scores.tobytes() == explainer.rank(X[:2], "single").scores.tobytes()
 
 
-def test_a_deadline_that_has_passed_is_seen_at_once():
-    told = []
-    with deadline(0, Clock()), pytest.raises(DeadlineError):
-        watching(told.append)
+def test_a_deadline_that_has_passed_is_seen_at_once(forest):
+    model, X = forest
+    explainer, told = Explainer(model, Normal(0.5), progress=lambda *what: told.append(what)), []
+    for ask in QUESTIONS.values():
+        clock = Clock()
+        with deadline(0, clock), pytest.raises(DeadlineError):
+            ask(explainer, X[:1])
+        assert clock.now == 1
     assert told == []
-    assert watching(None) is None
-    assert watching(told.append) == told.append
+    with calling(Call(""), 4, progress=explainer.progress) as context:
+        assert context.has_passed is None
 
 
-def test_rows_done_are_told_on():
-    told = []
-    with deadline(10, Clock()):
-        tell = watching(lambda *what: told.append(what))
-        tell(4, 2.5)
-    assert told == [(0, 0.0), (4, 2.5)]
+@pytest.mark.parametrize("progress", ["function", "part", False])
+def test_rows_done_are_told_on(progress):
+    told, clock = [], Clock()
+    shown = Shown(lambda *what: told.append(what), 8)
+    progress = {
+        "function": lambda *what: told.append(what),
+        "part": Context(Call(""), shown=shown, begin=4.0, end=8.0),
+        False: False,
+    }[progress]
+    with deadline(2, clock), calling(Call(""), 8, progress=progress) as context:
+        context.look(4, 2.5)
+        with pytest.raises(DeadlineError):
+            context.look(6)
+    assert clock.now == 3
+    assert told == {False: []}.get(progress, [(6 if isinstance(progress, Context) else 4, 8)])

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from predgap._engine.background import BackgroundEngine
 
+from asking import Core, context_of
 from assertions import interrupted
 from predgap import Background, CostError, Explainer
-from predgap._engine import background, scale
+from predgap._engine import scale
 from predgap._engine.accuracy import EXACT
 from predgap._engine.joint_means import JointMeans
 from redrawn import RedrawnRow, cases, partitions
@@ -51,9 +51,9 @@ def largest_bound(row: RedrawnRow) -> float:
 def test_the_gaps_of_all_subsets(case, data):
     units = data.draw(partitions(case.ensemble.n_features))
     chosen = data.draw(st.permutations(range(len(units))))[: data.draw(st.integers(0, len(units)))]
-    engine, rows = case.explainer()._engine, case.ensemble.cast(case.X)
+    core, rows = Core(case.explainer(), units), case.ensemble.cast(case.X)
     numbers = np.array([chosen] * len(rows), dtype=np.int32).reshape(len(rows), len(chosen))
-    gaps, bound, _ = engine.subset_gaps(rows, numbers, np.ones(1), EXACT, members=units)
+    gaps, bound, _ = core.subset_gaps(rows, numbers, np.ones(len(chosen) + 1), EXACT)
     assert not bound.any()
     for row, own in zip(case.rows(units), gaps, strict=True):
         for number, gap in enumerate(own):
@@ -64,9 +64,9 @@ def test_the_gaps_of_all_subsets(case, data):
 def test_random_scores_and_shapley_values(case, data):
     units = tuple(map(tuple, data.draw(partitions(case.ensemble.n_features))))
     top = data.draw(st.integers(1, len(units)))
-    engine, rows = case.explainer()._engine, case.ensemble.cast(case.X)
-    means = JointMeans(engine, units, top)
-    expected, values = means.expected(rows, EXACT, None)[0], means.shapley(rows, EXACT, None)[0]
+    engine, rows = Core(case.explainer(), units).subsets, case.ensemble.cast(case.X)
+    means, context = JointMeans(engine, top), context_of()
+    expected, values = means.expected(rows, EXACT, context)[0], means.shapley(rows, EXACT, context)[0]
     for r, row in enumerate(case.rows(units)):
         allowed = largest_bound(row)
         assert abs(expected[r] - float(random_score(row, top))) <= allowed
@@ -130,7 +130,7 @@ def test_what_takes_too_long_is_refused_with_advice(monkeypatch):
     rng = np.random.default_rng(24)
     ensemble = full_trees(rng, n_trees=20, depth=4, n_features=20)
     explainer = Explainer(ensemble, Background(rng.normal(size=(9, 20))))
-    monkeypatch.setattr(background._core, "MOST_SECONDS", 1e-9)
+    monkeypatch.setattr("predgap._engine.subset_engine._MOST_MILLISECONDS", 1e-6)
     for ask in (explainer.random_pgi2, lambda X: explainer.rank(X, "shapley")):
         with pytest.raises(
             CostError, match=r"with 9 background rows .*Background\(X, max_rows=...\) with fewer"
@@ -141,13 +141,14 @@ def test_what_takes_too_long_is_refused_with_advice(monkeypatch):
 def test_ctrl_c_stops_within_a_row():
     rng = np.random.default_rng(25)
     ensemble = full_trees(rng, n_trees=300, depth=8, n_features=40)
-    engine = BackgroundEngine(ensemble, rng.normal(size=(4000, 40)))
-    means = JointMeans(engine, None, 40)
+    table = rng.normal(size=(4000, 40))
+    core = Core(Explainer(ensemble, Background(table, max_rows=4000)))
+    means = JointMeans(core.subsets, 40)
     X = rng.normal(size=(1, 40))
     assert means.milliseconds(X, EXACT, values=False)[0] > 4000  # it would not end by itself
     assert (
         interrupted(
-            lambda: engine._joint.mean_gap(engine._rows(X), np.ones((41, 41)), engine._units(None), 1, None),
+            lambda: core.core.mean_gap(core.rows(X), np.ones((41, 41)), context_of()),
             after=0.5,
         )
         < 1.5

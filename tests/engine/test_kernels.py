@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+from asking import kernel_of
 from assertions import interrupted
 from predgap import CostError, Ensemble, Explainer, FromScipy, Normal, PredgapError, Uniform, _core
 from predgap.noise._added_laws import NormalLaw, UniformLaw
@@ -174,7 +175,7 @@ def test_progress_is_told_by_rows(slow):
 def test_progress_does_not_run_backwards_over_parts_of_the_rows(slow, monkeypatch):
     """Tails that only Python knows come in tables, a few rows at a time."""
     explainer, X = slow
-    monkeypatch.setattr("predgap._engine.kernel_noise._TABLE_BYTES", 1 << 16)
+    monkeypatch.setattr("predgap._engine.kernels._TABLE_BYTES", 1 << 16)
     told = []
     watched = Explainer(
         explainer.ensemble,
@@ -310,6 +311,6 @@ def test_algorithm_1_agrees():
         mask = np.zeros((1, 5), dtype=np.uint8)
         mask[0, rng.permutation(5)[:size]] = 1
         explainer = Explainer(ensemble, Normal(0.3))
-        theirs = _core.algorithm1(explainer._engine.kernels, X, np.full(5, 0.3), mask)
+        theirs = _core.algorithm1(kernel_of(explainer).model, X, np.full(5, 0.3), mask)
         scale = np.square(ensemble.predict(X)).max()
         np.testing.assert_allclose(explainer.gap(X, mask[0] == 1), theirs, rtol=1e-12, atol=1e-13 * scale)

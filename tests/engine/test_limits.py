@@ -14,11 +14,12 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from predgap._engine.engine import Engine
 
+from asking import Core, kernel_of
 from predgap import CostError, Ensemble, Explainer, Normal, Ranking, _core
-from predgap._engine import progress
+from predgap._engine import context as running
 from predgap._engine.accuracy import EXACT, guaranteed
+from predgap._engine.kernels import Kernel
 from strategies import full_trees
 
 D = 8
@@ -26,7 +27,7 @@ NO_LIMIT = 1e9
 UNITS = ((0, 1), (2, 3, 4), (5,), (6,), (7,))
 ROW = 3  # the one that takes most, of six
 
-Ask = Callable[[Engine, np.ndarray, np.ndarray], Any]
+Ask = Callable[[Core, np.ndarray, np.ndarray], Any]
 ASKED: dict[str, Ask] = {
     "gap": lambda e, X, _: e.gap(X, _masks(), guaranteed(1e-6)),
     "exact gap": lambda e, X, _: e.gap(X, _masks(), EXACT),
@@ -34,7 +35,7 @@ ASKED: dict[str, Ask] = {
     "curve": lambda e, X, still: e.curve(still, np.arange(D, dtype=np.int32)[None], EXACT),
     "rank": lambda e, X, still: e.rank(still, "greedy", D, EXACT),
     "first places": lambda e, X, still: e.rank(still, "greedy", 3, guaranteed(1e-6)),
-    "units": lambda e, X, still: e.rank(still, "greedy", 5, EXACT, None, UNITS),
+    "units": lambda e, X, still: e.rank(still, "greedy", len(UNITS), EXACT),
     "subsets": lambda e, X, still: e.subset_gaps(
         still, np.tile(np.arange(D, dtype=np.int32), (len(X), 1)), np.full(D + 1, 1 / (D + 1)), EXACT
     ),
@@ -62,13 +63,16 @@ def forest() -> tuple[Ensemble, np.ndarray, np.ndarray]:
     return ensemble, X, still
 
 
-def _engine(forest: tuple[Ensemble, np.ndarray, np.ndarray], strategy: Any, n_threads: int = 1) -> Engine:
-    return Explainer(forest[0], Normal(0.4), n_jobs=n_threads, _strategy=strategy)._engine
+def _made(
+    forest: tuple[Ensemble, np.ndarray, np.ndarray], strategy: Any, n_threads: int = 1, asked: str = ""
+) -> Core:
+    explainer = Explainer(forest[0], Normal(0.4), n_jobs=n_threads, _strategy=strategy)
+    return Core(explainer, UNITS if asked == "units" else None)
 
 
-def _took(engine: Engine, ask: Callable[[], Any]) -> tuple[float, float]:
+def _took(kernel: Kernel, ask: Callable[[], Any]) -> tuple[float, float]:
     """Milliseconds and megabytes by count, of the row that took most."""
-    core = engine._noise._core
+    core = kernel.independent("counted work")
     core.most_work()
     ask()
     return core.most_work()
@@ -100,13 +104,14 @@ def test_a_row_is_refused_after_the_same_work_on_any_threads_idle_and_under_load
     ask, rows = ASKED[asked], forest[1:]
     if strategy is None:  # on a plan all rows take as much: whichever is refused first, it is the same row
         rows = tuple(np.tile(X[ROW], (6, 1)) for X in rows)
-    milliseconds, _ = _took(first := _engine(forest, strategy), lambda: ask(first, *rows))
+    first = _made(forest, strategy, asked=asked)
+    milliseconds, _ = _took(first.kernel, lambda: ask(first, *rows))
     found = []
     for n_threads, context in ((1, nullcontext), (2, nullcontext), (2, _load), (1, _load)):
-        engine = _engine(forest, strategy, n_threads)
-        engine.kernels.limit_work(0.6 * milliseconds, NO_LIMIT)
+        core = _made(forest, strategy, n_threads, asked)
+        core.kernel.model.limit_work(0.6 * milliseconds, NO_LIMIT)
         with context():
-            found.append(_refused(lambda engine=engine: ask(engine, *rows)))
+            found.append(_refused(lambda core=core: ask(core, *rows)))
     assert len({(ms, mb) for _, ms, mb in found}) == 1
     assert strategy is None or {row for row, *_ in found} == {ROW}
     assert 0.6 * milliseconds < found[0][1] <= milliseconds
@@ -118,18 +123,18 @@ def test_a_limit_refuses_or_changes_nothing(asked, strategy):
     rng = np.random.default_rng(1)
     forest = full_trees(rng, n_trees=6, depth=4, n_features=D), rng.normal(size=(6, D)), np.zeros((6, D))
     forest[2][:] = forest[1]
-    ask, engine = ASKED[asked], _engine(forest, strategy)
-    expected = ask(engine, *forest[1:])
-    milliseconds, megabytes = _took(engine, lambda: ask(engine, *forest[1:]))
+    ask, core = ASKED[asked], _made(forest, strategy)
+    expected = ask(core, *forest[1:])
+    milliseconds, megabytes = _took(core.kernel, lambda: ask(core, *forest[1:]))
     for share, unit in ((milliseconds, 0), (megabytes, 1)):
         limits = [NO_LIMIT, NO_LIMIT]
         limits[unit] = share * (1 + 1e-12)
-        engine.kernels.limit_work(*limits)
-        for again, before in zip(ask(engine, *forest[1:]), expected, strict=True):
+        core.kernel.model.limit_work(*limits)
+        for again, before in zip(ask(core, *forest[1:]), expected, strict=True):
             assert again.tobytes() == before.tobytes()
         limits[unit] = share * (1 - 1e-12)
-        engine.kernels.limit_work(*limits)
-        assert _refused(lambda: ask(engine, *forest[1:]))[1 + unit] > limits[unit]
+        core.kernel.model.limit_work(*limits)
+        assert _refused(lambda: ask(core, *forest[1:]))[1 + unit] > limits[unit]
 
 
 @pytest.mark.parametrize("strategy", ["compiled", "pairs"])
@@ -137,12 +142,13 @@ def test_a_limit_refuses_or_changes_nothing(asked, strategy):
 def test_memory_is_refused_as_arrays_grow(forest, asked, strategy):
     """Of a row whose price is far below the limit; others need hardly any."""
     ask = ASKED[asked]
-    taken, megabytes = _took(first := _engine(forest, strategy), lambda: ask(first, *forest[1:]))
+    first = _made(forest, strategy)
+    taken, megabytes = _took(first.kernel, lambda: ask(first, *forest[1:]))
     found = set()
     for n_threads in (1, 2):
-        engine = _engine(forest, strategy, n_threads)
-        engine.kernels.limit_work(NO_LIMIT, 0.5 * megabytes)
-        found.add(_refused(lambda engine=engine: ask(engine, *forest[1:])))
+        core = _made(forest, strategy, n_threads)
+        core.kernel.model.limit_work(NO_LIMIT, 0.5 * megabytes)
+        found.add(_refused(lambda core=core: ask(core, *forest[1:])))
     assert len(found) == 1
     row, milliseconds, held = found.pop()
     assert row == ROW
@@ -152,27 +158,27 @@ def test_memory_is_refused_as_arrays_grow(forest, asked, strategy):
 
 def test_what_is_counted_is_that_of_the_row_alone(forest):
     """Not what rows and questions before it left behind."""
-    alone = _engine(forest, "compiled")
+    alone = _made(forest, "compiled")
     one = forest[1][[ROW]]
-    expected = _took(alone, lambda: alone.gap(one, np.ones((1, D), dtype=np.bool_), EXACT))
-    later = _engine(forest, "compiled")
+    expected = _took(alone.kernel, lambda: alone.gap(one, np.ones((1, D), dtype=np.bool_), EXACT))
+    later = _made(forest, "compiled")
     for asked in ("rank", "curve", "subsets"):
         ASKED[asked](later, *forest[1:])
-    assert _took(later, lambda: later.gap(one, np.ones((1, D), dtype=np.bool_), EXACT)) == expected
+    assert _took(later.kernel, lambda: later.gap(one, np.ones((1, D), dtype=np.bool_), EXACT)) == expected
 
 
 def test_a_refusal_names_the_call_that_works_and_it_does(forest):
     explainer = Explainer(forest[0], Normal(0.4), rtol=0, _strategy="compiled")
     x = forest[1][[ROW]]
-    milliseconds, _ = _took(explainer._engine, lambda: explainer.rank(x))
-    explainer._engine.kernels.limit_work(0.9 * milliseconds, NO_LIMIT)
+    milliseconds, _ = _took(kernel_of(explainer), lambda: explainer.rank(x))
+    kernel_of(explainer).model.limit_work(0.9 * milliseconds, NO_LIMIT)
     assert not explainer.cost("rank", x).refused
     with pytest.raises(
         CostError, match=r"rank\(X\) at rtol=0: row 0 would take .*; the limits per row"
     ) as refused:
         explainer.rank(x)
     assert "This works: explainer.approximate(rtol=1e-2).rank(X)" in str(refused.value)
-    explainer._engine.kernels.limit_work(1e-3 * milliseconds, NO_LIMIT)
+    kernel_of(explainer).model.limit_work(1e-3 * milliseconds, NO_LIMIT)
     found = explainer.approximate(rtol=1e-2).gap(np.vstack([x, np.full((1, D), 1e6)]), range(D))
     assert found.method.tolist()[0] == "qmc"
     assert abs(found.value[0] / _gap(forest, x) - 1) < 0.1
@@ -190,15 +196,15 @@ def test_a_long_call_says_at_once_what_it_will_take(forest, strategy, monkeypatc
     milliseconds = explainer.cost(range(D), X).milliseconds
     rows = int(600 / milliseconds)  # for half a second: kernels call every twentieth
     X, expected = X[:rows], rows * milliseconds / 1e3
-    monkeypatch.setattr(progress, "LONG", 0.3 * expected)
+    monkeypatch.setattr(running, "LONG", 0.3 * expected)
     with pytest.warns(UserWarning, match=rf"^gap\(X, subset\) of {rows} rows at rtol=0 is expected") as found:
         explainer.gap(X, range(D))
     (warning,) = found
     assert "This is faster: explainer.approximate(rtol=1e-2).gap(X, subset)" in str(warning.message)
     assert warning.filename == __file__
-    monkeypatch.setattr(progress, "LONG", 5 * expected)
+    monkeypatch.setattr(running, "LONG", 5 * expected)
     explainer.gap(X, range(D))
-    monkeypatch.setattr(progress, "LONG", 0.0)
+    monkeypatch.setattr(running, "LONG", 0.0)
     Explainer(forest[0], Normal(0.4), rtol=0, progress=False, _strategy=strategy).gap(X, range(D))
 
 
@@ -207,7 +213,7 @@ def test_counted_work_is_about_what_is_priced(forest):
     x = forest[1][[ROW]]
     for strategy in ("compiled", "pairs"):
         explainer = Explainer(forest[0], Normal(0.4), rtol=0, _strategy=strategy)
-        milliseconds, _ = _took(explainer._engine, lambda explainer=explainer: explainer.gap(x, range(D)))
+        milliseconds, _ = _took(kernel_of(explainer), lambda explainer=explainer: explainer.gap(x, range(D)))
         assert 0.2 < milliseconds / explainer.cost(range(D), x).milliseconds < 5
 
 
@@ -231,31 +237,31 @@ def _megabytes(path: Path) -> float:
 
 
 def test_the_memory_of_a_plan_counts_all_its_arrays(tmp_path):
-    """What a new engine allocates, and what a row then takes, is what `cost` says."""
+    """What a new kernel allocates, and what a row then takes, is what `cost` says."""
     rng = np.random.default_rng(0)
     ensemble = full_trees(rng, n_trees=60, depth=5, n_features=60)
     explainer = Explainer(ensemble, Normal(0.5), _strategy="plan")
     x = rng.normal(size=(1, 60))
-    laws, before = explainer._engine.laws, _megabytes(tmp_path / "malloc")
-    another = Engine(ensemble, laws, 1, "plan")
+    laws, before = kernel_of(explainer).laws, _megabytes(tmp_path / "malloc")
+    another = Kernel(ensemble, laws, strategy="plan")
     allocated = _megabytes(tmp_path / "malloc") - before
-    assert another.kernels.has_plan
+    assert another.model.has_plan
     assert allocated > 3
     for question, ask in (
         ([0, 1], lambda: explainer.gap(x, [0, 1])),
         (Ranking(np.arange(60)[None], n_features=60), lambda: explainer.curve(x, np.arange(60))),
         ("rank", lambda: explainer.rank(x)),
     ):
-        _, of_row = _took(explainer._engine, ask)
+        _, of_row = _took(kernel_of(explainer), ask)
         shared = explainer.cost(question, x).megabytes - of_row
         assert 0.85 * allocated < shared < allocated  # a part is the trees themselves
 
 
 @pytest.mark.parametrize("asked", ["exact gap", "curve", "rank"])
 def test_the_memory_of_a_compiled_row_is_what_it_allocates(forest, asked, tmp_path):
-    engine = _engine(forest, "compiled")
+    core = _made(forest, "compiled")
     before = _megabytes(tmp_path / "malloc")
-    _, counted = _took(engine, lambda: ASKED[asked](engine, *forest[1:]))
+    _, counted = _took(core.kernel, lambda: ASKED[asked](core, *forest[1:]))
     allocated = (
         _megabytes(tmp_path / "malloc") - before
     )  # arrays that grow are up to twice as large as what is in them

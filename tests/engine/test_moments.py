@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from predgap._engine.vector_leaves import with_vector_leaves
 from sklearn.datasets import load_diabetes, load_iris
 from sklearn.ensemble import GradientBoostingClassifier, GradientBoostingRegressor, RandomForestClassifier
 
 from assertions import STRATEGIES, exactly, explainer_of, interrupted, rows_of
 from predgap import Background, Explainer, Flip, Moments, Normal, Uniform
+from predgap._engine.kernels import with_vector_leaves
 from predgap.errors import SubsetError
 from reference import ULP, SummedRow, tails_of
 from spread_reference import conditional_product, mean_change

@@ -12,8 +12,10 @@ from sklearn.ensemble import RandomForestRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from asking import Core, context_of, kernel_of
 from assertions import exactly, interrupted
 from predgap import Explainer, FromScipy, GapEstimate, Normal, PerFeature, PredgapError, Ranking, RankingError
+from predgap._engine.accuracy import Prices
 from predgap._engine.points import REPLICATES, common_points
 from predgap._engine.racing import race
 from strategies import Split, ensemble_of, mask_of, mixed_problems, problems, random_ensemble
@@ -24,7 +26,7 @@ each_sampler = pytest.mark.parametrize("by", ["qmc", "mc"])
 
 
 def squares(explainer: Explainer, x, subset, column, drawn) -> np.ndarray:
-    """Sums of squared changes (REPLICATES,) of one row by `Engine.sample`, over the outputs."""
+    """Sums of squared changes (REPLICATES,) of one row by `Core.sample`, over the outputs."""
     subset = [q for q in sorted(subset) if column[q] >= 0]
     if not subset:
         return np.zeros(REPLICATES)
@@ -32,13 +34,13 @@ def squares(explainer: Explainer, x, subset, column, drawn) -> np.ndarray:
     ends = np.arange(1, REPLICATES + 1) * drawn.shape[1]
     mask = mask_of(subset, len(x))
     return sum(
-        explainer._engine.sample(x[None], mask, cube, ends, output)[0, :, 1]
+        Core(explainer).sample(x[None], mask, cube, ends, output)[0, :, 1]
         for output in range(explainer.ensemble.n_outputs)
     )
 
 
 def common(explainer: Explainer, n_samples: int, by: str = "qmc") -> tuple[np.ndarray, np.ndarray]:
-    column, replicates = common_points(explainer._engine.used, 0, SEQUENCE[by])
+    column, replicates = common_points(kernel_of(explainer).used, 0, SEQUENCE[by])
     return column, replicates.points(0, n_samples // REPLICATES)
 
 
@@ -61,7 +63,7 @@ def test_a_sampled_curve_is_that_of_its_prefixes(by, case):
     rows = problem.ensemble.cast(problem.X)
     column, drawn = common(explainer, 64, by)
     points = drawn.reshape(-1, drawn.shape[2])
-    found = explainer._engine.sample_curve(rows, order[None], points, column, REPLICATES)
+    found = Core(explainer).sample_curve(rows, order[None], points, column, REPLICATES)
     for r, x in enumerate(rows):
         for k in range(len(order)):
             expected = squares(explainer, x, order[: k + 1].tolist(), column, drawn)
@@ -109,8 +111,8 @@ def check_places(
     """Whatever came first, each place holds the unit whose gap is the largest at the common points."""
     column, drawn = common(explainer, ONE_LOOK, by)
     units = tuple((q,) for q in range(len(x))) if members is None else members
-    asked = (explainer._engine, x[None], method, len(units), ONE_LOOK, 0, by)
-    (order,), (scores,), (confidence,) = race(*asked, members=members)
+    asked = (kernel_of(explainer, members), x[None], method, len(units), ONE_LOOK, 0, by)
+    (order,), (scores,), (confidence,) = race(*asked, context_of())
 
     def sums(chosen: list[int]) -> np.ndarray:
         return squares(explainer, x, [q for u in chosen for q in units[u]], column, drawn)
@@ -344,11 +346,11 @@ def test_auto_samples_only_what_is_too_dear_even_if_pruned(case, monkeypatch):
         exact.ensemble, exact.noise, _strategy="compiled"
     )  # which prunes though it need not
 
-    def cost(rows, question, masks, top, accuracy, members=None):
+    def prices(rows, question, masks, n, accuracy):
         milliseconds = np.where(np.isin(rows[:, 0], [2.0, 4.0]), 1e9, 1e3)
-        return np.zeros(len(rows), dtype=np.uint8), milliseconds, np.ones(len(rows))
+        return Prices(np.zeros(len(rows), dtype=np.uint8), milliseconds, np.ones(len(rows)))
 
-    monkeypatch.setattr(explainer._engine, "cost", cost)
+    monkeypatch.setattr(kernel_of(explainer), "prices", prices)
     X = np.tile(np.arange(7.0)[:, None], (1, 7))
     approximate = explainer.approximate(n_samples=1024)
     found, kernels = approximate.gap(X, range(7)), {"exact", "bounded", "pruned"}

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import norm
 
+from asking import Core, rows_at_once
 from assertions import STRATEGIES, exactly
 from predgap import Explainer, Marginal, Normal, PredgapError, SubsetError
 from predgap._engine.points import REPLICATES, Replicates, _sequence
@@ -99,7 +100,7 @@ def test_the_first_samples_of_a_stream_are_the_same(case):
     explainer, X, subset = case
     for n in (64, 128):
         points = row_stream(7, explainer.ensemble.cast(X[:1])[0]).random((n, 4))
-        sums = explainer._engine.sample(
+        sums = Core(explainer).sample(
             explainer.ensemble.cast(X[:1]), mask_of(subset, 6), points[None], np.array([n])
         )
         found = ask(explainer, X[:1], subset, "mc", n_samples=n, seed=7)
@@ -137,11 +138,7 @@ def test_rows_come_in_chunks(case, name, monkeypatch):
     whole = ask(explainer, X, subset, name, n_samples=2048)
     monkeypatch.setattr("predgap._engine.sampling._SUM_DOUBLES", 3 * REPLICATES * 7)
     monkeypatch.setattr("predgap._engine.sampling._POINT_DOUBLES", 2048 * len(subset) * 7)
-    at_once = []
-    sample = explainer._engine.sample
-    monkeypatch.setattr(
-        explainer._engine, "sample", lambda rows, *rest: at_once.append(len(rows)) or sample(rows, *rest)
-    )
+    at_once = rows_at_once(explainer, monkeypatch)
     chunked = ask(explainer, X, subset, name, n_samples=2048)
     assert max(at_once) == 7
     np.testing.assert_allclose(chunked.value, whole.value, rtol=1e-13)
@@ -152,12 +149,7 @@ def test_sampled_curves_never_hold_the_sums_of_all_rows(case, monkeypatch):
     sampled = explainer.approximate(method="qmc", n_samples=1024)
     whole, mean = sampled.curve(X, range(6)), sampled.pgi2(X, range(6))
     monkeypatch.setattr("predgap._engine.sampling._SUM_DOUBLES", REPLICATES * 6 * 3)
-    at_once = []
-    engine = explainer._engine
-    sample_curve = engine.sample_curve
-    monkeypatch.setattr(
-        engine, "sample_curve", lambda rows, *rest: at_once.append(len(rows)) or sample_curve(rows, *rest)
-    )
+    at_once = rows_at_once(explainer, monkeypatch)
     assert sampled.curve(X, range(6)).value.tobytes() == whole.value.tobytes()
     assert sampled.pgi2(X, range(6)).value.tobytes() == mean.value.tobytes()
     assert max(at_once) == 3
@@ -215,7 +207,7 @@ def test_a_sample_is_the_model_at_the_perturbed_row(problem, seed):
     points = np.random.default_rng(seed).random((1, 5, len(subset)))
     tails = tails_of(problem.noise, problem.ensemble)
     for i in range(5):
-        found = explainer._engine.sample(
+        found = Core(explainer).sample(
             rows, mask_of(subset, rows.shape[1]), points[:, i : i + 1].copy(), np.array([1])
         )
         for r, x in enumerate(rows):
@@ -243,7 +235,7 @@ def test_auto_is_exact_when_it_can_be_and_says_so(case):
 
 
 def test_auto_samples_what_is_out_of_reach(monkeypatch):
-    monkeypatch.setattr("predgap._engine.choosing._AFFORDABLE", 1e-6)
+    monkeypatch.setattr("predgap.explainer.explainer.AFFORDABLE", 1e-6)
     rng = np.random.default_rng(0)
     forest = random_ensemble(rng, n_trees=20, depth=9, n_features=30)
     explainer = Explainer(forest, Normal(0.3))
@@ -258,7 +250,7 @@ def test_the_expected_prediction_is_exact(case, strategy):
     explainer, X, subset = case
     asked = exactly(explainer.ensemble, explainer.noise, strategy)
     found = asked.expected_prediction(X, subset)
-    sums = explainer._engine.sample(
+    sums = Core(explainer).sample(
         explainer.ensemble.cast(X),
         mask_of(subset, 6),
         np.random.default_rng(0).random((1, 40_000, 4)),

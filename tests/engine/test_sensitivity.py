@@ -9,11 +9,13 @@ import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from scipy import stats
 from sklearn.datasets import load_diabetes, load_iris
 from sklearn.ensemble import GradientBoostingClassifier, GradientBoostingRegressor
 
+from asking import kernel_of
 from assertions import exactly, explainer_of, row_of, rows_of
-from predgap import Background, Explainer, Flip, Marginal, Normal, PerFeature, Sensitivity
+from predgap import Background, Explainer, Flip, FromScipy, Marginal, Normal, PerFeature, Sensitivity
 from predgap.errors import CostError, NoiseError, OutputError, PredgapError
 from reference import SummedRow, tails_of
 from spread_reference import variance_of_sets
@@ -225,7 +227,7 @@ def test_noise_that_forgets_the_row_gives_every_row_the_same(problem, seed):
     noise, every = Marginal(table), range(e.n_features)
     explainer = Explainer(e, noise, rtol=0)
     alone, rows = explainer.sensitivity(), explainer.sensitivity(table)
-    anchor = row_of(e, noise, explainer._engine.typical_rows()[0]).bound(every)
+    anchor = row_of(e, noise, kernel_of(explainer).typical_rows()[0]).bound(every)
     for r, x in enumerate(table):
         bound = anchor + row_of(e, noise, x).bound(every)
         assert abs(rows.variance[r] - alone.variance[0]) <= bound
@@ -244,7 +246,7 @@ def test_one_answer_of_a_model(diabetes):
         assert np.abs(getattr(rows, name) - getattr(alone, name)).max() <= 1e-12
 
 
-def test_what_is_refused(diabetes):
+def test_what_is_refused(diabetes, monkeypatch):
     model, X = diabetes
     with pytest.raises(NoiseError, match=r"without X needs noise that replaces every feature.*10 features"):
         Explainer(model, Normal(0.1)).sensitivity()
@@ -261,6 +263,10 @@ def test_what_is_refused(diabetes):
     wide = ensemble_of([Split(0, 0.5, 1.0, 3.0)], 3000)
     with pytest.raises(CostError, match="Pass at most 14 rows at a time"):
         Explainer(wide, Normal(0.1)).sensitivity(np.zeros((20, 3000)))
+    with monkeypatch.context() as patch:
+        patch.setattr("predgap._engine.kernels._TABLE_BYTES", 1)  # rows come one by one
+        with pytest.raises(CostError, match="Pass at most 14 rows at a time"):
+            Explainer(wide, FromScipy(stats.laplace(scale=0.5))).sensitivity(np.zeros((15, 3000)))
 
 
 def test_pairs_of_leaves_have_no_components(diabetes):

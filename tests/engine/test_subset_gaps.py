@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from asking import Core
 from assertions import STRATEGIES, explainer_of, interrupted, rows_of
 from predgap import Explainer, Normal, Uniform
 from predgap._engine.accuracy import EXACT, guaranteed
@@ -31,21 +32,21 @@ def subsets_of(units):
     return [[u for i, u in enumerate(units) if number >> i & 1] for number in range(1 << len(units))]
 
 
-def table(engine, X, members=None, accuracy=EXACT, **options):
+def table(core, X, accuracy=EXACT):
     """The gaps of all subsets of all units, the bounds and the methods."""
-    n_units = engine.ensemble.n_features if members is None else len(members)
-    rows = engine.ensemble.cast(X)
+    n_units = core.kernel.n_units
+    rows = core.ensemble.cast(X)
     chosen = np.tile(np.arange(n_units, dtype=np.int32), (len(rows), 1))
     share = np.full(n_units + 1, 1 / (n_units + 1))
-    return engine.subset_gaps(rows, chosen, share, accuracy, members=members, **options)
+    return core.subset_gaps(rows, chosen, share, accuracy)
 
 
 def assert_table(problem, strategy, members=None):
-    engine = explainer_of(problem, strategy)._engine
-    gaps, bound, _ = table(engine, problem.X, members)
+    core = Core(explainer_of(problem, strategy), members)
+    gaps, bound, _ = table(core, problem.X)
     assert not bound.any()
     units = members or [(q,) for q in range(problem.ensemble.n_features)]
-    moving = engine.moving_units(problem.ensemble.cast(problem.X), members)
+    moving = core.moving_units(problem.ensemble.cast(problem.X))
     for r, row in enumerate(rows_of(problem)):
         for found, subset in zip(gaps[r], subsets_of(range(len(units))), strict=True):
             row.assert_gap(found, [q for u in subset for q in units[u]])
@@ -77,12 +78,12 @@ def test_categories(strategy, problem, data):
 @given(problem=problems(n_features=MANY_FEATURES, max_rows=1), data=st.data())
 def test_some_units_of_many(problem, data):
     """In any order, and the others stay."""
-    engine, d = explainer_of(problem, None)._engine, problem.ensemble.n_features
+    core, d = Core(explainer_of(problem, None)), problem.ensemble.n_features
     units = data.draw(st.lists(st.integers(0, d - 1), min_size=0, max_size=4, unique=True))
-    used = np.flatnonzero(engine.used).tolist()
+    used = np.flatnonzero(core.used).tolist()
     units = list(dict.fromkeys([*used, *units]))[:6]
     rows = problem.ensemble.cast(problem.X)
-    gaps, *_ = engine.subset_gaps(
+    gaps, *_ = core.subset_gaps(
         rows, np.array([units], dtype=np.int32).reshape(1, -1), np.ones(len(units) + 1), EXACT
     )
     (row,) = rows_of(problem)
@@ -97,7 +98,7 @@ def test_large_components_are_those_of_single_gaps(strategy):
     ensemble = full_trees(rng, n_trees=60, depth=4, n_features=8)
     explainer = Explainer(ensemble, Normal(0.7), rtol=0, _strategy=strategy)
     X = rng.normal(size=(2, 8))
-    gaps, *_ = table(explainer._engine, X)
+    gaps, *_ = table(Core(explainer), X)
     for number in [1, 3, 17, 100, 128, 200, 254, 255]:
         subset = [q for q in range(8) if number >> q & 1]
         np.testing.assert_allclose(gaps[:, number], explainer.gap(X, subset), rtol=1e-12)
@@ -108,8 +109,8 @@ def test_bounded_gaps_are_within_their_bound():
     ensemble = full_trees(rng, n_trees=40, depth=6, n_features=6)
     explainer = Explainer(ensemble, Normal(0.3), _strategy="compiled")
     X = rng.normal(size=(3, 6))
-    exact, *_ = table(explainer._engine, X)
-    gaps, bound, method = table(explainer._engine, X, accuracy=guaranteed(1e-2))
+    exact, *_ = table(Core(explainer), X)
+    gaps, bound, method = table(Core(explainer), X, accuracy=guaranteed(1e-2))
     assert (method == 1).all()
     assert (bound > 0).all()
     assert (np.abs(gaps - exact).max(axis=1) <= bound).all()
@@ -122,7 +123,7 @@ def test_the_same_bits_for_threads_and_batches():
     rng = np.random.default_rng(2)
     ensemble = full_trees(rng, n_trees=30, depth=4, n_features=9)
     X = rng.normal(size=(7, 9))
-    one, two = (Explainer(ensemble, Normal(0.5), n_jobs=n)._engine for n in (1, 2))
+    one, two = (Core(Explainer(ensemble, Normal(0.5), n_jobs=n)) for n in (1, 2))
     found, *_ = table(one, X)
     np.testing.assert_array_equal(found, table(two, X)[0])
     np.testing.assert_array_equal(found[3:4], table(one, X[3:4])[0])
@@ -131,14 +132,15 @@ def test_the_same_bits_for_threads_and_batches():
 SCRIPT = """
 import sys
 import numpy as np
-from predgap import Explainer, Normal, _core
+from asking import Core
+from predgap import Explainer, Normal
 from predgap._engine.accuracy import EXACT
 from strategies import full_trees
 rng = np.random.default_rng(3)
 X = rng.normal(size=(3, 9))
-engine = Explainer(full_trees(rng, n_trees=30, depth=4, n_features=9), Normal(0.5))._engine
+core = Core(Explainer(full_trees(rng, n_trees=30, depth=4, n_features=9), Normal(0.5)))
 chosen = np.tile(np.arange(9, dtype=np.int32), (3, 1))
-sys.stdout.write(engine.subset_gaps(X, chosen, np.ones(10), EXACT)[0].tobytes().hex())
+sys.stdout.write(core.subset_gaps(X, chosen, np.ones(10), EXACT)[0].tobytes().hex())
 """
 
 
@@ -157,15 +159,15 @@ def test_the_same_bits_for_instruction_sets():
 def test_ctrl_c_stops_a_row():
     rng = np.random.default_rng(4)
     ensemble = full_trees(rng, n_trees=150, depth=6, n_features=14)
-    engine = Explainer(ensemble, Normal(1.0), rtol=0)._engine
+    core = Core(Explainer(ensemble, Normal(1.0), rtol=0))
     X = rng.normal(size=(40, 14))
-    assert interrupted(lambda: table(engine, X), after=1.0) < 2.0
+    assert interrupted(lambda: table(core, X), after=1.0) < 2.0
 
 
 def test_a_model_without_trees_or_moves():
-    empty = Explainer(ensemble_of([], 2), Normal(1.0))._engine
+    empty = Core(Explainer(ensemble_of([], 2), Normal(1.0)))
     np.testing.assert_array_equal(table(empty, np.zeros((1, 2)))[0], np.zeros((1, 4)))
     assert not empty.moving_units(np.zeros((1, 2))).any()
-    far = Explainer(ensemble_of([Split(0, 9.0, 1.0, 2.0), Split(1, 0.5, 1.0, 2.0)], 3), Uniform(1.0))._engine
+    far = Core(Explainer(ensemble_of([Split(0, 9.0, 1.0, 2.0), Split(1, 0.5, 1.0, 2.0)], 3), Uniform(1.0)))
     moving = far.moving_units(np.array([[0.0, 0.0, 0.0], [9.5, np.nan, 0.0]]))
     assert moving.tolist() == [[False, True, False], [True, False, False]]

@@ -22,7 +22,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import predgap
-from kernels_of import n_kernels_of, noise_of
+from asking import n_kernels_of, noise_of
 from predgap import (
     Background,
     Categories,

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import predgap
-from kernels_of import kernel_of
+from asking import kernel_of
 from predgap import (
     Cost,
     CostError,

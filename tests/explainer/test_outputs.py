@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier, RandomForestRegressor
 
 import predgap
-from kernels_of import kernel_of
+from asking import kernel_of
 from predgap import Ensemble, Explainer, Link, Normal, OutputError, Ranking, RankingError, _core
 from predgap._engine.results import GapEstimate
 from strategies import Split, ensemble_of, mixed_problems, problems
@@ -159,7 +159,7 @@ def test_a_costly_row_is_named_as_a_row_of_the_table(model, table, monkeypatch):
         raise _core.TooCostly(0, 1e9, 1e9)
 
     explainer.gap(table, [0])
-    monkeypatch.setattr(kernel_of(explainer, 2), "core", SimpleNamespace(gap=refuse))
+    monkeypatch.setattr(kernel_of(explainer, output=2), "core", SimpleNamespace(gap=refuse))
     with pytest.raises(predgap.CostError, match="row 59 would take"):
         explainer.gap(table, [0])
 

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 from sklearn.ensemble import RandomForestRegressor
 
+from asking import kernel_of
 from predgap import (
     Background,
     Categories,
@@ -38,7 +39,7 @@ BY_COLOUR = ensemble_of(
 
 
 def rows_used(noise: Background, ensemble=STUMP) -> np.ndarray:
-    return Explainer(ensemble, noise)._engine.background
+    return kernel_of(Explainer(ensemble, noise)).background
 
 
 # ---- the rows that are drawn ---------------------------------------------------------------------

@@ -191,7 +191,7 @@ def test_a_scale_is_solved_once_per_column_and_strength(monkeypatch):
     explainer = Explainer(ensemble_of(splits, 2), TABLE[["salary", "age"]])
     assert len(solved) == 2
     explainer.noise.describe()
-    explainer._with_noise(explainer.noise)
+    explainer.explained.under(explainer.noise)
     assert len(solved) == 2
     explainer.noise.with_strength(0.5).describe()
     assert len(solved) == 4

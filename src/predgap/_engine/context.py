@@ -216,8 +216,10 @@ call is long; False for neither a bar nor a warning."""
 
 @contextmanager
 def calling(call: Call, n_rows: int, n_threads: int = 1, progress: Reports = None) -> Iterator[Context]:
-    """The context of one call about so many rows."""
+    """The context of one call about so many rows; DeadlineError if the deadline has passed already."""
     passed = _passed.get()
+    if passed is not None and passed():
+        raise DeadlineError
     if isinstance(progress, Context):
         yield replace(progress, call=call, n_threads=n_threads, n=n_rows, has_passed=passed)
     elif progress is False:

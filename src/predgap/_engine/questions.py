@@ -88,7 +88,7 @@ def ask(explained: HasKernels, question: Question[Found], how: How, context: Con
                 at = of_output if some is None else (some if of_output is None else of_output[some])
                 k = len(part.rows)
                 here = context if k == n else context.part(done, done + k, n, k)
-                otherwise = how.otherwise if isinstance(how, Auto) else None
+                otherwise = how.otherwise if isinstance(how, Auto) and not kernel.moves_together else None
                 parts.append((at, _asked(part, kernel, way, at, here, otherwise)))
                 done += k
     return parts[0][1] if len(parts) == 1 else assembled(n, parts)
@@ -389,14 +389,14 @@ class VarianceShares(Question[ShareArrays]):
 
     def answer(self, kernel: Kernel, rows: _core.Rows, accuracy: Accuracy, context: Context) -> ShareArrays:
         core = kernel.independent("sensitivity", self.NEEDS)
-        self._refuse_if_too_large(kernel.n_units)
         variance, *parts, bound, method = core.sensitivity(
             rows, kernel.accuracy(accuracy), context, kernel.units
         )
         first, total, shapley, pairs = (_shares(part, variance) for part in parts)
         return variance, first, total, shapley, pairs, bound, method
 
-    def _refuse_if_too_large(self, m: int) -> None:
+    def refuse_if_too_large(self, m: int) -> None:
+        """CostError if the answer about all rows, of m units, would not fit into memory."""
         n = len(self.rows)
         if (size := 8.0 * n * m * m) > _core.MOST_BYTES:
             raise CostError(

@@ -421,7 +421,9 @@ def check_choice(name: str, given: Any, choices: tuple[str, ...]) -> None:
 def rank_call(method: str, top: int | None, rtol: float) -> Call:
     """The call of `Explainer.rank`."""
     call, less = ranking_call(method, top), "Fewer places cost less: rank(X, top=k)."
-    if method in ("greedy", "single"):
+    if method == "single":  # all units are asked for any number of places
+        return Call(call, rtol)
+    if method == "greedy":
         return Call(call, rtol, hint=less)
     greedy = f"explainer.approximate(rtol=1e-2).{ranking_call('greedy', top)}"  # others are not estimated
     return Call(call, rtol, greedy, less, NOT_SAMPLED)

@@ -670,7 +670,9 @@ class Explainer:
             "A larger rtol or weaker noise costs less.",
             NOT_SAMPLED,
         )
-        variance, first, total, shapley, pairs, bound, method = self._answer(VarianceShares(rows), call)
+        asked = VarianceShares(rows)
+        asked.refuse_if_too_large(self.explained.n_units)  # all rows together, before they come in parts
+        variance, first, total, shapley, pairs, bound, method = self._answer(asked, call)
         return Sensitivity(
             first=first,
             total=total,
