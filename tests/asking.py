@@ -18,8 +18,7 @@ from predgap._engine.subset_engine import BEAM_WIDTH, SubsetEngine
 
 
 def kernel_of(explainer: Explainer, members: Any = None, output: int | None = None) -> Kernel:
-    """The kernel that answers for an explainer, or that of one output; with `members`, one with these units in
-    place of its own."""
+    """The kernel that answers for an explainer, or that of one output; with `members`, with these units."""
     kernel = explainer.explained._kernel(output)
     if members is None:
         return kernel
