@@ -14,7 +14,7 @@ from predgap._engine.context import Call, Context
 from predgap._engine.decisions import listed_outcomes
 from predgap._engine.kernels import Kernel, NoiseOfModel, as_bytes
 from predgap._engine.sampling import sums_of_changes
-from predgap._engine.subset_engine import BEAM_WIDTH, SubsetEngine
+from predgap._engine.subsets import BEAM_WIDTH, SubsetEngine
 
 
 def kernel_of(explainer: Explainer, members: Any = None, output: int | None = None) -> Kernel:

@@ -10,11 +10,10 @@ from hypothesis import strategies as st
 from asking import Core
 from assertions import explainer_of, rows_of
 from predgap import Explainer, Normal, Uniform, evaluate
-from predgap._engine import scale
+from predgap._engine import subsets
 from predgap._engine.accuracy import EXACT, guaranteed
 from predgap._engine.questions import Curve
-from predgap._engine.scale import BestRankings
-from predgap._engine.subset_engine import SubsetEngine
+from predgap._engine.subsets import BestRankings, SubsetEngine
 from redrawn import cases, partitions
 from strategies import MANY_FEATURES, Split, ensemble_of, full_trees, mixed_problems, problems
 
@@ -139,7 +138,7 @@ def test_what_did_not_come_along_is_asked_of_the_kernel(uneven, monkeypatch):
 
 
 def test_without_tables_no_curve_comes_along(uneven, monkeypatch):
-    monkeypatch.setattr(scale, "MOST_UNITS", -1)
+    monkeypatch.setattr(subsets, "MOST_UNITS", -1)
     (_, exact), X = uneven
     orders = np.tile(np.array([*ORDERS.values()], dtype=np.int32), (len(X), 1, 1))
     assert np.isnan(ask(exact, X, orders).curves).all()

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from asking import Core, context_of
 from assertions import interrupted
 from predgap import Background, CostError, Explainer
-from predgap._engine import scale
+from predgap._engine import subsets
 from predgap._engine.accuracy import EXACT
-from predgap._engine.joint_means import JointMeans
+from predgap._engine.subsets import JointMeans
 from redrawn import RedrawnRow, cases, partitions
 from strategies import Split, ensemble_of, full_trees, random_ensemble
 
@@ -81,7 +81,7 @@ def test_twelve_features_by_subsets_and_by_pairs(monkeypatch):
     explainer, X = Explainer(ensemble, Background(rng.normal(size=(30, 12)))), rng.normal(size=(3, 12))
     answers = []
     for most in (14, -1):  # units of which all subsets are taken
-        monkeypatch.setattr(scale, "MOST_UNITS", most)
+        monkeypatch.setattr(subsets, "MOST_UNITS", most)
         monkeypatch.setattr(JointMeans, "milliseconds", lambda *_, **__: np.full(3, np.inf))
         random = [explainer.random_pgi2(X, top=top) for top in (None, 1, 5)]
         answers.append((random, explainer.rank(X, "shapley").scores))
@@ -114,7 +114,7 @@ def test_many_features(n_features):
 
 
 def test_the_same_bits_for_threads_and_batches(monkeypatch):
-    monkeypatch.setattr(scale, "MOST_UNITS", -1)
+    monkeypatch.setattr(subsets, "MOST_UNITS", -1)
     rng = np.random.default_rng(23)
     ensemble, X = full_trees(rng, n_trees=20, depth=4, n_features=20), rng.normal(size=(5, 20))
     noise = Background(rng.normal(size=(9, 20)))
@@ -130,7 +130,7 @@ def test_what_takes_too_long_is_refused_with_advice(monkeypatch):
     rng = np.random.default_rng(24)
     ensemble = full_trees(rng, n_trees=20, depth=4, n_features=20)
     explainer = Explainer(ensemble, Background(rng.normal(size=(9, 20))))
-    monkeypatch.setattr("predgap._engine.subset_engine._MOST_MILLISECONDS", 1e-6)
+    monkeypatch.setattr("predgap._engine.subsets._MOST_MILLISECONDS", 1e-6)
     for ask in (explainer.random_pgi2, lambda X: explainer.rank(X, "shapley")):
         with pytest.raises(
             CostError, match=r"with 9 background rows .*Background\(X, max_rows=...\) with fewer"

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from assertions import STRATEGIES
 from predgap import Background, Discrete, Explainer, Normal, evaluate
-from predgap._engine.scale import TIE, _by_value
+from predgap._engine.subsets import TIE, _by_value
 from strategies import ensemble_of
 
 SMALL = 40

@@ -16,8 +16,7 @@ from asking import Core, context_of, kernel_of
 from assertions import exactly, interrupted
 from predgap import Explainer, FromScipy, GapEstimate, Normal, PerFeature, PredgapError, Ranking, RankingError
 from predgap._engine.accuracy import Prices
-from predgap._engine.points import REPLICATES, common_points
-from predgap._engine.racing import race
+from predgap._engine.sampling import REPLICATES, common_points, race
 from strategies import Split, ensemble_of, mask_of, mixed_problems, problems, random_ensemble
 
 ONE_LOOK = 1024  # samples before candidates are first compared

@@ -11,8 +11,7 @@ from scipy.stats import norm
 from asking import Core, rows_at_once
 from assertions import STRATEGIES, exactly
 from predgap import Explainer, Marginal, Normal, PredgapError, SubsetError
-from predgap._engine.points import REPLICATES, Replicates, _sequence
-from predgap._engine.sampling import row_stream
+from predgap._engine.sampling import REPLICATES, Replicates, _sequence, row_stream
 from reference import replaces, tails_of
 from strategies import Split, ensemble_of, mask_of, problems, random_ensemble
 
@@ -85,7 +84,7 @@ def test_points_may_be_asked_for_again(sequence, monkeypatch):
     once = [kept.points(*place) for place in places]
     assert all(block.shape[0] == REPLICATES for block in once)
     monkeypatch.setattr(
-        "predgap._engine.points._POINT_DOUBLES", REPLICATES * 3 * 64
+        "predgap._engine.sampling._CUBE_DOUBLES", REPLICATES * 3 * 64
     )  # room for the first block
     forgotten = Replicates(sequence, 3, seed=1)
     for _ in range(2):

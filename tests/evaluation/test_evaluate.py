@@ -16,7 +16,7 @@ from sklearn.datasets import load_diabetes, load_iris
 
 import predgap
 from predgap import Background, CostError, Explainer, Ranking, Relative, Uniform, evaluate
-from predgap._engine.scale import ShapleyRankings
+from predgap._engine.subsets import ShapleyRankings
 from predgap.evaluation.answers import expected_cost, random_orders
 from strategies import Split, ensemble_of, mixed_problems, problems
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from assertions import interrupted
 from predgap import Background, Explainer, Flip, Normal, Uniform, evaluate
-from predgap._engine import scale
-from predgap._engine.subset_engine import SubsetEngine
+from predgap._engine import subsets
+from predgap._engine.subsets import SubsetEngine
 from predgap.errors import CostError, PredgapError, RankingError
 from strategies import Split, ensemble_of, full_trees, mixed_problems, problems, random_ensemble
 
@@ -119,7 +119,7 @@ def test_all_rankings_of_seven_features(noise):
 @pytest.fixture
 def without_tables(monkeypatch):
     """As if so many units mattered in every row that the gaps of all subsets are too many."""
-    monkeypatch.setattr(scale, "MOST_UNITS", -1)
+    monkeypatch.setattr(subsets, "MOST_UNITS", -1)
 
 
 PROBLEMS = st.one_of(problems(max_rows=1), mixed_problems(max_rows=1))
@@ -138,7 +138,7 @@ def test_without_the_gaps_of_all_subsets(problem, data):
 @pytest.mark.parametrize("groups", [None, {"a": [0, 3], "b": [1, 2]}])
 @pytest.mark.parametrize("most", [-1, 14])
 def test_every_strategy_with_and_without_tables(strategy, groups, most, monkeypatch):
-    monkeypatch.setattr(scale, "MOST_UNITS", most)
+    monkeypatch.setattr(subsets, "MOST_UNITS", most)
     rng = np.random.default_rng(5)
     ensemble = random_ensemble(rng, n_trees=6, depth=4, n_features=6)
     X = rng.normal(size=(3, 6))
@@ -170,7 +170,7 @@ def test_a_search_with_background_is_never_below_greedy_and_says_that_it_is_a_se
 
 @pytest.mark.usefixtures("without_tables")
 def test_what_is_too_many_is_refused_with_a_call_that_works(monkeypatch):
-    monkeypatch.setattr(scale, "_MOST_SMALL_SUBSETS", 10)
+    monkeypatch.setattr(subsets, "_MOST_SMALL_SUBSETS", 10)
     rng = np.random.default_rng(7)
     ensemble = random_ensemble(rng, n_trees=20, depth=4, n_features=14)
     explainer, X = Explainer(ensemble, Normal(1.0)), rng.normal(size=(1, 14))
@@ -250,9 +250,9 @@ def test_what_beats_the_best_found_is_the_best(monkeypatch):
     rng = np.random.default_rng(8)
     ensemble, X = random_ensemble(rng, n_trees=8, depth=4, n_features=6), rng.normal(size=(9, 6))
     explainer = Explainer(ensemble, Normal(0.6))
-    monkeypatch.setattr(scale, "MOST_UNITS", 14)
+    monkeypatch.setattr(subsets, "MOST_UNITS", 14)
     best = explainer.rank(X, "optimal")
-    monkeypatch.setattr(scale, "MOST_UNITS", -1)
+    monkeypatch.setattr(subsets, "MOST_UNITS", -1)
     np.testing.assert_array_equal(explainer.normalized_pgi2(X, best), np.ones(9))
     assert np.isnan(explainer.normalized_pgi2(X, [0])).sum() == 0
     flat = Explainer(ensemble_of([], 3), Normal(1.0))
@@ -317,7 +317,7 @@ def test_several_outputs():
 
 @pytest.mark.parametrize("most", [-1, 14])
 def test_bounded_answers_are_within_the_tolerance(most, monkeypatch):
-    monkeypatch.setattr(scale, "MOST_UNITS", most)
+    monkeypatch.setattr(subsets, "MOST_UNITS", most)
     rng = np.random.default_rng(10)
     ensemble, X = full_trees(rng, n_trees=30, depth=6, n_features=6), rng.normal(size=(3, 6))
     exact = Explainer(ensemble, Normal(0.4), rtol=0)
@@ -335,7 +335,7 @@ def test_bounded_answers_are_within_the_tolerance(most, monkeypatch):
 
 @pytest.mark.parametrize("most", [-1, 14])
 def test_the_same_bits_for_threads_and_batches(most, monkeypatch):
-    monkeypatch.setattr(scale, "MOST_UNITS", most)
+    monkeypatch.setattr(subsets, "MOST_UNITS", most)
     rng = np.random.default_rng(11)
     ensemble, X = full_trees(rng, n_trees=20, depth=4, n_features=9), rng.normal(size=(5, 9))
     one, two = (Explainer(ensemble, Normal(0.5), n_jobs=n) for n in (1, 2))
@@ -350,7 +350,7 @@ def test_the_same_bits_for_threads_and_batches(most, monkeypatch):
 
 @pytest.mark.parametrize("most", [-1, 14])
 def test_progress_ends_with_all_rows(most, monkeypatch):
-    monkeypatch.setattr(scale, "MOST_UNITS", most)
+    monkeypatch.setattr(subsets, "MOST_UNITS", most)
     rng = np.random.default_rng(12)
     told: list[tuple[int, int]] = []
     explainer = Explainer(

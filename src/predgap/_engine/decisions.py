@@ -20,9 +20,8 @@ from predgap import _core
 from predgap._engine.accuracy import Accuracy, Sequence, sampler_for
 from predgap._engine.context import Context
 from predgap._engine.kernels import Kernel, as_bytes
-from predgap._engine.points import REPLICATES, Replicates, balanced, checked_seed
 from predgap._engine.results import Bracket
-from predgap._engine.sampling import Budget
+from predgap._engine.sampling import REPLICATES, Budget, Replicates, balanced, checked_seed
 from predgap._model.ensemble import Ensemble
 from predgap._model.links import ROUNDED, Link
 from predgap._text import shown

@@ -21,7 +21,6 @@ from predgap._engine.accuracy import Accuracy, Auto, Draws, How, Prices
 from predgap._engine.context import Context
 from predgap._engine.decisions import Bounds, Function, change_of_row, listed_outcomes, sampled_mean
 from predgap._engine.kernels import Kernel, as_bytes, rows_of
-from predgap._engine.racing import race
 from predgap._engine.results import (
     METHODS,
     Expected,
@@ -31,9 +30,8 @@ from predgap._engine.results import (
     assembled,
     mean_of_curve,
 )
-from predgap._engine.sampling import Budget, estimate_curve, estimate_mc, estimate_qmc
-from predgap._engine.scale import BestRankings, RandomScores, ShapleyRankings
-from predgap._engine.subset_engine import SubsetEngine
+from predgap._engine.sampling import Budget, estimate_curve, estimate_mc, estimate_qmc, race
+from predgap._engine.subsets import BestRankings, RandomScores, ShapleyRankings, SubsetEngine
 from predgap._inputs.tables import Table
 from predgap._typing import BoolArray, FloatArray, IndexArray, IntArray
 from predgap.errors import CostError

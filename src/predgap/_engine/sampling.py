@@ -1,30 +1,141 @@
-"""Gaps from samples, with standard errors: Monte Carlo and randomised quasi-Monte Carlo.
-
-Both draw points in the unit cube, with one coordinate per perturbed feature that the model uses; the kernels
-turn them into perturbed rows by the inverse transform. With more samples, the first ones stay the same. All
-subsets of a curve are evaluated at the same points, so that their gaps can be compared. Rows are processed in
-chunks to limit memory; the numbers of a row do not depend on the other rows.
-"""
+"""Gaps and rankings from samples, with standard errors: Monte Carlo and randomised quasi-Monte Carlo."""
 
 from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from predgap._engine.accuracy import N_SAMPLES, Draws, Sequence, checked_rtol
+from predgap._engine.accuracy import N_SAMPLES, SOBOL_DIMENSIONS, Draws, Sequence, checked_rtol
 from predgap._engine.context import Context
 from predgap._engine.kernels import Kernel, as_bytes
-from predgap._engine.points import REPLICATES, Replicates, balanced, checked_seed, common_points
 from predgap._engine.results import GapEstimate, exact_estimate
 from predgap._text import shown
 from predgap._typing import FloatArray, IndexArray
 from predgap.errors import PredgapError
+
+# ------------------------------------------------------------------------------------------------------------
+# Points in the unit cube are shared by all rows: random or quasi-random, in independent replicates.
+
+REPLICATES: Final = 16
+"""Number of independent randomisations of a sequence; the standard error comes from their spread."""
+
+_CUBE_DOUBLES: Final = 8 << 20  # coordinates in memory at the same time
+
+
+class Replicates:
+    """Points of a sequence in k dimensions; each replicate is randomised by its own seed.
+
+    Examples
+    --------
+    >>> replicates = Replicates("sobol", 3, seed=0)
+    >>> replicates.points(0, 8).shape
+    (16, 8, 3)
+    """
+
+    def __init__(self, sequence: Sequence, k: int, seed: int) -> None:
+        if sequence == "sobol" and k > SOBOL_DIMENSIONS:
+            raise PredgapError(
+                f"{k:,} features that the model uses are perturbed, but Sobol points have at most "
+                f"{SOBOL_DIMENSIONS:,} coordinates; use estimate(..., sequence='halton'), which has no limit"
+            )
+        self.sequence = sequence
+        self._k = max(1, k)
+        self._seeds = np.random.SeedSequence(checked_seed(seed)).spawn(REPLICATES)
+        self._at_once = _power_of_two(max(1, _CUBE_DOUBLES // (REPLICATES * self._k)))
+        self._draws: list[Callable[[int], FloatArray]] = []
+        self._drawn = 0  # of each replicate
+        self._kept: dict[tuple[int, int], FloatArray] = {}
+        self._room = _CUBE_DOUBLES
+
+    def blocks(self, begin: int, end: int) -> Iterator[tuple[int, int]]:
+        """Splits the points begin ... end - 1 of each replicate into blocks that fit into memory."""
+        for first in range(begin, end, self._at_once):
+            yield first, min(first + self._at_once, end)
+
+    def points(self, begin: int, end: int) -> FloatArray:
+        """The points begin ... end - 1 of each replicate, (REPLICATES, end - begin, k).
+
+        The first blocks are kept in memory, because all chunks of rows need the same ones.
+        """
+        kept = self._kept.get((begin, end))
+        if kept is not None:
+            return kept
+        if not self._draws or begin < self._drawn:
+            self._draws = [_sequence(self.sequence, self._k, own) for own in self._seeds]
+            self._drawn = 0
+        for first, last in self.blocks(self._drawn, begin):
+            self._draw(last - first)
+        points = self._draw(end - begin)
+        self._drawn = end
+        if points.size <= self._room:
+            self._kept[begin, end] = points
+            self._room -= points.size
+        return points
+
+    def _draw(self, m: int) -> FloatArray:
+        return np.stack([draw(m) for draw in self._draws])
+
+
+def common_points(
+    used: NDArray[np.bool_], seed: int, sequence: Sequence
+) -> tuple[NDArray[np.int32], Replicates]:
+    """Points that serve for all subsets of features, and which coordinate each feature has.
+
+    Coordinates are (d,), -1 for features that the model does not use.
+    """
+    column = np.where(used, np.cumsum(used) - 1, -1).astype(np.int32)
+    return column, Replicates(sequence, int(used.sum()), seed)
+
+
+def balanced(n: int) -> int:
+    """n rounded down to a power of 2 in each replicate, for which Sobol points are most even.
+
+    Examples
+    --------
+    >>> balanced(1000)
+    512
+    """
+    return REPLICATES * _power_of_two(n // REPLICATES)
+
+
+def checked_seed(seed: Any) -> int:
+    """`seed` as an int; PredgapError unless it is a whole number from 0."""
+    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
+        raise PredgapError(f"seed is {shown(seed)}, expected a whole number that is not negative")
+    return int(seed)
+
+
+def _power_of_two(n: int) -> int:
+    """The largest power of 2 up to n."""
+    return 1 << (int(n).bit_length() - 1)
+
+
+def _sequence(name: Sequence, k: int, seed: np.random.SeedSequence) -> Callable[[int], FloatArray]:
+    """A function that draws the next n points, (n, k)."""
+    # SciPy changes the seed that it is given, so a second use would give other points: pass a copy.
+    rng = np.random.default_rng(np.random.SeedSequence(seed.entropy, spawn_key=seed.spawn_key))
+    if name == "random":
+        return lambda n: rng.random((n, k))
+    from scipy.stats import qmc  # slow to import
+
+    points = (qmc.Sobol if name == "sobol" else qmc.Halton)(k, scramble=True, rng=rng)
+    below_one = np.nextafter(1.0, 0.0)
+    return lambda n: np.minimum(points.random(n), below_one)
+
+
+# ------------------------------------------------------------------------------------------------------------
+# Gaps from samples, with standard errors: Monte Carlo and randomised quasi-Monte Carlo.
+#
+# Both draw points in the unit cube, with one coordinate per perturbed feature that the model uses; the
+# kernels turn them into perturbed rows by the inverse transform. With more samples, the first ones stay the
+# same. All subsets of a curve are evaluated at the same points, so that their gaps can be compared. Rows are
+# processed in chunks to limit memory; the numbers of a row do not depend on the other rows.
 
 _FIRST: Final = 1024  # samples before the standard error is first compared with `rtol`
 _POINT_DOUBLES: Final = 8 << 20  # coordinates of samples in memory at the same time
@@ -360,3 +471,62 @@ class _Prefixes(_Replicated):
                 0
             ]
         return total.sum(axis=2) / max(1, k) if self._average else total
+
+
+# ------------------------------------------------------------------------------------------------------------
+# Rankings from samples, and the confidence in each of their places.
+#
+# For each place, all candidate features are evaluated at the same sample points, so that differences between
+# them are not due to different samples. After each round of samples (a look), candidates whose gap is clearly
+# smaller drop out; rounds continue until one candidate is left or the samples are used up (a race).
+
+_SAMPLES_OF_PLACE: Final = 4096  # the default number of samples per place
+_FIRST_ROUND: Final = 64  # points of each replicate in the first round
+_CLEAR: Final = 0.999  # confidence at which a candidate drops out
+_MOST_DOUBLES: Final = 1 << 26  # largest number of coordinates of all points together
+
+
+def race(
+    kernel: Kernel,
+    rows: FloatArray,
+    method: Literal["greedy", "single"],
+    top: int,
+    n_samples: int | None,
+    seed: int,
+    by: Literal["mc", "qmc"],
+    context: Context,
+) -> tuple[NDArray[np.int32], FloatArray, FloatArray]:
+    """Rankings of units from samples: order (n, top), scores (n, n_units) and confidence (n, top).
+
+    The gaps of several outputs are summed. The confidence in a place is the one-sided confidence, by
+    Student's t over the replicates, that the gap of its unit is larger than that of the closest other
+    candidate.
+    """
+    from scipy.stats import t as student  # slow to import
+
+    column, points, look_end = _looks(kernel, n_samples, checked_seed(seed), by)
+    freedom = REPLICATES - 1
+    clear = float(student.ppf(_CLEAR, freedom))
+    core, asked = kernel.independent("sampling"), kernel.rows(rows, kernel.every)
+    order, scores, lead = core.race(
+        asked, method, top, points, column, look_end, REPLICATES, clear, context, kernel.units
+    )
+    return order, scores, student.cdf(lead, freedom)
+
+
+def _looks(
+    kernel: Kernel, n_samples: int | None, seed: int, by: Literal["mc", "qmc"]
+) -> tuple[NDArray[np.int32], FloatArray, NDArray[np.int64]]:
+    """The coordinate of each feature, the points (by round, then replicate), and where each round ends."""
+    column, replicates = common_points(kernel.used, seed, "random" if by == "mc" else "sobol")
+    k = int(column.max(initial=0)) + 1
+    most = balanced(max(2 * REPLICATES, _MOST_DOUBLES // k))
+    n = min(_SAMPLES_OF_PLACE, most) if n_samples is None else balanced(n_samples)
+    if n > most:
+        raise PredgapError(f"n_samples is {n_samples}, expected at most {most} for a ranking by this model")
+    end = [n]
+    while end[0] > REPLICATES * _FIRST_ROUND:
+        end.insert(0, end[0] // 2)
+    bounds = [0, *(m // REPLICATES for m in end)]
+    looks = [replicates.points(*bounds[i : i + 2]).reshape(-1, k) for i in range(len(end))]
+    return column, np.concatenate(looks), np.array(end, dtype=np.int64)

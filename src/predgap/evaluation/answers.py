@@ -12,8 +12,7 @@ from predgap._engine.context import Call, Context, calling
 from predgap._engine.kernels import QUIET
 from predgap._engine.questions import Best, Curve, Rows, ask, random_after
 from predgap._engine.results import Cost
-from predgap._engine.scale import BestRankings
-from predgap._engine.subset_engine import SubsetEngine
+from predgap._engine.subsets import BestRankings, SubsetEngine
 from predgap._typing import BoolArray, FloatArray, IndexArray, IntArray
 from predgap.explainer import Approximation, Explainer
 from predgap.explainer.explainer import BEST_FOUND

@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from predgap._engine.context import checked_progress
-from predgap._engine.points import checked_seed
 from predgap._engine.questions import Rows
 from predgap._engine.results import mean_of_curve
+from predgap._engine.sampling import checked_seed
 from predgap._inputs.tables import open_columns
 from predgap._text import count, names_or_default, shown
 from predgap._typing import FloatArray, IndexArray, Progress

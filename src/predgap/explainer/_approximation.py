@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
 from predgap import _core
 from predgap._engine.accuracy import Auto, Draws, How, checked_rtol, pruned
 from predgap._engine.context import Call, calling
-from predgap._engine.points import checked_seed
 from predgap._engine.questions import Curve, Gap, Question, Rank, RankingMethod, RankMethod, ask
 from predgap._engine.results import GapEstimate
-from predgap._engine.sampling import Budget
+from predgap._engine.sampling import Budget, checked_seed
 from predgap.errors import PredgapError
 from predgap.explainer.explained import check_choice, ranking_call
 from predgap.ranking import Ranking

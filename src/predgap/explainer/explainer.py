@@ -33,7 +33,6 @@ from predgap._engine.decisions import (
     read_threshold,
 )
 from predgap._engine.kernels import Strategy
-from predgap._engine.points import checked_seed
 from predgap._engine.questions import (
     Best,
     Curve,
@@ -60,8 +59,8 @@ from predgap._engine.results import (
     Sensitivity,
     words,
 )
-from predgap._engine.sampling import Budget
-from predgap._engine.subset_tables import TIE
+from predgap._engine.sampling import Budget, checked_seed
+from predgap._engine.subsets import TIE
 from predgap._text import count, format_items
 from predgap._typing import FloatArray, Progress
 from predgap.errors import NoiseError, OutputError
