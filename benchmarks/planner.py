@@ -30,7 +30,7 @@ from zoo import ZOO, Animal
 import predgap
 from predgap import _core
 from predgap._engine.kernels import QUIET, as_bytes
-from predgap.explainer._pricing import CALL
+from predgap.explainer.explained import CALL
 
 RTOL = 1e-6
 AGREE = 2 * RTOL

@@ -11,7 +11,7 @@ import numpy as np
 from sklearn import datasets
 
 from predgap import Background, Explainer, Ranking, Relative, evaluate, metrics
-from predgap.explainer._importances import permutation_importances
+from predgap.explainer.own_rankings import permutation_importances
 
 STRENGTH = 0.3  # of the noise behind PGI² and PGU²
 REDRAWN = 50  # rows that features are redrawn from, for deletion, insertion and interventional SHAP

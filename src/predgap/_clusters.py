@@ -14,7 +14,7 @@ from predgap.explainer import BatchFunction, Explainer
 
 if TYPE_CHECKING:
     from predgap._engine.questions import RankMethod
-    from predgap.explainer._batch_answers import Layout, ScoreName
+    from predgap.explainer.batches import Layout, ScoreName
 
 Frame = TypeVar("Frame")
 

@@ -20,7 +20,7 @@ import predgap
 from predgap import CostError, Explainer, Marginal, NoiseError, Normal, Ranking, RankingError, Uniform, _core
 from predgap._engine.kernels import Kernel
 from predgap.errors import LongCallWarning
-from predgap.explainer._sweep import _spearman
+from predgap.explainer.sweep import _spearman
 
 RNG = np.random.default_rng(3)
 X = RNG.normal(size=(120, 4)) * [1.0, 5.0, 0.1, 2.0]

@@ -26,8 +26,7 @@ from predgap.cli.columns import check_roles, split_names
 from predgap.cli.options import Command, Folder, decorated
 from predgap.cli.requests import Job, Request, opened
 from predgap.cli.writing import json_text
-from predgap.explainer._batch_answers import WORDS, ColumnOrders
-from predgap.explainer._batches import What
+from predgap.explainer.batches import WORDS, ColumnOrders, What
 from predgap.runs import DataSet, Report, Run, RunOptions, open_dataset
 from predgap.runs.aggregate import GREEDY, RANDOM, aggregated
 from predgap.runs.dataset import ROW, batch_schema

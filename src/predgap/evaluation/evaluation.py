@@ -29,7 +29,7 @@ from predgap.evaluation.result import Evaluation
 from predgap.evaluation.scoring import METRICS, check_metrics
 from predgap.evaluation.words import OwnRankings
 from predgap.explainer import Explainer
-from predgap.explainer._outputs import margins
+from predgap.explainer.explained import margins
 from predgap.loaders.pipelines.raw_columns import RawColumns
 from predgap.metrics._redrawing import read_outcomes
 

@@ -27,7 +27,7 @@ from predgap.evaluation.scoring import METRICS, Scored, scored
 from predgap.evaluation.statistics import TINY
 from predgap.evaluation.words import OwnRankings, ranking_of
 from predgap.explainer import Explainer
-from predgap.explainer._sweep import Swept, swept
+from predgap.explainer.sweep import Swept, swept
 from predgap.ranking import Ranking
 
 Found = TypeVar("Found")

@@ -16,9 +16,9 @@ from predgap.evaluation.answers import in_words
 from predgap.evaluation.examination import Examined, Task
 from predgap.evaluation.words import ranking_of
 from predgap.explainer import Explainer
-from predgap.explainer._sweep import Swept
 from predgap.explainer.explained import least_certain
 from predgap.explainer.explainer import BEST_FOUND
+from predgap.explainer.sweep import Swept
 from predgap.ranking import Ranking
 
 Join = Callable[..., Any]

@@ -23,8 +23,8 @@ from predgap.evaluation.statistics import (
     share_of_way,
 )
 from predgap.explainer import Sweep
-from predgap.explainer._sweep import agreement
 from predgap.explainer.explained import check_choice
+from predgap.explainer.sweep import agreement
 from predgap.ranking import Ranking
 
 if TYPE_CHECKING:

@@ -11,8 +11,7 @@ from predgap._engine.questions import Rows
 from predgap._typing import FloatArray, IndexArray
 from predgap.errors import RankingError
 from predgap.explainer import Explainer
-from predgap.explainer._importances import gains, permutation_importances
-from predgap.explainer._shap_values import ShapValues
+from predgap.explainer.own_rankings import ShapValues, gains, permutation_importances
 from predgap.ranking import Ranking
 
 

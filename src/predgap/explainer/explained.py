@@ -1,7 +1,6 @@
 """The class `Explained`: what an explainer is about. It reads arguments, and holds the kernels that answer.
 
-`Explainer` asks it, and so may whoever adds to it: metrics, evaluations, the command line. Its attributes and
-methods are documented here and do not change what is explained.
+`Explainer` asks it, and so may whoever adds to it: metrics, evaluations, the command line.
 """
 
 from __future__ import annotations
@@ -9,29 +8,359 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from typing import Any, Final, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from predgap._attributions import is_explanation
+from predgap._engine.accuracy import Accuracy, Prices
 from predgap._engine.context import Call
 from predgap._engine.decisions import Predictions, Space
 from predgap._engine.kernels import Kernel, NoiseOfModel, Strategy
-from predgap._engine.questions import HasKernels, Rows
-from predgap._engine.results import Ranked
+from predgap._engine.questions import Curve, Gap, HasKernels, Question, Rank, Rows
+from predgap._engine.results import Cost, Ranked, assembled
+from predgap._inputs.one_hot import OneHot
+from predgap._inputs.outputs import OTHER_CLASS, Output, Outputs, OutputsOfRows, read_output
+from predgap._inputs.row_labels import matching_rows
 from predgap._inputs.subsets import subset_mask
-from predgap._inputs.tables import Table, names_of, read_table
+from predgap._inputs.tables import Table, columns_of, names_of, read_table
 from predgap._inputs.units import grouping_hint, read_units
-from predgap._model.ensemble import Ensemble
-from predgap._text import names_or_default, shown
+from predgap._model.ensemble import LEAF, Ensemble
+from predgap._model.one_hot import DummyTables, with_categories
+from predgap._model.other_class import has_other_class, of_other_class, other_margin
+from predgap._text import count, format_items, names_or_default, shown, warn
 from predgap._typing import BoolArray, FloatArray, IndexArray, IntArray
-from predgap.errors import OutputError, PredgapError, RankingError, SubsetError, TableError
-from predgap.explainer._opening import explaining_features, opened
-from predgap.explainer._outputs import OutputChoice, margins
-from predgap.explainer._ranges import ReferenceRanges
-from predgap.noise import Noise
+from predgap.errors import (
+    NoiseError,
+    OutputError,
+    OutsideWarning,
+    PredgapError,
+    RankingError,
+    SubsetError,
+    TableError,
+)
+from predgap.loaders.pipelines import TableReader, load_with_reader
+from predgap.loaders.pipelines.steps import Preparation
+from predgap.noise import Noise, Relative
+from predgap.noise._noise import ModelFeatures
+from predgap.noise._scales import Range
 from predgap.ranking import Ranking, check_same_rows, made_ranking, ranking_order
+
+# ------------------------------------------------------------------------------------------------------------
+# An `Explainer` is given a model, perhaps with steps before it, and a noise or a table.
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Opened:
+    """A model in the features that are perturbed and ranked, and the noise of these features."""
+
+    ensemble: Ensemble
+    reader: TableReader | None  # reads X, where its columns are not simply the model's features
+    noise: Noise
+    takes_names: bool  # are the columns of X called as those of the noise's table, as the model has no names?
+
+
+def opened(
+    model: Any,
+    noise: Any,
+    feature_names: Sequence[str] | None,
+    one_hot: Mapping[str, Sequence[str | int]] | None,
+) -> Opened:
+    """The arguments of `Explainer`, opened. A table in place of the noise becomes `Relative` noise."""
+    ensemble, pipeline, not_raw = load_with_reader(model)
+    reader: TableReader | None = pipeline
+    if feature_names is not None:
+        ensemble = ensemble.named(feature_names)
+    if not_raw is not None and isinstance(pipeline, Preparation):
+        may_be_of_x = isinstance(noise, Noise) and _may_be_of_x(noise, ensemble, pipeline)
+        _warn_of_features(pipeline.feature_space, not_raw, may_be_of_x)
+    if not isinstance(noise, Noise):
+        _check_table(noise)
+    if pipeline is None or pipeline.feature_space is None:
+        noise = noise if isinstance(noise, Noise) else Relative(noise)
+        own = ensemble.feature_names
+        seen = noise.names_for(ensemble.n_features) if own is None else None
+        if seen is not None:
+            ensemble = ensemble.named(seen)
+    else:  # a Noise is one of the features after the steps; only a table tells the columns of X
+        own = pipeline.column_names
+        seen = names_of(noise) if own is None and not isinstance(noise, Noise) else None
+    if pipeline is not None and pipeline.column_names is None:
+        reader = pipeline = pipeline.named(own or seen)
+    if not isinstance(noise, Noise):
+        assert reader is not None
+        noise = _relative_after_steps(noise, ensemble, reader)
+    if one_hot is not None:
+        if reader is not None:
+            raise PredgapError(
+                "one_hot is for a model without a Pipeline: the encoders of a Pipeline are read anyway"
+            )
+        dummies = OneHot.of(one_hot, ensemble.n_features, ensemble.feature_names, ensemble.missing)
+        reader, noise = DummyTables(dummies, ensemble), noise.with_one_hot(dummies)
+        ensemble = with_categories(ensemble, dummies)
+    return Opened(ensemble, reader, noise.for_model(_features(ensemble)), seen is not None)
+
+
+def _features(e: Ensemble) -> ModelFeatures:
+    return ModelFeatures(e.n_features, e.feature_names, frozenset(e.categorical()), e.missing, e.is_missing)
+
+
+def _warn_of_features(feature_space: str | None, reason: str, may_be_of_x: bool) -> None:
+    table = (
+        "; the table of the noise is read as theirs, too: if it is X, pass X itself, Explainer(model, X)"
+        if may_be_of_x
+        else ""
+    )
+    warn(
+        f"the Pipeline is explained {feature_space}, not in the columns of X, because {reason}. Noise, "
+        f"subsets and rankings are those of the features that explainer.transform(X) returns{table}",
+    )
+
+
+def _may_be_of_x(noise: Noise, ensemble: Ensemble, reader: Preparation) -> bool:
+    """May a table that a noise was built from be one of before the steps, as well as one of after them?
+
+    NoiseError if it looks like one of before: its columns are called as those of X.
+    """
+    before, after = {*(reader.column_names or ())}, {*(ensemble.feature_names or ())}
+    possible = False
+    for table in noise._tables():
+        if not before or table.names is None or table.numbered:
+            n_before = reader.n_columns or ensemble.n_features
+            possible |= table.n_columns == ensemble.n_features == n_before
+            continue
+        both = [name for name in table.names if name in before and (not after or name in after)]
+        if both and after.isdisjoint({*table.names} - before):
+            called = "are called so, too" if after else "have no names"
+            raise NoiseError(
+                f"the table given to {table.given_to} has columns of X: {format_items(both)}. The features "
+                f"{reader.feature_space} {called}, but have other values, which the noise must be made from. "
+                "Pass X itself, Explainer(model, X), or noise made from explainer.transform(X)"
+            )
+    return possible
+
+
+def _check_table(X: Any) -> None:
+    """NoiseError unless X, which was given in place of a noise, is a table."""
+    if not (hasattr(X, "shape") or hasattr(X, "columns") or isinstance(X, list | tuple)):
+        raise NoiseError(f"noise is {shown(X)}, expected a Noise such as Relative(X, 0.3), or a table X")
+
+
+def _relative_after_steps(X: Any, ensemble: Ensemble, reader: TableReader) -> Noise:
+    """`Relative` noise of the features that the steps of a pipeline make of X."""
+    after = reader.table(X, ensemble)  # the features after the steps
+    if isinstance(reader, Preparation) and reader.takes_zero_for_missing(X):
+        _warn_of_absent_values(after.values, ensemble.names)
+    return Relative(columns_of(after, ensemble.feature_names))
+
+
+def _warn_of_absent_values(values: FloatArray, names: Sequence[str]) -> None:
+    """Warns of columns that are one value or missing, because a sparse table has no entry there."""
+    gone = np.isnan(values)
+    lowest, highest = np.where(gone, np.inf, values).min(axis=0), np.where(gone, -np.inf, values).max(axis=0)
+    dummies = [names[q] for q in np.flatnonzero(gone.any(axis=0) & (lowest == highest)).tolist()]
+    if dummies:
+        warn(
+            f"the steps make a sparse table, and XGBoost takes what is absent in it for missing: "
+            f"{count(len(dummies), 'column')} have one value or none, so that noise cannot move them, and "
+            f"their gaps are 0: {format_items(dummies)}. To explain them, train with a dense table, e.g. "
+            "OneHotEncoder(sparse_output=False)"
+        )
+
+
+@contextmanager
+def explaining_features(reader: TableReader | None) -> Iterator[None]:
+    """A context in which a NoiseError says that the features are not the columns of X, if so."""
+    try:
+        yield
+    except NoiseError as error:
+        if reader is None or reader.feature_space is None:
+            raise
+        raise NoiseError(
+            f"{error}. The noise must be that of the features {reader.feature_space}, not of the columns of "
+            "X: pass X itself, Explainer(model, X), or noise made from explainer.transform(X)"
+        ) from None
+
+
+# ------------------------------------------------------------------------------------------------------------
+# The output that each row is explained for: all together, one, or each row's own.
+#
+# Each output has a kernel of its own: so every row has the answer of an explainer of that output alone, to
+# the last bit.
+
+PREDICTED: Final = "predicted"
+"""The class that is predicted in each row: of several outputs, the one with the largest margin."""
+
+
+class OutputChoice:
+    """What an explainer explains, `output` of `Explainer`: None for all outputs together, one of them for all
+    rows, or one for each row.
+    """
+
+    def __init__(self, model: Ensemble, output: Any) -> None:
+        self._model = model
+        self._outputs = Outputs(model.n_outputs, model.class_names, has_other_class(model))
+        self._index = getattr(output, "index", None) if hasattr(output, "to_list") else None
+        self._given: Output | None = None if output is None else read_output(output)
+        self._chosen: int | IndexArray | None = None
+        if isinstance(self._given, str) and self._given == PREDICTED:
+            self._check_classes()
+            self._chosen = 0 if model.n_outputs == 1 and not has_other_class(model) else None
+        elif self._given is not None:
+            self._chosen = self._outputs.positions(self._given)
+            self._outputs.warn_of_numbers(self._given)
+        # Do rows have outputs of their own?
+        self.vary = self._given is not None and not isinstance(self._chosen, int)
+
+    @property
+    def model(self) -> Ensemble:
+        """The model with all its outputs."""
+        return self._model
+
+    def explained(self) -> Ensemble:
+        """The model with the outputs that are explained: one of them, or all."""
+        return self.one(self._chosen) if isinstance(self._chosen, int) else self._model
+
+    def of_rows(self, rows: FloatArray, index: Any = None) -> IndexArray | None:
+        """The output of each of the rows (n, d) of a call, with these labels; None if all have the same."""
+        if self._predicts():
+            margin = margins(self._model, rows)
+            if self._model.n_outputs == 1:
+                return np.where(margin > other_margin(self._model, margin), 0, OTHER_CLASS)
+            largest: IndexArray = margin.argmax(axis=1)
+            return largest
+        if not isinstance(self._chosen, np.ndarray):
+            return None
+        if len(self._chosen) != len(rows):
+            raise OutputError(
+                f"output is given for {count(len(self._chosen), 'row')}, X has {len(rows)}; pass one per row"
+            )
+        own = matching_rows(self._index, index, "output", OutputError)
+        return self._chosen if own is None else self._chosen[own]
+
+    def of_made_up_rows(self, rows: FloatArray) -> IndexArray | None:
+        """The output of each of some rows that are not of a table; outputs that were given are repeated."""
+        if not isinstance(self._chosen, np.ndarray):
+            return self.of_rows(rows)
+        if len(self._chosen) == 0:
+            raise OutputError("output has no entries; pass at least one")
+        return np.resize(self._chosen, len(rows))
+
+    def positions(self, outputs: IndexArray | None, n_rows: int) -> IndexArray | None:
+        """The output that is explained in each row, (n,); None if all are explained together."""
+        chosen = self._chosen if outputs is None else outputs
+        return None if chosen is None else np.broadcast_to(chosen, n_rows)
+
+    def own_margins(self, all_margins: FloatArray, positions: IndexArray) -> FloatArray:
+        """The margin of the output that is explained in each row, (n, 1), from all of them (n, n_outputs)."""
+        if self._outputs.has_other_class:
+            other = other_margin(self._model, all_margins)
+            return np.where(positions[:, None] == OTHER_CLASS, other, all_margins)
+        return np.take_along_axis(all_margins, positions[:, None], axis=1)
+
+    def in_rows(self, outputs: IndexArray | None) -> OutputsOfRows:
+        """What is explained in rows with these outputs, to compare rankings with."""
+        return OutputsOfRows(self._outputs, self._chosen if outputs is None else outputs)
+
+    def of_ranking(self, outputs: IndexArray | None) -> Output | None:
+        """What a ranking of rows with these outputs remembers; None if the model has one output."""
+        if self._outputs.n == 1:
+            return None
+        return self._given if outputs is None else outputs
+
+    def one(self, output: int) -> Ensemble:
+        """The model of one output."""
+        other = self._outputs.has_other_class and output == OTHER_CLASS
+        return of_other_class(self._model) if other else self._model.select(output)
+
+    def _predicts(self) -> bool:
+        return self._chosen is None and self._given is not None
+
+    def _check_classes(self) -> None:
+        if self._model.n_outputs > 1 and self._model.class_names is None:
+            raise OutputError(
+                f"output={PREDICTED!r}: the {self._model.n_outputs} outputs of this model are not known to "
+                "be classes. If they are, pass the output of each row, e.g. "
+                "output=predgap.load(model).predict(X).argmax(axis=1)"
+            )
+        is_plain = self._model.link is None and self._model.class_names is None
+        if self._model.n_outputs == 1 and not is_plain and not self._outputs.has_other_class:
+            raise OutputError(
+                f"output={PREDICTED!r}: predgap does not know which class a model of {self._model.source} "
+                "predicts; if it has two, gaps are the same for both: leave output out"
+            )
+
+
+def margins(ensemble: Ensemble, rows: FloatArray) -> FloatArray:
+    """The raw margins of rows that are cast already, (n,) or (n, n_outputs)."""
+    return ensemble.predict(np.where(np.isnan(rows), ensemble.missing, rows))
+
+
+# ------------------------------------------------------------------------------------------------------------
+# Rows that are far outside the table of their noise hardly move: a warning says so.
+
+_SHOWN = 3  # columns in the warning
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ReferenceRanges:
+    """The ranges of the features that the model splits on and to which a noise adds numbers.
+
+    A number that is added does not bring a value back that is further outside than the range is wide.
+    """
+
+    of_features: dict[int, Range]
+    names: tuple[str, ...]
+    limits: FloatArray  # (2, d) the range of each feature, widened by its width on both sides
+    inside: bytes  # what comparing one row with the limits gives if the row is within them
+
+    @classmethod
+    def of(cls, noise: Noise, ensemble: Ensemble) -> ReferenceRanges | None:
+        """The ranges that a noise knows of a model's features; None if it knows none."""
+        splits = np.unique(ensemble.feature[ensemble.feature != LEAF]).tolist()
+        used = [q for q in splits if q not in ensemble.categorical()]
+        found = noise.ranges_of(used, ensemble.n_features, ensemble.feature_names)
+        ranges = {q: each for q, each in zip(used, found, strict=True) if each is not None}
+        if not ranges:
+            return None
+        limits = np.repeat([[-np.inf], [np.inf]], ensemble.n_features, axis=1)
+        for q, each in ranges.items():
+            width = each.high - each.low
+            limits[:, q] = each.low - width, each.high + width
+        return cls(
+            ranges, ensemble.names, limits, np.repeat([[False], [True]], len(limits[0]), axis=1).tobytes()
+        )
+
+    def check(self, rows: FloatArray) -> None:
+        """Warns if rows (n, d), as the model sees them, are outside by more than the width of a range."""
+        if len(rows) == 1 and np.greater(self.limits, rows).tobytes() == self.inside:
+            return  # the usual answer for one row, in less than a microsecond
+        outside = (rows < self.limits[0]) | (rows > self.limits[1])
+        if outside.any():
+            self._warn(rows, outside)
+
+    def _warn(self, rows: FloatArray, outside: BoolArray) -> None:
+        for q, each in self.of_features.items():
+            outside[:, q] &= ~np.isin(rows[:, q], each.kept)
+        columns = np.flatnonzero(outside.any(axis=0)).tolist()
+        if not columns:
+            return
+        told = []
+        for q in columns[:_SHOWN]:
+            r, each = int(np.flatnonzero(outside[:, q])[0]), self.of_features[q]
+            range_of = f"{each.low:g} to {each.high:g}"
+            told.append(f"{shown(self.names[q])} ({rows[r, q]:g} in row {r}; the reference has {range_of})")
+        more = f", ... ({len(columns)} in all)" if len(columns) > _SHOWN else ""
+        n = int(outside.any(axis=1).sum())
+        message = (
+            f"{n} of {count(len(rows), 'row')} {'is' if n == 1 else 'are'} outside the reference, the table "
+            f"of the noise, by more than its width, in {', '.join(told)}{more}. Added noise takes such a "
+            "value across hardly any split, so that gaps near 0 follow. Are the units the same?"
+        )
+        warn(OutsideWarning(message))
+
 
 _BY_CERTAINTY: Final = ("exact", "bounded", "pruned", "qmc", "mc")
 NOT_SAMPLED: Final = "Fewer rows and a larger rtol are faster."
@@ -439,3 +768,70 @@ def ranking_call(method: str, top: int | None) -> str:
     """
     options = ["X", *([repr(method)] if method != "greedy" else []), *([f"top={top}"] if top else [])]
     return f"rank({', '.join(options)})"
+
+
+# ------------------------------------------------------------------------------------------------------------
+# The cost of a call is estimated before it.
+
+_MOST_ROWS: Final = 20  # of X; the cost is the mean over them
+CALL: Final = 0.03  # milliseconds that a call takes beside its rows
+
+
+def cost_of(explained: Explained, question: Any, X: Any, accuracy: Accuracy) -> Cost:
+    """The mean cost per row of a greedy ranking ("rank"), of a Ranking's curve, or of the gap of a subset.
+
+    If X is None, the cost is estimated for rows made up from the model's thresholds, asked one at a time.
+    Otherwise the rows of X share what the call takes by itself.
+    """
+    n_sharing = 1
+    if X is None:
+        asked = _on_typical_rows(explained, question)
+    else:
+        rows = explained.rows(X)
+        asked, n_sharing = _on_rows(explained, question, rows), max(len(rows), 1)
+    if len(asked.rows) == 0:
+        raise TableError("X has no rows to estimate the cost from; leave X out, or pass some rows")
+    some = np.unique(np.linspace(0, len(asked.rows) - 1, _MOST_ROWS).astype(np.intp))
+    cost = prices_of(explained, asked.at(some), accuracy).mean()
+    return replace(cost, milliseconds=cost.milliseconds + CALL / n_sharing)
+
+
+def prices_of(explained: Explained, question: Question[Any], accuracy: Accuracy) -> Prices:
+    """What the answer of each row would cost."""
+    parts = []
+    for kernel, some in explained.kernels(question.rows):
+        mine = question if some is None else question.at(some)
+        parts.append((some, mine.prices(kernel, accuracy)))
+    return assembled(len(question.rows), parts)
+
+
+def _on_rows(explained: Explained, question: Any, rows: Rows) -> Question[Any]:
+    if _is_rank(question):
+        return Rank(rows, "greedy", explained.n_units)
+    if isinstance(question, Ranking):
+        return Curve(rows, explained.order(rows, question))
+    return Gap(rows, explained.masks(rows, question))
+
+
+def _on_typical_rows(explained: Explained, question: Any) -> Question[Any]:
+    rows = explained.typical_rows()
+    if _is_rank(question):
+        return Rank(rows, "greedy", explained.n_units)
+    if isinstance(question, Ranking):
+        order = explained.order_of_any_rows(question)
+        if len(order) == 0:
+            raise RankingError("the ranking has no rows to estimate the cost from; pass one with rows")
+        return Curve(rows, order[np.arange(len(rows)) % len(order)])
+    if getattr(question, "ndim", 1) == 2:
+        raise SubsetError("the subset has one mask per row; pass these rows as X, or one mask for all")
+    return Gap(rows, explained.one_mask(len(rows), question)[None])
+
+
+def _is_rank(question: Any) -> bool:
+    if isinstance(question, str) and question in ("gap", "curve", "pgi2", "pgu2"):
+        what = "the subset" if question == "gap" else "the ranking, as a predgap.Ranking"
+        raise SubsetError(
+            f"cost({question!r}) does not say of what; pass {what}, or 'rank' for a greedy ranking "
+            f"(a feature of this name is [{question!r}])"
+        )
+    return isinstance(question, str) and question == "rank"

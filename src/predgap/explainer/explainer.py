@@ -64,11 +64,10 @@ from predgap._engine.subsets import TIE
 from predgap._text import count, format_items
 from predgap._typing import FloatArray, Progress
 from predgap.errors import NoiseError, OutputError
-from predgap.explainer._approximation import Approximation, Method
-from predgap.explainer._batches import BatchFunction, What, batch_function
-from predgap.explainer._pricing import cost_of
-from predgap.explainer._sweep import STRENGTHS, Sweep, swept
-from predgap.explainer.explained import NOT_SAMPLED, Explained, check_choice, rank_call
+from predgap.explainer.approximation import Approximation, Method
+from predgap.explainer.batches import BatchFunction, What, batch_function
+from predgap.explainer.explained import NOT_SAMPLED, Explained, check_choice, cost_of, rank_call
+from predgap.explainer.sweep import STRENGTHS, Sweep, swept
 from predgap.loaders import package_of
 from predgap.noise import Noise
 from predgap.ranking import Ranking

@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 from predgap._text import count
 from predgap._typing import FloatArray
 from predgap.evaluation.statistics import CONFIDENCE, TINY, highest, holm
-from predgap.explainer._batch_answers import score_column
+from predgap.explainer.batches import score_column
 
 RANDOM: Final = "(random)"
 """The column with the expected score of a random ranking."""

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 
 from predgap._text import format_items
 from predgap.errors import RunError
-from predgap.explainer._arrow import as_arrow
+from predgap.explainer.batches import as_arrow
 
 ROW: Final = "row"
 """The column with the number of a row in its file, from 0."""

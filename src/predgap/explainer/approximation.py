@@ -14,7 +14,7 @@ from predgap.errors import PredgapError
 from predgap.explainer.explained import check_choice, ranking_call
 from predgap.ranking import Ranking
 
-if TYPE_CHECKING:  # it imports this module
+if TYPE_CHECKING:
     from predgap.explainer.explainer import Explainer
 
 Method = Literal["auto", "pruned", "qmc", "mc"]

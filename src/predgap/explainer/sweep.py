@@ -20,7 +20,7 @@ from predgap.errors import CostError, NoiseError, RankingError
 from predgap.explainer.explained import Explained, rank_call
 from predgap.noise import Noise
 
-if TYPE_CHECKING:  # it imports this module
+if TYPE_CHECKING:
     from predgap.explainer.explainer import Explainer
 
 STRENGTHS: Final = (0.1, 0.2, 0.3, 0.5, 1.0)
