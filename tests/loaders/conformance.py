@@ -25,7 +25,7 @@ from loading import assert_same, memory_below, printed_without, reading_below, r
 from predgap import _files
 from predgap._model.ensemble import LEAF, NUMERIC, Ensemble
 from predgap.errors import LoaderError, UnsupportedModelError
-from predgap.loaders import load, selfcheck
+from predgap.loaders import load, translation
 
 
 class ObjectTests:
@@ -297,7 +297,7 @@ def assert_sound(ensemble: Ensemble) -> None:
         leaf = ensemble.feature == LEAF
         within = np.abs(ensemble.threshold[~leaf]).max(initial=0.0) < np.finfo(np.float32).max
         if within and (ensemble.category_set[leaf] == NUMERIC).all():  # predgap's own files may have others
-            assert np.isfinite(ensemble.predict(selfcheck.rows_at_thresholds(ensemble, 16))).all()
+            assert np.isfinite(ensemble.predict(translation.rows_at_thresholds(ensemble, 16))).all()
 
 
 def loads_or_refuses(decode: Callable[[Any], Ensemble], source: Any) -> str:

@@ -29,7 +29,7 @@ from loading import refused
 from predgap._model.ensemble import NUMERIC
 from predgap.errors import UnsupportedModelError
 from predgap.loaders import load
-from predgap.loaders.catboost import combinations, hashes
+from predgap.loaders.catboost import categories, combinations
 
 JOBS, CITIES, SHIFTS, FLAGS = [f"job {i}" for i in range(5)], [*range(4)], ["a", "b", "c"], ["no", "yes"]
 CATEGORICAL = {"job": JOBS, "city": CITIES, "shift": SHIFTS, "flag": FLAGS}
@@ -285,11 +285,11 @@ SHOWN = r"'\w+'( with '\w+')+"
 def test_too_many_combinations_are_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     model = trained()
     paths = [save(model, tmp_path / "model.cbm"), save(model, tmp_path / "model.json")]
-    monkeypatch.setattr(hashes, "_MAX_COMBINATIONS", 11)
+    monkeypatch.setattr(categories, "_MAX_COMBINATIONS", 11)
     says = f"combination {SHOWN}, which has .* combinations .* up to 11; train with max_ctr_complexity=1"
     for source in (model, *paths):
         refused(source, says, UnsupportedModelError)
-    monkeypatch.setattr(hashes, "_MAX_COMBINATIONS", 1 << 22)
+    monkeypatch.setattr(categories, "_MAX_COMBINATIONS", 1 << 22)
     monkeypatch.setattr(combinations, "_MAX_CELLS", 100)
     refused(model, f"such as {SHOWN}, which would .* 100 .*max_ctr_complexity=1", UnsupportedModelError)
 

@@ -42,7 +42,7 @@ from loading import memory_below, refused
 from predgap._model.ensemble import LEAF, NUMERIC
 from predgap.errors import LoaderError
 from predgap.loaders import load
-from predgap.loaders.catboost import categories, sets
+from predgap.loaders.catboost import categories
 from predgap.loaders.catboost.categories import HashedCategories, hash_of
 
 # ---- categories go where CatBoost sends them ----
@@ -404,7 +404,7 @@ def test_the_limit_of_sets(monkeypatch: pytest.MonkeyPatch) -> None:
             for ctr in document_of(model)["features_info"]["ctrs"]
         )
     )
-    monkeypatch.setattr(sets, "_MAX_CODES", n_codes)
+    monkeypatch.setattr(categories, "_MAX_CODES", n_codes)
     load(model)
-    monkeypatch.setattr(sets, "_MAX_CODES", n_codes - 1)
+    monkeypatch.setattr(categories, "_MAX_CODES", n_codes - 1)
     refused(model, f"have {n_codes:,} categories, borders times categories, predgap loads up to")

@@ -33,7 +33,7 @@ from catboost_models import (
 from loading import rounds_to_single, rows_around_thresholds
 from predgap._model.ensemble import ALL_OUTPUTS, LEAF
 from predgap.errors import LoaderError, UnsupportedModelError
-from predgap.loaders import load, selfcheck
+from predgap.loaders import load, translation
 from reference import Row, tails_of
 
 # ---- models trained here ----
@@ -379,7 +379,7 @@ def test_an_object_that_cannot_predict_is_refused(monkeypatch: pytest.MonkeyPatc
 
 def test_the_check_has_rows_at_the_border_of_missing_values() -> None:
     ensemble = load(train(nan_mode="Max", iterations=20))
-    rows = selfcheck.rows_at_thresholds(ensemble)
+    rows = translation.rows_at_thresholds(ensemble)
     with np.errstate(over="ignore"):
         assert (rows.astype(np.float32) == GREATEST).any()
     assert np.isposinf(rows).any()

@@ -19,7 +19,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from predgap import Ensemble, EnsembleError, Explainer, Marginal, load
 from predgap._model import serialization
-from predgap.loaders.labels import class_names
+from predgap.loaders.translation import class_names
 from strategies import ensemble_of
 
 RNG = np.random.default_rng(0)

@@ -37,8 +37,7 @@ from lightgbm_models import (
 from loading import assert_same, levels_of, memory_below, refused
 from predgap._model.ensemble import Ensemble
 from predgap.errors import LoaderError, TableError, UnsupportedModelError
-from predgap.loaders import load
-from predgap.loaders.lightgbm import categories as categories
+from predgap.loaders import lightgbm, load
 
 CODED: dict[str, tuple[np.ndarray, dict[str, Any]]] = {
     "none": (C_, {}),
@@ -208,12 +207,12 @@ def test_giant_codes_take_no_more_memory_than_their_text(tmp_path: Path) -> None
 def test_no_category_lies_beyond_31_bits() -> None:
     word = np.zeros(2**26 + 1, dtype=np.uint32)
     word[2**26 - 1] = 2**31 + 1
-    begin, code = categories._members(word, np.array([0, len(word)]))
+    begin, code = lightgbm._members(word, np.array([0, len(word)]))
     assert (begin.tolist(), code.tolist()) == ([0, 2], [2**31 - 32, 2**31 - 1])
     word[2**26] = 1
     with pytest.raises(LoaderError, match="cat_threshold holds a category beyond 31 bits"):
-        categories._members(word, np.array([0, len(word)]))
-    begin, code = categories._members(word, np.array([0, 1, 1, len(word)]))  # the first set is empty
+        lightgbm._members(word, np.array([0, len(word)]))
+    begin, code = lightgbm._members(word, np.array([0, 1, 1, len(word)]))  # the first set is empty
     assert (begin.tolist(), code.tolist()) == ([0, 0, 0, 3], [2**31 - 64, 2**31 - 33, 2**31 - 32])
 
 
@@ -332,11 +331,11 @@ def test_limits_of_categories_are_named(monkeypatch: pytest.MonkeyPatch, tmp_pat
         ("_MAX_CATEGORICAL", 0, "handles up to 0 with"),
     ):
         with monkeypatch.context() as limited:
-            limited.setattr(categories, name, limit)
+            limited.setattr(lightgbm, name, limit)
             refused(path, says, UnsupportedModelError)
     path.write_bytes(path.read_bytes().replace(b":null", b':[["a", "b"]]'))
     with monkeypatch.context() as limited:
-        limited.setattr(categories, "_WORDS_AT_ONCE", 1)
+        limited.setattr(lightgbm, "_WORDS_AT_ONCE", 1)
         refused(
             path, "'Column_0' has the category 119, but its labels end with that of 1", UnsupportedModelError
         )

@@ -41,7 +41,7 @@ from sklearn.preprocessing import (
 import predgap
 from predgap import Explainer, Flip, Marginal, Normal, PerFeature, TableError
 from predgap._model.ensemble import NUMERIC
-from predgap.loaders.pipelines.crossings import first_on_the_other_side
+from predgap.loaders.pipelines.raw_columns import first_on_the_other_side
 
 N = 240
 RNG = np.random.default_rng(8)
@@ -489,7 +489,7 @@ def test_other_steps_fall_back_and_say_so(name: str) -> None:
 
 def test_a_rewritten_model_that_disagrees_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
     pipeline = make_pipeline(StandardScaler(), REGRESSORS["forest"]()).fit(FRAME[["age", "kids"]], Y)
-    wrong = "predgap.loaders.pipelines.crossings.first_on_the_other_side"
+    wrong = "predgap.loaders.pipelines.raw_columns.first_on_the_other_side"
     monkeypatch.setattr(wrong, lambda side, low, high, guess: guess + 1.0)
     with pytest.warns(
         UserWarning, match="because the rewritten model does not agree|because the steps refuse"

@@ -5,7 +5,7 @@ import pytest
 
 from predgap._model.ensemble import Ensemble
 from predgap.errors import LoaderError
-from predgap.loaders import selfcheck
+from predgap.loaders import translation
 
 N_TREES = 1000
 
@@ -51,20 +51,20 @@ def test_margins_agree_to_the_tolerance_in_the_librarys_own_order(kind, toleranc
     ensemble, double = stumps(bias), kind is np.float64
     for change in (0.0, 0.9 * tolerance, -0.9 * tolerance):
         margins = library(ensemble, kind, bias_first=bias_first, change=change)
-        selfcheck.check(ensemble, library="mine", margins=margins, double=double)
+        translation.check_predictions(ensemble, library="mine", margins=margins, double=double)
     for change in (1.5 * tolerance, -1.5 * tolerance):
         margins = library(ensemble, kind, bias_first=bias_first, change=change)
         with pytest.raises(LoaderError, match="the load disagrees with mine: output 0 of the row"):
-            selfcheck.check(ensemble, library="mine", margins=margins, double=double)
+            translation.check_predictions(ensemble, library="mine", margins=margins, double=double)
 
 
 @pytest.mark.parametrize("bias_first", [True, False])
 def test_a_large_bias_shows_which_order_is_meant(bias_first):
     """Adding leaves to 1e7 loses most of each: in double precision they would seem to be wrong ones."""
     ensemble = stumps(1e7)
-    rows = selfcheck.rows_at_thresholds(ensemble)
+    rows = translation.rows_at_thresholds(ensemble)
     single = library(ensemble, np.float32, bias_first=bias_first)
-    selfcheck.check(ensemble, library="mine", margins=single)
+    translation.check_predictions(ensemble, library="mine", margins=single)
     if bias_first:
         double = library(ensemble, np.float64, bias_first=True)
         assert np.abs(single(rows) - double(rows)).max() > 1e-6 * 1e7
@@ -73,13 +73,15 @@ def test_a_large_bias_shows_which_order_is_meant(bias_first):
 @pytest.mark.parametrize("shape", [(), (2,)])
 def test_margins_of_another_shape_are_a_disagreement(shape):
     with pytest.raises(LoaderError, match="1 outputs here, margins of shape"):
-        selfcheck.check(stumps(0.0), library="mine", margins=lambda rows: np.zeros((len(rows) + 1, *shape)))
+        translation.check_predictions(
+            stumps(0.0), library="mine", margins=lambda rows: np.zeros((len(rows) + 1, *shape))
+        )
 
 
 def test_leaves_of_another_shape_are_a_disagreement():
     ensemble = stumps(0.0)
     with pytest.raises(LoaderError, match=r"1000 trees here, leaves of shape \(512, 999\) there"):
-        selfcheck.check(
+        translation.check_predictions(
             ensemble,
             library="mine",
             margins=library(ensemble, np.float32, bias_first=True),

@@ -40,8 +40,8 @@ from conformance import PickleTests
 from loading import rounds_to_single, rows_around_thresholds
 from predgap._model.ensemble import LEAF, Ensemble
 from predgap.errors import LoaderError, TableError
-from predgap.loaders import load, selfcheck
-from predgap.loaders.splits import above
+from predgap.loaders import load, translation
+from predgap.loaders.translation import above
 from sklearn_models import (
     ALL,
     BINARY,
@@ -428,7 +428,7 @@ def test_the_check_in_double_precision() -> None:
     stump = load(DecisionTreeRegressor(max_depth=1).fit(X_, Y_))
 
     def off_by(error: float, **options: Any) -> None:
-        selfcheck.check(
+        translation.check_predictions(
             stump, library="mine", margins=lambda rows: stump.predict(rows) * (1 + error), **options
         )
 
@@ -442,8 +442,8 @@ def test_the_check_in_double_precision() -> None:
 
 def test_rows_of_the_check_have_no_missing_values_where_these_are_refused() -> None:
     ensemble = load(make("boosting"))
-    rows = selfcheck.rows_at_thresholds(ensemble, takes_missing=False)
+    rows = translation.rows_at_thresholds(ensemble, takes_missing=False)
     assert np.isfinite(rows).all()
     assert (rows[1] == 0).all()
-    assert np.isnan(selfcheck.rows_at_thresholds(ensemble)[0]).all()
+    assert np.isnan(translation.rows_at_thresholds(ensemble)[0]).all()
     assert set(ensemble.threshold[ensemble.feature == 0]) <= set(rows[:, 0])

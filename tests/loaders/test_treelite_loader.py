@@ -28,7 +28,7 @@ from predgap._model.ensemble import ALL_OUTPUTS, LEAF, Ensemble
 from predgap.errors import LoaderError, TableError, UnsupportedModelError
 from predgap.loaders import load
 from predgap.loaders import treelite as loader
-from predgap.loaders.splits import above
+from predgap.loaders.translation import above
 
 # ---- data and models ----
 

@@ -16,7 +16,7 @@ import xgboost as xgb
 from loading import assert_same, memory_below, refused
 from predgap._model.ensemble import LEAF, NUMERIC, Ensemble
 from predgap.errors import UnsupportedModelError
-from predgap.loaders import load, selfcheck
+from predgap.loaders import load, translation
 from xgboost_models import (
     AIM_,
     CODES_,
@@ -42,7 +42,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::UserWa
 def rows_of_codes(ensemble: Ensemble, n: int = 600) -> np.ndarray:
     """Rows at and around thresholds, with all codes, and with codes that are none."""
     rng = np.random.default_rng(2)
-    rows = selfcheck.rows_at_thresholds(ensemble, n).copy()
+    rows = translation.rows_at_thresholds(ensemble, n).copy()
     for q, levels in ensemble.categorical().items():
         strange = [-1, -7, len(levels), 31, 32, 64, 1000, 2**24 - 1, 2**24, 2**30, np.nan, np.nan]
         rows[:, q] = rng.choice([*levels.codes, *strange], n)

@@ -22,7 +22,7 @@ from predgap._model.ensemble import Ensemble
 from predgap.errors import UnsupportedModelError
 from predgap.loaders import load
 from predgap.loaders import xgboost as loader
-from predgap.loaders._formats import ubjson
+from predgap.loaders._formats.json import decode_ubjson
 from xgboost_models import (
     CLASSES,
     assert_agrees,
@@ -420,8 +420,8 @@ BAD_UBJSON = (
 
 def test_ubjson_values() -> None:
     body = b"[#U\x09" + b"ZTFi\xffU\xffI\x01\0CxD" + struct.pack(">d", 0.1) + b"Si\x02\xc3\xb6"
-    assert ubjson.decode(ubj_document(body)) == {"learner": [None, True, False, -1, 255, 256, "x", 0.1, "ö"]}
-    array = ubjson.decode(b"[$l#L" + struct.pack(">q3i", 3, 1, -2, 3))
+    assert decode_ubjson(ubj_document(body)) == {"learner": [None, True, False, -1, 255, 256, "x", 0.1, "ö"]}
+    array = decode_ubjson(b"[$l#L" + struct.pack(">q3i", 3, 1, -2, 3))
     assert array.tolist() == [1, -2, 3]
     assert not array.flags.writeable
 

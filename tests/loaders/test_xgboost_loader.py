@@ -16,7 +16,7 @@ from sklearn.linear_model import LinearRegression
 from loading import Tampered, assert_same, fail, refused, rows_around_thresholds, wrong_answers
 from predgap._model.ensemble import LEAF
 from predgap.errors import LoaderError, TableError, UnsupportedModelError
-from predgap.loaders import load, selfcheck
+from predgap.loaders import load, translation
 from predgap.loaders import xgboost as loader
 from xgboost_models import (
     CLASSES,
@@ -322,9 +322,9 @@ def test_an_object_that_cannot_predict_is_refused() -> None:
 
 def test_check_rows_are_few_and_hold_every_threshold_of_a_small_model() -> None:
     ensemble = load(train())
-    rows = selfcheck.rows_at_thresholds(ensemble)
-    assert rows.shape == (selfcheck.MAX_ROWS, 4)
-    np.testing.assert_array_equal(rows, selfcheck.rows_at_thresholds(ensemble))
+    rows = translation.rows_at_thresholds(ensemble)
+    assert rows.shape == (translation.MAX_ROWS, 4)
+    np.testing.assert_array_equal(rows, translation.rows_at_thresholds(ensemble))
     inner = ensemble.feature != LEAF
     for j, cut in zip(ensemble.feature[inner], ensemble.threshold[inner], strict=True):
         column = rows[:, j]
@@ -332,4 +332,4 @@ def test_check_rows_are_few_and_hold_every_threshold_of_a_small_model() -> None:
         for value in (cut, np.nextafter(cut, -np.inf), np.nextafter(cut, np.inf)):
             assert (column == value).any()
     wide = replace(ensemble, n_features=1_000_000)
-    assert selfcheck.rows_at_thresholds(wide).shape == (16, 1_000_000)
+    assert translation.rows_at_thresholds(wide).shape == (16, 1_000_000)

@@ -1,4 +1,4 @@
-"""Loads a model object or a model file as an `Ensemble`; there is one module per library.
+"""Loads a model object or a model file as an `Ensemble`; there is one module or folder per library.
 
 The library of an object is recognised by the names of its classes, that of a file by its first bytes. So only
 the loader that the model needs is imported.
@@ -7,19 +7,19 @@ the loader that the model needs is imported.
 from __future__ import annotations
 
 import os
+import pickle
 import re
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 from predgap import _files
+from predgap._files import show
 from predgap._model import serialization
 from predgap._model.ensemble import Ensemble
 from predgap._text import with_article
 from predgap.errors import LoaderError, UnsupportedModelError
-from predgap.loaders import pickles
-from predgap.loaders._formats import sniff
 
 __all__ = ["ModelFile", "load"]
 
@@ -239,7 +239,7 @@ def load(
         ensemble = _load_object(model_or_path, best_iteration)
     if levels is None:
         return ensemble
-    table = import_module("predgap.loaders.catboost.levels_table")
+    table = import_module("predgap.loaders.catboost.categories")
     completed: Ensemble = table.completed(ensemble, levels)
     return completed
 
@@ -280,9 +280,9 @@ def _load_file(name: str | os.PathLike[Any], allow_pickle: bool, best_iteration:
             if not tail.rstrip().endswith(source.ending):
                 raise LoaderError(f"{str(path)!r} stops in the middle of the model; save or copy it again")
             return _loaded(source, "from_file", path, best_iteration)
-    if allow_pickle and sniff.is_pickle(head):
-        return _load_object(pickles.opened(path), best_iteration)
-    sniff.refuse(path, head, _SUPPORTED)
+    if allow_pickle and _is_pickle(head):
+        return _load_object(_open_pickle(path), best_iteration)
+    _refuse_file(path, head, _SUPPORTED)
 
 
 def _is_made_by(source: _ModelSource, kind: type) -> bool:
@@ -300,3 +300,77 @@ def _loaded(source: _ModelSource, function: str, model: Any, best_iteration: boo
         raise LoaderError("the model needs more memory than is available") from error
     assert isinstance(ensemble, Ensemble)
     return ensemble
+
+
+# ------------------------------------------------------------------------------------------------------------
+# The first bytes tell pickles, and formats that predgap does not read, for error messages.
+
+_PICKLE: Final = re.compile(rb"\x80[\x02-\x08]|c[\w.]+\r?\n[\w.]+\r?\n|\([dl]p?\d*\r?\n|[\]}]q\0")
+_COMPRESSED: Final = re.compile(
+    rb"\x1f\x8b|BZh|\xfd7zXZ|PK\x03\x04|\x28\xb5\x2f\xfd|\x04\x22\x4d\x18|x[\x01\x5e\x9c\xda]"
+)
+_TRUSTED: Final = "if you trust it, predgap.load(path, allow_pickle=True) in Python opens it"
+
+# Formats that predgap does not read: how such files begin, and what to do instead.
+_REFUSED: Final[tuple[tuple[re.Pattern[bytes], str], ...]] = (
+    (
+        _PICKLE,
+        f"a Python pickle (or joblib) file, and opening one runs the code in it; {_TRUSTED}",
+    ),
+    (
+        # either a mark, or a block of numbers, then the names of the objective and the booster
+        re.compile(
+            rb"binf|bs64|CONFIG-offset:|(?s:.{8,400}?)(?:\x06\0{7}gbtree|\x08\0{7}gblinear|\x04\0{7}dart)"
+        ),
+        "XGBoost's old binary format; load it with xgboost.Booster(model_file=...) of XGBoost 3.0 or "
+        "older, then save it with save_model('model.json')",
+    ),
+    (
+        _COMPRESSED,
+        "a compressed file; if there is a model inside, decompress it first; if it is a joblib file, opening "
+        f"it runs the code in it: {_TRUSTED}",
+    ),
+    (
+        re.compile(rb"\s*booster\[0\]:|\s*\[\s*\{\s*\"nodeid\""),
+        "the output of XGBoost's dump_model, which lacks the intercept; use save_model('model.json')",
+    ),
+)
+
+
+def _is_pickle(head: bytes) -> bool:
+    """Could a file that begins with these bytes be a pickle or joblib file (which may be compressed)?"""
+    return bool(_PICKLE.match(head) or _COMPRESSED.match(head))
+
+
+def _refuse_file(path: Path, head: bytes, supported: str) -> NoReturn:
+    """Raises the error for a file that cannot be loaded; it names the format, if that is recognised."""
+    for opening, what in _REFUSED:
+        if opening.match(head):
+            raise UnsupportedModelError(f"{show(path)} is {what}")
+    raise LoaderError(
+        f"{show(path)} is no model file that predgap knows: it begins with {head[:24]!r}; "
+        f"expected {supported}"
+    )
+
+
+# ------------------------------------------------------------------------------------------------------------
+# Pickles are opened only by `load(..., allow_pickle=True)`, because opening one runs the code in it.
+
+
+def _open_pickle(path: Path) -> Any:
+    """The object in a file. joblib is used if installed: it reads both its own files and plain pickles."""
+    try:
+        import joblib
+    except ImportError:
+        joblib = None
+    try:
+        if joblib is not None:
+            return joblib.load(path)
+        with path.open("rb") as file:
+            return pickle.load(file)
+    except Exception as error:
+        reason = next((line for line in str(error).splitlines() if line.strip()), "no reason given")
+        raise LoaderError(
+            f"{show(path)} cannot be opened as a pickle ({type(error).__name__}: {reason.strip()[:200]}); it "
+            "needs the packages that it was saved with, and joblib if joblib saved it"
+        ) from error

@@ -12,8 +12,7 @@ from predgap._model.ensemble import Ensemble
 from predgap._model.trees import without_equal_trees
 from predgap._text import count, format_items
 from predgap.errors import UnsupportedModelError
-from predgap.loaders.aligning import aligned
-from predgap.loaders.combining import Member, combined
+from predgap.loaders.combining import Member, aligned, combined
 from predgap.loaders.pipelines import load_with_reader
 
 __all__ = ["Pair", "difference", "paired"]

@@ -40,8 +40,8 @@ from predgap._model.rounding import fields_of_rows
 from predgap._text import with_article
 from predgap._typing import FloatArray, IndexArray
 from predgap.errors import EnsembleError, LoaderError, UnsupportedModelError
-from predgap.loaders import selfcheck, splits
-from predgap.loaders.labels import class_names, estimator_link
+from predgap.loaders import translation
+from predgap.loaders.translation import class_names, estimator_link
 
 __all__ = ["from_object", "histogram_columns"]
 
@@ -55,7 +55,7 @@ _ADVICE: Final = {
     "RandomTreesEmbedding": "it transforms rows and predicts nothing",
 }
 
-Rows = selfcheck.Rows
+Rows = translation.Rows
 
 
 class _Tree(NamedTuple):
@@ -126,7 +126,7 @@ def from_object(model: Any) -> Ensemble:
 
 
 def _check(ensemble: Ensemble, parts: _Sum, quiet: Any) -> None:
-    selfcheck.check(
+    translation.check_predictions(
         ensemble,
         library="scikit-learn",
         margins=lambda rows: _ask(parts.margins, rows),
@@ -183,7 +183,9 @@ def _quiet(model: Any) -> Any:
 
 def _ask(question: Callable[[Rows], Any], rows: Rows) -> Any:
     with np.errstate(over="ignore", invalid="ignore"):  # scikit-learn adds up rows to test if they are finite
-        return selfcheck.ask("scikit-learn", "predict", lambda: question(rows), advice="fit it again")
+        return translation.ask_library(
+            "scikit-learn", "predict", lambda: question(rows), advice="fit it again"
+        )
 
 
 def _takes(parts: _Sum, n_features: int, value: float) -> bool:
@@ -198,7 +200,7 @@ def _takes(parts: _Sum, n_features: int, value: float) -> bool:
 
 
 def _accepts_infinity(parts: _Sum, n_features: int) -> bool:
-    # An infinite threshold cannot be represented for infinite values in rows: see `splits.as_cuts`.
+    # An infinite threshold cannot be represented for infinite values in rows: see `translation.as_cuts`.
     finite = all(np.isfinite(tree.threshold).all() for tree in parts.trees)
     return finite and _takes(parts, n_features, np.inf)
 
@@ -470,7 +472,7 @@ def _nodes(parts: _Sum, *, accepts_infinity: bool) -> dict[str, Any]:
     first = np.cumsum(sizes) - sizes
     offset = np.repeat(first, sizes)
     numeric = inner & ~by_set
-    cuts = splits.as_cuts(
+    cuts = translation.as_cuts(
         np.where(numeric, threshold, 0.0),
         left,
         right,

@@ -26,9 +26,8 @@ from predgap._model.ensemble import ALL_OUTPUTS, LEAF, Ensemble
 from predgap._model.links import Link
 from predgap._typing import BoolArray, FloatArray
 from predgap.errors import EnsembleError, LoaderError, UnsupportedModelError
-from predgap.loaders import selfcheck
-from predgap.loaders.labels import numbered
-from predgap.loaders.splits import Integers, as_cuts, as_sets
+from predgap.loaders import translation
+from predgap.loaders.translation import Integers, as_cuts, as_sets, numbered
 
 __all__ = ["from_object"]
 
@@ -44,7 +43,7 @@ _NODE_FIELDS: Final = (
 )
 _LIST_FIELDS: Final = ("leaf_vector", "category_list")
 
-_ask = partial(selfcheck.ask, "treelite")
+_ask = partial(translation.ask_library, "treelite")
 Columns = dict[str, NDArray[Any]]
 
 
@@ -72,18 +71,18 @@ def from_object(model: Any) -> Ensemble:
 def _check(ensemble: Ensemble, model: Any, outputs: _Outputs, kind: type[np.floating[Any]]) -> None:
     gtil = import_module("treelite.gtil")
 
-    def rounded(rows: selfcheck.Rows) -> NDArray[Any]:
+    def rounded(rows: translation.Rows) -> NDArray[Any]:
         with np.errstate(over="ignore"):
             return rows.astype(kind)
 
-    def margins(rows: selfcheck.Rows) -> Any:
+    def margins(rows: translation.Rows) -> Any:
         found = _ask("predict", lambda: gtil.predict(model, rounded(rows), nthread=1, pred_margin=True))
         return found.reshape(len(rows), -1)[:, outputs.place.ravel() >= 0]
 
-    def leaves(rows: selfcheck.Rows) -> Any:
+    def leaves(rows: translation.Rows) -> Any:
         return _ask("predict", lambda: gtil.predict_leaf(model, rounded(rows), nthread=1))
 
-    selfcheck.check(
+    translation.check_predictions(
         ensemble,
         library="treelite",
         margins=margins,

@@ -29,13 +29,13 @@ from predgap._model.links import Link
 from predgap._text import shown
 from predgap._typing import FloatArray
 from predgap.errors import LoaderError, UnsupportedModelError
-from predgap.loaders import load, selfcheck
+from predgap.loaders import load, translation
 from predgap.loaders.combining import Member, combined
-from predgap.loaders.labels import class_names
+from predgap.loaders.translation import class_names
 
 __all__ = ["absent_is_missing", "from_object", "linear_members", "unwrapped"]
 
-Rows = selfcheck.Rows
+Rows = translation.Rows
 
 _ONE_BY_ONE: Final = "explain its estimators_ one by one"
 
@@ -392,7 +392,9 @@ def _summing(model: Any, named: tuple[str, Any], method: str, matrix: FloatArray
             model, f"{name} takes no array of numbers ({error}), so it cannot be checked; {advice}"
         ) from error
     try:
-        selfcheck.check(ensemble, library=name, margins=part.ask, double=double, takes_missing=takes_missing)
+        translation.check_predictions(
+            ensemble, library=name, margins=part.ask, double=double, takes_missing=takes_missing
+        )
     except LoaderError as error:
         raise _refused(
             model,
@@ -417,7 +419,7 @@ def _shown(classes: Any) -> range:
 def _ask(question: Callable[[Rows], Any], rows: Rows) -> NDArray[Any]:
     with warnings.catch_warnings(), np.errstate(over="ignore", invalid="ignore"):
         warnings.simplefilter("ignore")  # that an array has no column names
-        answer = selfcheck.ask("wrapped", "predict", lambda: question(rows), advice="fit it again")
+        answer = translation.ask_library("wrapped", "predict", lambda: question(rows), advice="fit it again")
         return np.asarray(answer)
 
 
@@ -438,7 +440,7 @@ def _takes_missing(part: _Part) -> bool:
 def _check(parts: _Sum, ensemble: Ensemble, answer: Callable[[Rows], Any]) -> None:
     """LoaderError unless the wrapper gives what its members' own answers sum to, and the ensemble too."""
     missing = all(_takes_missing(part) for part in parts.members)
-    rows = selfcheck.rows_at_thresholds(ensemble, takes_missing=missing)
+    rows = translation.rows_at_thresholds(ensemble, takes_missing=missing)
     answers = [part.ask(rows).astype(np.float64) @ part.matrix.T for part in parts.members]
     theirs = _ask(answer, rows).reshape(len(rows), -1).astype(np.float64)
     exact = all(map(_is_double, parts.members))
@@ -450,6 +452,6 @@ def _check(parts: _Sum, ensemble: Ensemble, answer: Callable[[Rows], Any]) -> No
             "report this"
         )
     if exact:  # else the members' own rounding is larger than what is allowed
-        selfcheck.check(
+        translation.check_predictions(
             ensemble, library="the wrapper", margins=lambda rows: _ask(answer, rows), double=True, rows=rows
         )

@@ -26,13 +26,12 @@ from predgap._model.ensemble import ALL_OUTPUTS, LEAF, NUMERIC, Ensemble
 from predgap._model.rounding import fields_of_rows
 from predgap._text import format_items, warn
 from predgap.errors import EnsembleError, LoaderError
-from predgap.loaders import selfcheck
+from predgap.loaders import translation
 from predgap.loaders.catboost import binary_file, json_file
-from predgap.loaders.catboost.categories import HashedCategories
+from predgap.loaders.catboost.categories import HashedCategories, categories_of, sets_of
 from predgap.loaders.catboost.combinations import rewritten
 from predgap.loaders.catboost.model import NUMBER, Classes, Model
-from predgap.loaders.catboost.sets import categories_of, sets_of
-from predgap.loaders.splits import above
+from predgap.loaders.translation import above
 
 __all__ = ["from_file", "from_object"]
 
@@ -46,7 +45,7 @@ def from_object(model: Any) -> Ensemble:
     """The ensemble of a CatBoost object, checked against the object's own leaves and margins."""
     with TemporaryDirectory(prefix="predgap-") as folder:
         path = Path(folder, "model.cbm")
-        selfcheck.ask("CatBoost", "be saved", lambda: model.save_model(str(path), format="cbm"))
+        translation.ask_library("CatBoost", "be saved", lambda: model.save_model(str(path), format="cbm"))
         found = binary_file.read(path.read_bytes(), known_only=False)
     numbered = found.nodes.symmetric and all(ctr.of.is_single for ctr in found.ctrs)
     return _checked(_ensemble(found), model, numbered, found.classes.places)
@@ -64,20 +63,20 @@ def _checked(ensemble: Ensemble, model: Any, numbered: bool, places: list[int]) 
     outputs among CatBoost's margins, empty if all are outputs."""
     CatBoost = import_module("catboost").CatBoost
 
-    def leaves(rows: selfcheck.Rows) -> Any:  # CatBoost numbers leaves from 0; here they follow the splits
+    def leaves(rows: translation.Rows) -> Any:  # CatBoost numbers leaves from 0; here they follow the splits
         n_splits = np.diff(ensemble.root, append=ensemble.n_nodes) // 2
         found = CatBoost.calc_leaf_indexes(model, _with_texts(rows, ensemble), thread_count=1)
         return found.reshape(len(rows), -1) + n_splits
 
-    def margins(rows: selfcheck.Rows) -> Any:  # by the base class, because a wrapper may transform margins
+    def margins(rows: translation.Rows) -> Any:  # by the base class, because a wrapper may transform margins
         texts = _with_texts(rows, ensemble)
         found = CatBoost.predict(model, texts, prediction_type="RawFormulaVal", thread_count=1)
         return found[:, places] if places else found
 
-    def asked(question: Callable[[selfcheck.Rows], Any]) -> Callable[[selfcheck.Rows], Any]:
-        return lambda rows: selfcheck.ask("CatBoost", "predict", lambda: question(rows))
+    def asked(question: Callable[[translation.Rows], Any]) -> Callable[[translation.Rows], Any]:
+        return lambda rows: translation.ask_library("CatBoost", "predict", lambda: question(rows))
 
-    selfcheck.check(
+    translation.check_predictions(
         ensemble,
         library="CatBoost",
         margins=asked(margins),
@@ -87,7 +86,7 @@ def _checked(ensemble: Ensemble, model: Any, numbered: bool, places: list[int]) 
     return ensemble
 
 
-def _with_texts(rows: selfcheck.Rows, ensemble: Ensemble) -> Any:
+def _with_texts(rows: translation.Rows, ensemble: Ensemble) -> Any:
     """Rows as CatBoost takes them: with texts in place of the codes of categories."""
     if ensemble.categories is None:
         return rows

@@ -1,4 +1,4 @@
-"""The categories of CatBoost models, which store only hashes of their texts.
+"""Finds the categories of CatBoost models, which store only hashes of their texts.
 
 A model stores the hashes of the categories that it splits on, or counts for CTRs. It does not tell the others
 apart, so they are one category here ("any other"). Text and whole numbers are hashed as CatBoost does it, so
@@ -8,22 +8,49 @@ same category. If the labels are given (`HashedCategories.completed`), these are
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache
 from numbers import Integral, Real
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from predgap._inputs.categories import UNSEEN, Categories, is_missing
-from predgap._text import format_items
-from predgap._typing import IntArray
-from predgap.errors import TableError, UnsupportedModelError
+from predgap._inputs.names import match_names
+from predgap._inputs.tables import by_name, open_columns
+from predgap._model.ensemble import NUMERIC, Ensemble
+from predgap._text import did_you_mean, format_items
+from predgap._typing import BoolArray, IntArray
+from predgap.errors import LoaderError, ShapeError, TableError, UnsupportedModelError
+from predgap.loaders.catboost.model import (
+    CategoricalFeature,
+    Combination,
+    Ctr,
+    FloatFeature,
+    Model,
+    ranks,
+    shown_combination,
+    shown_name,
+)
 
-__all__ = ["OTHERS", "HashedCategories", "Unnamed", "hash_of", "levels", "text_with"]
+__all__ = [
+    "OTHERS",
+    "HashedCategories",
+    "Sets",
+    "Unnamed",
+    "categories_of",
+    "combined",
+    "found_at",
+    "hash_of",
+    "known_hashes",
+    "levels",
+    "sets_of",
+    "text_with",
+]
 
 _LARGEST_NUMBER: Final = 2**24 - 2  # rows are single precision, in which codes beyond 2^24 are rounded
 _TRIED: Final = range(-100, 10_000)  # whole numbers whose hashes are tried
@@ -359,3 +386,252 @@ def _rotated(x: int, by: int) -> int:
 def _folded(x: int) -> int:
     """x xor its upper bits; applied twice, it gives x again."""
     return x ^ x >> 47
+
+
+# ------------------------------------------------------------------------------------------------------------
+# A table, usually the training table, gives the categories of a model their labels.
+
+
+def completed(ensemble: Ensemble, levels: Any) -> Ensemble:
+    """The same ensemble, whose categories are those in `levels`: a table, or labels by feature name.
+
+    Features that `levels` does not have keep their categories.
+    """
+    hashed = {q: own for q, own in ensemble.categorical().items() if isinstance(own, HashedCategories)}
+    if not hashed:
+        raise TableError(
+            f"levels is for categories that a model stores without their labels, but {ensemble.source} has "
+            "none such; leave it out"
+        )
+    by_feature = _from_mapping if isinstance(levels, Mapping) else _from_table
+    labels = by_feature(levels, ensemble, hashed)
+    new = {q: hashed[q].completed(own, f"feature {ensemble.names[q]!r}") for q, own in labels.items()}
+    sets = _translated(ensemble, {q: (own.codes, old) for q, (own, old) in new.items()})
+    return replace(
+        ensemble,
+        categories=tuple(new[q][0] if q in new else own for q, own in enumerate(ensemble.categories or ())),
+        set_begin=np.cumsum([0, *map(len, sets)]),
+        set_code=np.concatenate([np.empty(0, dtype=np.int32), *sets]),
+    )
+
+
+def _from_mapping(
+    levels: Mapping[Any, Any], ensemble: Ensemble, hashed: Mapping[int, HashedCategories]
+) -> dict[int, list[Any]]:
+    place = match_names(map(str, levels), ensemble.names, TableError)
+    found: dict[int, list[Any]] = {}
+    for name, labels in levels.items():
+        q = place.get(str(name), -1)
+        if q not in hashed:
+            names = [ensemble.names[j] for j in hashed]
+            raise TableError(
+                f"levels has {name!r}; {did_you_mean(str(name), names)}the model's categorical features are "
+                f"{format_items(names)}"
+            )
+        if isinstance(labels, str | bytes) or not isinstance(labels, Iterable):
+            raise TableError(f"levels[{name!r}] is {labels!r}, expected a list of labels")
+        found[q] = [*labels]
+    return found
+
+
+def _from_table(
+    levels: Any, ensemble: Ensemble, hashed: Mapping[int, HashedCategories]
+) -> dict[int, list[Any]]:
+    columns = open_columns(levels)
+    if columns.names is not None and by_name(columns.names, columns.numbered, ensemble.names):
+        place = match_names(columns.names, ensemble.names, TableError)
+        column = {place[name]: j for j, name in enumerate(columns.names) if name in place}
+    elif columns.n_columns == ensemble.n_features:
+        column = {q: q for q in hashed}
+    else:
+        raise ShapeError(
+            f"levels has {columns.n_columns} columns, the model {ensemble.n_features}; name the columns"
+        )
+    found = {q: columns.labels(column[q]) for q in hashed if q in column}
+    if not found:
+        names = [ensemble.names[q] for q in hashed]
+        raise TableError(f"levels has none of the model's categorical features {format_items(names)}")
+    return found
+
+
+def _translated(ensemble: Ensemble, codes: Mapping[int, tuple[IntArray, IntArray]]) -> list[IntArray]:
+    """The sets of the ensemble in new codes; `codes` has, by feature, new codes and the old one of each."""
+    by_set = ensemble.category_set != NUMERIC
+    feature = np.full(len(ensemble.set_begin) - 1, -1)
+    feature[ensemble.category_set[by_set]] = ensemble.feature[by_set]
+    found = []
+    for q, begin, end in zip(feature.tolist(), ensemble.set_begin, ensemble.set_begin[1:], strict=False):
+        own = ensemble.set_code[begin:end]
+        if q in codes:
+            new, old = codes[q]
+            own = new[np.isin(old, own)]
+        found.append(own if q >= 0 else own[:0])
+    return found
+
+
+# ------------------------------------------------------------------------------------------------------------
+# Splits on categories become sets of categories.
+#
+# In CatBoost a split sends one category to the right (one-hot), or all whose CTR is above a border. Its set
+# are the categories that it sends elsewhere than those that the model does not know, so these are in no set.
+
+_MAX_CODES: Final = 1 << 25  # categories in all sets together; each takes 4 bytes, three times while loading
+
+
+class Sets(NamedTuple):
+    """A set for each question about categories, in the order of the questions."""
+
+    begin: IntArray  # (n + 1,) where each set begins in `codes`
+    codes: IntArray  # ascending in each set
+    right: BoolArray  # (n,) does the set go right in CatBoost?
+
+
+def categories_of(model: Model) -> list[HashedCategories]:
+    """The categories of each categorical feature: those of its splits, and those that have counters."""
+    return [
+        levels((own & 0xFFFFFFFF).tolist(), model.texts, f"feature {shown_name(feature)!r}")
+        for own, feature in zip(model.hashes, model.categorical, strict=True)
+    ]
+
+
+def sets_of(model: Model, categories: list[HashedCategories]) -> Sets:
+    """The sets of a model, in the codes of these categories of its categorical features.
+
+    Questions about combinations have empty sets, which no node uses.
+    """
+    single = [ctr for ctr in model.ctrs if ctr.of.is_single]
+    n_codes = sum(len(ctr.borders) * len(ctr.counters.hashes) for ctr in single)
+    if n_codes > _MAX_CODES:
+        raise LoaderError(
+            f"the splits on CTRs have {n_codes:,} categories, borders times categories, predgap loads up to "
+            f"{_MAX_CODES:,}; train with fewer categories, or a smaller CtrBorderCount"
+        )
+    found: list[IntArray] = []
+    right: list[BoolArray] = []
+    for feature, known in zip(model.categorical, categories, strict=True):
+        hashes = (feature.hashes.astype(np.int64) & 0xFFFFFFFF).tolist()
+        found += [np.array([known.code_of_hash[value]], dtype=np.int32) for value in hashes]
+        right.append(np.ones(len(hashes), dtype=np.bool_))
+    nothing = np.empty(0, dtype=np.int32)
+    for ctr in model.ctrs:
+        if ctr.of.is_single:
+            members, goes_right = _sets_of_ctr(ctr, categories[ctr.of.categories[0]])
+        else:
+            members, goes_right = [nothing] * len(ctr.borders), np.zeros(len(ctr.borders), dtype=np.bool_)
+        found += members
+        right.append(goes_right)
+    begin = np.cumsum([0, *map(len, found)], dtype=np.int64)
+    return Sets(
+        begin.astype(np.int32), np.concatenate([nothing, *found]), np.concatenate([[False], *right])[1:]
+    )
+
+
+def _sets_of_ctr(ctr: Ctr, known: HashedCategories) -> tuple[list[IntArray], BoolArray]:
+    """The sets of the borders of a CTR, ascending; and whether each of them goes right."""
+    rank = ranks(ctr)
+    found = rank[found_at(combined([known.hashes]), ctr.counters.hashes)]
+    codes = known.codes[:-1]
+    border = np.arange(len(ctr.borders))
+    above, unknown_above = found > border[:, None], rank[-1] > border
+    return [codes[member] for member in above != unknown_above[:, None]], ~unknown_above
+
+
+# ------------------------------------------------------------------------------------------------------------
+# Combinations of categories have hashes, too; a model has counters of some categories.
+#
+# The hash of a combination is made of the hashes h of its categories and of the answers (0 or 1) to its other
+# questions, one after the other: hash <- m (hash + m h), modulo 2^64. The constant m is odd, so that one
+# category is known if the hash and all others are.
+
+_COMBINATION_MULTIPLIER: Final = 0x4906BA494954CB65
+_MAX_COMBINATIONS: Final = 1 << 22  # of categories and answers, of one CTR
+_MAX_WORK: Final = 1 << 28  # combinations x counters when categories are looked for
+_STEP: Final = 1 << 20  # of these at the same time
+_BITS: Final = np.arange(2)
+
+Hashes = NDArray[np.int64]
+
+
+def combined(parts: Sequence[NDArray[np.int64]]) -> NDArray[np.uint64]:
+    """The hashes of combinations; the parts are hashes, signed, or answers, and are broadcast."""
+    found = np.zeros(1, dtype=np.uint64)
+    for part in parts:
+        found = np.uint64(_COMBINATION_MULTIPLIER) * (
+            found + np.uint64(_COMBINATION_MULTIPLIER) * part.astype(np.uint64)
+        )
+    return found
+
+
+def found_at(values: NDArray[np.uint64], hashes: NDArray[np.uint64]) -> NDArray[np.intp]:
+    """The index of each value among the hashes, -1 if it is not there."""
+    if not len(hashes):
+        return np.full(values.shape, -1)
+    order = np.argsort(hashes)
+    at = order[np.minimum(np.searchsorted(hashes, values, sorter=order), len(hashes) - 1)]
+    return np.where(hashes[at] == values, at, -1)
+
+
+def known_hashes(
+    floats: Sequence[FloatFeature], categorical: Sequence[CategoricalFeature], ctrs: Sequence[Ctr]
+) -> list[Hashes]:
+    """The hashes, signed, of all categories that the model knows, for each categorical feature.
+
+    With them, whatever has counters is a combination of known categories. UnsupportedModelError, which names
+    the features, if there are too many combinations, or categories that are not known.
+    """
+    found = [feature.hashes.astype(np.int64) for feature in categorical]
+    tables = {id(ctr.counters): (ctr.of, ctr.counters.hashes) for ctr in ctrs}
+    for of, _ in tables.values():
+        for number, value in of.exact:
+            found[number] = np.union1d(found[number], [value])
+    for of, hashes in sorted(tables.values(), key=lambda table: len(table[0].categories)):
+        _check_size(of, found, shown_combination(of, floats, categorical))
+        rest = hashes[~np.isin(hashes, combined(_all_parts(of, found)))]
+        for i, number in enumerate(of.categories):
+            if len(rest):
+                found[number] = np.union1d(found[number], _solved(of, i, rest, found))
+                _check_size(of, found, shown_combination(of, floats, categorical))
+                rest = rest[~np.isin(rest, combined(_all_parts(of, found)))]
+        if len(rest):
+            raise _not_found(of, shown_combination(of, floats, categorical))
+    return found
+
+
+def _check_size(of: Combination, known: Sequence[Hashes], shown: str) -> None:
+    n = 2 ** len(of.borders + of.exact) * math.prod(max(2, len(known[k]) + 1) for k in of.categories)
+    if n > _MAX_COMBINATIONS and not of.is_single:
+        raise UnsupportedModelError(
+            f"the model splits on statistics (CTRs) of the combination {shown}, which has {n:,} combinations "
+            f"of categories, predgap takes up to {_MAX_COMBINATIONS:,}; train with max_ctr_complexity=1"
+        )
+
+
+def _all_parts(of: Combination, known: Sequence[Hashes]) -> list[Hashes]:
+    """The parts of all combinations of known categories and answers, one axis each."""
+    parts = [*(known[number] for number in of.categories), *[_BITS] * len(of.borders + of.exact)]
+    return [part.reshape(-1, *[1] * (len(parts) - 1 - i)) for i, part in enumerate(parts)]
+
+
+def _solved(of: Combination, i: int, hashes: NDArray[np.uint64], known: Sequence[Hashes]) -> Hashes:
+    """The categories of the i-th categorical feature that make one of these hashes with known others."""
+    parts = _all_parts(of, known)
+    factor = pow(_COMBINATION_MULTIPLIER, -(len(parts) - i + 1), 2**64)
+    parts[i] = np.zeros((1,) * parts[i].ndim, dtype=np.int64)
+    others = combined(parts).reshape(-1)
+    if len(others) * len(hashes) > _MAX_WORK:
+        return np.empty(0, dtype=np.int64)
+    step = max(1, _STEP // max(1, len(others)))
+    found = [np.empty(0, dtype=np.int64)]
+    for begin in range(0, len(hashes), step):
+        tried = ((hashes[begin : begin + step, None] - others) * np.uint64(factor)).view(np.int64)
+        found.append(tried[tried == tried.astype(np.int32)])
+    return np.unique(np.concatenate(found))
+
+
+def _not_found(of: Combination, shown: str) -> LoaderError:
+    if of.is_single:
+        return LoaderError("the counters of a CTR are not those of categories; the file is damaged")
+    return UnsupportedModelError(
+        f"the model splits on statistics (CTRs) of the combination {shown}, and does not tell of which "
+        "categories they are; train with max_ctr_complexity=1"
+    )

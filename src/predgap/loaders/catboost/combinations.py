@@ -17,11 +17,18 @@ from numpy.typing import NDArray
 
 from predgap._typing import BoolArray, FloatArray, IntArray
 from predgap.errors import UnsupportedModelError
-from predgap.loaders.catboost.categories import HashedCategories
-from predgap.loaders.catboost.ctrs import Ctr, ranks
-from predgap.loaders.catboost.hashes import combined, found_at
-from predgap.loaders.catboost.model import CTR, NUMBER, ONE_HOT, Model, Nodes, Questions, shown_combination
-from predgap.loaders.catboost.sets import Sets
+from predgap.loaders.catboost.categories import HashedCategories, Sets, combined, found_at
+from predgap.loaders.catboost.model import (
+    CTR,
+    NUMBER,
+    ONE_HOT,
+    Ctr,
+    Model,
+    Nodes,
+    Questions,
+    ranks,
+    shown_combination,
+)
 
 __all__ = ["rewritten"]
 

@@ -33,11 +33,24 @@ from predgap._model.ensemble import ALL_OUTPUTS, LEAF, Ensemble
 from predgap._model.links import Link
 from predgap._typing import FloatArray
 from predgap.errors import EnsembleError, LoaderError, UnsupportedModelError
-from predgap.loaders import selfcheck
-from predgap.loaders.labels import class_names
-from predgap.loaders.onnx.graph import CLASSIFIER, GENERAL, TreeNode, read, single_node_model
-from predgap.loaders.onnx.trees import EQ, GT, GTE, LEQ, MEMBER, UNUSED, Trees, read_trees, tree_of_node
-from predgap.loaders.splits import Integers, as_cuts, as_sets
+from predgap.loaders import translation
+from predgap.loaders.onnx.trees import (
+    CLASSIFIER,
+    EQ,
+    GENERAL,
+    GT,
+    GTE,
+    LEQ,
+    MEMBER,
+    UNUSED,
+    TreeNode,
+    Trees,
+    read,
+    read_trees,
+    single_node_model,
+    tree_of_node,
+)
+from predgap.loaders.translation import Integers, as_cuts, as_sets, class_names
 
 __all__ = ["from_file", "from_object"]
 
@@ -45,7 +58,7 @@ _MAX_FEATURES: Final = 10_000_000
 _MOST_CHECKED: Final = 1 << 18  # features; with more, the rows of the check would take too much memory
 _CELLS_PER_WEIGHT: Final = 64  # limit for the values of vector leaves, most of which may be 0
 
-_ask = partial(selfcheck.ask, "ONNX", advice="is it valid? See onnx.checker.check_model")
+_ask = partial(translation.ask_library, "ONNX", advice="is it valid? See onnx.checker.check_model")
 
 
 def from_file(path: Path) -> Ensemble:
@@ -254,13 +267,13 @@ def _check(ensemble: Ensemble, node: TreeNode) -> None:
     if session is None:
         return
 
-    def margins(rows: selfcheck.Rows) -> Any:
+    def margins(rows: translation.Rows) -> Any:
         with np.errstate(over="ignore"):
             given = rows.astype(node.row_kind).astype(node.tree_kind)
         scores = _ask("be run", lambda: session.run(["Y"], {"X": given})[0])
         return scores[:, -ensemble.n_outputs :]  # of a binary classifier, the second class
 
-    selfcheck.check(
+    translation.check_predictions(
         ensemble,
         library="onnxruntime",
         margins=margins,

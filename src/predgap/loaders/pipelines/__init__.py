@@ -15,9 +15,8 @@ from predgap._model.ensemble import Ensemble
 from predgap._typing import FloatArray
 from predgap.errors import LoaderError
 from predgap.loaders import load
-from predgap.loaders.pipelines.lineage import NotRaw
 from predgap.loaders.pipelines.raw_columns import in_raw_columns
-from predgap.loaders.pipelines.steps import Preparation, is_pipeline
+from predgap.loaders.pipelines.steps import NotRaw, Preparation, is_pipeline
 from predgap.loaders.pipelines.steps import opened as opened_pipeline
 from predgap.loaders.wrappers import unwrapped
 

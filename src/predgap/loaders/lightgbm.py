@@ -21,25 +21,28 @@ right, however the split treats missing values.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Set
+import re
+from collections.abc import Iterable, Iterator, Set
 from dataclasses import dataclass, replace
 from functools import partial
+from numbers import Real
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from predgap import _files
-from predgap._inputs.categories import Categories
+from predgap._inputs.categories import Categories, of_labels
 from predgap._model.ensemble import LEAF, NUMERIC, Ensemble
 from predgap._model.links import Link
-from predgap._typing import IntArray
+from predgap._text import count as counted
+from predgap._text import warn
+from predgap._typing import BoolArray, FloatArray, IntArray
 from predgap.errors import EnsembleError, LoaderError, UnsupportedModelError
-from predgap.loaders import selfcheck
-from predgap.loaders.labels import class_names, numbered
-from predgap.loaders.lightgbm.categories import Sets, check_labels, read_levels, read_sets
-from predgap.loaders.lightgbm.text import Counts, Fields, count, field, floats, integers, parts, read
+from predgap.loaders import translation
+from predgap.loaders._formats.json import parse
+from predgap.loaders.translation import class_names, numbered
 
 __all__ = ["from_file", "from_object"]
 
@@ -71,7 +74,7 @@ _EVERYWHERE: Final = (-np.inf, np.inf)
 
 _TREES_AT_ONCE: Final = 16
 
-_ask = partial(selfcheck.ask, "LightGBM")
+_ask = partial(translation.ask_library, "LightGBM")
 
 
 def from_file(path: Path) -> Ensemble:
@@ -128,7 +131,7 @@ def _checked(loaded: _Loaded, booster: Any) -> Ensemble:
     """The ensemble, after a check against its booster."""
     ensemble = loaded.ensemble
 
-    def leaves(rows: selfcheck.Rows) -> Any:
+    def leaves(rows: translation.Rows) -> Any:
         theirs = np.asarray(_ask("predict", lambda: booster.predict(rows, pred_leaf=True)))
         if theirs.size != len(rows) * ensemble.n_trees:
             return theirs
@@ -139,10 +142,10 @@ def _checked(loaded: _Loaded, booster: Any) -> Ensemble:
         mine = ensemble.leaves(rows)
         return np.where(loaded.leaf[mine] == theirs, mine - ensemble.root, ~theirs)
 
-    def margins(rows: selfcheck.Rows) -> Any:
+    def margins(rows: translation.Rows) -> Any:
         return np.asarray(_ask("predict", lambda: booster.predict(rows, raw_score=True))) / loaded.divisor
 
-    selfcheck.check(ensemble, library="LightGBM", margins=margins, leaves=leaves, double=True)
+    translation.check_predictions(ensemble, library="LightGBM", margins=margins, leaves=leaves, double=True)
     return ensemble
 
 
@@ -424,3 +427,390 @@ class _Room:
                 "neighbours so often that its trees would grow beyond bounds; train it without "
                 "zero_as_missing, with missing values as NaN, or with fewer leaves"
             )
+
+
+# ------------------------------------------------------------------------------------------------------------
+# The categories of a model are the codes in the sets of its splits, and those listed for its features.
+#
+# A set is a sequence of 32-bit words in `cat_threshold`, whose bits say which of the codes 0, 1, 2, ... are
+# in it. The categories of a feature are listed in `feature_infos`: those that are not too rare, and -1 for
+# missing values. A feature that LightGBM did not use has "none" there; whether it is categorical is then only
+# known from the training parameters.
+#
+# Labels come from pandas: the last line has one list for each column of a categorical dtype, in the order of
+# the columns. It does not say which columns these are, and they need not be the categorical features: an
+# ordered column is numeric, and `categorical_feature=` may choose other columns. So the lists are assigned to
+# the categorical features in order, if there are as many lists as features and they are long enough. If that
+# is wrong, one of these columns is a numeric feature, and a frame with its labels is refused.
+
+# A damaged file must not make us allocate or work without end.
+_MAX_SETS: Final = 1 << 17  # of a tree: it has no more splits
+_MAX_CODES: Final = 1 << 24  # in all sets
+_MAX_LEVELS: Final = 1 << 21  # of all features
+_MAX_CATEGORICAL: Final = 1 << 14  # features
+
+_WORD_BITS: Final = 32
+_WORDS_AT_ONCE: Final = 1 << 14  # bounds the memory for their bits
+
+_LABELS: Final = b"pandas_categorical:"
+_ENDINGS: Final = (b"end of parameters", b"end of parser")  # the last line, if Python did not write the file
+_ONLY_IMPORTANCES: Final = re.compile(rb"\s*feature[_ ]importances:\n(?:[^\n]*=[0-9]+\n)*\s*")
+_PARAMETER: Final = re.compile(rb"(?m)^\[categorical_feature: ([0-9]{1,9}(?:,[0-9]{1,9})*)\]$")
+
+
+# ---- sets ----
+
+
+class Sets(NamedTuple):
+    """The sets of all trees, concatenated."""
+
+    counts: Counts  # (n_trees,) number of sets of each tree
+    begin: IntArray  # (n_sets + 1,) where each begins in `code`
+    code: IntArray
+
+    def of_splits(self, threshold: FloatArray, by_set: BoolArray, n_splits: Counts) -> IntArray:
+        """The set of each split, NUMERIC if it has none. Its threshold is the set's number in the tree."""
+        first, n = np.cumsum(self.counts) - self.counts, self.counts
+        first, n = (np.repeat(each, n_splits)[by_set] for each in (first, n))
+        number = threshold[by_set]
+        known = (number >= 0) & (number < n) & (number == np.trunc(number))
+        chosen = first + np.where(known, number, 0).astype(np.int64)
+        if not known.all() or np.bincount(chosen, minlength=1).max() > 1:
+            raise LoaderError("a split has no set of categories of its own; the file is damaged")
+        found = np.full(len(threshold), NUMERIC, dtype=np.int32)
+        found[by_set] = chosen
+        return found
+
+
+def read_sets(trees: list[Fields]) -> Sets:
+    """The sets of all trees."""
+    counts = np.array([count(tree, "num_cat", 0, _MAX_SETS) for tree in trees], dtype=np.int64)
+    trees = [tree for tree, n in zip(trees, counts.tolist(), strict=True) if n]
+    n_bounds = counts[counts > 0] + 1
+    bound = integers(trees, "cat_boundaries", n_bounds).astype(np.int64)
+    last = np.cumsum(n_bounds) - 1
+    first = last + 1 - n_bounds
+    rises = np.diff(bound, prepend=0) >= 0
+    rises[first] = bound[first] == 0
+    if not rises.all():
+        raise LoaderError("cat_boundaries do not ascend from 0; the file is damaged")
+    n_words = bound[last]
+    word = words(trees, "cat_threshold", n_words)
+    start = bound + np.repeat(np.cumsum(n_words) - n_words, n_bounds)
+    return Sets(counts, *_members(word, np.append(np.delete(start, last), len(word))))
+
+
+def _members(word: NDArray[np.uint32], edges: Counts) -> tuple[IntArray, IntArray]:
+    """Where each set begins among all codes, and these codes; `edges` separate the words of the sets."""
+    used = np.flatnonzero(word)
+    place = used - edges[np.searchsorted(edges, used, side="right") - 1]
+    if place.max(initial=0) >= 2**31 // _WORD_BITS:
+        raise LoaderError("cat_threshold holds a category beyond 31 bits; the file is damaged")
+    members: list[IntArray] = [np.empty(0, dtype=np.int32)]
+    before = np.zeros(len(used) + 1, dtype=np.int64)  # number of members before each word
+    for start in range(0, len(used), _WORDS_AT_ONCE):
+        part = slice(start, start + _WORDS_AT_ONCE)
+        bits = _bits(word[used[part]])
+        n = bits.sum(axis=1)
+        before[1:][part] = before[start] + np.cumsum(n)
+        if before[start] + n.sum() > _MAX_CODES:
+            raise UnsupportedModelError(
+                f"the sets of categories in the model's splits have more than {_MAX_CODES:,} members, which "
+                "predgap does not handle; train with a lower max_cat_threshold, or fewer trees"
+            )
+        shift = (place[part] - np.arange(len(n))) * _WORD_BITS
+        members.append((np.flatnonzero(bits) + np.repeat(shift, n)).astype(np.int32))
+    return before[np.searchsorted(used, edges)].astype(np.int32), np.concatenate(members)
+
+
+def _bits(word: NDArray[np.uint32]) -> BoolArray:
+    """The bits of each word, (n, 32), lowest bit first."""
+    octets = word.astype("<u4").view(np.uint8).reshape(-1, _WORD_BITS // 8)
+    return np.unpackbits(octets, axis=1, bitorder="little").view(np.bool_)
+
+
+# ---- levels ----
+
+
+def read_levels(
+    header: Fields, tail: bytes, names: list[str], feature: IntArray, category_set: IntArray, sets: Sets
+) -> list[Categories | None]:
+    """The categories of each feature, None if numeric. `feature` and `category_set` describe the splits."""
+    known, categorical = _known(header, tail, len(names), feature, category_set, sets)
+    found: list[Categories | None] = [None] * len(names)
+    if not categorical:
+        return found
+    both = categorical.intersection(np.unique(feature[category_set == NUMERIC]).tolist())
+    if both:
+        raise UnsupportedModelError(
+            f"feature {names[min(both)]!r} is categorical, but some splits compare it with a threshold: "
+            "training was continued with another categorical_feature, which predgap does not handle; train "
+            "the model in one go"
+        )
+    if len(known) > _MAX_LEVELS or len(categorical) > _MAX_CATEGORICAL:
+        raise UnsupportedModelError(
+            f"the model has {len(categorical):,} categorical features with {len(known):,} levels; predgap "
+            f"handles up to {_MAX_CATEGORICAL:,} with {_MAX_LEVELS:,}: merge rare categories"
+        )
+    labels = _labels(tail, len(categorical))
+    for i, q in enumerate(sorted(categorical)):
+        own = known[slice(*np.searchsorted(known, [q << 32, (q + 1) << 32]))] & (2**32 - 1)
+        found[q] = _named(own, labels[i], names[q]) if labels else Categories(own.astype(np.int32))
+    return found
+
+
+def _known(
+    header: Fields, tail: bytes, n_features: int, feature: IntArray, category_set: IntArray, sets: Sets
+) -> tuple[NDArray[np.int64], set[int]]:
+    """All known categories as (feature << 32) | code, ascending; and the set of categorical features."""
+    by_set = category_set != NUMERIC
+    asker = np.full(len(sets.begin) - 1, -1, dtype=np.int64)
+    asker[category_set[by_set]] = feature[by_set]
+    infos = parts(header, "feature_infos", n_features)
+    listed = [q for q, info in enumerate(infos) if info != "none" and not info.startswith("[")]
+    code = codes([infos[q] for q in listed], "feature_infos")
+    owner = np.repeat(np.array(listed, dtype=np.int64), [infos[q].count(":") + 1 for q in listed])
+    asked = np.repeat(asker << 32, np.diff(sets.begin))
+    asked |= sets.code
+    asked = _distinct(asked)  # many sets hold the same codes
+    known = _distinct(np.append((owner << 32 | code)[code >= 0], asked))
+    parameter = _PARAMETER.search(tail)
+    stated = set(map(int, parameter[1].split(b","))) if parameter else set()
+    useless = {q for q in stated if q < n_features and infos[q] == "none"}  # of others, more is known
+    categorical = {*listed, *np.unique(feature[by_set]).tolist(), *useless}
+    return known[known >= 0], categorical  # keys below 0 belong to sets that no split uses
+
+
+def _distinct(keys: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The distinct keys, ascending. Sorts `keys` in place. (`np.unique` is ten times slower.)"""
+    keys.sort()
+    first = np.ones(len(keys), dtype=np.bool_)
+    first[1:] = keys[1:] != keys[:-1]
+    return keys[first]
+
+
+def _named(known: NDArray[np.int64], labels: list[Any], name: str) -> Categories:
+    """Categories with labels; the code of a label is its index in the list."""
+    if known.max(initial=-1) >= len(labels):
+        raise UnsupportedModelError(
+            f"feature {name!r} has the category {known.max()}, but its labels end with that of "
+            f"{len(labels) - 1}: {_UNCLEAR}"
+        )
+    try:
+        return of_labels(labels)
+    except EnsembleError as error:
+        raise LoaderError(f"pandas_categorical of feature {name!r} is damaged: {error}") from error
+
+
+# ---- labels ----
+
+_UNCLEAR: Final = (
+    "predgap cannot tell whose labels they are; make all categorical features, and no others, unordered "
+    "categories of the frame, or train on their codes"
+)
+
+
+def check_labels(lists: Iterable[Iterable[Any]]) -> None:
+    """Refuses labels other than text and numbers, which LightGBM cannot save and restore."""
+    for label in (label for labels in lists for label in labels):
+        if not isinstance(label, str | Real | np.bool_) or label != label:
+            raise UnsupportedModelError(
+                f"a category is called {str(label)[:40]!r}, a {type(label).__name__}; predgap handles text "
+                "and numbers: convert the categories, e.g. by astype(str).astype('category')"
+            )
+
+
+def _labels(tail: bytes, n: int) -> list[list[Any]]:
+    """The labels of each of the n categorical features; [] if the model was not trained on a frame."""
+    line = tail.rstrip().rpartition(b"\n")[2]
+    if line in _ENDINGS:
+        return []
+    if not line.startswith(_LABELS):
+        if _ONLY_IMPORTANCES.fullmatch(tail):
+            warn(
+                "the model file has neither parameters nor labels of its "
+                f"{counted(n, 'categorical feature')} (pandas_categorical), so categories are codes, as to "
+                "LightGBM; if the model was trained on labels, the file was cut off: save or copy it again"
+            )
+            return []
+        raise LoaderError(
+            "the model file stops before the labels of its categories (pandas_categorical); save or copy it "
+            "again"
+        )
+    try:
+        lists = parse(line[len(_LABELS) :]) or []
+    except LoaderError as error:
+        raise LoaderError(f"the labels of categories (pandas_categorical) are damaged: {error}") from error
+    if not isinstance(lists, list) or not all(isinstance(labels, list) for labels in lists):
+        raise LoaderError("pandas_categorical is not a list of lists; the file is damaged")
+    check_labels(lists)
+    if sum(map(len, lists)) > _MAX_LEVELS:
+        raise UnsupportedModelError(
+            f"the model has {sum(map(len, lists)):,} labels of categories; predgap handles up to "
+            f"{_MAX_LEVELS:,}: merge rare categories"
+        )
+    if lists and len(lists) != n:
+        raise UnsupportedModelError(
+            f"the model has {counted(n, 'categorical feature')}, but labels of "
+            f"{counted(len(lists), 'column')} of the frame that it was trained on: {_UNCLEAR}"
+        )
+    return lists
+
+
+# ------------------------------------------------------------------------------------------------------------
+# The text of a model is not trusted. It has a header and trees, each of lines `key=value`.
+#
+# Values stay text until they are read, as one number or as the numbers of all trees. After the trees come
+# importances, training parameters and the labels of categories from pandas.
+
+Fields = dict[str, str]
+Counts = NDArray[np.int64]  # (n_trees,)
+
+# A damaged file must not make us allocate or work without end.
+_MAX_LINES: Final = 64  # of the header or a tree; LightGBM reads up to 22 of a tree
+_MAX_LENGTH: Final = 32  # of a number, on average
+
+_IN_NUMBERS: Final = b"-+.0123456789einf"  # not nan, nor other texts that NumPy accepts
+
+
+# ---- bytes to fields ----
+
+
+class Text(NamedTuple):
+    """The parts of a model's text."""
+
+    header: Fields
+    trees: Iterator[Fields]  # read one by one
+    tail: bytes  # what follows the trees
+
+
+def read(data: bytes) -> Text:
+    """The fields of the header, those of each tree (parsed lazily), and the text after the trees."""
+    head, blank, _ = data.partition(b"\n\n")
+    if b"\r" in head:
+        raise LoaderError(
+            "the model file has carriage returns, with which LightGBM cannot read it either; restore its "
+            "line ends (\\n), or save it again"
+        )
+    if not blank:
+        raise LoaderError("the model file stops within its header; save or copy it again")
+    header = _fields(head.removeprefix(b"tree\n"), "the header")
+    start = len(head) + len(blank)
+    end = data.find(b"\nend of trees\n", start - 1) + 1
+    if end == 0:
+        raise LoaderError("the model file stops within its trees; save or copy it again")
+    blocks = _tree_blocks(data, start, end, header)
+    trees = (_fields(block, f"tree {i}") for i, block in enumerate(blocks))
+    return Text(header, trees, data[end + len(b"end of trees") :])
+
+
+def _tree_blocks(data: bytes, at: int, end: int, header: Fields) -> Iterator[bytes]:
+    """The text of each tree; LoaderError if it does not have the number of bytes that the header states."""
+    n_trees = data.count(b"\nTree=", at - 1, end)
+    for i, size in enumerate(parts(header, "tree_sizes", n_trees)):
+        stop = at + int(size) if re.fullmatch("[0-9]{1,9}", size) else at
+        opening, closing = b"Tree=%d\n" % i, b"\n\n\n"
+        if stop > end or not (data.startswith(opening, at, stop) and data.endswith(closing, at, stop)):
+            raise LoaderError(
+                f"tree {i} does not fill the {size[:20]} bytes that tree_sizes states; if the file was "
+                "edited, save it again"
+            )
+        yield data[at + len(opening) : stop - len(closing)]
+        at = stop
+    if at != end:
+        raise LoaderError(f"{end - at} bytes follow the last tree, expected none; the file is damaged")
+
+
+def _fields(text: bytes, where: str) -> Fields:
+    """The values of lines `key=value` by key; a line may be a key alone."""
+    if text.count(b"\n") >= _MAX_LINES:
+        raise LoaderError(f"{where} has more than {_MAX_LINES} lines; the file is damaged")
+    try:
+        lines = [line.partition("=") for line in text.decode().split("\n")]
+    except UnicodeDecodeError as error:
+        raise LoaderError(f"{where} is no UTF-8 text ({error.reason}); the file is damaged") from error
+    fields = {key: value for key, _, value in lines}
+    if len(fields) < len(lines):
+        raise LoaderError(f"{where} has a field twice; the file is damaged")
+    return fields
+
+
+# ---- fields to numbers ----
+
+
+def field(fields: Fields, name: str) -> str:
+    """The text of a field; LoaderError if it is absent."""
+    if name not in fields:
+        raise LoaderError(f"there is no {name}; is it a LightGBM model saved by save_model?")
+    return fields[name]
+
+
+def count(fields: Fields, name: str, least: int, most: int, default: str | None = None) -> int:
+    """A field that is a whole number from `least` to `most`."""
+    text = field(fields, name) if default is None else fields.get(name, default)
+    if not re.fullmatch("[0-9]{1,9}", text) or not least <= int(text) <= most:
+        raise LoaderError(f"{name} is {text[:40]!r}, expected a number from {least} to {most}")
+    return int(text)
+
+
+def parts(fields: Fields, name: str, n: int) -> list[str]:
+    """The n parts of a field, separated by spaces. They are counted before splitting, to limit memory."""
+    text = field(fields, name)
+    found = text.count(" ") + 1 if text else 0
+    if found != n:
+        raise LoaderError(f"{name} has {found} entries, expected {n}; the file is damaged")
+    return text.split(" ") if text else []
+
+
+def floats(trees: list[Fields], name: str, counts: Counts) -> FloatArray:
+    """The numbers of one field of all trees, concatenated; tree i must have `counts[i]`."""
+    return _numbers(_joined(trees, name, counts), name, np.float64)
+
+
+def integers(trees: list[Fields], name: str, counts: Counts) -> IntArray:
+    """As `floats`, for signed 32-bit integers."""
+    return _within(_joined(trees, name, counts), name, 1 - 2**31, 2**31 - 1).astype(np.int32)
+
+
+def words(trees: list[Fields], name: str, counts: Counts) -> NDArray[np.uint32]:
+    """As `floats`, for unsigned 32-bit integers."""
+    return _within(_joined(trees, name, counts), name, 0, 2**32 - 1).astype(np.uint32)
+
+
+def codes(texts: list[str], name: str) -> IntArray:
+    """The 32-bit integers of all texts, concatenated; in a text they are separated by colons."""
+    return _within(":".join(texts), name, 1 - 2**31, 2**31 - 1, separator=":").astype(np.int32)
+
+
+def _joined(trees: list[Fields], name: str, counts: Counts) -> str:
+    """The texts of one field of all trees, joined; tree i must have `counts[i]` numbers."""
+    texts = [field(tree, name) for tree in trees]
+    for i, (text, n) in enumerate(zip(texts, counts.tolist(), strict=True)):
+        found = text.count(" ") + 1 if text else 0
+        if found != n or len(text) > n * _MAX_LENGTH:
+            raise LoaderError(
+                f"{name} of tree {i} has {found} entries in {len(text)} characters, expected {n} numbers; "
+                "the file is damaged"
+            )
+    return " ".join(filter(None, texts))
+
+
+def _within(text: str, name: str, least: int, most: int, separator: str = " ") -> NDArray[np.int64]:
+    numbers: NDArray[np.int64] = _numbers(text, name, np.int64, separator)
+    if len(numbers) and (numbers.min() < least or numbers.max() > most):
+        raise LoaderError(f"{name} holds a number beyond 32 bits; the file is damaged")
+    return numbers
+
+
+def _numbers(text: str, name: str, kind: type[np.generic], separator: str = " ") -> NDArray[Any]:
+    if not text:
+        return np.empty(0, dtype=kind)
+    strange = text.encode().translate(None, _IN_NUMBERS + separator.encode())
+    try:
+        numbers = np.fromstring("" if strange else text, dtype=kind, sep=separator)
+    except (ValueError, DeprecationWarning):  # an older NumPy warns, and stops at what is no number
+        numbers = np.empty(0, dtype=kind)
+    if len(numbers) != text.count(separator) + 1:
+        found = f" ({strange[:20].decode(errors='replace')!r})" if strange else ""
+        raise LoaderError(f"{name} holds something that is no number{found}; the file is damaged")
+    return numbers

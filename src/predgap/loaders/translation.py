@@ -1,23 +1,215 @@
-"""Checks that a loaded ensemble predicts what its model predicts; every loader of objects uses it.
+"""All loaders use this module: it converts splits and classes, and checks the ensemble that was made.
 
-The rows of the check are at and around the thresholds, where mistakes of loaders (< or <=, rounding, missing
-values) show.
+Splits of any library become those of an ensemble (`as_cuts`, `as_sets`), the labels of classes become text
+(`class_names`), and `check_predictions` compares what the ensemble and its model predict. The rows of this
+check are at and around the thresholds, where mistakes of loaders (< or <=, rounding, missing values) show.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Final
+from collections.abc import Callable, Iterable
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from predgap._inputs.categories import Categories
 from predgap._model.ensemble import ALL_OUTPUTS, LEAF, NUMERIC, Ensemble
-from predgap._typing import FloatArray, IntArray
-from predgap.errors import LoaderError
+from predgap._model.links import Link
+from predgap._model.rounding import LARGEST_CODE_OF_SINGLE, fields_of_rows
+from predgap._typing import BoolArray, FloatArray, IntArray
+from predgap.errors import LoaderError, UnsupportedModelError
 
-__all__ = ["ask", "check", "rows_at_thresholds", "thresholds_by_feature"]
+__all__ = [
+    "Cuts",
+    "Integers",
+    "above",
+    "as_cuts",
+    "as_sets",
+    "ask_library",
+    "check_predictions",
+    "class_names",
+    "estimator_link",
+    "numbered",
+    "rows_at_thresholds",
+    "thresholds_by_feature",
+]
+
+Integers = NDArray[np.signedinteger[Any]]
+
+_LARGEST_CODE: Final = 2**31 - 1
+
+
+class Cuts(NamedTuple):
+    """Splits that send x left iff x < threshold, where x is rounded to the library's precision."""
+
+    threshold: FloatArray
+    left: Integers
+    right: Integers
+    default_left: BoolArray
+    accepts_infinity: bool  # False if a split only separates missing values from all others
+
+    def fields(self, kind: type[np.floating[Any]]) -> dict[str, Any]:
+        """The fields of an `Ensemble`, for a library that rounds rows to `kind`."""
+        rows = fields_of_rows(kind, self.threshold, accepts_infinity=self.accepts_infinity)
+        return rows | {"left": self.left, "right": self.right, "default_left": self.default_left}
+
+
+def as_cuts(
+    threshold: NDArray[np.floating[Any]],
+    left: Integers,
+    right: Integers,
+    default_left: BoolArray,
+    *,
+    inclusive: BoolArray,
+    upward: BoolArray,
+    kind: type[np.floating[Any]],
+) -> Cuts:
+    """Converts splits that send x left iff x < t, x <= t, x > t or x >= t to the form x < threshold.
+
+    Parameters
+    ----------
+    threshold, left, right, default_left : (n_nodes,) arrays
+        As in an `Ensemble`, but with the library's comparison.
+    inclusive : (n_nodes,) booleans
+        True for x <= t and x > t, where values equal to t are on the lower side.
+    upward : (n_nodes,) booleans
+        True for x > t and x >= t, where higher values go left. The children are exchanged.
+    kind : type
+        `numpy.float32` or `numpy.float64`, the precision of rows.
+
+    Examples
+    --------
+    >>> cuts = as_cuts(np.array([0.5]), np.array([1]), np.array([2]), np.array([True]),
+    ...                inclusive=np.array([False]), upward=np.array([True]), kind=np.float32)
+    >>> cuts.threshold, cuts.left, cuts.right, cuts.default_left
+    (array([0.5]), array([2]), array([1]), array([False]))
+    """
+    exact = threshold.astype(np.float64)
+    cut = np.where(inclusive, above(exact, kind), exact)
+    # An infinite cut sends all values that are not missing the same way. It is replaced by a finite one,
+    # which does the same for finite values only: infinite ones are then not accepted in rows.
+    endless = np.isinf(cut)
+    swap = upward ^ (cut == np.inf)
+    return Cuts(
+        threshold=np.where(endless, float(np.finfo(kind).min), cut),
+        left=np.where(swap, right, left),
+        right=np.where(swap, left, right),
+        default_left=default_left ^ swap,
+        accepts_infinity=not endless.any(),
+    )
+
+
+def above(threshold: FloatArray, kind: type[np.floating[Any]]) -> FloatArray:
+    """The smallest float of type `kind` above each threshold: x <= threshold iff x < that number.
+
+    Above the largest finite float32 it is the next float64, which has the same effect and is finite.
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        near = threshold.astype(kind)
+        found = np.where(near > threshold, near, np.nextafter(near, kind(np.inf))).astype(np.float64)
+        return np.where(np.isinf(found), np.nextafter(threshold, np.inf), found)
+
+
+def as_sets(
+    feature: Integers,
+    by_set: BoolArray,
+    node: Integers,
+    code: FloatArray,
+    n_features: int,
+    kind: type[np.floating[Any]],
+) -> dict[str, Any]:
+    """The fields of an ensemble that describe splits on sets of categories.
+
+    Parameters
+    ----------
+    feature : (n_nodes,) integers
+        The split feature of each node, LEAF at leaves.
+    by_set : (n_nodes,) booleans
+        Which nodes send a set of categories left.
+    node, code : (m,) arrays
+        The members of all sets in any order: the node of the set, and the code of the category.
+    n_features : int
+        The number of features of the model.
+    kind : type
+        `numpy.float32` or `numpy.float64`, the precision of rows.
+    """
+    mixed = np.intersect1d(feature[by_set], feature[~by_set & (feature != LEAF)])
+    if len(mixed):
+        raise UnsupportedModelError(
+            f"feature {mixed[0]} is compared with a threshold in one split and with categories in another, "
+            "which predgap does not handle; make it two features"
+        )
+    largest = LARGEST_CODE_OF_SINGLE if kind == np.float32 else _LARGEST_CODE
+    strange = (code != np.trunc(code)) | (code < 0) | (code > largest) | np.isnan(code)
+    if strange.any():
+        raise UnsupportedModelError(
+            f"a split asks whether feature {feature[node[np.argmax(strange)]]} equals "
+            f"{code[np.argmax(strange)]:g}; predgap handles categories, which are whole numbers from 0 to "
+            f"{largest} in rows of {np.dtype(kind).name}"
+        )
+    category_set = np.full(len(feature), NUMERIC, dtype=np.int32)
+    category_set[by_set] = np.arange(by_set.sum())
+    key = np.unique((category_set[node].astype(np.int64) << 32) | code.astype(np.int64))
+    sizes = np.bincount(key >> 32, minlength=int(by_set.sum()))
+    levels: dict[int, Categories | None] = {
+        int(j): Categories(np.unique(code[feature[node] == j]).astype(np.int32))
+        for j in np.unique(feature[by_set])
+        if 0 <= j < n_features
+    }
+    return {
+        "category_set": category_set,
+        "set_begin": np.concatenate([[0], np.cumsum(sizes)]),
+        "set_code": key & 0xFFFFFFFF,
+        "categories": tuple(levels.get(j) for j in range(n_features)) if levels else None,
+    }
+
+
+# ------------------------------------------------------------------------------------------------------------
+# Classes have labels as text, and probabilities that follow from margins.
+
+
+def class_names(labels: Iterable[Any], n_outputs: int) -> tuple[str, ...] | None:
+    """The labels of a classifier's classes as text; None if they do not fit its outputs.
+
+    They fit if there is one per output; if there are two for one output, which then belongs to the second
+    class; and if all differ as text. Labels only name outputs, so a model without fitting ones still loads.
+
+    Examples
+    --------
+    >>> class_names([False, True], 1)
+    ('False', 'True')
+    >>> class_names(["low", "mid", "high"], 1)
+    """
+    names = tuple(map(str, labels))
+    fits = len(names) == n_outputs or (len(names) == 2 and n_outputs == 1)
+    return names if fits and len(set(names)) == len(names) else None
+
+
+def numbered(n_outputs: int, *, binary: bool) -> tuple[str, ...] | None:
+    """The labels 0, 1, ... of libraries that number classes; None for a binary objective of several outputs,
+    each of which is a model of its own."""
+    if binary:
+        return ("0", "1") if n_outputs == 1 else None
+    return class_names(range(n_outputs), n_outputs)
+
+
+def estimator_link(model: Any, n_outputs: int) -> Link | None:
+    """How the probabilities of a scikit-learn model follow from its margins; None if it predicts these."""
+    if not isinstance(getattr(model, "classes_", None), np.ndarray):
+        is_other = getattr(model, "loss", None) in ("poisson", "gamma") or hasattr(model, "score_samples")
+        return Link("other") if is_other else None  # a log link, or the score of an isolation forest
+    if hasattr(model, "estimator_weights_"):  # AdaBoost
+        return Link("logistic") if n_outputs == 1 else Link("softmax", 1.0 / (n_outputs - 1))
+    if "GradientBoosting" not in type(model).__name__:
+        return Link("identity")
+    if model.loss == "exponential":
+        return Link("logistic", 2.0)
+    return Link("logistic" if n_outputs == 1 else "softmax")
+
+
+# ------------------------------------------------------------------------------------------------------------
+# The self-check compares a loaded ensemble with its model; every loader of objects ends with it.
 
 Rows = NDArray[np.floating[Any]]
 
@@ -26,7 +218,7 @@ _MAX_CELLS: Final = 1 << 22  # limit of rows x features and of rows x trees, for
 _MIN_ROWS: Final = 16
 
 
-def ask(library: str, what: str, question: Callable[[], Any], advice: str = "is it fitted?") -> Any:
+def ask_library(library: str, what: str, question: Callable[[], Any], advice: str = "is it fitted?") -> Any:
     """Calls a library's object; whatever that raises becomes `LoaderError`: the model is not usable."""
     try:
         return question()
@@ -35,7 +227,7 @@ def ask(library: str, what: str, question: Callable[[], Any], advice: str = "is 
         raise LoaderError(f"the {library} model cannot {what} ({reason.strip()}); {advice}") from error
 
 
-def check(
+def check_predictions(
     ensemble: Ensemble,
     *,
     library: str,
@@ -73,8 +265,8 @@ def check(
     ...     root=[0], feature=[0, -1, -1], threshold=[0.5, 0, 0], left=[1, -1, -1], right=[2, -1, -1],
     ...     default_left=[True, False, False], value=[[0.0], [1.0], [3.0]], target=[0], bias=[0.0],
     ...     n_features=1)
-    >>> check(stump, library="mine", margins=lambda rows: np.where(rows[:, 0] >= 0.5, 3.0, 1.0))
-    >>> check(stump, library="mine", margins=lambda rows: np.where(rows[:, 0] > 0.5, 3.0, 1.0))
+    >>> check_predictions(stump, library="mine", margins=lambda rows: np.where(rows[:, 0] >= 0.5, 3.0, 1.0))
+    >>> check_predictions(stump, library="mine", margins=lambda rows: np.where(rows[:, 0] > 0.5, 3.0, 1.0))
     Traceback (most recent call last):
       ...
     predgap.errors.LoaderError: ...
