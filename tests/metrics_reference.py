@@ -16,10 +16,11 @@ from typing import Any
 import numpy as np
 
 from predgap._model.ensemble import Ensemble
-from predgap.noise._added_laws import LaplaceLaw, NormalLaw, StudentTLaw, UniformLaw
-from predgap.noise._combined_laws import ClippedLaw, KeptLaw, RoundedLaw, StayLaw, WithinLaw
-from predgap.noise._lattice import Lattice
-from predgap.noise._laws import DiscreteLaw, FlipLaw, Law, MarginalLaw, StillLaw
+from predgap.noise.added import LaplaceLaw, NormalLaw, StudentTLaw, UniformLaw
+from predgap.noise.columns import Lattice
+from predgap.noise.combined import ClippedLaw, KeptLaw, RoundedLaw, StayLaw, WithinLaw
+from predgap.noise.law import Law, StillLaw
+from predgap.noise.replaced import DiscreteLaw, FlipLaw, MarginalLaw
 from reference import HIGH, Number, Tails, error_scale, outcomes, tails_of, thresholds_of, tree_values
 
 Parts = tuple[Number, Number, Number]

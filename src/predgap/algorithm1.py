@@ -15,7 +15,7 @@ from predgap._engine.sampling import sums_of_changes
 from predgap._typing import BoolArray, FloatArray
 from predgap.errors import PredgapError
 from predgap.explainer import Explainer
-from predgap.noise._added_laws import NormalLaw
+from predgap.noise.added import NormalLaw
 
 __all__ = ["algorithm1_gap", "instruction_set", "sums_of_squares"]
 

@@ -24,7 +24,8 @@ from predgap import (
 from predgap._inputs.categories import UNSEEN, Categories, of_labels
 from predgap._model.ensemble import Ensemble
 from predgap.errors import EnsembleError, NoiseError, TableError
-from predgap.noise._laws import DiscreteLaw, FlipLaw, Law, StillLaw
+from predgap.noise.law import Law, StillLaw
+from predgap.noise.replaced import DiscreteLaw, FlipLaw
 from strategies import Split, ensemble_of
 
 # --- laws -----------------------------------------------------------------------------------------------

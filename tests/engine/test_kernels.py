@@ -19,7 +19,7 @@ from scipy import stats
 from asking import kernel_of
 from assertions import interrupted
 from predgap import CostError, Ensemble, Explainer, FromScipy, Normal, PredgapError, Uniform, _core
-from predgap.noise._added_laws import NormalLaw, UniformLaw
+from predgap.noise.added import NormalLaw, UniformLaw
 from strategies import Split, ensemble_of, full_trees, random_ensemble
 
 INSTRUCTION_SETS = ("baseline", "avx2", "avx512")

@@ -26,7 +26,7 @@ from predgap import (
     _core,
 )
 from predgap._engine.context import Call
-from predgap.noise._added_laws import NormalLaw
+from predgap.noise.added import NormalLaw
 from strategies import Split, ensemble_of, full_trees
 
 

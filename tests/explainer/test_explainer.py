@@ -26,7 +26,7 @@ from predgap import (
 )
 from predgap._engine.context import Call, Context, Shown, calling
 from predgap.errors import LongCallWarning
-from predgap.noise._laws import Law
+from predgap.noise.law import Law
 from strategies import Split, ensemble_of
 
 NAMES = ["age", "bmi", "bp"]

@@ -38,7 +38,7 @@ from predgap.noise import (
     StudentT,
     Uniform,
 )
-from predgap.noise._lattice import Lattice, lattice_of
+from predgap.noise.columns import Lattice, lattice_of
 
 
 def law_of(noise: Noise) -> Law:

@@ -17,9 +17,9 @@ from scipy import stats
 
 from predgap.errors import NoiseError
 from predgap.noise import Discrete, Flip, FromScipy, Marginal, Normal, PerFeature, Uniform
-from predgap.noise._added_laws import NormalLaw, UniformLaw
-from predgap.noise._laws import DiscreteLaw, FlipLaw, MarginalLaw, StillLaw
-from predgap.noise._scipy_laws import ScipyLaw
+from predgap.noise.added import NormalLaw, ScipyLaw, UniformLaw
+from predgap.noise.law import StillLaw
+from predgap.noise.replaced import DiscreteLaw, FlipLaw, MarginalLaw
 
 MODERATE = st.floats(-1e6, 1e6, allow_subnormal=False)
 SCALES = st.floats(1e-6, 1e6)

@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 from predgap import Categories, Explainer, Relative
 from predgap._inputs.tables import open_columns
 from predgap.errors import NoiseError
-from predgap.noise import Clipped, Normal, PerFeature, Redraw, Rounded, Stay, _column_noise, _sizes
-from predgap.noise._kinds import read_column
-from predgap.noise._laws import StillLaw
-from predgap.noise._sizes import mean_squared_move, solved_scale
+from predgap.noise import Clipped, Normal, PerFeature, Redraw, Rounded, Stay, relative
+from predgap.noise.columns import read_column
+from predgap.noise.law import StillLaw
+from predgap.noise.relative import mean_squared_move, solved_scale
 from strategies import Split, ensemble_of
 
 RNG = np.random.default_rng(7)
@@ -171,7 +171,7 @@ def test_sums_over_many_steps_are_integrals(scale):
     """Where it is cheap enough, both are computed; the sum reads like the definition."""
     steps = np.concatenate([np.arange(20.0), np.geomspace(20, 60_000, 60).round()])
     np.testing.assert_allclose(
-        _sizes._integral(steps * 0.5, scale * 0.5, 0.5), _sizes._sum(steps, scale * 0.5, 0.5), rtol=1e-11
+        relative._integral(steps * 0.5, scale * 0.5, 0.5), relative._sum(steps, scale * 0.5, 0.5), rtol=1e-11
     )  # of the shortest distances; their share of a column's mean is small
 
 
@@ -185,8 +185,8 @@ def test_the_size_of_a_wide_column_by_brute_force():
 
 def test_a_scale_is_solved_once_per_column_and_strength(monkeypatch):
     solved = []
-    plain = _column_noise.solved_scale
-    monkeypatch.setattr(_column_noise, "solved_scale", lambda *a: solved.append(a) or plain(*a))
+    plain = relative.solved_scale
+    monkeypatch.setattr(relative, "solved_scale", lambda *a: solved.append(a) or plain(*a))
     splits = [Split(0, 50_000.0, 1.0, 3.0), Split(1, 40.5, 1.0, 2.0)]
     explainer = Explainer(ensemble_of(splits, 2), TABLE[["salary", "age"]])
     assert len(solved) == 2

@@ -29,8 +29,8 @@ from predgap.noise import (
     StudentT,
     Uniform,
 )
-from predgap.noise._combined_laws import ClippedLaw, KeptLaw, RoundedLaw, StayLaw, WithinLaw
-from predgap.noise._lattice import Lattice
+from predgap.noise.columns import Lattice
+from predgap.noise.combined import ClippedLaw, KeptLaw, RoundedLaw, StayLaw, WithinLaw
 from reference import HIGH, ULP, Number
 
 MODERATE = st.floats(-1e6, 1e6, allow_subnormal=False)

@@ -27,10 +27,10 @@ from predgap._text import count, format_items, warn
 from predgap._typing import BoolArray, FloatArray, IndexArray, IntArray
 from predgap.errors import CostError, NoiseError, PredgapError, TableError
 from predgap.noise import Background, Noise
-from predgap.noise._added_laws import NormalLaw, UniformLaw
-from predgap.noise._combined_laws import KeptLaw, MappedLaw, StayLaw, WithinLaw
-from predgap.noise._laws import Law, StillLaw, unmoved_tails
-from predgap.noise._scales import FEWEST_WHOLE, all_whole
+from predgap.noise.added import NormalLaw, UniformLaw
+from predgap.noise.columns import FEWEST_WHOLE, all_whole
+from predgap.noise.combined import KeptLaw, MappedLaw, StayLaw, WithinLaw
+from predgap.noise.law import Law, StillLaw, unmoved_tails
 
 ByteArray = NDArray[np.uint8]
 Strategy = Literal["plan", "compiled", "cells", "pairs"]

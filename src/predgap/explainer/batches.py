@@ -32,8 +32,8 @@ from predgap.errors import DependencyError, PredgapError, RankingError, TableErr
 from predgap.explainer.explained import Explained, check_choice, rank_call
 from predgap.explainer.own_rankings import ShapValues, gains, own_model
 from predgap.noise import Noise
-from predgap.noise._laws import Law
-from predgap.noise._scales import Names
+from predgap.noise.law import Law
+from predgap.noise.noise import Names
 from predgap.ranking import ranking_order
 
 if TYPE_CHECKING:

@@ -44,8 +44,7 @@ from predgap.errors import (
 from predgap.loaders.pipelines import TableReader, load_with_reader
 from predgap.loaders.pipelines.steps import Preparation
 from predgap.noise import Noise, Relative
-from predgap.noise._noise import ModelFeatures
-from predgap.noise._scales import Range
+from predgap.noise.noise import ModelFeatures, Range
 from predgap.ranking import Ranking, check_same_rows, made_ranking, ranking_order
 
 # ------------------------------------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ from predgap.errors import NoiseError, RankingError
 from predgap.explainer import Explainer
 from predgap.metrics._given import attributions_of, check_one_output
 from predgap.noise import Background
-from predgap.noise._laws import Law
+from predgap.noise.law import Law
 from predgap.ranking import Ranking
 
 _KNOWN: Final = (

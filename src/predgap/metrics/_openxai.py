@@ -15,7 +15,7 @@ from predgap._typing import FloatArray
 from predgap.errors import NoiseError, OutputError, RankingError
 from predgap.explainer import Explainer
 from predgap.noise import Flip, Noise, Normal, PerFeature
-from predgap.noise._laws import positive
+from predgap.noise.law import positive
 
 
 def openxai_noise(X: Any, std: float = 0.1) -> Noise:

@@ -5,14 +5,13 @@ one `Law` per feature, which gives the probability that the perturbed value x' i
 given category.
 """
 
-from predgap.noise._added import FromScipy, Laplace, Normal, StudentT, Uniform
-from predgap.noise._background import Background
-from predgap.noise._combined import Clipped, Redraw, Rounded, Stay
-from predgap.noise._laws import Law
-from predgap.noise._noise import Noise
-from predgap.noise._per_feature import PerFeature
-from predgap.noise._relative import Relative
-from predgap.noise._replaced import Discrete, Flip, Marginal
+from predgap.noise.added import FromScipy, Laplace, Normal, StudentT, Uniform
+from predgap.noise.background import Background
+from predgap.noise.combined import Clipped, PerFeature, Redraw, Rounded, Stay
+from predgap.noise.law import Law
+from predgap.noise.noise import Noise
+from predgap.noise.relative import Relative
+from predgap.noise.replaced import Discrete, Flip, Marginal
 
 __all__ = [
     "Background",

@@ -1,4 +1,8 @@
-"""Laws: how one feature is perturbed. A law gives the probabilities of x' that the kernels need."""
+"""All laws inherit from `Law`. A law says how one feature is perturbed.
+
+It gives the probabilities of x' that the kernels need. The laws themselves are beside the noises that use
+them: in `added`, `replaced`, `combined` and `relative`.
+"""
 
 from __future__ import annotations
 
@@ -13,12 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from predgap._inputs.categories import Categories
-from predgap._text import format_items, shown
+from predgap._text import shown
 from predgap._typing import BoolArray, FloatArray
 from predgap.errors import NoiseError
-from predgap.noise._areas import Areas, shift_from_areas
-from predgap.noise._shifts import Shift, stepped_shift
-from predgap.noise._tails import Tails, listed_tails
+from predgap.noise.shifts import Areas, Shift, shift_from_areas, stepped_shift
+from predgap.noise.tails import Tails
 
 
 class Law(ABC):
@@ -164,146 +167,6 @@ class StillLaw(Law):
         return x
 
 
-class ReplacingLaw(Law):
-    """x' is a new value, independent of x."""
-
-    __slots__ = ()
-
-    @property
-    def replaces(self) -> bool:
-        return True
-
-    @property
-    def forgets(self) -> bool:
-        return True
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class DiscreteLaw(ReplacingLaw):
-    """x' is one of these values, independently of x; for a categorical feature they are labels."""
-
-    values: tuple[Any, ...]
-    probabilities: FloatArray  # sum to 1
-
-    def tails(self, x: FloatArray, thresholds: FloatArray) -> Tails:
-        below, above = listed_tails(self._numbers(), self.probabilities, thresholds)
-        shape = (len(x), len(thresholds))
-        return np.broadcast_to(below, shape), np.broadcast_to(above, shape)
-
-    def points(self, x: float, low: float = -math.inf, high: float = math.inf) -> FloatArray:
-        return self._numbers()
-
-    def category_probabilities(self, levels: Categories) -> FloatArray:
-        at = levels.levels_of(levels.codes_of(self.values))
-        if (at < 0).any():
-            strange = self.values[int(np.flatnonzero(at < 0)[0])]
-            raise NoiseError(f"{strange!r} is not {known_categories(levels)}")
-        return np.bincount(at, weights=self.probabilities, minlength=len(levels)).astype(np.float64)
-
-    def avoiding(self, low: float, high: float) -> Law:
-        for value in self._numbers().tolist():
-            if low <= value <= high:
-                raise may_be_missing("Discrete", value)
-        return self
-
-    def sample(self, x: NDArray[Any], rng: np.random.Generator) -> NDArray[Any]:
-        values = objects_of(self.values) if x.dtype == object else self._numbers()
-        drawn: NDArray[Any] = values[rng.choice(len(values), len(x), p=self.probabilities)]
-        return drawn
-
-    def _numbers(self) -> FloatArray:
-        strange = [v for v in self.values if isinstance(v, bool) or not isinstance(v, numbers.Real)]
-        if strange:
-            raise NoiseError(
-                f"Discrete has the value {shown(strange[0])} for a numeric feature; expected numbers"
-            )
-        return np.array(self.values, dtype=np.float64)
-
-
-@dataclass(frozen=True, slots=True)
-class FlipLaw(Law):
-    """With probability p, x' is another category than x, all equally likely; a number is 0 or 1."""
-
-    p: float
-
-    @property
-    def replaces(self) -> bool:
-        return True
-
-    @property
-    def known_only(self) -> bool:
-        return True
-
-    def tails(self, x: FloatArray, thresholds: FloatArray) -> Tails:
-        _check_flags(x)
-        here, there = x[:, None] < thresholds, (1 - x)[:, None] < thresholds
-        return _flipped(here, there, self.p), _flipped(~here, ~there, self.p)
-
-    def points(self, x: float, low: float = -math.inf, high: float = math.inf) -> FloatArray:
-        return np.array([0.0, 1.0])
-
-    def avoiding(self, low: float, high: float) -> Law:
-        for value in (0.0, 1.0):
-            if low <= value <= high:
-                raise may_be_missing("Flip", value)
-        return self
-
-    def movable(self, x: FloatArray) -> FloatArray:
-        return np.where(np.isnan(x), x, x > 0.5)
-
-    def category_probabilities(self, levels: Categories) -> FloatArray:
-        if not levels.complete:
-            raise NoiseError(
-                "Flip needs all categories, but the model does not store them; use Relative, Marginal or "
-                "Discrete noise, or load it with those of the training table: predgap.load(model, levels=X)"
-            )
-        if len(levels) < 2:
-            return np.zeros(len(levels))
-        return np.full(len(levels), self.p / (len(levels) - 1))
-
-    def staying_probabilities(self, levels: Categories) -> FloatArray:
-        return np.full(len(levels), 1.0 - self.p if len(levels) > 1 else 1.0)
-
-    def sample(self, x: NDArray[Any], rng: np.random.Generator) -> NDArray[Any]:
-        changes = rng.random(len(x)) < self.p
-        if x.dtype != object:
-            _check_flags(x)
-            return np.where(changes, 1.0 - x, x)
-        labels = list(dict.fromkeys(x.tolist()))  # the categories are those of x
-        place = {label: k for k, label in enumerate(labels)}
-        own = np.array([place[label] for label in x.tolist()], dtype=np.intp)
-        step = rng.integers(1, max(2, len(labels)), len(x)) * changes
-        drawn: NDArray[Any] = objects_of(labels)[(own + step) % max(1, len(labels))]
-        return drawn
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class MarginalLaw(ReplacingLaw):
-    """x' is drawn from these values, independently of x."""
-
-    values: FloatArray  # ascending
-
-    def tails(self, x: FloatArray, thresholds: FloatArray) -> Tails:
-        n = len(self.values)
-        below = np.searchsorted(self.values, thresholds, side="left")
-        shape = (len(x), len(thresholds))
-        return np.broadcast_to(below / n, shape), np.broadcast_to((n - below) / n, shape)
-
-    def points(self, x: float, low: float = -math.inf, high: float = math.inf) -> FloatArray:
-        return self.values
-
-    def avoiding(self, low: float, high: float) -> Law:
-        present = self.values[~((low <= self.values) & (self.values <= high))]
-        if len(present) == 0:
-            raise NoiseError(
-                f"Marginal cannot use X: a column holds nothing but {self.values[0]:g}, which means missing"
-            )
-        return MarginalLaw(present)
-
-    def sample(self, x: NDArray[Any], rng: np.random.Generator) -> NDArray[Any]:
-        return rng.choice(self.values, len(x))
-
-
 def kept_numbers(values: Sequence[Any]) -> FloatArray:
     """Those of the values that are numbers, ascending; and what they are in tables of single precision."""
     found = np.array([float(v) for v in values if isinstance(v, numbers.Real)], dtype=np.float64)
@@ -317,12 +180,6 @@ def objects_of(values: Sequence[Any]) -> NDArray[Any]:
     return out
 
 
-def _check_flags(x: FloatArray) -> None:
-    strange = x[(x != 0) & (x != 1)]
-    if len(strange):
-        raise NoiseError(f"Flip switches a numeric feature between 0 and 1, but a row has {strange[0]:g}")
-
-
 def unmoved_tails(x: FloatArray, thresholds: FloatArray) -> Tails:
     """Tails (n, k) of values x (n,) that are not perturbed; each is 0 or 1."""
     below = x[:, None] < thresholds[None, :]
@@ -334,16 +191,6 @@ def may_be_missing(law: str, missing: float) -> NoiseError:
         f"{law} may give a feature the value {missing:g}, which means missing to the model, and noise cannot "
         "make a value missing; leave this value out, or give the feature other noise"
     )
-
-
-def known_categories(levels: Categories) -> str:
-    shown = format_items(levels.labels or ())
-    return f"among the {len(levels)} categories that the model knows: {shown}"
-
-
-def _flipped(here: NDArray[np.bool_], there: NDArray[np.bool_], p: float) -> FloatArray:
-    """The probability of an event after a flip; `here` and `there`: does it hold at x, at the other value?"""
-    return np.where(here, np.where(there, 1.0, 1.0 - p), np.where(there, p, 0.0))
 
 
 def positive(value: Any, what: str) -> float:

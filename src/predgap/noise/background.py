@@ -1,4 +1,4 @@
-"""The noise `Background`: the perturbed features take the values of a random row of a table, together."""
+"""`Background` gives the perturbed features the values of a random row of a table, together."""
 
 from __future__ import annotations
 
@@ -16,10 +16,9 @@ from predgap._inputs.tables import open_columns
 from predgap._text import count, shown
 from predgap._typing import FloatArray
 from predgap.errors import NoiseError, TableError
-from predgap.noise._kinds import read_column
-from predgap.noise._laws import Law, objects_of
-from predgap.noise._noise import TableNoise
-from predgap.noise._scales import Names, open_table
+from predgap.noise.columns import read_column
+from predgap.noise.law import Law, objects_of
+from predgap.noise.noise import Names, TableNoise, open_table
 
 _MAX_ROWS: Final = 200
 

@@ -1,4 +1,4 @@
-"""Tail probabilities of a few distributions, accurate to a few units in the last place.
+"""Computes tail probabilities of a few distributions, accurate to a few units in the last place.
 
 P(x' < t) and P(x' >= t) are both computed directly, never as 1 minus the other, so that small ones keep their
 relative accuracy.

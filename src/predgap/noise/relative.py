@@ -1,4 +1,8 @@
-"""The noise `Relative`: one strength for all kinds of columns, and values that the columns can take."""
+"""`Relative` is the default noise: one strength for all kinds of columns, and values that they can take.
+
+`ColumnNoise` is how it moves one column. Its scale is solved for, so that the mean of (x' - x)² over the
+column is what the strength asks for.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +16,14 @@ import numpy as np
 from predgap._inputs.categories import is_missing
 from predgap._inputs.one_hot import OneHot, places_before
 from predgap._text import count, format_items, shown, warn
+from predgap._typing import FloatArray
 from predgap.errors import NoiseError
-from predgap.noise._column_noise import ColumnNoise
-from predgap.noise._kinds import Column, read_column
-from predgap.noise._laws import Law, positive
-from predgap.noise._noise import ModelFeatures, TableNoise
-from predgap.noise._scales import ColumnLabels, Names, Ranges, open_table, warn_of_still
-from predgap.noise._table_laws import ColumnLaw
+from predgap.noise.added import NormalLaw, warn_of_still
+from predgap.noise.columns import Column, read_column
+from predgap.noise.combined import KeptLaw, RoundedLaw, StayLaw, WithinLaw
+from predgap.noise.law import Law, StillLaw, kept_numbers, positive
+from predgap.noise.noise import ColumnLabels, ModelFeatures, Names, Range, Ranges, TableNoise, open_table
+from predgap.noise.replaced import ColumnLaw
 
 STRENGTH: Final = 0.3
 """The strength if none is given."""
@@ -246,3 +251,223 @@ def _stated(kinds: Mapping[Any, str] | None, labels: ColumnLabels) -> dict[int, 
         twice = next(j for j in stated if sum(place[key] == j for key in kinds) > 1)
         raise NoiseError(f"kinds has column {labels.label(twice)} twice, by name and by index")
     return stated
+
+
+# ------------------------------------------------------------------------------------------------------------
+# The kind and the values of a column call for a law, which is also said in words.
+
+_REDRAWN: Final = ("binary", "categorical", "discrete")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ColumnNoise:
+    """How a column moves at one strength."""
+
+    column: Column
+    strength: float
+    keep: tuple[Any, ...]  # values that stay; those that mean missing are among them
+    scale: float | None  # of the normal number that is added; None if the value is redrawn instead
+
+    @classmethod
+    def of(cls, column: Column, strength: float, keep: tuple[Any, ...]) -> ColumnNoise:
+        return cls(column, strength, keep, _scale(column, strength, keep) if column.moves else None)
+
+    @property
+    def probability(self) -> float:
+        """Of a redraw."""
+        return min(1.0, 0.5 * self.strength**2)
+
+    def law(self, redrawn: Law) -> Law:
+        """The law of the column; `redrawn` draws from it."""
+        if not self.column.moves:
+            return StillLaw()
+        if self.scale is None:
+            redraw = StayLaw(redrawn, 1.0 - self.probability, self.probability)
+            return KeptLaw(redraw, self.keep) if self.keep else redraw
+        law: Law = NormalLaw(self.scale)
+        if self.column.lattice is not None:
+            law = RoundedLaw(law, self.column.lattice)
+        if _is_clipped(self.column):
+            law = WithinLaw(law, *_range(self.column))
+        return KeptLaw(law, self.keep, *_next_kept(self.column, self.keep)) if self.keep else law
+
+    def range(self) -> Range | None:
+        """The range of the column, if numbers are added to it."""
+        if self.scale is None:
+            return None
+        return Range(*_range(self.column), tuple(kept_numbers(self.keep).tolist()))
+
+    def described(self) -> tuple[str, str, float, float, float]:
+        """Its kind, its law in words, the size of its move in its units and in standard deviations, and the
+        share of perturbed values that are outside its range."""
+        column, scale = self.column, self.scale
+        if column.refused:
+            return "refused", column.refused, math.nan, math.nan, math.nan
+        if not column.moves:
+            return column.kind, "does not move", 0.0, 0.0, 0.0
+        if scale is None:
+            share = math.sqrt(2.0 * self.probability)
+            move = math.nan if column.kind == "categorical" else share * column.deviation
+            return column.kind, f"redrawn with probability {self.probability:.4g}", move, share, 0.0
+        move, outside = scale, 0.0
+        if _is_clipped(column):
+            move = math.sqrt(mean_squared_move(column, scale))
+        else:
+            outside = mass_outside(column, scale)
+        return column.kind, self._in_words(scale), move, move / column.deviation, outside
+
+    def _in_words(self, scale: float) -> str:
+        words = f"normal with sd {scale:.4g}"
+        if self.column.lattice is not None:
+            words += f", rounded to {self.column.lattice.step:.4g}"
+        if _is_clipped(self.column):
+            low, high = _range(self.column)
+            words += f", kept between {_end(low, high - low)} and {_end(high, high - low)}"
+        return words
+
+
+def _scale(column: Column, strength: float, keep: tuple[Any, ...]) -> float | None:
+    if column.kind in _REDRAWN or (column.kind == "integer" and column.lattice is None):
+        return None
+    if not _is_clipped(column):
+        return strength * column.deviation
+    if _reaches_kept(column, keep):
+        return None
+    return solved_scale(column, (strength * column.deviation) ** 2)
+
+
+def _is_clipped(column: Column) -> bool:
+    """Is it kept in its range: numbers in steps, and those beside special codes?"""
+    return column.lattice is not None or column.holds_kept
+
+
+def _range(column: Column) -> tuple[float, float]:
+    return float(column.values[0]), float(column.values[-1])
+
+
+def _kept_points(column: Column, keep: tuple[Any, ...]) -> list[float]:
+    """The kept values that rounded noise may land on."""
+    lattice = column.lattice
+    return [] if lattice is None else [v for v in kept_numbers(keep).tolist() if lattice.holds(v)]
+
+
+def _reaches_kept(column: Column, keep: tuple[Any, ...]) -> bool:
+    """Are there kept values among the points that the noise of other values may reach?"""
+    low, high = _range(column)
+    return any(low <= v <= high for v in _kept_points(column, keep))
+
+
+def _next_kept(column: Column, keep: tuple[Any, ...]) -> tuple[float, float]:
+    """The kept values next to the range that a value beyond them might reach on its way to the range."""
+    points, (low, high) = _kept_points(column, keep), _range(column)
+    return max((v for v in points if v < low), default=-math.inf), min(
+        (v for v in points if v > high), default=math.inf
+    )
+
+
+def _end(value: float, span: float) -> str:
+    """An end of a range, to four digits of its span."""
+    if not 1e-12 < span < 1e15 or abs(value) >= 1e15:
+        return f"{value:.6g}"
+    text = f"{value + 0.0:.{max(0, 3 - math.floor(math.log10(span)))}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+# ------------------------------------------------------------------------------------------------------------
+# The size of a move is the mean of (x' - x)² over a column; a scale is solved for that gives a wanted size.
+#
+# A normal number is added, then perhaps rounded to a lattice, then clipped to the range of the column. With a
+# the distance from x to the upper end, Q the upper tail of the normal law and σ its scale, the upper half of
+# the mean squared move is, for a continuous column and for a lattice of step s,
+#
+#     a² Q(a/σ) + σ² (1/2 - Q(a/σ) - (a/σ) φ(a/σ))          s² Σ_{j = 1 ... a/s} (2j - 1) Q((j - 1/2) s/σ)
+#
+# The sum is the midpoint rule for the integral on the left, in steps of s. If σ is many steps, it is not
+# added up, but taken to be the integral with the first two corrections of the Euler-Maclaurin formula, with v
+# = a/σ:
+#
+#     - s²/24 (2 Q(v) - 2 v φ(v) - 1) + 7/5760 s⁴/σ² φ(v) (8 v - 2 v³)
+
+_FAR: Final = 39.0  # beyond so many scales a normal tail is 0
+_MANY_STEPS: Final = 50  # scales of more steps: the next correction is below 1e-13 of the sum
+
+
+def mean_squared_move(column: Column, scale: float) -> float:
+    """The mean of (x' - x)² over the column, for normal noise that is rounded to its lattice, if it has one,
+    and clipped to its range."""
+    low, high = column.values[0], column.values[-1]
+    ends = np.concatenate([high - column.values, column.values - low])
+    halves = _upper_half(ends, scale, None if column.lattice is None else column.lattice.step)
+    weights = np.tile(column.counts / column.counts.sum(), 2)
+    return float((weights * halves).sum())  # BLAS would start threads
+
+
+def solved_scale(column: Column, wanted: float) -> float | None:
+    """The scale for which `mean_squared_move` is `wanted`; None if none is so large."""
+    from scipy.optimize import brentq  # slow to import
+
+    def excess(logarithm: float) -> float:
+        return mean_squared_move(column, float(np.exp(logarithm))) / wanted - 1.0
+
+    largest = float(np.log(1e6 * (column.values[-1] - column.values[0])))
+    if excess(largest) <= 0:
+        return None
+    low = high = 0.5 * float(np.log(wanted))  # if nothing were rounded or clipped
+    while excess(low) > 0:
+        low, high = low - 0.5, low
+    while excess(high) <= 0:
+        low, high = high, min(high + 0.5, largest)
+    return float(np.exp(brentq(excess, low, high, xtol=1e-15, rtol=8.9e-16)))
+
+
+def mass_outside(column: Column, scale: float) -> float:
+    """The mean over the column of P(x + δ is outside its range), for normal δ."""
+    from scipy.special import ndtr  # slow to import
+
+    low, high = column.values[0], column.values[-1]
+    outside = ndtr((low - column.values) / scale) + ndtr((column.values - high) / scale)
+    return float((column.counts * outside).sum() / column.counts.sum())
+
+
+def _upper_half(distance: FloatArray, scale: float, step: float | None) -> FloatArray:
+    """E[(x' - x)²; x' > x] for values at these distances from the upper end of the range."""
+    if step is None:
+        return _integral(distance, scale, 0.0)
+    index = np.round(distance / step)
+    if scale <= _MANY_STEPS * step or index.max() <= _MANY_STEPS:
+        return _sum(index, scale, step)
+    return _integral(index * step, scale, step)
+
+
+def _sum(index: FloatArray, scale: float, step: float) -> FloatArray:
+    """For values that are so many steps from the upper end."""
+    from scipy.special import ndtr  # slow to import
+
+    n = int(min(index.max(), np.ceil(_FAR * scale / step) + 1))
+    j = np.arange(1, n + 1)
+    sums = np.concatenate([[0.0], np.cumsum((2 * j - 1) * ndtr((0.5 - j) * (step / scale)))])
+    half: FloatArray = step**2 * sums[np.minimum(index, n).astype(np.intp)]
+    return half
+
+
+def _integral(distance: FloatArray, scale: float, step: float) -> FloatArray:
+    """The integral, with its corrections for steps that are small or 0."""
+    from scipy.special import ndtr  # slow to import
+
+    v = distance / scale
+    tail, density = ndtr(-v), np.exp(-0.5 * v**2) / np.sqrt(2 * np.pi)
+    # ∫ u² φ(u) du from 0 to v: the closed form loses digits where v is small
+    inside = np.where(v < 0.2, _series(v), 0.5 - tail - v * density)
+    first = (2.0 * tail - 2.0 * v * density - 1.0) / 24.0
+    second = (step / scale) ** 2 * density * (8.0 * v - 2.0 * v**3) * (7.0 / 5760.0)
+    half: FloatArray = distance**2 * tail + scale**2 * inside + step**2 * (second - first)
+    return half
+
+
+def _series(v: FloatArray) -> FloatArray:
+    """∫ u² φ(u) du from 0 to v, to 1e-14 if v is below 0.2."""
+    total, factor = np.zeros_like(v), v**3 / np.sqrt(2 * np.pi)
+    for k in range(7):
+        total += factor / (2 * k + 3)
+        factor = factor * (-0.5 / (k + 1)) * v**2
+    return total

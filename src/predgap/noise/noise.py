@@ -1,4 +1,8 @@
-"""The class `Noise`: what every noise can do, and how one of your own begins."""
+"""All noises inherit from `Noise`, and those that have a table from `TableNoise`.
+
+A noise becomes one law per feature of a model (`noise.law`). `ColumnLabels` matches the columns of a noise's
+table to the features of the model.
+"""
 
 from __future__ import annotations
 
@@ -12,14 +16,14 @@ from numpy.typing import NDArray
 
 from predgap._inputs.categories import is_missing
 from predgap._inputs.frames import to_native
+from predgap._inputs.names import are_default, match_names
 from predgap._inputs.one_hot import OneHot
 from predgap._inputs.replacing import replaced
-from predgap._inputs.tables import Columns, open_columns
-from predgap._text import format_items
+from predgap._inputs.tables import Columns, by_name, open_columns
+from predgap._text import count, format_items
 from predgap._typing import BoolArray, FloatArray
 from predgap.errors import NoiseError, TableError
-from predgap.noise._laws import Law
-from predgap.noise._scales import ColumnLabels, Names, Ranges
+from predgap.noise.law import Law
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,3 +220,83 @@ def check_single(noise: Noise, given_to: str) -> None:
             f"{given_to} got {noise!r}, which moves features together and has no noise of a single one; use "
             "Marginal(X), which draws each feature by itself, or Background alone"
         )
+
+
+# ------------------------------------------------------------------------------------------------------------
+# The columns of a table that was given to a noise have labels.
+
+Names = tuple[str, ...] | None
+Ranges = tuple["Range | None", ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """The smallest and the largest number of a column, but for values that are kept."""
+
+    low: float
+    high: float
+    kept: tuple[float, ...] = ()  # values that do not move, which may be anywhere
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnLabels:
+    """The column names of a table that was given to a noise; not all need be features of the model."""
+
+    names: Names
+    numbered: bool  # names are only 0, 1, 2, ...
+    n_columns: int
+    given_to: str
+
+    @classmethod
+    def of(cls, columns: Columns, given_to: str) -> ColumnLabels:
+        return cls(columns.names, columns.numbered, columns.n_columns, given_to)
+
+    def label(self, j: int) -> str:
+        """What to call column j in a message."""
+        return repr(self.names[j]) if self.names else str(j)
+
+    def names_for(self, n_features: int) -> Names:
+        """The names that a model of so many features without names takes from this table; else None."""
+        own = self.names
+        return None if own is None or len(own) != n_features or are_default(own) else own
+
+    def features(self, n_features: int, feature_names: Names) -> dict[int, int]:
+        """The feature of each column that is one of the model's; none if columns cannot be matched."""
+        own = self.names
+        if own is not None and feature_names is not None and by_name(own, self.numbered, feature_names):
+            feature = match_names(own, feature_names, NoiseError)
+            return {j: feature[name] for j, name in enumerate(own) if name in feature}
+        return {j: j for j in range(n_features)} if self.n_columns == n_features else {}
+
+    def places(self, features: Sequence[int], n_features: int, feature_names: Names) -> list[int]:
+        """The column of each feature: by name if table and model both have names, else by position."""
+        own = self.names
+        if own is not None and feature_names is not None and by_name(own, self.numbered, feature_names):
+            feature = match_names(own, feature_names, NoiseError)
+            column = {feature[name]: j for j, name in enumerate(own) if name in feature}
+            missing = [feature_names[j] for j in features if j not in column]
+            if missing:
+                raise NoiseError(
+                    f"the table given to {self.given_to} lacks {count(len(missing), 'feature')} of the "
+                    f"model: {format_items(missing)}; it has {format_items(own)}"
+                )
+            return [column[j] for j in features]
+        if self.n_columns != n_features:
+            raise NoiseError(
+                f"the table given to {self.given_to} has {count(self.n_columns, 'column')}, the model "
+                f"has {count(n_features, 'feature')}; without names on both sides columns are matched by "
+                "position, so these numbers must be equal: drop the target and other columns that are not "
+                "features"
+            )
+        return list(features)
+
+
+def open_table(X: Any, what_fails: str) -> Columns:
+    """The columns of a table; NoiseError, which begins with `what_fails`, if X is not a table or empty."""
+    try:
+        columns = open_columns(X)
+    except TableError as error:
+        raise NoiseError(f"{what_fails}: {error}") from None
+    if columns.n_rows == 0:
+        raise NoiseError(f"{what_fails}: it has no rows")
+    return columns
