@@ -9,10 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from predgap._inputs.names import match_names
 from predgap._inputs.outputs import Output
+from predgap._inputs.subsets import Units, match_names, read_units
 from predgap._inputs.tables import open_columns
-from predgap._inputs.units import Units, read_units
 from predgap._text import format_items, shown
 from predgap._typing import FloatArray
 from predgap.errors import RankingError, TableError

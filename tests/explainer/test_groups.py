@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from assertions import STRATEGIES, rows_of
 from effort import cases
 from predgap import Explainer, Flip, Normal, PerFeature, Ranking
-from predgap._inputs.units import read_units
+from predgap._inputs.subsets import read_units
 from predgap.errors import RankingError, SubsetError
 from reference import Row, SummedRow, tails_of
 from strategies import WIDE, Split, ensemble_of, full_trees, mixed_problems, problems, random_ensemble

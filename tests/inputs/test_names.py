@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from predgap import Normal, PerFeature, Ranking
-from predgap._inputs.names import match_names
-from predgap._inputs.subsets import subset_mask
+from predgap._inputs.subsets import match_names, subset_mask
 from predgap._inputs.tables import read_table
 from predgap.errors import NoiseError, PredgapError, RankingError, SubsetError, TableError
 from predgap.ranking import ranking_order

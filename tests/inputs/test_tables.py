@@ -18,8 +18,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from predgap._inputs.categories import UNSEEN, Categories, of_labels
-from predgap._inputs.frames import to_native
-from predgap._inputs.tables import open_columns, read_table
+from predgap._inputs.tables import open_columns, read_table, to_native
 from predgap._text import format_items
 from predgap.errors import ShapeError, TableError
 
@@ -357,7 +356,7 @@ class Absent:
 
 sys.meta_path.insert(0, Absent())
 from predgap.errors import DependencyError
-from predgap._inputs.frames import to_native
+from predgap._inputs.tables import to_native
 try:
     print(type(to_native({{"a": [1]}}, {backend!r})).__module__.split(".")[0])
 except DependencyError as error:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from predgap import _core
-from predgap._inputs.frames import repeated_labels, to_native
+from predgap._inputs.tables import repeated_labels, to_native
 from predgap._tables import ShownAsTable
 from predgap._text import count, names_or_default
 from predgap._typing import BoolArray, FloatArray, IndexArray, IntArray

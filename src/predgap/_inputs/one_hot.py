@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from predgap._inputs.categories import Categories
-from predgap._inputs.names import match_names
+from predgap._inputs.subsets import match_names
 from predgap._inputs.tables import Columns, Table, by_name
 from predgap._text import count, format_items, names_or_default
 from predgap._typing import FloatArray

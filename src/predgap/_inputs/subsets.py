@@ -1,19 +1,117 @@
-"""Converts a subset of features (names, indices or boolean masks) to a boolean mask."""
+"""Reads names, subsets and groups of features.
+
+A subset is given by names, indices or a boolean mask, and becomes a mask. Features of a group move at the
+same time and are ranked as one; the groups and the features without one are the units.
+"""
 
 from __future__ import annotations
 
 import difflib
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, overload
+from typing import Any, Final, overload
 
 import numpy as np
+from numpy.typing import NDArray
 
-from predgap._inputs.names import NAMELESS, match_names
-from predgap._text import format_items, shown
-from predgap._typing import BoolArray
-from predgap.errors import SubsetError
+from predgap._text import count, format_items, names_or_default, shown
+from predgap._typing import BoolArray, FloatArray, IndexArray
+from predgap.errors import PredgapError, ShapeError, SubsetError, TableError
+
+# ------------------------------------------------------------------------------------------------------------
+# Names that users give are matched to the feature names of a model.
+
+NAMELESS: Final = (
+    ". The model has no names of its own: give feature_names=, or a frame as the table of the noise"
+)
+"""What to add to an error about a name that a model without names does not know."""
+
+
+def are_default(names: Sequence[str]) -> bool:
+    """Are they "0", "1", "2", ..., as pandas calls and writes columns that have no names?"""
+    return all(name == str(j) for j, name in enumerate(names))
+
+
+def match_names(given: Iterable[str], known: Sequence[str], error: type[PredgapError]) -> dict[str, int]:
+    """The index among `known` of each given name that is found there.
+
+    If a name is not found, spaces and underscores count as equal: LightGBM stores underscores in place of
+    spaces, so its features have other names than the columns of the training table. `error` is raised if
+    several known names could be meant.
+
+    Examples
+    --------
+    >>> match_names(["mean radius", "mean_area", "target"], ["mean_area", "mean_radius"], PredgapError)
+    {'mean radius': 1, 'mean_area': 0}
+    """
+    place = {name: j for j, name in enumerate(known)}
+    found = {name: place.get(name, -1) for name in given}
+    rest = [name for name, j in found.items() if j < 0]
+    if not rest:
+        return found
+    alike: dict[str, list[int]] = {}
+    for j, name in enumerate(known):
+        alike.setdefault(_stored(name), []).append(j)
+    for name in rest:
+        places = alike.get(_stored(name), ())
+        if len(places) > 1:
+            raise error(
+                f"{name!r} may be each of {format_items(known[j] for j in places)}, which differ in spaces "
+                "and underscores only; write it as one of them"
+            )
+        found[name] = places[0] if places else -1
+    found = {name: j for name, j in found.items() if j >= 0}
+    if len(set(found.values())) < len(found):
+        raise _same_feature(found, known, error)
+    return found
+
+
+def _stored(name: str) -> str:
+    """The name as LightGBM stores it: spaces become underscores."""
+    return name.replace(" ", "_")
+
+
+def _same_feature(found: dict[str, int], known: Sequence[str], error: type[PredgapError]) -> PredgapError:
+    names: dict[int, list[str]] = {}
+    for name, j in found.items():
+        names.setdefault(j, []).append(name)
+    j, same = next((j, same) for j, same in names.items() if len(same) > 1)
+    return error(
+        f"{format_items(same)} may each be the model's {known[j]!r}: LightGBM stores underscores instead of "
+        "spaces, so these are the same name to it; rename or drop all but one"
+    )
+
+
+@lru_cache(maxsize=32)  # a caller asks about tables with the same columns again and again
+def order_by_name(names: tuple[str, ...], feature_names: tuple[str, ...]) -> tuple[int, ...]:
+    """The column of each feature, (d,), in a table X with these names; TableError if they do not fit."""
+    feature = match_names(names, feature_names, TableError)
+    column = {feature[name]: j for j, name in enumerate(names) if name in feature}
+    if len(column) < len(feature_names) or len(feature) < len(names):
+        raise _other_columns(names, feature_names, feature, column)
+    return tuple(column[q] for q in range(len(feature_names)))
+
+
+def _other_columns(
+    names: Sequence[str], feature_names: Sequence[str], feature: dict[str, int], column: dict[int, int]
+) -> TableError:
+    """The error of a table that lacks features, or has columns that are none."""
+    missing = [name for q, name in enumerate(feature_names) if q not in column]
+    extra = [name for name in names if name not in feature]
+    sides = f"X has {format_items(names)}; the model needs {format_items(feature_names)}"
+    if missing:
+        also = f", and has {format_items(extra)} which the model does not know" if extra else ""
+        return TableError(f"X lacks {count(len(missing), 'column')}: {format_items(missing)}{also}. {sides}")
+    return ShapeError(
+        f"X has {count(len(extra), 'column')} that the model does not know: {format_items(extra)}; "
+        f"drop the target and other columns that are not features. {sides}"
+    )
+
+
+# ------------------------------------------------------------------------------------------------------------
+# A subset of features becomes a boolean mask.
 
 _EXPECTED = "expected feature names, integer indices, or a boolean mask"
 
@@ -218,3 +316,128 @@ def _in_model_order(series: Any, names: Sequence[str]) -> BoolArray:
     mask = np.zeros(len(names), dtype=np.bool_)
     mask[[place[label] for label in labels]] = values
     return mask
+
+
+# ------------------------------------------------------------------------------------------------------------
+# Groups of features move at the same time and are ranked as one; they make the units.
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Units:
+    """What is perturbed and ranked as one: groups of features, and each feature that is in no group.
+
+    Units are numbered in the order of their first features.
+    """
+
+    names: tuple[str, ...]  # (m,) of the group, or of the feature
+    members: tuple[tuple[int, ...], ...]  # (m,) the features of each unit, ascending
+    groups: frozenset[int]  # the units that are groups; they may have one feature
+    feature_names: tuple[str, ...] | None  # (d,) if the features have names
+
+    @property
+    def of_features(self) -> IndexArray:
+        """The unit of each feature, (d,)."""
+        units = np.empty(sum(map(len, self.members)), dtype=np.intp)
+        for number, features in enumerate(self.members):
+            units[list(features)] = number
+        return units
+
+    def named(self, feature_names: Sequence[str] | None) -> tuple[str, ...]:
+        """The names of the units if the features have these names, as in a table; None keeps the model's."""
+        if feature_names is None:
+            return self.names
+        return tuple(
+            name if number in self.groups else feature_names[self.members[number][0]]
+            for number, name in enumerate(self.names)
+        )
+
+    def features(self, masks: BoolArray) -> BoolArray:
+        """Masks of units, (m,) or (n, m), as masks of features, (d,) or (n, d)."""
+        chosen: BoolArray = masks[..., self.of_features]
+        return chosen
+
+    def sums(self, values: NDArray[np.float64]) -> FloatArray:
+        """Values of features, (n, d, ...), added up over each unit, (n, m, ...)."""
+        return np.stack([values[:, list(features)].sum(axis=1) for features in self.members], axis=1)
+
+
+def read_units(groups: Any, n_features: int, feature_names: Sequence[str] | None) -> Units:
+    """The units of a model with these groups; SubsetError if the groups do not fit the model.
+
+    Parameters
+    ----------
+    groups : mapping of group names to features
+        Features are names or indices, as in subsets; a bare name or index is one feature.
+    n_features : int
+    feature_names : sequence of d strings, or None
+        Without names, f0, f1, ... are accepted.
+
+    Examples
+    --------
+    >>> units = read_units({"place": ["lat", "lon"]}, 3, ("lat", "age", "lon"))
+    >>> units.names, units.members
+    (('place', 'age'), ((0, 2), (1,)))
+    """
+    if not isinstance(groups, Mapping):
+        raise SubsetError(
+            f"groups is a {type(groups).__name__}; expected a dict of names and features, such as "
+            "{'place': ['lat', 'lon']}"
+        )
+    names = names_or_default(n_features, feature_names)
+    group_of: dict[int, str] = {}
+    for group, given in groups.items():
+        for feature in _features(group, given, n_features, feature_names):
+            other = group_of.setdefault(feature, group)
+            if other != group:
+                raise SubsetError(
+                    f"the feature {names[feature]!r} is in the groups {other!r} and {group!r}; a feature may "
+                    "be in one group"
+                )
+    first: dict[str, int] = {}  # of a group; features of a lower index come first
+    for feature in sorted(group_of):
+        first.setdefault(group_of[feature], feature)
+    _check_names(list(groups), group_of, names)
+    starts = [j for j in range(n_features) if first.get(group_of.get(j, ""), j) == j]
+    members = tuple(
+        tuple(q for q in sorted(group_of) if group_of[q] == group_of[j]) if j in group_of else (j,)
+        for j in starts
+    )
+    return Units(
+        names=tuple(group_of.get(j, names[j]) for j in starts),
+        members=members,
+        groups=frozenset(number for number, j in enumerate(starts) if j in group_of),
+        feature_names=None if feature_names is None else tuple(feature_names),
+    )
+
+
+def _features(group: Any, given: Any, n_features: int, feature_names: Sequence[str] | None) -> list[int]:
+    """The features of a group, ascending."""
+    if not isinstance(group, str) or not group:
+        raise SubsetError(f"groups has the name {group!r}; expected a text that is not empty")
+    try:
+        mask = subset_mask(given, 1, n_features, feature_names)
+    except SubsetError as error:
+        raise SubsetError(f"group {group!r}: {error}") from None
+    if mask.ndim != 1 or not mask.any():
+        found = "has one mask per row" if mask.ndim != 1 else "is empty"
+        raise SubsetError(f"group {group!r} {found}; expected the names or indices of one feature or more")
+    return [int(j) for j in np.flatnonzero(mask)]
+
+
+def _check_names(groups: Sequence[str], group_of: Mapping[int, str], names: Sequence[str]) -> None:
+    """SubsetError if a group has the name of a feature that is not in it."""
+    for group, feature in match_names(groups, names, SubsetError).items():
+        if group_of.get(feature) != group:
+            raise SubsetError(
+                f"group {group!r} has the name of the feature {names[feature]!r}, which is not in it; give "
+                "the group another name"
+            )
+
+
+def grouping_hint(units: Units) -> str:
+    """What to do if a subset or ranking is of features although there are groups."""
+    groups = format_items(units.names[number] for number in sorted(units.groups))
+    return (
+        f". The explainer has the groups {groups}: subsets and rankings name a group instead of its features "
+        "(attributions are summed by Ranking.from_attributions(values, groups=...))"
+    )

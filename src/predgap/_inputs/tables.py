@@ -6,22 +6,24 @@ name, if the model has names. Frames are read through narwhals: none of these li
 
 from __future__ import annotations
 
+import itertools
+import numbers
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import date, datetime
+from decimal import Decimal
 from typing import Any, Final, Protocol
 
 import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from predgap._inputs.categories import Categories
-from predgap._inputs.cells import codes_of_labels, codes_of_objects, numbers_from
-from predgap._inputs.names import are_default, order_by_name
-from predgap._inputs.row_labels import labels_at
+from predgap._inputs.categories import UNSEEN, Categories, check_unseen, is_missing, warn_of_unknown
+from predgap._inputs.subsets import are_default, order_by_name
 from predgap._text import count, format_items, shown
 from predgap._typing import FloatArray, IndexArray
-from predgap.errors import ShapeError, TableError
+from predgap.errors import DependencyError, PredgapError, ShapeError, TableError
 
 ByFeature = Sequence[Categories | None] | None
 """The categories of each feature of a model, None for a numeric one; or None if all are numeric."""
@@ -462,3 +464,340 @@ def _unmasked(X: np.ma.MaskedArray[Any, Any]) -> NDArray[Any]:
     objects: NDArray[Any] = X.data.astype(object)
     objects[np.ma.getmaskarray(X)] = None
     return objects
+
+
+# ------------------------------------------------------------------------------------------------------------
+# The cells of a column may be any objects; they become numbers, or codes of categories.
+
+
+def numbers_from(values: Sequence[Any], what: str) -> FloatArray:
+    """Objects as numbers, NaN where missing; TableError, which calls the column `what`, names the first that
+    is none."""
+    out = []
+    for value in values:
+        try:
+            out.append(_number(value))
+        except (TypeError, ValueError, OverflowError) as error:
+            row, culprit = _culprit(values, len(out))
+            kind = "text" if isinstance(culprit, str | bytes) else f"a {type(culprit).__name__}"
+            reason = f" ({error})" if isinstance(error, OverflowError) else ""
+            raise TableError(
+                f"{what} holds {kind}, first {shown(culprit)} in row {row}{reason}; expected numbers: "
+                "encode or drop it"
+            ) from None
+    return np.array(out, dtype=np.float64)
+
+
+def codes_of_objects(values: Sequence[Any], levels: Categories, what: str) -> FloatArray:
+    """Codes of a column of an array: numbers are codes, anything else is a label."""
+    is_label = [_is_label(value, levels) for value in values]
+    rows = list(itertools.compress(range(len(values)), is_label))
+    labelled = codes_of_labels([values[r] for r in rows], levels, what, rows)
+    out = numbers_from([None if yes else v for v, yes in zip(values, is_label, strict=True)], what)
+    out[np.array(is_label, dtype=bool)] = labelled
+    return out
+
+
+def _is_label(value: Any, levels: Categories) -> bool:
+    if is_missing(value):
+        return value is None and None in levels.place  # None is a category in some libraries
+    return not isinstance(value, numbers.Real)
+
+
+def codes_of_labels(
+    labels: Sequence[Any], levels: Categories, what: str, rows: Sequence[int] | None = None
+) -> FloatArray:
+    """Codes of a column of labels; TableError if the model does not know labels, or refuses one.
+
+    `rows` are the numbers of the rows that have them; None: 0, 1, 2, ...
+    """
+    text = next((label for label in labels if isinstance(label, str)), None)
+    if text is not None and not levels.labelled:
+        raise TableError(
+            f"{what} holds text, first {shown(text)}, but the model has only the codes of its categories, "
+            "not their labels; the column must hold the codes that the categories had in training, as numbers"
+        )
+    try:
+        codes = levels.codes_of(labels)
+    except TableError:
+        raise _refused(labels, levels, what, range(len(labels)) if rows is None else rows) from None
+    unseen = [label for label, code in zip(labels, codes.tolist(), strict=True) if code == UNSEEN]
+    if unseen:
+        check_unseen(unseen, levels, what)
+    warn_of_unknown(labels, codes, levels, what)
+    return codes
+
+
+def _refused(labels: Sequence[Any], levels: Categories, what: str, rows: Sequence[int]) -> TableError:
+    """The error about the first label that a model refuses, which names its row."""
+    for row, label in zip(rows, labels, strict=True):
+        try:
+            levels.code_of(label)
+        except TableError as error:
+            return TableError(f"row {row} of {what}: {error}")
+    raise AssertionError("no label is refused")
+
+
+def _culprit(values: Sequence[Any], failed: int) -> tuple[int, Any]:
+    """The row and value to name in the error: if they are texts, the first that is not even a number."""
+    for row in range(failed, len(values)):
+        try:
+            if isinstance(values[row], str):
+                float(values[row])
+        except ValueError:
+            return row, values[row]
+    return failed, values[failed]
+
+
+def _number(value: Any) -> float:
+    """A Python, NumPy or pandas scalar as float; TypeError if it is not a real number."""
+    if is_missing(value):
+        return float("nan")
+    is_time = isinstance(value, np.timedelta64)  # which NumPy counts among the integers
+    if is_time or not isinstance(value, numbers.Real | Decimal | np.bool_):
+        raise TypeError("not a real number")
+    return float(value)
+
+
+# ------------------------------------------------------------------------------------------------------------
+# Frames are made of the library that a caller uses: pandas, Polars or PyArrow.
+
+BACKENDS: Final = ("pandas", "polars", "pyarrow")
+"""The libraries, first choice first."""
+
+
+def repeated_labels(labels: Any, times: int, backend: str | None) -> Any:
+    """Each label `times` times; a pandas index keeps its dtype (time zones, categories)."""
+    if hasattr(labels, "to_flat_index") and backend in (None, "pandas"):
+        return labels.to_flat_index().repeat(times)
+    return [label for label in labels for _ in range(times)]
+
+
+def to_native(columns: Mapping[str, Any], backend: str | None = None) -> Any:
+    """A frame of `backend` ("pandas", "polars", "pyarrow") with these columns of equal length.
+
+    Without a backend, the first installed of pandas, Polars and PyArrow is taken.
+
+    Examples
+    --------
+    >>> to_native({"feature": ["age", "bmi"], "place": [2, 1]}, "polars").columns
+    ['feature', 'place']
+    """
+    candidates: tuple[Any, ...] = (backend,) if backend else BACKENDS
+    for name in candidates:
+        try:
+            return nw.from_dict(dict(columns), backend=name).to_native()
+        except ImportError:
+            continue
+    wanted = " or ".join(candidates)
+    raise DependencyError(f"a frame needs {wanted}, not installed; try: pip install {candidates[0]}")
+
+
+# ------------------------------------------------------------------------------------------------------------
+# New values go into a table so that an array stays an array, and a frame one of the same library.
+
+
+def replaced(X: Any, columns: Columns, values: Sequence[NDArray[Any]]) -> Any:
+    """X with these columns (n,): floats, or objects that are labels.
+
+    Categorical columns of a frame keep their type; TableError if one does not have a new label. Row labels
+    are kept.
+    """
+    if columns.backend is None:
+        is_labelled = any(column.dtype == object for column in values)
+        return np.stack(values, axis=1).astype(object if is_labelled else np.float64)
+    old: nw.DataFrame[Any] = nw.from_native(X, eager_only=True)
+    names = list(old.columns)
+    made: dict[str, Any] = {
+        name: new.tolist() if new.dtype == object else new
+        for name, new in zip(map(str, names), values, strict=True)
+    }
+    frame: nw.DataFrame[Any] = nw.from_native(to_native(made, columns.backend), eager_only=True)
+    typed = [
+        _categorical(frame[str(name)], old[:, j]) if values[j].dtype == object else frame[str(name)]
+        for j, name in enumerate(names)
+    ]
+    native = frame.select(*typed).to_native()
+    if columns.backend == "pandas":
+        native.index, native.columns = X.index, X.columns
+    return native
+
+
+def _categorical(new: nw.Series[Any], old: nw.Series[Any]) -> nw.Series[Any]:
+    """A column of labels with the type of the old column."""
+    if not isinstance(old.dtype, nw.Categorical | nw.Enum):
+        return new
+    if old.implementation.is_pandas():
+        known = old.to_native().cat.categories
+        strange = [v for v in new.to_list() if not is_missing(v) and v not in known]
+        if strange:
+            raise TableError(
+                f"column {old.name!r} would get {strange[0]!r}, which is none of its categories; add it to "
+                "them, e.g. with X[name].cat.add_categories"
+            )
+        return nw.from_native(new.to_native().astype(old.to_native().dtype), series_only=True)
+    return new.cast(old.dtype)
+
+
+# ------------------------------------------------------------------------------------------------------------
+# The rows of two tables are matched by their labels, the index of a pandas frame.
+
+_SAME_ORDER = "if both are in the same order, pass an array, which has no index"
+_SAME_LABELS = "write the labels of X into the file of the ranking, or use a table without labels"
+
+
+class WrittenLabels(tuple[str, ...]):
+    """Row labels from a file that does not tell their types: "7" may be a number or text, as X has it."""
+
+    __slots__ = ()
+
+
+def matching_rows(theirs: Any, mine: Any, what: str, error: type[PredgapError]) -> IndexArray | None:
+    """For each row of X, the row of another table that has the same label; None: rows are in the same order.
+
+    Rows are in the same order if one side has no labels at all (arrays, Polars and Arrow frames), if both
+    have the default 0, 1, ..., or if all labels are equal. The number of rows is not checked.
+    `WrittenLabels` are read as labels of X's kind; if X has none, rows are matched by their numbers, if these
+    are the labels.
+
+    Parameters
+    ----------
+    theirs, mine : n row labels, or None
+        The index of the other table, and of X.
+    what : str
+        What the other table is, for messages.
+    error : class of errors
+        Raised if labels repeat or differ, or if one side only has the default.
+
+    Examples
+    --------
+    >>> matching_rows(["a", "b", "c"], ["c", "a", "b"], "the ranking", PredgapError)
+    array([2, 0, 1])
+    """
+    advice = _SAME_ORDER
+    if isinstance(theirs, WrittenLabels):
+        theirs, mine = _of_one_kind(theirs, mine)
+        advice = _SAME_LABELS
+    if theirs is None or mine is None or len(theirs) != len(mine) or _equal(theirs, mine):
+        return None
+    for default, other, side in ((mine, theirs, "X"), (theirs, mine, what)):
+        if _is_default(default) and not _is_default(other):
+            own, none = (what, "X") if side == "X" else ("X", what)
+            raise error(
+                f"{own} has an index of its own (it begins with {format_items(list(other[:3]))}), {none} the "
+                "default 0, 1, ..., so their rows cannot be matched. Set the same index on both; "
+                f"{advice}"
+            )
+    return _found(list(theirs), list(mine), what, advice, error)
+
+
+def labels_at(index: Any, some: IndexArray) -> Any:
+    """The labels of some rows; None if there are none."""
+    if index is None:
+        return None
+    if isinstance(index, WrittenLabels):
+        return WrittenLabels(index[r] for r in some)
+    return index[some] if hasattr(index, "dtype") else [index[r] for r in some]
+
+
+def _of_one_kind(theirs: WrittenLabels, mine: Any) -> tuple[Any, Any]:
+    """Both as labels that can be compared."""
+    numbered = {str(r): r for r in range(len(theirs))}
+    if mine is None or _is_default(mine):
+        if numbered.keys() == {*theirs}:
+            return [numbered[label] for label in theirs], [*numbered.values()]
+        return [*theirs], mine
+    labels = [*mine]
+    read = _reader_of(labels)
+    try:
+        if read is None:
+            raise ValueError
+        found = [*map(read, theirs)]
+    except ValueError:  # compared as text
+        found, labels = [*theirs], [*map(str, labels)]
+    is_default = [*numbered] == [*theirs] and not {*found} & {*labels}
+    return (range(len(theirs)) if is_default else found), (mine if is_default else labels)
+
+
+def _reader_of(labels: list[Any]) -> Callable[[str], Any] | None:
+    """A function that reads a text as a label of this kind, or raises ValueError; None for text."""
+    for kind, read in ((bool, None), (numbers.Real, _number_of_label), (datetime, datetime.fromisoformat)):
+        if all(isinstance(label, kind) for label in labels):
+            return read
+    return date.fromisoformat if all(isinstance(label, date) for label in labels) else None
+
+
+def _number_of_label(text: str) -> float:
+    try:
+        return int(text)
+    except ValueError:
+        return float(text)
+
+
+def _equal(theirs: Any, mine: Any) -> bool:
+    if hasattr(theirs, "equals") and hasattr(mine, "equals"):
+        return bool(theirs.equals(mine))
+    return list(theirs) == list(mine)
+
+
+def _is_default(index: Any) -> bool:
+    """Is it pandas' RangeIndex from 0, which a frame has if none was set?"""
+    return getattr(index, "start", None) == 0 and getattr(index, "step", None) == 1
+
+
+def _found(
+    theirs: Sequence[Any], mine: Sequence[Any], what: str, advice: str, error: type[PredgapError]
+) -> IndexArray:
+    try:
+        place = {label: r for r, label in enumerate(theirs)}
+        absent = [label for label in mine if label not in place]
+    except TypeError:
+        raise error(f"the row labels of {what} or of X cannot be compared; {advice}") from None
+    for labels, side in ((theirs, what), (mine, "X")):
+        twice = [label for label, times in Counter(labels).items() if times > 1]
+        if twice:
+            raise error(
+                f"{what} and X have different row labels, and {side} has {format_items(twice, 3)} more than "
+                f"once, so rows cannot be matched; {advice}"
+            )
+    if absent:
+        raise error(
+            f"{what} and X are of different rows: {len(absent)} of the {len(mine)} row labels of X "
+            f"({format_items(absent, 3)}) do not occur in {what}; {advice}"
+        )
+    return np.array([place[label] for label in mine], dtype=np.intp)
+
+
+# ------------------------------------------------------------------------------------------------------------
+# People see the values of features as numbers, or as the labels of categories.
+
+
+def feature_values(
+    X: Any, n_rows: int, n_features: int, feature_names: Sequence[str] | None = None, index: Any = None
+) -> list[NDArray[Any]]:
+    """The values of each feature, d arrays (n,): floats, or objects where a column holds labels.
+
+    Missing numbers are NaN, missing labels None. Named columns are matched to the features, and rows by their
+    labels if both sides have them.
+
+    Examples
+    --------
+    >>> feature_values([[1, "a"], [None, None]], 2, 2)
+    [array([ 1., nan]), array(['a', None], dtype=object)]
+    """
+    columns = open_columns(X)
+    if columns.n_rows != n_rows:
+        raise ShapeError(f"the table of values has {count(columns.n_rows, 'row')}, expected {n_rows}")
+    order, _ = column_order(columns, n_features, feature_names)
+    values = [_column(columns, j) for j in order]
+    rows = matching_rows(columns.index, index, "the table of values", TableError)
+    return values if rows is None else [column[rows] for column in values]
+
+
+def _column(columns: Columns, j: int) -> NDArray[Any]:
+    try:
+        return columns.column(j)
+    except TableError:
+        labels = np.empty(columns.n_rows, dtype=object)
+        labels[:] = [None if is_missing(value) else value for value in columns.labels(j)]
+        return labels

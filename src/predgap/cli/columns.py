@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from predgap import Ensemble, TableError
-from predgap._inputs.names import match_names
+from predgap._inputs.subsets import match_names
 from predgap._text import did_you_mean, format_items
 from predgap.cli.csvcolumns import CsvColumns
 

@@ -18,7 +18,7 @@ from predgap import Ensemble, RankingError, RunError, TableError
 from predgap._engine.context import resolve_n_jobs
 from predgap._engine.questions import RankMethod
 from predgap._files import atomic_write
-from predgap._inputs.names import match_names
+from predgap._inputs.subsets import match_names
 from predgap._tables import text_table
 from predgap._text import count, printable
 from predgap.cli.app import complain

@@ -20,7 +20,7 @@ from predgap import (
     Rounded,
     Stay,
 )
-from predgap._inputs.names import match_names
+from predgap._inputs.subsets import match_names
 from predgap._text import did_you_mean, format_items, shown
 from predgap.cli.noisetexts import NoiseText, TableOf, noise_text
 

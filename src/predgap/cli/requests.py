@@ -13,7 +13,7 @@ import pyarrow as pa
 import predgap
 from predgap import Ensemble, Explainer, NoiseError, TableError
 from predgap._engine.accuracy import RTOL
-from predgap._inputs.names import are_default
+from predgap._inputs.subsets import are_default
 from predgap._inputs.tables import read_table
 from predgap._text import did_you_mean, format_items
 from predgap.cli.app import complain

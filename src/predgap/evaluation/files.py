@@ -9,7 +9,7 @@ from typing import Any, Final
 import narwhals.stable.v2 as nw
 import numpy as np
 
-from predgap._inputs.row_labels import WrittenLabels
+from predgap._inputs.tables import WrittenLabels
 from predgap._text import format_items, shown
 from predgap.errors import DependencyError, RankingError
 from predgap.ranking import Ranking

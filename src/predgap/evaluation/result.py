@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from predgap._inputs.frames import to_native
+from predgap._inputs.tables import to_native
 from predgap._typing import BoolArray, FloatArray, IndexArray
 from predgap.evaluation.requests import BY_ROW
 from predgap.evaluation.scoring import METRICS

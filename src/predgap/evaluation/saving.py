@@ -14,7 +14,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 
 from predgap._files import atomic_write
-from predgap._inputs.frames import to_native
+from predgap._inputs.tables import to_native
 from predgap._text import no_formula
 from predgap.errors import DependencyError, PredgapError
 

@@ -23,10 +23,8 @@ from predgap._engine.questions import Curve, Gap, HasKernels, Question, Rank, Ro
 from predgap._engine.results import Cost, Ranked, assembled
 from predgap._inputs.one_hot import OneHot
 from predgap._inputs.outputs import OTHER_CLASS, Output, Outputs, OutputsOfRows, read_output
-from predgap._inputs.row_labels import matching_rows
-from predgap._inputs.subsets import subset_mask
-from predgap._inputs.tables import Table, columns_of, names_of, read_table
-from predgap._inputs.units import grouping_hint, read_units
+from predgap._inputs.subsets import grouping_hint, read_units, subset_mask
+from predgap._inputs.tables import Table, columns_of, matching_rows, names_of, read_table
 from predgap._model.ensemble import LEAF, Ensemble
 from predgap._model.one_hot import DummyTables, with_categories
 from predgap._model.other_class import has_other_class, of_other_class, other_margin

@@ -14,9 +14,8 @@ from numpy.typing import NDArray
 
 from predgap._engine.questions import Rows
 from predgap._inputs.categories import is_missing
-from predgap._inputs.names import match_names
-from predgap._inputs.row_labels import matching_rows
-from predgap._inputs.tables import open_columns
+from predgap._inputs.subsets import match_names
+from predgap._inputs.tables import matching_rows, open_columns
 from predgap._model.ensemble import Ensemble
 from predgap._text import shown
 from predgap._typing import FloatArray, IndexArray

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from predgap._engine.context import Call, calling
 from predgap._engine.questions import Curve, Found, Question, RankMethod, ask, ranking_question
-from predgap._inputs.frames import to_native
+from predgap._inputs.tables import to_native
 from predgap._tables import ShownAsTable
 from predgap._text import count, shown
 from predgap._typing import FloatArray, IndexArray, IntArray

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from predgap._inputs.categories import Categories
-from predgap._inputs.names import match_names
+from predgap._inputs.subsets import match_names
 from predgap._model.ensemble import ALL_OUTPUTS, LEAF, NUMERIC, Ensemble
 from predgap._model.rewriting import Levels, Line, rewritten
 from predgap._model.trees import tree_of_node

@@ -9,7 +9,7 @@ import numpy as np
 
 from predgap._attributions import read_attributions, summed_over
 from predgap._engine.questions import Rows
-from predgap._inputs.row_labels import matching_rows
+from predgap._inputs.tables import matching_rows
 from predgap._text import names_or_default
 from predgap._typing import FloatArray, IndexArray
 from predgap.errors import OutputError, RankingError

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 
 from predgap._engine.questions import Rows
-from predgap._inputs.row_labels import matching_rows
+from predgap._inputs.tables import matching_rows
 from predgap._text import count, shown
 from predgap._typing import BoolArray, FloatArray
 from predgap.errors import NoiseError, OutputError, RankingError, TableError

@@ -15,8 +15,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from predgap._inputs.names import NAMELESS, match_names
 from predgap._inputs.one_hot import OneHot
+from predgap._inputs.subsets import NAMELESS, match_names
 from predgap._inputs.tables import Columns
 from predgap._text import count, format_items, names_or_default, shown, warn
 from predgap._typing import FloatArray

@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from predgap._inputs.categories import Categories
-from predgap._inputs.replacing import replaced
-from predgap._inputs.tables import open_columns
+from predgap._inputs.tables import open_columns, replaced
 from predgap._text import count, shown
 from predgap._typing import FloatArray
 from predgap.errors import NoiseError, TableError

@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from predgap._inputs.categories import Categories
-from predgap._inputs.names import NAMELESS, match_names
 from predgap._inputs.one_hot import OneHot
+from predgap._inputs.subsets import NAMELESS, match_names
 from predgap._text import count, format_items, names_or_default, shown
 from predgap._typing import BoolArray, FloatArray
 from predgap.errors import NoiseError

@@ -15,11 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from predgap._inputs.categories import is_missing
-from predgap._inputs.frames import to_native
-from predgap._inputs.names import are_default, match_names
 from predgap._inputs.one_hot import OneHot
-from predgap._inputs.replacing import replaced
-from predgap._inputs.tables import Columns, by_name, open_columns
+from predgap._inputs.subsets import are_default, match_names
+from predgap._inputs.tables import Columns, by_name, open_columns, replaced, to_native
 from predgap._text import count, format_items
 from predgap._typing import BoolArray, FloatArray
 from predgap.errors import NoiseError, TableError

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy.typing import ArrayLike
 
-from predgap._inputs.features import feature_values
+from predgap._inputs.tables import feature_values
 from predgap._tables import cell_text
 from predgap._text import count
 from predgap._typing import FloatArray

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from predgap._inputs.features import feature_values
-from predgap._inputs.tables import open_columns
+from predgap._inputs.tables import feature_values, open_columns
 from predgap._text import count, names_or_default
 from predgap._typing import BoolArray, FloatArray, IndexArray
 from predgap.errors import ShapeError

@@ -8,11 +8,10 @@ from typing import Any
 import numpy as np
 
 from predgap._attributions import is_explanation, read_attributions, summed_over
-from predgap._inputs.names import match_names
 from predgap._inputs.orders import GivenOrder, bias_hint, given_order, open_order
 from predgap._inputs.outputs import OutputsOfRows
-from predgap._inputs.row_labels import matching_rows
-from predgap._inputs.units import Units
+from predgap._inputs.subsets import Units, match_names
+from predgap._inputs.tables import matching_rows
 from predgap._text import count, format_items, names_or_default
 from predgap._typing import FloatArray, IndexArray
 from predgap.errors import RankingError

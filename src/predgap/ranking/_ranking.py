@@ -15,14 +15,13 @@ from predgap._attributions import (
     read_attributions,
     summed_over,
 )
-from predgap._inputs.frames import repeated_labels, to_native
 from predgap._inputs.orders import (
     check_features,
     check_places,
     integers,
 )
 from predgap._inputs.outputs import read_output
-from predgap._inputs.row_labels import labels_at
+from predgap._inputs.tables import labels_at, repeated_labels, to_native
 from predgap._tables import html_table, text_table
 from predgap._text import count, format_items, names_or_default, shown
 from predgap._typing import FloatArray, IndexArray

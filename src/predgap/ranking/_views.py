@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from predgap._inputs.features import feature_values
+from predgap._inputs.tables import feature_values
 from predgap._text import count
 from predgap.errors import DependencyError, RankingError
 

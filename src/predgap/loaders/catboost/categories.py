@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from predgap._inputs.categories import UNSEEN, Categories, is_missing
-from predgap._inputs.names import match_names
+from predgap._inputs.subsets import match_names
 from predgap._inputs.tables import by_name, open_columns
 from predgap._model.ensemble import NUMERIC, Ensemble
 from predgap._text import did_you_mean, format_items

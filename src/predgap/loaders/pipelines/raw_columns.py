@@ -18,9 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from predgap._inputs.categories import Categories
-from predgap._inputs.frames import to_native
-from predgap._inputs.names import match_names
-from predgap._inputs.tables import Columns, Table, by_name, open_columns
+from predgap._inputs.subsets import match_names
+from predgap._inputs.tables import Columns, Table, by_name, open_columns, to_native
 from predgap._model.ensemble import LEAF, Ensemble
 from predgap._model.rewriting import Levels, Line, rewritten
 from predgap._text import names_or_default
