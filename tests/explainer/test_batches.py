@@ -34,7 +34,7 @@ from predgap import (
     RankingError,
     Relative,
 )
-from predgap._model.serialization import encode
+from predgap._model.files import encode
 from predgap.errors import EnsembleError, ShapeError, SubsetError, TableError
 from strategies import Split, ensemble_of, problems, random_ensemble
 

@@ -18,7 +18,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 from predgap import Ensemble, EnsembleError, Explainer, Marginal, load
-from predgap._model import serialization
+from predgap._model import files
 from predgap.loaders.translation import class_names
 from strategies import ensemble_of
 
@@ -227,4 +227,4 @@ def test_labels_are_kept_by_what_is_done_to_an_ensemble() -> None:
     ensemble = load(se.RandomForestClassifier(3, random_state=0).fit(X, THREE))
     assert [ensemble.select(k).class_names for k in range(3)] == [("x",), ("y",), ("z",)]
     assert ensemble.named(["a", "b", "c"]).class_names == ("x", "y", "z")
-    assert Ensemble(**serialization.decode(serialization.encode(ensemble))).class_names == ("x", "y", "z")
+    assert Ensemble(**files.decode(files.encode(ensemble))).class_names == ("x", "y", "z")

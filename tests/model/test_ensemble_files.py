@@ -25,7 +25,7 @@ from conformance import Bomb, Damaged, FileTests, mutated_bytes, mutated_documen
 from effort import cases
 from loading import assert_same, bits
 from predgap import Categories, Ensemble, EnsembleError, Link, LoaderError, UnsupportedModelError
-from predgap._model import serialization
+from predgap._model import files
 from predgap._model.rounding import fields_of_rows
 from strategies import Split, ensemble_of, ensembles, mixed_ensembles, random_ensemble
 
@@ -84,7 +84,7 @@ def test_everything_survives(tmp_path: Path) -> None:
 
 
 def test_no_field_is_forgotten() -> None:
-    stored = {*serialization._ARRAYS, *serialization._PLAIN} - serialization._UNTIL.keys()
+    stored = {*files._ARRAYS, *files._PLAIN} - files._UNTIL.keys()
     assert {f.name for f in dataclasses.fields(Ensemble)} == stored
     plain = ensemble_of([1.0], 4)
     for field in dataclasses.fields(Ensemble):
@@ -95,10 +95,10 @@ def test_no_field_is_forgotten() -> None:
 @given(st.one_of(ensembles(), mixed_ensembles()), st.sampled_from([math.nan, 0.0, -0.0, -999.0, math.inf]))
 def test_the_round_trip_is_the_identity(ensemble: Ensemble, missing: float) -> None:
     ensemble = dataclasses.replace(ensemble, missing=missing)
-    data = serialization.encode(ensemble)
-    back = Ensemble(**serialization.decode(data))
+    data = files.encode(ensemble)
+    back = Ensemble(**files.decode(data))
     assert_same(back, ensemble)
-    assert serialization.encode(back) == data
+    assert files.encode(back) == data
 
 
 @pytest.mark.parametrize("kind", [np.float32, np.float64])
@@ -111,7 +111,7 @@ def test_files_of_older_versions_are_read(
 ) -> None:
     """They lack some fields, and have thresholds of rows in the precision that they state."""
     given = dataclasses.replace(rich(), threshold=np.where(rich().feature == 0, 0.1, 0.0))
-    header, arrays = parts(serialization.encode(given))
+    header, arrays = parts(files.encode(given))
     path = tmp_path / "model"
     path.write_bytes(sealed(json.dumps(header, ensure_ascii=False).encode(), arrays, version=version))
     refused(path, "no object with the parts")
@@ -143,13 +143,13 @@ LABEL = st.one_of(
 def test_names_and_labels_survive_with_their_types(names: list[str], labels: list[Any], source: str) -> None:
     levels = Categories(range(len(labels)), tuple(labels))
     ensemble = ensemble_of([1.0], 3, categories=[None, levels, None], feature_names=names, source=source)
-    assert_same(Ensemble(**serialization.decode(serialization.encode(ensemble))), ensemble)
+    assert_same(Ensemble(**files.decode(files.encode(ensemble))), ensemble)
 
 
 def test_labels_of_numpy_become_the_python_values_they_equal() -> None:
     labels = (np.int64(3), np.float32(0.1), np.str_("a"), np.bool_(False))
     ensemble = ensemble_of([1.0], 1, categories=[Categories(range(4), labels)])
-    back = Ensemble(**serialization.decode(serialization.encode(ensemble)))
+    back = Ensemble(**files.decode(files.encode(ensemble)))
     found = back.categories[0].labels
     assert found == labels
     assert [type(label) for label in found] == [int, float, str, bool]
@@ -239,8 +239,8 @@ def test_things_that_are_no_saved_ensembles(tmp_path: Path) -> None:
 
 def test_every_flipped_byte_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "model"
-    data = serialization.encode(rich())
-    for place in range(len(serialization.NAME), len(data), cases(17, 1)):
+    data = files.encode(rich())
+    for place in range(len(files.NAME), len(data), cases(17, 1)):
         path.write_bytes(data[:place] + bytes([data[place] ^ 16]) + data[place + 1 :])
         with pytest.raises(LoaderError):
             predgap.load(path)
@@ -248,7 +248,7 @@ def test_every_flipped_byte_is_refused(tmp_path: Path) -> None:
 
 def test_a_file_of_another_length_says_so(tmp_path: Path) -> None:
     path = tmp_path / "model"
-    data = serialization.encode(rich())
+    data = files.encode(rich())
     for other in (data[:300], data[:-1], data + b"\n"):
         path.write_bytes(other)
         refused(path, "bytes, its first line says .*; save or copy it again")
@@ -260,7 +260,7 @@ def parts(data: bytes) -> tuple[Any, bytes]:
     return json.loads(header), arrays
 
 
-def sealed(header: bytes, arrays: bytes, version: int = serialization.VERSION) -> bytes:
+def sealed(header: bytes, arrays: bytes, version: int = files.VERSION) -> bytes:
     """A file with a first line that fits."""
     digest = hashlib.sha256(header + arrays).hexdigest()
     return f"predgap ensemble {version} {len(header)} {len(arrays)} {digest}\n".encode() + header + arrays
@@ -356,7 +356,7 @@ DAMAGED_ARRAYS: dict[str, tuple[int | tuple[int, ...], float, str]] = {
 def unchecked(**changed: Any) -> bytes:
     """The file of an ensemble like `rich`, sound or not."""
     fields = {f.name: getattr(rich(), f.name) for f in dataclasses.fields(Ensemble)}
-    return serialization.encode(SimpleNamespace(**fields | changed, names=rich().names))  # type: ignore[arg-type]
+    return files.encode(SimpleNamespace(**fields | changed, names=rich().names))  # type: ignore[arg-type]
 
 
 def test_every_loader_says_what_is_damaged(tmp_path: Path) -> None:
@@ -396,9 +396,9 @@ def test_headers_that_are_no_headers_are_refused(tmp_path: Path) -> None:
 def test_names_full_of_brackets_are_no_lists() -> None:
     names = [f"[{{{j}" for j in range(5000)]
     ensemble = ensemble_of([1.0], 5000, feature_names=names)
-    assert_same(Ensemble(**serialization.decode(serialization.encode(ensemble))), ensemble)
+    assert_same(Ensemble(**files.decode(files.encode(ensemble))), ensemble)
     every = ensemble_of([1.0], 500, categories=[Categories([])] * 500)
-    assert_same(Ensemble(**serialization.decode(serialization.encode(every))), every)
+    assert_same(Ensemble(**files.decode(files.encode(every))), every)
 
 
 # ---- mutations ----
@@ -452,11 +452,11 @@ class TestSavedEnsembles(FileTests):
         return random_ensemble(np.random.default_rng(0), n_trees=100, depth=8, n_features=20)
 
     def damaged(self, kind: str, folder: Path) -> Damaged:
-        sound = serialization.encode(rich())
+        sound = files.encode(rich())
         _, of_arrays, name = kind.rpartition("array: ")
         if of_arrays:
             at, value, says = DAMAGED_ARRAYS[name]
-            array = np.array(getattr(rich(), name), dtype=serialization._ARRAYS[name][0])
+            array = np.array(getattr(rich(), name), dtype=files._ARRAYS[name][0])
             array[at] = value
             return Damaged(sound, unchecked(**{name: array}), SOUND + says)
         apply, says = DAMAGE[name]

@@ -28,8 +28,7 @@ from predgap import (
 from predgap._inputs.categories import Categories
 from predgap._inputs.one_hot import NO_DUMMY, OneHot
 from predgap._model.ensemble import Ensemble
-from predgap._model.one_hot import DummyTables, with_categories
-from predgap._model.rewriting import Levels, Line, rewritten
+from predgap._model.rewriting import DummyTables, Levels, Line, rewritten, with_categories
 from strategies import Split, ensemble_of, ensembles, trees
 
 DUMMY_GRID = (-1.0, -0.0, 0.0, 0.25, 0.5, 1.0, 2.0)  # some separate 0 and 1, some do not

@@ -1,4 +1,4 @@
-"""The class `Ensemble`: read-only arrays of nodes. Every loader makes one, and the kernels work on it.
+"""An `Ensemble` holds a model as read-only arrays of nodes. Loaders make it, and the kernels work on it.
 
 A node is an index into the node arrays, a tree is the node of its root. `validate` checks everything that the
 kernels rely on, so that a validated ensemble cannot make them read out of bounds. No library-specific code
@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import math
 import zlib
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from os import PathLike
@@ -20,23 +21,23 @@ from numpy.typing import ArrayLike, NDArray
 
 from predgap._inputs.categories import UNSEEN, Categories
 from predgap._inputs.tables import read_table
-from predgap._model import serialization
+from predgap._model import files
 from predgap._model.links import Link
-from predgap._model.trees import pruned
-from predgap._model.validation import (
-    ALL_OUTPUTS,
-    LEAF,
-    NUMERIC,
-    check_ranges,
-    check_sets,
-    check_shapes,
-    check_trees,
-)
-from predgap._text import names_or_default, shown
+from predgap._text import format_items, names_or_default, shown
 from predgap._typing import BoolArray, FloatArray, IntArray
 from predgap.errors import EnsembleError, OutputError, ShapeError, TableError
 
-__all__ = ["ALL_OUTPUTS", "LEAF", "NUMERIC", "Ensemble"]
+__all__ = [
+    "ALL_OUTPUTS",
+    "LEAF",
+    "NUMERIC",
+    "Ensemble",
+    "has_other_class",
+    "of_other_class",
+    "other_margin",
+    "tree_of_node",
+    "without_equal_trees",
+]
 
 _NOTHING: Final = np.empty(0, dtype=np.int32)
 _FROM_ZERO: Final = np.zeros(1, dtype=np.int32)
@@ -341,7 +342,7 @@ class Ensemble:
         ...     Ensemble.load(os.path.join(folder, "constant.predgap")).predict([[0.0]])
         array([10.])
         """
-        serialization.save(self, path)
+        files.save(self, path)
 
     @classmethod
     def load(cls, path: str | PathLike[Any]) -> Ensemble:
@@ -361,12 +362,12 @@ class Ensemble:
         LoaderError
             If the file was not written by `save`, or is damaged.
         """
-        return serialization.load(path, cls)
+        return files.load(path, cls)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickles are the compressed bytes of a file; labels that a file does not take are pickled."""
         try:
-            return _from_bytes, (zlib.compress(serialization.encode(self), _FAST),)
+            return _from_bytes, (zlib.compress(files.encode(self), _FAST),)
         except EnsembleError:
             return partial(Ensemble, **{each.name: getattr(self, each.name) for each in fields(self)}), ()
 
@@ -480,7 +481,7 @@ assert set(_DTYPES) <= {f.name for f in fields(Ensemble)}
 
 
 def _from_bytes(compressed: bytes) -> Ensemble:
-    return Ensemble(**serialization.decode(zlib.decompress(compressed)))
+    return Ensemble(**files.decode(zlib.decompress(compressed)))
 
 
 def _frozen(name: str, values: Any, dtype: Any) -> NDArray[Any]:
@@ -493,3 +494,318 @@ def _frozen(name: str, values: Any, dtype: Any) -> NDArray[Any]:
         raise EnsembleError(f"{name} holds values that {array.dtype} cannot: {shown(given.tolist())}")
     array.setflags(write=False)
     return array
+
+
+# ------------------------------------------------------------------------------------------------------------
+# The kernels rely on these rules for the arrays of an ensemble; `Ensemble.validate` checks them.
+
+LEAF: Final = -1
+"""Marks a leaf in `feature`, `left` and `right`."""
+
+ALL_OUTPUTS: Final = -1
+"""Marks a tree in `target` whose leaves hold one value per output."""
+
+NUMERIC: Final = -1
+"""Marks a split in `category_set` that compares with a threshold."""
+
+_LARGEST_VALUE: Final = 1e145
+_MOST_FEATURES: Final = 10_000_000
+
+
+def check_shapes(e: Ensemble) -> None:
+    """EnsembleError unless the arrays have matching shapes and the feature names are different."""
+    n_nodes, n_trees, n_outputs = np.size(e.feature), np.size(e.root), np.size(e.bias)
+    if n_outputs < 1 or e.n_features < 0 or (n_nodes < 1 and n_trees > 0):
+        raise EnsembleError(
+            f"an ensemble needs an output and nodes for its trees; found {n_outputs} outputs, "
+            f"{n_nodes} nodes, {n_trees} trees, {e.n_features} features"
+        )
+    if e.n_features > _MOST_FEATURES:
+        raise EnsembleError(f"{e.n_features} features; at most {_MOST_FEATURES} are supported")
+    width = e.value.shape[1] if e.value.ndim == 2 else -1
+    expected = dict.fromkeys(
+        ("feature", "threshold", "left", "right", "default_left", "category_set"), (n_nodes,)
+    ) | {
+        "root": (n_trees,),
+        "target": (n_trees,),
+        "bias": (n_outputs,),
+        "value": (n_nodes, width if width in (1, n_outputs) else n_outputs),
+    }
+    for name, shape in expected.items():
+        found = getattr(e, name).shape
+        if found != shape:
+            raise EnsembleError(f"{name} has shape {found}, expected {shape}")
+    if e.feature_names is not None and len(e.feature_names) != e.n_features:
+        raise EnsembleError(f"{len(e.feature_names)} feature names for {e.n_features} features")
+    if e.feature_names is not None and len(set(e.feature_names)) < e.n_features:
+        twice = [name for name, n in Counter(e.feature_names).items() if n > 1]
+        raise EnsembleError(f"feature names must differ; {twice[0]!r} is given more than once")
+    if e.class_names is not None:
+        _check_class_names(e.class_names, n_outputs)
+    _check_rows(e)
+
+
+def _check_rows(e: Ensemble) -> None:
+    span = e.missing_range
+    if len(span) != 2 or not (span[0] <= e.missing <= span[1] or np.isnan([*span, e.missing]).all()):
+        raise EnsembleError(
+            f"missing is {e.missing}, and missing_range {span}; expected two numbers around it"
+        )
+    if not e.largest > 0:
+        raise EnsembleError(f"largest is {e.largest}, expected a number above 0")
+
+
+def _check_class_names(names: tuple[str, ...], n_outputs: int) -> None:
+    if len(names) not in ({1, 2} if n_outputs == 1 else {n_outputs}):
+        raise EnsembleError(
+            f"{len(names)} class names for {n_outputs} outputs; expected one per output, or both of two "
+            "classes if there is one output"
+        )
+    if len(set(names)) < len(names):
+        twice = [name for name, n in Counter(names).items() if n > 1]
+        raise EnsembleError(f"class names must differ; {twice[0]!r} is given more than once")
+
+
+def check_ranges(e: Ensemble) -> None:
+    """EnsembleError unless features, children, roots and targets exist, and numbers are finite."""
+    inner = e.feature != LEAF
+    rules = {
+        f"a split feature outside 0 ... {e.n_features - 1}": inner
+        & ((e.feature < 0) | (e.feature >= e.n_features)),
+        "a child outside the nodes": inner
+        & ((e.left < 0) | (e.left >= e.n_nodes) | (e.right < 0) | (e.right >= e.n_nodes)),
+        "a leaf with children": ~inner & ((e.left != LEAF) | (e.right != LEAF)),
+        "a threshold that is not finite": inner & ~np.isfinite(e.threshold),
+        "a leaf value that is not finite": ~inner & ~np.isfinite(e.value).all(axis=1),
+        f"a leaf value beyond ±{_LARGEST_VALUE:g}, whose square may overflow": ~inner
+        & (np.abs(e.value) > _LARGEST_VALUE).any(axis=1),
+    }
+    for what, wrong in rules.items():
+        if wrong.any():
+            raise EnsembleError(f"node {int(np.flatnonzero(wrong)[0])} has {what}")
+    if not np.isfinite(e.bias).all():
+        raise EnsembleError(f"the bias is not finite: {format_items(e.bias.tolist())}")
+    if ((e.root < 0) | (e.root >= max(1, e.n_nodes))).any():
+        raise EnsembleError(f"a root lies outside the {e.n_nodes} nodes")
+    vector = e.value.shape[1] > 1
+    if vector and (e.target != ALL_OUTPUTS).any():
+        raise EnsembleError("leaves are vectors, so every tree's target must be ALL_OUTPUTS")
+    if not vector and ((e.target < 0) | (e.target >= e.n_outputs)).any():
+        raise EnsembleError(f"a tree's target lies outside 0 ... {e.n_outputs - 1}")
+
+
+def check_sets(e: Ensemble) -> None:
+    """EnsembleError unless sets of categories are valid, and on categorical features only."""
+    n_sets = e.set_begin.size - 1
+    ordered = (
+        e.set_begin.ndim == 1 and n_sets >= 0 and e.set_begin[0] == 0 and (np.diff(e.set_begin) >= 0).all()
+    )
+    if e.set_code.ndim != 1 or not ordered or e.set_begin[-1] != len(e.set_code):
+        raise EnsembleError(f"set_begin must run from 0 to the {e.set_code.size} codes of the sets")
+    rising = np.diff(e.set_code) > 0
+    rising[e.set_begin[(e.set_begin > 0) & (e.set_begin < len(e.set_code))] - 1] = True  # between sets
+    if not rising.all() or (e.set_code < 0).any():
+        raise EnsembleError("the codes of a set must not be negative, and ascend")
+    if e.categories is not None and len(e.categories) != e.n_features:
+        raise EnsembleError(f"{len(e.categories)} entries of categories for {e.n_features} features")
+    inner = e.feature != LEAF
+    by_set = inner & (e.category_set != NUMERIC)
+    levels = e.categorical()
+    categorical = np.isin(e.feature, list(levels))
+    rules = {
+        f"a set of categories outside 0 ... {n_sets - 1}": by_set
+        & ((e.category_set < 0) | (e.category_set >= n_sets)),
+        "a set of categories on a numeric feature": by_set & ~categorical,
+        "a threshold on a categorical feature": inner & ~by_set & categorical,
+        "a set of categories, but is a leaf": ~inner & (e.category_set != NUMERIC),
+    }
+    for what, wrong in rules.items():
+        if wrong.any():
+            raise EnsembleError(f"node {int(np.flatnonzero(wrong)[0])} has {what}")
+    _check_levels(e, levels, by_set)
+
+
+def _check_levels(e: Ensemble, levels: dict[int, Categories], by_set: BoolArray) -> None:
+    """EnsembleError unless every code in a feature's sets is one of its categories, and fits into rows."""
+    if not by_set.any():
+        return
+    pairs = np.unique(np.stack([e.feature[by_set], e.category_set[by_set]], axis=1), axis=0)
+    features, first = np.unique(pairs[:, 0], return_index=True)
+    for q, sets in zip(features.tolist(), np.split(pairs[:, 1], first[1:]), strict=True):
+        own = levels[q]
+        codes = np.concatenate([e.set_code[e.set_begin[s] : e.set_begin[s + 1]] for s in sets])
+        strange = codes[own.levels_of(codes) < 0]
+        if len(strange):
+            raise EnsembleError(
+                f"feature {e.names[q]!r} is split on the category {int(strange[0])}, which is none of its "
+                f"{len(own)} levels"
+            )
+
+
+def check_trees(e: Ensemble) -> None:
+    """EnsembleError unless every node has at most one parent, and roots none: so there are no cycles."""
+    inner = e.feature != LEAF
+    children = np.concatenate([e.left[inner], e.right[inner], e.root])
+    n_parents = np.bincount(children, minlength=e.n_nodes)
+    if (n_parents > 1).any():
+        raise EnsembleError(
+            f"node {int(np.argmax(n_parents))} is reached in {int(n_parents.max())} ways; "
+            "trees must not share nodes or contain cycles"
+        )
+
+
+# ------------------------------------------------------------------------------------------------------------
+# Each tree has its own nodes; trees of two ensembles may be equal.
+
+Ids = NDArray[np.int64]
+
+
+def levels_of(e: Ensemble) -> Iterator[tuple[IntArray, IntArray]]:
+    """The nodes at each depth, from the roots down, and the tree of each of them."""
+    nodes, trees = e.root, np.arange(e.n_trees, dtype=np.int32)
+    while len(nodes):
+        yield nodes, trees
+        inner = e.feature[nodes] != LEAF
+        nodes, trees = (
+            np.concatenate([e.left[nodes[inner]], e.right[nodes[inner]]]),
+            np.tile(trees[inner], 2),
+        )
+
+
+def tree_of_node(e: Ensemble) -> IntArray:
+    """The tree of each node, (n_nodes,); -1 for nodes of no tree."""
+    out = np.full(e.n_nodes, -1, dtype=np.int32)
+    for nodes, trees in levels_of(e):
+        out[nodes] = trees
+    return out
+
+
+def pruned(e: Ensemble) -> Ensemble:
+    """The same ensemble without the nodes that no tree contains any more."""
+    kept = tree_of_node(e) >= 0
+    number = np.append(np.cumsum(kept, dtype=np.int32) - 1, LEAF).astype(np.int32)  # LEAF stays LEAF
+    by_node = ("feature", "threshold", "default_left", "value", "category_set")
+    return replace(
+        e,
+        root=number[e.root],
+        left=number[e.left[kept]],
+        right=number[e.right[kept]],
+        **{name: getattr(e, name)[kept] for name in by_node},
+    )
+
+
+def without_equal_trees(f: Ensemble, g: Ensemble) -> tuple[Ensemble, Ensemble]:
+    """Both ensembles without the trees that they have in common, as often as both have them.
+
+    Trees are equal if they have the same splits in the same places, the same leaf values, and add to the same
+    output. Both ensembles have the same features.
+
+    Examples
+    --------
+    >>> from predgap import Ensemble
+    >>> def constants(*values):
+    ...     n = len(values)
+    ...     return Ensemble(
+    ...         root=range(n), feature=[-1] * n, threshold=[0] * n, left=[-1] * n, right=[-1] * n,
+    ...         default_left=[False] * n, value=[[v] for v in values], target=[0] * n, bias=[0.0],
+    ...         n_features=1)
+    >>> f, g = without_equal_trees(constants(1.0, 2.0, 2.0), constants(2.0, 3.0))
+    >>> f.value.ravel(), g.value.ravel()
+    (array([1., 2.]), array([3.]))
+    """
+    if f.value.shape[1] != g.value.shape[1]:
+        return f, g
+    ids = _numbers_of_trees(f, g)
+    n_classes = int(ids.max(initial=-1)) + 1
+    mine, theirs = ids[: f.n_trees], ids[f.n_trees :]
+    common = np.minimum(*(np.bincount(some, minlength=n_classes) for some in (mine, theirs)))
+    return _from_occurrence(f, mine, common), _from_occurrence(g, theirs, common)
+
+
+def _from_occurrence(e: Ensemble, ids: Ids, first: Ids) -> Ensemble:
+    """The ensemble without the first so many trees of each class of equal ones."""
+    order = np.argsort(ids, kind="stable")
+    sorted_ids = ids[order]
+    occurrence = np.empty(len(ids), dtype=np.int64)
+    occurrence[order] = np.arange(len(ids)) - np.searchsorted(sorted_ids, sorted_ids)
+    kept: BoolArray = occurrence >= first[ids]
+    return e if kept.all() else pruned(replace(e, root=e.root[kept], target=e.target[kept]))
+
+
+def _numbers_of_trees(f: Ensemble, g: Ensemble) -> Ids:
+    """Numbers of all trees of f, then of g; equal trees have the same one.
+
+    From the deepest nodes up, nodes at the same depth get equal numbers if their subtrees are equal.
+    """
+    own = [_numbered_nodes(e) for e in (f, g)]
+    feature, default_left = (np.concatenate([e[name] for e in own]) for name in ("feature", "default_left"))
+    threshold = _numbered(np.concatenate([e["threshold"] for e in own]))
+    value = _numbered(*np.concatenate([e["value"] for e in own]).T)
+    sets = _numbered_sets([code for e in own for code in e["set"]])
+    shift = f.n_nodes
+    left, right = (np.concatenate([getattr(f, side), getattr(g, side) + shift]) for side in ("left", "right"))
+    number = np.zeros(len(feature), dtype=np.int64)
+    of_f, of_g = ([nodes for nodes, _ in levels_of(e)] for e in (f, g))
+    for depth in reversed(range(max(len(of_f), len(of_g)))):
+        parts = [of_f[depth : depth + 1], [nodes + shift for nodes in of_g[depth : depth + 1]]]
+        nodes = np.concatenate([part for both in parts for part in both])
+        is_leaf = feature[nodes] == LEAF
+        number[nodes] = _numbered(
+            feature[nodes],
+            threshold[nodes],
+            sets[nodes],
+            default_left[nodes],
+            np.where(is_leaf, value[nodes], number[left[nodes]]),
+            np.where(is_leaf, 0, number[right[nodes]]),
+        )
+    roots = np.concatenate([f.root, g.root + shift])
+    return _numbered(number[roots], np.concatenate([f.target, g.target]))
+
+
+def _numbered_nodes(e: Ensemble) -> dict[str, Any]:
+    """What nodes hold, with what does not matter set to 0."""
+    is_leaf = e.feature == LEAF
+    texts = [e.set_code[a:b].tobytes() for a, b in zip(e.set_begin, e.set_begin[1:], strict=False)]
+    return {
+        "feature": e.feature,
+        "threshold": np.where(is_leaf | (e.category_set != NUMERIC), 0.0, e.threshold),
+        "default_left": e.default_left & ~is_leaf,
+        "value": np.where(is_leaf[:, None], e.value, 0.0),
+        "set": [None if which == NUMERIC else texts[which] for which in e.category_set.tolist()],
+    }
+
+
+def _numbered_sets(sets: list[bytes | None]) -> Ids:
+    known: dict[bytes | None, int] = {}
+    return np.array([known.setdefault(each, len(known)) for each in sets], dtype=np.int64)
+
+
+def _numbered(*columns: IntArray | FloatArray | Ids | BoolArray) -> Ids:
+    """A number for each row of these columns, from 0; equal rows have the same one."""
+    found: Ids = np.zeros(len(columns[0]), dtype=np.int64)
+    for column in columns:
+        different, own = np.unique(column, return_inverse=True)
+        found = np.unique(found * max(1, len(different)) + own, return_inverse=True)[1]
+    return found
+
+
+# ------------------------------------------------------------------------------------------------------------
+# Of two classes that share one output, it belongs to the second; this is the first.
+
+
+def has_other_class(model: Ensemble) -> bool:
+    """Does the only output belong to one of two classes, so that the margin of the other one follows?"""
+    known = model.link is not None and model.link.kind in ("identity", "logistic")
+    return known and model.n_outputs == 1 and len(model.class_names or ()) == 2
+
+
+def other_margin(model: Ensemble, margin: FloatArray) -> FloatArray:
+    """The margins of the other class: 1 minus the probability, or the log-odds with the other sign."""
+    is_probability = model.link is not None and model.link.kind == "identity"
+    return (1.0 if is_probability else 0.0) - margin
+
+
+def of_other_class(model: Ensemble) -> Ensemble:
+    """The model whose output is that of the other class."""
+    names = None if model.class_names is None else model.class_names[::-1]
+    return replace(model, value=-model.value, bias=other_margin(model, model.bias), class_names=names)

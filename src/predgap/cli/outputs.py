@@ -6,7 +6,7 @@ import re
 from typing import Final
 
 from predgap import Ensemble, OutputError
-from predgap._model.other_class import has_other_class
+from predgap._model.ensemble import has_other_class
 from predgap._text import count, did_you_mean, format_items, shown
 
 _PREDICTED: Final = "predicted"

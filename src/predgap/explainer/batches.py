@@ -25,7 +25,7 @@ from predgap._engine.questions import (
 )
 from predgap._engine.results import METHODS, Ranked, mean_of_curve
 from predgap._inputs.subsets import match_names
-from predgap._model.one_hot import DummyTables
+from predgap._model.rewriting import DummyTables
 from predgap._text import count, format_items, names_or_default, shown
 from predgap._typing import BoolArray, FloatArray, IntArray
 from predgap.errors import DependencyError, PredgapError, RankingError, TableError

@@ -25,9 +25,8 @@ from predgap._inputs.one_hot import OneHot
 from predgap._inputs.outputs import OTHER_CLASS, Output, Outputs, OutputsOfRows, read_output
 from predgap._inputs.subsets import grouping_hint, read_units, subset_mask
 from predgap._inputs.tables import Table, columns_of, matching_rows, names_of, read_table
-from predgap._model.ensemble import LEAF, Ensemble
-from predgap._model.one_hot import DummyTables, with_categories
-from predgap._model.other_class import has_other_class, of_other_class, other_margin
+from predgap._model.ensemble import LEAF, Ensemble, has_other_class, of_other_class, other_margin
+from predgap._model.rewriting import DummyTables, with_categories
 from predgap._text import count, format_items, names_or_default, shown, warn
 from predgap._typing import BoolArray, FloatArray, IndexArray, IntArray
 from predgap.errors import (

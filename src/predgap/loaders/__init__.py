@@ -16,7 +16,7 @@ from typing import Any, Final, NoReturn
 
 from predgap import _files
 from predgap._files import show
-from predgap._model import serialization
+from predgap._model import files
 from predgap._model.ensemble import Ensemble
 from predgap._text import with_article
 from predgap.errors import LoaderError, UnsupportedModelError
@@ -273,7 +273,7 @@ def _load_object(model: Any, best_iteration: bool | None = None) -> Ensemble:
 def _load_file(name: str | os.PathLike[Any], allow_pickle: bool, best_iteration: bool | None) -> Ensemble:
     path = Path(os.fsdecode(name))
     head, tail, _ = _files.read_head_and_tail(path)
-    if head.startswith(serialization.NAME):
+    if head.startswith(files.NAME):
         return Ensemble.load(path)
     for source in _SOURCES:
         if source.opening is not None and source.opening.match(head):

@@ -13,9 +13,8 @@ import numpy as np
 
 from predgap._inputs.categories import Categories
 from predgap._inputs.subsets import match_names
-from predgap._model.ensemble import ALL_OUTPUTS, LEAF, NUMERIC, Ensemble
+from predgap._model.ensemble import ALL_OUTPUTS, LEAF, NUMERIC, Ensemble, tree_of_node
 from predgap._model.rewriting import Levels, Line, rewritten
-from predgap._model.trees import tree_of_node
 from predgap._text import count, format_items
 from predgap._typing import FloatArray, IntArray
 from predgap.errors import TableError, UnsupportedModelError

@@ -8,8 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from predgap._inputs.subsets import match_names
-from predgap._model.ensemble import Ensemble
-from predgap._model.trees import without_equal_trees
+from predgap._model.ensemble import Ensemble, without_equal_trees
 from predgap._text import count, format_items
 from predgap.errors import UnsupportedModelError
 from predgap.loaders.combining import Member, aligned, combined

@@ -30,7 +30,7 @@ from predgap._model.links import as_list, from_list
 from predgap._model.rounding import fields_of_rows
 from predgap.errors import EnsembleError, LoaderError, UnsupportedModelError
 
-if TYPE_CHECKING:  # it imports this module
+if TYPE_CHECKING:
     from predgap._model.ensemble import Ensemble
 
 __all__ = ["NAME", "decode", "encode", "load", "save"]
