@@ -27,16 +27,14 @@ LAYERS: dict[str, set[str]] = {
     "_inputs": set(),
     "_model": {"_inputs"},
     "noise": {"_inputs"},
-    "_attributions": {"_inputs"},
-    "ranking": {"_inputs", "_attributions"},
+    "ranking": {"_inputs"},
     "loaders._formats": set(),
     "loaders": {"_inputs", "_model", "loaders._formats"},
     "_engine": {"_core", "_inputs", "_model", "noise"},
-    "explainer": {"_attributions", "_core", "_inputs", "_model", "_engine", "loaders", "noise", "ranking"},
+    "explainer": {"_core", "_inputs", "_model", "_engine", "loaders", "noise", "ranking"},
     "plots": {"_inputs", "explainer", "noise", "ranking"},
-    "metrics": {"_attributions", "_core", "_engine", "_inputs", "explainer", "noise", "ranking"},
+    "metrics": {"_core", "_engine", "_inputs", "explainer", "noise", "ranking"},
     "evaluation": {
-        "_attributions",
         "_inputs",
         "_model",
         "_engine",
@@ -126,7 +124,6 @@ def test_the_documented_table_is_this_one() -> None:
     for part, allowed in LAYERS.items():
         top = part.partition(".")[0]
         merged.setdefault(top, set()).update(name.partition(".")[0] for name in allowed - SHARED)
-    merged["ranking"].discard("_attributions")  # the two share a row
     assert documented == {p: names - {p} for p, names in merged.items() if p not in ("", "__main__")}
 
 

@@ -11,9 +11,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from predgap._attributions import is_explanation
 from predgap._engine.questions import Rows
-from predgap._inputs.orders import open_order
 from predgap._text import did_you_mean, shown
 from predgap._typing import FloatArray, IntArray
 from predgap.errors import RankingError
@@ -22,6 +20,7 @@ from predgap.explainer import Explainer
 from predgap.explainer.explained import Explained
 from predgap.metrics._given import attributions_of, sizes_of
 from predgap.ranking import Ranking
+from predgap.ranking.reading import is_explanation, open_order
 
 WORDS: Final = ("greedy", "single", "optimal", "shapley", "shap", "gain", "permutation", "random")
 """The rankings that `evaluate` makes by itself."""

@@ -14,7 +14,6 @@ from typing import Any, Final, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from predgap._attributions import is_explanation
 from predgap._engine.accuracy import Accuracy, Prices
 from predgap._engine.context import Call
 from predgap._engine.decisions import Predictions, Space
@@ -43,6 +42,7 @@ from predgap.loaders.pipelines.steps import Preparation
 from predgap.noise import Noise, Relative
 from predgap.noise.noise import ModelFeatures, Range
 from predgap.ranking import Ranking, check_same_rows, made_ranking, ranking_order
+from predgap.ranking.reading import is_explanation
 
 # ------------------------------------------------------------------------------------------------------------
 # An `Explainer` is given a model, perhaps with steps before it, and a noise or a table.

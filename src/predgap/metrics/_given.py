@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from predgap._attributions import read_attributions, summed_over
 from predgap._engine.questions import Rows
 from predgap._inputs.tables import matching_rows
 from predgap._text import names_or_default
@@ -15,6 +14,7 @@ from predgap._typing import FloatArray, IndexArray
 from predgap.errors import OutputError, RankingError
 from predgap.explainer import Explainer
 from predgap.ranking import Ranking
+from predgap.ranking.reading import read_attributions, summed_over
 
 
 def check_one_output(explainer: Explainer, what: str) -> None:

@@ -1,32 +1,39 @@
-"""The class `Ranking`: features of each row, most important first; made from gaps or from attributions."""
+"""A `Ranking` holds the features of each row, most important first; gaps or attributions make it.
+
+`ranking_order` turns a ranking that a user gives, in any form, into indices of the model's features.
+"""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import Any, cast
+from typing import Any, Final, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from predgap._attributions import (
-    Attributions,
-    check_finite,
-    read_attributions,
-    summed_over,
-)
-from predgap._inputs.orders import (
-    check_features,
-    check_places,
-    integers,
-)
-from predgap._inputs.outputs import read_output
-from predgap._inputs.tables import labels_at, repeated_labels, to_native
+from predgap._inputs.outputs import OutputsOfRows, read_output
+from predgap._inputs.subsets import Units, match_names
+from predgap._inputs.tables import feature_values, labels_at, matching_rows, repeated_labels, to_native
 from predgap._tables import html_table, text_table
 from predgap._text import count, format_items, names_or_default, shown
 from predgap._typing import FloatArray, IndexArray
-from predgap.errors import RankingError
-from predgap.ranking._views import shown_ranking, to_explanation
+from predgap.errors import DependencyError, RankingError
+from predgap.ranking.reading import (
+    Attributions,
+    GivenOrder,
+    bias_hint,
+    check_features,
+    check_finite,
+    check_places,
+    given_order,
+    integers,
+    is_explanation,
+    open_order,
+    read_attributions,
+    summed_over,
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -333,8 +340,6 @@ class Ranking:
         >>> Ranking([[0, 1, 2], [0, 1, 2]]).agreement(Ranking([[1, 0, 2], [0, 2, 1]]), k=2)
         0.5
         """
-        from predgap.ranking._given import ranking_order  # it imports this module
-
         if isinstance(other, Ranking) and other.n_features > self.n_features:
             return other.agreement(self, k)  # names are looked up among the features of the larger one
         theirs = ranking_order(other, len(self), self.n_features, self.feature_names, index=self.index)
@@ -416,3 +421,202 @@ def _read_only(array: NDArray[Any]) -> NDArray[Any]:
     array = np.array(array, order="C")
     array.setflags(write=False)
     return array
+
+
+# ------------------------------------------------------------------------------------------------------------
+# People see the first rows of a ranking as a table, and shap sees its scores as an Explanation.
+
+_ROWS: Final = 5
+_PLACES: Final = 5
+
+
+def shown_ranking(ranking: Ranking) -> tuple[list[str], list[list[Any]], str]:
+    """The head, the rows and the caption of a table with the first rows and places."""
+    n, k = ranking.order.shape
+    n_rows, n_places = min(n, _ROWS), min(k, _PLACES)
+    labels = range(n) if ranking.index is None else ranking.index
+    names = ranking.names
+    more = ["…"] if k > n_places else []
+    head = ["row", *(f"place {place}" for place in range(1, n_places + 1)), *more]
+    rows = [[labels[r], *(names[j] for j in ranking.order[r, :n_places]), *more] for r in range(n_rows)]
+    features = f"{k}" if k == ranking.n_features else f"the first {k} of {ranking.n_features}"
+    notes = ", ".join(note for note in (ranking.method, ranking.estimator, ranking.feature_space) if note)
+    caption = f"Ranking of {features} features for {count(n, 'row')}" + (f" ({notes})" if notes else "")
+    if n > n_rows:
+        caption += f"; the first {n_rows} rows"
+    return (head, rows, caption) if rows and k else ([], [], caption)
+
+
+def to_explanation(ranking: Ranking, X: Any) -> Any:
+    """The answer of `Ranking.to_shap`."""
+    try:
+        with warnings.catch_warnings(action="ignore"):  # of shap about other libraries, as it is imported
+            from shap import Explanation
+    except ImportError:
+        raise DependencyError("to_shap needs shap; try: pip install shap") from None
+    if ranking.scores is None:
+        raise RankingError("the ranking has no scores to show; pass Ranking(order, scores=...)")
+    n, d = ranking.scores.shape
+    data = None
+    if X is not None:
+        columns = feature_values(X, n, d, ranking.feature_names, ranking.index)
+        objects = any(column.dtype == object for column in columns)
+        data = np.empty((n, d), dtype=object if objects else np.float64)
+        for j, column in enumerate(columns):
+            data[:, j] = column
+    return Explanation(
+        values=np.nan_to_num(ranking.scores, nan=0.0),
+        base_values=np.zeros(n),
+        data=data,
+        feature_names=list(ranking.names),
+    )
+
+
+# ------------------------------------------------------------------------------------------------------------
+# Rankings that users give, in any form, become indices of the model's features.
+
+
+def ranking_order(
+    ranking: Any,
+    n_rows: int,
+    n_features: int,
+    feature_names: Sequence[str] | None = None,
+    units: Units | None = None,
+    *,
+    index: Any = None,
+    explained: OutputsOfRows | None = None,
+) -> IndexArray:
+    """Any accepted form of a ranking as indices of the model's features, (n, k), most important first.
+
+    k is from 1 to d = `n_features`; a ranking with k < d places is partial.
+
+    Parameters
+    ----------
+    ranking : one of
+        - a Ranking of n rows. Its names are looked up among the model's, in any order; features of the model
+          that it does not have get no place. If either side has no names, or the ranking has the defaults
+          f0, f1, ..., features are matched by position, and both must have d of them. A Ranking of one row
+          is not repeated: pass `ranking.order[0]` to use it for all rows
+        - a shap.Explanation, or a frame of attributions: as by `Ranking.from_attributions`
+        - a pandas Series of importances, labelled by feature: their order by size, for all rows
+        - integers, (k,) for all rows or (n, k)
+        - names, (k,) for all rows or (n, k)
+    n_rows, n_features : int
+    feature_names : d strings, or None
+        Names of the model's features. Without them, f0, f1, ... are accepted.
+    units : Units, or None
+        Of these attributions make a ranking, too; names and n_features are then those of the units.
+    index : n row labels, or None
+        The labels of the rows. A ranking with other ones is matched by them; see `matching_rows`.
+    explained : OutputsOfRows, or None
+        What is explained; a ranking of another output is refused. None: not checked.
+
+    Examples
+    --------
+    >>> ranking_order(["bmi", "age"], 2, 2, ("age", "bmi"))
+    array([[1, 0],
+           [1, 0]])
+    >>> ranking_order([[2], [0]], 2, 3)
+    array([[2],
+           [0]])
+    """
+    names = names_or_default(n_features, feature_names)
+    if units is not None and feature_names is None:
+        names = units.names
+    found = ranking if isinstance(ranking, Ranking) else _opened(ranking, names, explained, units)
+    if isinstance(found, Ranking):
+        order, labels, output = _aligned(found, n_features, feature_names), found.index, found.output
+    else:
+        order, labels, output = given_order(found.values, n_features, names), found.index, None
+    if order.ndim == 1:
+        return np.ascontiguousarray(np.broadcast_to(order, (n_rows, len(order))))
+    if len(order) != n_rows:
+        raise RankingError(
+            f"the ranking has {count(len(order), 'row')}, X has {n_rows}{_hint(ranking, len(order), n_rows)}"
+        )
+    rows = matching_rows(labels, index, "the ranking", RankingError)
+    if rows is not None:
+        order, output = order[rows], output[rows] if isinstance(output, np.ndarray) else output
+    if explained is not None:
+        explained.check(output)
+    return np.ascontiguousarray(order)
+
+
+def check_same_rows(explanation: Any, names: Sequence[str], values: FloatArray) -> None:
+    """RankingError if a shap.Explanation holds other data than the rows (n, d) that it is to be scored on.
+
+    Compared are columns of numbers, by name, as single precision keeps them; missing values are not.
+    """
+    data, known = getattr(explanation, "data", None), getattr(explanation, "feature_names", None)
+    if data is None or known is None or isinstance(known, str) or np.shape(data) != (len(values), len(known)):
+        return
+    table = data if isinstance(data, np.ndarray) else np.asarray(data, dtype=object)
+    place = {name: j for j, name in enumerate(names)}
+    for column, name in enumerate(map(str, known)):
+        try:
+            data_there = np.array(table[:, column], dtype=np.float64)
+        except (TypeError, ValueError):
+            continue  # labels
+        if name not in place:
+            continue
+        with np.errstate(over="ignore"):
+            mine, theirs = (of.astype(np.float32) for of in (values[:, place[name]], data_there))
+        differs = (mine != theirs) & ~np.isnan(mine) & ~np.isnan(theirs)
+        if differs.any():
+            row = int(np.flatnonzero(differs)[0])
+            raise RankingError(
+                f"the Explanation is of other rows than X: in {int(differs.sum())} of {len(differs)} rows "
+                f"{name!r} differs, first in row {row}, where its data have {theirs[row]:g} and X has "
+                f"{mine[row]:g}. Pass X in the order of the Explanation; if its values are right all the "
+                "same, pass Ranking.from_attributions(explanation.values, feature_names=...)"
+            )
+
+
+def _hint(ranking: Any, n_ranked: int, n_rows: int) -> str:
+    """What to do if a ranking has another number of rows than X."""
+    if n_ranked == 1:
+        return "; to use one ranking for all rows pass it as (k,), e.g. order[0]"
+    if n_ranked > n_rows and hasattr(ranking, "loc"):
+        return "; take those of X, e.g. attributions.loc[X.index]"
+    return ""
+
+
+def _opened(
+    ranking: Any, names: Sequence[str], explained: OutputsOfRows | None, units: Units | None
+) -> Ranking | GivenOrder:
+    """Attributions as a Ranking; indices, names and importances as what they are."""
+    if is_explanation(ranking):
+        return _ranked(ranking, explained, units)
+    given = open_order(ranking, names)
+    return _ranked(ranking, explained, units) if given is None else given
+
+
+def _ranked(values: Any, explained: OutputsOfRows | None, units: Units | None) -> Ranking:
+    read = read_attributions(values, None if units is None else units.feature_names)
+    read = read.of(None if explained is None else explained.output_of(read.n_outputs))
+    return by_size(read if units is None else summed_over(read, units), None)
+
+
+def _aligned(ranking: Ranking, n_features: int, feature_names: Sequence[str] | None) -> IndexArray:
+    mine = ranking.feature_names
+    if mine is None or feature_names is None:
+        return _by_position(ranking, n_features)
+    place = match_names(mine, feature_names, RankingError)
+    if len(place) == len(mine):
+        return np.array([place[name] for name in mine], dtype=np.intp)[ranking.order]
+    if mine == names_or_default(len(mine), None):
+        return _by_position(ranking, n_features)
+    unknown = [name for name in mine if name not in place]
+    raise RankingError(
+        f"the ranking has {format_items(unknown)}, which the model does not have; its features are "
+        f"{format_items(feature_names)}"
+    )
+
+
+def _by_position(ranking: Ranking, n_features: int) -> IndexArray:
+    d = ranking.n_features
+    if d == n_features:
+        return ranking.order
+    few = f"; if it ranks some of {n_features}, pass Ranking(order, n_features={n_features})"
+    hint = few if d < n_features else bias_hint(d, n_features)
+    raise RankingError(f"the ranking is of {d} features; the model has {n_features}{hint}")
