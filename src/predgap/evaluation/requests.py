@@ -18,7 +18,7 @@ from predgap.errors import RankingError
 from predgap.evaluation.files import SUFFIXES, read_ranking_file
 from predgap.explainer import Explainer
 from predgap.explainer.explained import Explained
-from predgap.metrics._given import attributions_of, sizes_of
+from predgap.metrics._attributions import attributions_of, sizes_of
 from predgap.ranking import Ranking
 from predgap.ranking.reading import is_explanation, open_order
 

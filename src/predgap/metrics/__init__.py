@@ -5,7 +5,7 @@ attributions need a ranking with scores, such as `Ranking.from_attributions` mak
 their names in `metrics`.
 """
 
-from predgap.metrics._correlation import monotonicity_correlation
+from predgap.metrics._attributions import monotonicity_correlation
 from predgap.metrics._infidelity import infidelity
 from predgap.metrics._openxai import openxai_noise, openxai_pgi, openxai_pgu
 from predgap.metrics._redrawing import (
@@ -15,9 +15,9 @@ from predgap.metrics._redrawing import (
     feature_randomising,
     insertion,
     insertion_curve,
+    remove_and_retrain,
     sufficiency,
 )
-from predgap.metrics._retraining import remove_and_retrain
 
 __all__ = [
     "comprehensiveness",

@@ -18,7 +18,7 @@ from predgap._text import format_items
 from predgap._typing import BoolArray, FloatArray, IndexArray
 from predgap.errors import NoiseError, RankingError
 from predgap.explainer import Explainer
-from predgap.metrics._given import attributions_of, check_one_output
+from predgap.metrics._attributions import attributions_of, check_one_output
 from predgap.noise import Background
 from predgap.noise.law import Law
 from predgap.ranking import Ranking
