@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 
 from predgap import Ranking, plots
 from predgap.errors import RankingError, ShapeError, TableError
-from predgap.plots._swarm import _spread
+from predgap.plots._rows import _spread
 
 NAMES = ("age", "bmi", "sex", "job")
 

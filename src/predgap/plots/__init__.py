@@ -9,11 +9,8 @@ apart by colour-blind readers. Names are drawn as they are: dollars start no for
 in the middle.
 """
 
-from predgap.plots._agreement import agreement
-from predgap.plots._ladder import ladder
-from predgap.plots._lines import by_strength, gap_curves
-from predgap.plots._scores import leaderboard
-from predgap.plots._swarm import swarm
+from predgap.plots._rows import ladder, swarm
+from predgap.plots._scores import agreement, by_strength, gap_curves, leaderboard
 from predgap.plots._two_models import differences, drivers
 
 __all__ = [
