@@ -14,8 +14,7 @@ from predgap._files import atomic_write
 from predgap._optional import require
 from predgap._text import printable
 from predgap.report import _content as content
-from predgap.report._embedded import disputing, embedded, name
-from predgap.report._numbers import column, number
+from predgap.report._content import column, disputing, embedded, name, number
 
 if TYPE_CHECKING:
     from predgap.evaluation import Evaluation
