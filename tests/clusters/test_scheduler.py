@@ -17,7 +17,7 @@ from click.testing import CliRunner
 pytest.importorskip("distributed", reason="distributed is not installed: pip install 'predgap[dask]'")
 
 import engines
-import predgap.runs.scheduler
+import predgap.runs.workers
 import rows
 from effort import cases
 from predgap.cli.commands import app
@@ -94,7 +94,7 @@ def test_a_run_goes_on_without_the_scheduler(files, address, tmp_path):
 
 
 def test_without_a_scheduler_at_the_address_the_message_says_how_to_start_one(files, tmp_path, monkeypatch):
-    monkeypatch.setattr("predgap.runs.scheduler._PATIENCE", 0.2)
+    monkeypatch.setattr("predgap.runs.workers._PATIENCE", 0.2)
     done = run(files, tmp_path / "out", "--scheduler", f"tcp://127.0.0.1:{engines.free_port()}")
     assert done.exit_code != 0
     assert "no Dask scheduler with workers answers at 'tcp://127.0.0.1:" in done.output
@@ -107,7 +107,7 @@ def assert_no_client_is_left():
 
 
 def test_other_versions_on_the_workers_are_refused(files, address, tmp_path, monkeypatch):
-    monkeypatch.setattr(predgap.runs.scheduler, "version", lambda _: "9.9")
+    monkeypatch.setattr(predgap.runs.workers, "version", lambda _: "9.9")
     done = run(files, tmp_path / "out", "--scheduler", address)
     assert "here is predgap 9.9 with PyArrow" in done.output
     assert_no_client_is_left()

@@ -13,11 +13,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from predgap import PredgapError, RunError
-from predgap.runs.answers import answered
 from predgap.runs.dataset import batch_schema, open_dataset
-from predgap.runs.journal import Journal, of_content
-from predgap.runs.locking import locked
-from predgap.runs.manifest import check_same, read_manifest, write_manifest
+from predgap.runs.run import Journal, check_same, locked, of_content, read_manifest, write_manifest
+from predgap.runs.workers import answered
 
 
 def never(file, error):

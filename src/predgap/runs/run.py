@@ -1,25 +1,28 @@
-"""A run: all parts of a data set are answered and written to a folder; one that ended early is continued."""
+"""Runs a batch function over all parts of a data set and writes the answers to a folder.
+
+A run that ended early is continued. The journal in the folder says which parts are finished, the manifest
+what the answers depend on, and a lock keeps other processes from it.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import pyarrow as pa
 
 from predgap._files import atomic_file, atomic_write
+from predgap._text import count, shown
 from predgap.errors import RunError
 from predgap.explainer import BatchFunction
-from predgap.runs.answers import Answer
 from predgap.runs.dataset import DataSet, InputFile, Part, number_of_file, parts_in
-from predgap.runs.journal import Journal, of_content
-from predgap.runs.locking import locked
-from predgap.runs.manifest import MANIFEST, check_same, read_manifest, write_manifest
-from predgap.runs.scheduler import ScheduledWorkers
-from predgap.runs.workers import Task, Workers
+from predgap.runs.workers import Answer, ScheduledWorkers, Task, Workers
 
 FAILED: Final = "_failed.jsonl"
 """The batches that failed, with the keys of their rows; it is gone when all are done."""
@@ -252,3 +255,173 @@ def _join(parts: Sequence[Path], target: Path) -> None:
 
 def _json_line(entry: Mapping[str, Any]) -> bytes:
     return json.dumps(entry, ensure_ascii=True, default=str).encode() + b"\n"
+
+
+# ------------------------------------------------------------------------------------------------------------
+# The journal says which parts are finished. A part counts if its bytes are those that were written.
+
+JOURNAL: Final = "_progress.jsonl"
+"""The name of the file; it is gone when a run is complete."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """A part that was written."""
+
+    part: str  # its name
+    rows: int  # answers in it
+    bad: int  # rows that were set aside
+    bytes: int
+    sha256: str
+
+    def is_there(self, folder: Path) -> bool:
+        """Is the part in the folder, with these bytes?"""
+        try:
+            path = folder / self.part
+            if path.stat().st_size != self.bytes:
+                return False
+            with path.open("rb") as file:
+                return hashlib.file_digest(file, "sha256").hexdigest() == self.sha256
+        except OSError:
+            return False
+
+
+def of_content(part: str, rows: int, bad: int, content: bytes) -> Finished:
+    """The entry of a part with this content."""
+    return Finished(part, rows, bad, len(content), hashlib.sha256(content).hexdigest())
+
+
+class Journal:
+    """Finished parts, each a line of a file that is appended to."""
+
+    def __init__(self, folder: Path, finished: Iterable[Finished]) -> None:
+        self.finished = {entry.part: entry for entry in finished}
+        self._path = folder / JOURNAL
+        atomic_write(self._path, b"".join(map(_line, self.finished.values())))  # without a torn last line
+
+    @classmethod
+    def opened(cls, folder: Path, recorded: Iterable[dict[str, object]]) -> Self:
+        """The journal of a folder. Of the parts that it or the manifest records, those count that are there
+        with their bytes."""
+        entries = [*recorded, *_lines(folder / JOURNAL)]
+        known = {str(entry["part"]): Finished(**entry) for entry in entries}  # type: ignore[arg-type]
+        return cls(folder, [entry for entry in known.values() if entry.is_there(folder)])
+
+    def add(self, entry: Finished) -> None:
+        """Adds a part that was written."""
+        with self._path.open("ab") as file:
+            file.write(_line(entry))
+            file.flush()
+            os.fsync(file.fileno())
+        self.finished[entry.part] = entry
+
+    def remove(self) -> None:
+        """Removes the file: the manifest has all parts now."""
+        self._path.unlink(missing_ok=True)
+
+
+def _line(entry: Finished) -> bytes:
+    return json.dumps(asdict(entry)).encode() + b"\n"
+
+
+def _lines(path: Path) -> list[dict[str, object]]:
+    """The lines of a journal; a last one that was not written completely is left out."""
+    try:
+        text = path.read_bytes()
+    except FileNotFoundError:
+        return []
+    found = []
+    for line in text.split(b"\n")[:-1]:
+        try:
+            entry = json.loads(line)
+            Finished(**entry)
+        except (ValueError, TypeError):
+            continue  # torn by a full disk: the part is done again
+        found.append(entry)
+    return found
+
+
+# ------------------------------------------------------------------------------------------------------------
+# The manifest says what the answers depend on. A run is continued only if nothing of it has changed.
+
+MANIFEST: Final = "_manifest.json"
+"""The name of the file. Readers of Parquet folders leave out names that begin with _."""
+
+FORMAT: Final = 1
+
+_SHOWN: Final = 5  # differences in a message
+
+
+def read_manifest(folder: Path) -> dict[str, Any] | None:
+    """The manifest in a folder, None if there is none; RunError if it is none of this version."""
+    path = folder / MANIFEST
+    try:
+        found = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        return None
+    except ValueError as error:
+        raise RunError(f"{str(path)!r} is damaged ({error}); begin anew with --restart") from None
+    if not isinstance(found, dict) or found.get("format") != FORMAT:
+        raise RunError(f"{str(path)!r} is not the manifest of this version of predgap; use --restart")
+    return found
+
+
+def write_manifest(folder: Path, content: Mapping[str, Any]) -> None:
+    """Writes the manifest, completely or not at all."""
+    text = json.dumps({"format": FORMAT, **content}, indent=1, ensure_ascii=True, sort_keys=True)
+    atomic_write(folder / MANIFEST, text.encode() + b"\n")
+
+
+def check_same(folder: Path, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
+    """RunError, which names the differences, unless a run was begun with the same settings and inputs."""
+    differences = list(_differences(old, new, ""))
+    if not differences:
+        return
+    more = f" and {count(len(differences) - _SHOWN, 'more difference')}" if len(differences) > _SHOWN else ""
+    raise RunError(
+        f"{str(folder)!r} has the answers of another run: {'; '.join(differences[:_SHOWN])}{more}. Run the "
+        "command as it was, choose another folder, or begin anew with --restart"
+    )
+
+
+def _differences(old: Any, new: Any, where: str) -> Iterator[str]:
+    if isinstance(old, dict) and isinstance(new, dict):
+        for key in dict.fromkeys([*new, *old]):
+            yield from _differences(old.get(key), new.get(key), f"{where} {key}".strip())
+    elif old != new:
+        yield f"{where} was {_short(old)}, now {_short(new)}"
+
+
+def _short(value: Any) -> str:
+    if value is None:
+        return "absent"
+    text = str(value) if isinstance(value, int | float) else shown(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+# ------------------------------------------------------------------------------------------------------------
+# A lock on a folder lets one process write to it. A process that is killed does not leave it behind.
+
+LOCK: Final = "_lock"
+"""The name of the locked file; it stays when the lock is gone."""
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """A context in which no other process has the lock of the folder; RunError if one has it already."""
+    try:
+        import fcntl
+    except ImportError:
+        raise RunError("long runs need the file locks of Linux, macOS or another Unix") from None
+    descriptor = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o666)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise RunError(
+                f"another process is writing to {str(folder)!r}; wait until it has ended, or choose another "
+                "folder"
+            ) from None
+        yield
+    finally:
+        os.close(descriptor)  # this ends the lock
