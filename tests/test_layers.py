@@ -23,7 +23,6 @@ PUBLIC = {"", "errors", "evaluation", "explainer", "loaders", "metrics", "noise"
 LAYERS: dict[str, set[str]] = {
     **{part: set() for part in ("errors", "_text", "_typing", "_files", "_optional", "_core")},
     "_tables": {"_text"},
-    "_csv": set(),
     "_inputs": set(),
     "_model": {"_inputs"},
     "noise": {"_inputs"},
@@ -63,7 +62,7 @@ LAYERS: dict[str, set[str]] = {
     "report": PUBLIC,
     "runs": {"evaluation", "explainer"},
     "algorithm1": {"_core", "_engine", "explainer", "noise"},
-    "cli": PUBLIC | {"_csv", "_inputs", "_model", "_engine", "report", "runs"},
+    "cli": PUBLIC | {"_inputs", "_model", "_engine", "report", "runs"},
     "__main__": {"cli"},
 }
 

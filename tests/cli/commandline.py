@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import xgboost
 
-from predgap.cli.writing import writing
+from predgap.cli.tables import writing
 
 NAMES = ("age", "body mass", "s_1")
 HOSTILE = ("[red]x", "line\nbreak", "\x1b[31mred\x1b[0m", "=cmd()", "a,b", 'say "hi"', "\u202eodd", "plain")

@@ -10,7 +10,9 @@ import xgboost
 from click.testing import CliRunner
 
 from commandline import HOSTILE, NAMES, make_model, rename, write_table
-from predgap.cli.commands import app
+from predgap.cli import commands
+
+app = commands()
 
 
 @pytest.fixture(scope="module")

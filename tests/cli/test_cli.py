@@ -19,9 +19,10 @@ from click.testing import CliRunner
 import predgap
 from commandline import HOSTILE, NAMES, controls, make_model, records, rename, write_table
 from predgap import Explainer, Flip, Marginal, Normal, PerFeature, Relative, Uniform
-from predgap._csv import delimiter_of
-from predgap.cli.commands import app
-from predgap.cli.writing import CsvWriter
+from predgap.cli import commands
+from predgap.cli.tables import CsvWriter, delimiter_of
+
+app = commands()
 
 # ---- answers -------------------------------------------------------------------------------------
 
@@ -327,7 +328,7 @@ def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch):
     def fail(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("predgap.cli.writing.CsvWriter.write", fail)
+    monkeypatch.setattr("predgap.cli.tables.CsvWriter.write", fail)
     with pytest.raises(OSError, match="No space"):
         write_table(pa.table({"a": [1]}), target)
     assert target.read_text() == "old"

@@ -25,7 +25,9 @@ from commandline import (
     write_table,
 )
 from predgap import CostError, Explainer
-from predgap.cli.commands import app
+from predgap.cli import commands
+
+app = commands()
 
 VALUES = (-1.0, 0.0, 0.7)
 

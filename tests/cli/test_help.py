@@ -15,7 +15,9 @@ import pandas as pd
 import pytest
 
 from commandline import HOSTILE, python, shell
-from predgap.cli.commands import app
+from predgap.cli import commands
+
+app = commands()
 
 VERBS = sorted(app.commands)
 PAGE = Path(__file__).parents[2] / "docs" / "cli.md"
@@ -123,7 +125,7 @@ def test_a_fault_is_one_line_too(run, monkeypatch):
     def fail(*_, **__):
         raise KeyError("lost\n\x1b[31m")
 
-    monkeypatch.setattr("predgap.cli.requests.layout", fail)
+    monkeypatch.setattr("predgap.cli.explainers.layout", fail)
     told = run("rank", "model.json", "features.csv")
     assert (told.exit_code, told.stdout, told.stderr.count("\n")) == (1, "", 1)
     assert told.stderr.startswith("predgap: KeyError: ")

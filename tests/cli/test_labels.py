@@ -22,8 +22,10 @@ import predgap
 from commandline import records
 from predgap import Explainer, Marginal, PredgapError, Relative, TableError
 from predgap._inputs.categories import of_labels
-from predgap.cli.commands import app
-from predgap.cli.csvcolumns import CsvColumns
+from predgap.cli import commands
+from predgap.cli.tables import CsvColumns
+
+app = commands()
 
 LABELS = (
     *(
@@ -280,7 +282,7 @@ def test_labels_of_two_kinds_cannot_be_told_apart():
 
 
 def test_text_may_come_after_the_first_block(models, tmp_path, monkeypatch):
-    monkeypatch.setattr("predgap._csv._BLOCK_BYTES", 64)
+    monkeypatch.setattr("predgap.cli.tables._BLOCK_BYTES", 64)
     model, X, _ = models["lightgbm"]
     rows = pd.concat([X[X["zip"].isin(["1", "10"])].iloc[[0]]] * 40 + [X[X["zip"] == "A"].iloc[[0]]])
     write(rows, tmp_path / "rows")

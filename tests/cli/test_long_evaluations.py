@@ -12,7 +12,9 @@ from click.testing import CliRunner
 
 import predgap
 from commandline import NAMES, make_model, rename
-from predgap.cli.commands import app
+from predgap.cli import commands
+
+app = commands()
 
 N_FILES, N_ROWS = 3, 300
 D = len(NAMES)

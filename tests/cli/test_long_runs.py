@@ -23,7 +23,9 @@ from click.testing import CliRunner
 import predgap
 from commandline import NAMES, make_model, python, rename
 from effort import cases
-from predgap.cli.commands import app
+from predgap.cli import commands
+
+app = commands()
 
 N_FILES, N_ROWS, PART = 3, 700, 200
 

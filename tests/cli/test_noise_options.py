@@ -21,7 +21,7 @@ from predgap import (
     Rounded,
     Stay,
 )
-from predgap.cli.noisetexts import noise_text
+from predgap.cli.noise import noise_text
 
 
 def gaps(run, *options):

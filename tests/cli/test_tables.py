@@ -18,9 +18,10 @@ from click.testing import CliRunner
 import predgap
 from commandline import NAMES, make_model, records, rename, write_table
 from predgap import Explainer, Normal, Relative
-from predgap.cli import noisetables, requests
-from predgap.cli.commands import app
-from predgap.cli.noisetables import sampled
+from predgap.cli import commands, explainers, noise
+from predgap.cli.noise import sampled
+
+app = commands()
 
 
 def arrow_stream(table):
@@ -275,13 +276,13 @@ def test_a_reference_without_a_feature_is_an_error(run, frame, tmp_path, missing
 
 def test_blocks_change_nothing(run, monkeypatch):
     whole = run("rank", "model.json", "features.csv").stdout
-    monkeypatch.setattr(requests, "_CELLS_AT_ONCE", 9)  # three rows
+    monkeypatch.setattr(explainers, "_CELLS_AT_ONCE", 9)  # three rows
     assert run("rank", "model.json", "features.csv").stdout == whole
 
 
 def test_numbers_further_down_may_have_fractions(run, tmp_path, monkeypatch):
     """Types are told by the first block: whole numbers there, and nothing at all."""
-    monkeypatch.setattr("predgap._csv._BLOCK_BYTES", 64)
+    monkeypatch.setattr("predgap.cli.tables._BLOCK_BYTES", 64)
     lines = ["age,body mass,s_1", *["1,,2"] * 30, "0.5,3.25,-0.75", *["2,,1"] * 30]
     (tmp_path / "rows.csv").write_text("\n".join(lines) + "\n")
     done = run("rank", "model.json", tmp_path / "rows.csv", "--noise", "normal:0.3")
@@ -293,8 +294,8 @@ def test_numbers_further_down_may_have_fractions(run, tmp_path, monkeypatch):
 
 
 def test_of_very_many_rows_the_noise_is_that_of_a_sample(run, folder, frame, monkeypatch):
-    monkeypatch.setattr(requests, "MOST_ROWS", 7)
-    monkeypatch.setattr(requests, "sampled", lambda blocks: sampled(blocks, 7))
+    monkeypatch.setattr(explainers, "MOST_ROWS", 7)
+    monkeypatch.setattr(explainers, "sampled", lambda blocks: sampled(blocks, 7))
     done = run("gap", "model.json", "features.csv", "--features", "age")
     assert "7 of the 20 rows, drawn at random" in done.stderr
     sample, n_rows = sampled([frame], 7)
@@ -309,7 +310,7 @@ def test_a_sample_does_not_depend_on_the_blocks(cuts):
     edges = [0, *cuts, 100]
     blocks = [table.slice(a, b - a) for a, b in pairwise(edges)]
     found, n_rows = sampled(iter(blocks), 10)
-    numbers = np.random.default_rng(noisetables._SEED).random(100)
+    numbers = np.random.default_rng(noise._SEED).random(100)
     assert (found["a"].to_pylist(), n_rows) == (np.sort(np.argsort(numbers)[:10]).tolist(), 100)
     assert sampled(iter(blocks))[0].equals(table)
 

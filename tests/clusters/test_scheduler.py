@@ -20,7 +20,9 @@ import engines
 import predgap.runs.workers
 import rows
 from effort import cases
-from predgap.cli.commands import app
+from predgap.cli import commands
+
+app = commands()
 
 TABLE = rows.table(1200)
 

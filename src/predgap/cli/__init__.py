@@ -1,9 +1,12 @@
-"""The command line `predgap`. The commands are in `commands`, which needs the extra `cli`."""
+"""Starts the command line `predgap`. Commands are in modules of their own, which need the extra `cli`."""
 
 from __future__ import annotations
 
 import sys
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from click import Group
 
 _EXTRA: Final = ("click", "rich", "pyarrow")  # the packages of the extra `cli`
 
@@ -11,7 +14,7 @@ _EXTRA: Final = ("click", "rich", "pyarrow")  # the packages of the extra `cli`
 def main() -> None:
     """Runs the command line and exits; the help of `predgap` says with which code."""
     try:
-        from predgap.cli.commands import app
+        app = commands()
     except ModuleNotFoundError as error:
         package = (error.name or "").partition(".")[0]
         if package not in _EXTRA:
@@ -20,3 +23,11 @@ def main() -> None:
     except KeyboardInterrupt:
         sys.exit(130)
     app.main(prog_name="predgap")
+
+
+def commands() -> Group:
+    """The command `predgap` with all its commands: their modules add them when they are imported."""
+    from predgap.cli import demo, diff, evaluate, info, rank  # noqa: F401
+    from predgap.cli.app import app
+
+    return app

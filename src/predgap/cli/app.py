@@ -1,4 +1,7 @@
-"""The command group `predgap`: errors are one line on stderr, and the exit code says how it ended."""
+"""Makes the command group `predgap`: errors are one line on stderr, and the exit code says how it ended.
+
+Here are also the progress bars of all commands, and the command `completion`.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +9,20 @@ import os
 import sys
 import traceback
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final, NoReturn
 
 import click
+from click.shell_completion import get_completion_class
 from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeRemainingColumn,
+)
 
 import predgap
 from predgap import PredgapError
@@ -197,3 +208,59 @@ def app(context: click.Context) -> None:
 
 
 app.command_class = Verb
+
+
+# ------------------------------------------------------------------------------------------------------------
+# The command `predgap completion` prints the script that completes commands and options in a shell.
+
+
+@app.command()
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def completion(shell: str) -> None:
+    """Print the script that completes commands, options and files of predgap in SHELL.
+
+    \b
+    Examples:
+      predgap completion bash > predgap.bash    # then: source predgap.bash
+      predgap completion zsh > predgap.zsh      # then: source predgap.zsh
+      predgap completion fish > predgap.fish    # goes to ~/.config/fish/completions
+    """
+    script = get_completion_class(shell)
+    assert script is not None  # click has all three
+    click.echo(script(app, {}, "predgap", "_PREDGAP_COMPLETE").source())
+
+
+# ------------------------------------------------------------------------------------------------------------
+# Progress bars are shown on the terminal.
+
+Progressing = Callable[[int, Any], object] | None
+
+
+class Shown:
+    """Rows done, through several calls, on a bar; without a bar, nothing is shown."""
+
+    def __init__(self, update: Progressing, n_rows: int | None) -> None:
+        self.whole, self._n_rows, self._before = update, n_rows, 0  # whole: for one call on all rows
+
+    @property
+    def tell(self) -> Progressing:
+        """A function for the progress of one call, in its rows done and all its rows."""
+        update = self.whole
+        return None if update is None else lambda done, _: update(self._before + done, self._n_rows)
+
+    def advance(self, rows: int) -> None:
+        """A call on so many rows has ended."""
+        self._before += rows
+
+
+@contextmanager
+def row_progress(what: str) -> Iterator[Progressing]:
+    """A function that shows rows done and all rows (None: not known) as a bar, which is removed at the end;
+    None without a terminal."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(what, total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)

@@ -22,10 +22,9 @@ from predgap._inputs.subsets import match_names
 from predgap._tables import text_table
 from predgap._text import count, printable
 from predgap.cli.app import complain
-from predgap.cli.columns import check_roles, split_names
+from predgap.cli.explainers import Job, Request, opened
 from predgap.cli.options import Command, Folder, decorated
-from predgap.cli.requests import Job, Request, opened
-from predgap.cli.writing import json_text
+from predgap.cli.tables import check_roles, json_text, split_names
 from predgap.explainer.batches import WORDS, ColumnOrders, What
 from predgap.runs import DataSet, Report, Run, RunOptions, open_dataset
 from predgap.runs.aggregate import GREEDY, RANDOM, aggregated

@@ -12,8 +12,8 @@ from typing import Any, Literal, TypeVar, cast, get_args
 import click
 
 from predgap import NoiseError
-from predgap.cli.noisefiles import NoisePlan, noise_plan
-from predgap.cli.writing import FORMATS
+from predgap.cli.noise import NoisePlan, noise_plan
+from predgap.cli.tables import FORMATS
 from predgap.loaders import ModelFile
 
 Estimator = Literal["auto", "exact", "bounded", "qmc"]

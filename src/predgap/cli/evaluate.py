@@ -1,4 +1,4 @@
-"""The commands `predgap evaluate` and `predgap report`."""
+"""Adds the commands `predgap evaluate` and `predgap report`."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from predgap import DependencyError, Evaluation
 from predgap._optional import require
 from predgap._text import printable
 from predgap.cli.app import OutputConsole, app, complain
+from predgap.cli.explainers import Block, Request, opened
 from predgap.cli.longruns import LongRun, evaluate_dataset, running
 from predgap.cli.options import (
     Command,
@@ -31,8 +32,7 @@ from predgap.cli.options import (
     numbers,
     writing_table,
 )
-from predgap.cli.requests import Block, Request, opened
-from predgap.cli.writing import json_text, writing
+from predgap.cli.tables import json_text, writing
 
 _BUDGET: Final = 60.0
 _STRENGTHS: Final = (0.1, 0.3, 1.0)
