@@ -18,10 +18,10 @@ SOURCE = Path(predgap.__file__).parent
 ROOT = Path(__file__).parents[1]
 
 # What each part may import beside itself and SHARED. A part comes after all that it may import.
-SHARED = {"errors", "_text", "_typing", "_files", "_optional", "_tables"}
+SHARED = {"errors", "_text", "_typing", "_files", "_tables"}
 PUBLIC = {"", "errors", "evaluation", "explainer", "loaders", "metrics", "noise", "plots", "ranking"}
 LAYERS: dict[str, set[str]] = {
-    **{part: set() for part in ("errors", "_text", "_typing", "_files", "_optional", "_core")},
+    **{part: set() for part in ("errors", "_text", "_typing", "_files", "_core")},
     "_tables": {"_text"},
     "_inputs": set(),
     "_model": {"_inputs"},

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
-from predgap._optional import require
-from predgap._text import shown
+from predgap._text import require, shown
 from predgap.errors import TableError
 from predgap.explainer import BatchFunction, Explainer
 

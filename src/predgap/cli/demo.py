@@ -11,7 +11,7 @@ import numpy as np
 
 from predgap import plots
 from predgap._files import atomic_write
-from predgap._optional import require
+from predgap._text import require
 from predgap._typing import FloatArray
 from predgap.cli.app import OutputConsole, app
 from predgap.evaluation import Evaluation, evaluate

@@ -16,8 +16,7 @@ import pyarrow as pa
 
 import predgap
 from predgap import DependencyError, Evaluation
-from predgap._optional import require
-from predgap._text import printable
+from predgap._text import printable, require
 from predgap.cli.app import OutputConsole, app, complain
 from predgap.cli.explainers import Block, Request, opened
 from predgap.cli.longruns import LongRun, evaluate_dataset, running

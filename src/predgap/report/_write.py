@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from predgap._files import atomic_write
-from predgap._optional import require
-from predgap._text import printable
+from predgap._text import printable, require
 from predgap.report import _content as content
 from predgap.report._content import column, disputing, embedded, name, number
 

@@ -20,8 +20,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from predgap._optional import require
-from predgap._text import format_items, warn
+from predgap._text import format_items, require, warn
 from predgap.errors import PredgapError, RunError
 from predgap.explainer import BatchFunction
 from predgap.runs.dataset import Part
