@@ -101,7 +101,7 @@ class Shown:
     made for every call, so it does little before the core has run for some time. `close` removes the bar.
     """
 
-    __slots__ = ("_begun", "_call", "_most", "_move", "_n_threads", "_patience", "_stack", "n_rows")
+    __slots__ = ("_begun", "_call", "_most", "_move", "_n_threads", "_patience", "bar", "n_rows")
 
     def __init__(
         self, progress: Progress | bool | None, n_rows: int, call: Call | None = None, n_threads: int = 1
@@ -109,7 +109,7 @@ class Shown:
         self.n_rows, self._call, self._n_threads, self._most = n_rows, call, n_threads, 0
         self._move: Progress | None = progress if callable(progress) else None
         self._patience = PATIENCE if progress is None else 0.0
-        self._stack: ExitStack | None = None  # of the bar
+        self.bar: ExitStack | None = None  # once it is there
         self._begun = time.monotonic()
 
     def show(self, done: int) -> None:
@@ -118,7 +118,7 @@ class Shown:
             self._most = done
         if self._move is not None:
             self._move(self._most, self.n_rows)
-        elif self._stack is None and time.monotonic() - self._begun >= self._patience:
+        elif self.bar is None and time.monotonic() - self._begun >= self._patience:
             self._open()
 
     def expect(self, seconds: float) -> None:
@@ -128,14 +128,14 @@ class Shown:
             warn(call.is_long(seconds, self.n_rows, self._n_threads))
 
     def close(self) -> None:
-        """Removes the bar."""
-        if self._stack is not None:
-            self._stack.close()
-            self._stack, self._move = None, None
+        """Removes the bar, if there is one."""
+        if self.bar is not None:
+            self.bar.close()
+            self.bar, self._move = None, None
 
     def _open(self) -> None:
         """Makes the bar; there is none without a terminal, nor without rich."""
-        self._stack = ExitStack()
+        self.bar = ExitStack()
         if not _has_rich():
             return
         from rich import progress as rich  # optional, and slow to import
@@ -151,7 +151,7 @@ class Shown:
             rich.TimeElapsedColumn(),  # updated every second, however long a row takes
             rich.TimeRemainingColumn(),
         )
-        bar = self._stack.enter_context(rich.Progress(*columns, console=console, transient=True))
+        bar = self.bar.enter_context(rich.Progress(*columns, console=console, transient=True))
         task = bar.add_task("", total=None)
         self._move = lambda done, total: bar.update(task, completed=done, total=total)
         self._move(self._most, self.n_rows)
@@ -229,7 +229,8 @@ def calling(call: Call, n_rows: int, n_threads: int = 1, progress: Reports = Non
         try:
             yield Context(call, n_threads, reported, 0.0, float(n_rows), n_rows, has_passed=passed)
         finally:
-            reported.close()
+            if reported.bar is not None:
+                reported.close()
 
 
 def checked_progress(progress: Any) -> Progress | bool | None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import copy
 import math
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -22,13 +23,13 @@ from predgap import _core
 from predgap._engine.accuracy import Accuracy, Prices
 from predgap._engine.context import Call, Context
 from predgap._inputs.categories import UNSEEN, Categories
+from predgap._inputs.tables import FEWEST_WHOLE, whole_columns
 from predgap._model.ensemble import ALL_OUTPUTS, LEAF, NUMERIC, Ensemble
 from predgap._text import count, format_items, warn
 from predgap._typing import BoolArray, FloatArray, IndexArray, IntArray
 from predgap.errors import CostError, NoiseError, PredgapError, TableError
 from predgap.noise import Background, Noise
 from predgap.noise.added import NormalLaw, UniformLaw
-from predgap.noise.columns import FEWEST_WHOLE, all_whole
 from predgap.noise.combined import KeptLaw, MappedLaw, StayLaw, WithinLaw
 from predgap.noise.law import Law, StillLaw, unmoved_tails
 
@@ -156,10 +157,13 @@ class Kernel:
         self._continuous = np.array(warned, dtype=np.intp)
         self._keeping = {q: law for q, law in numeric.items() if law.keeps}
         self._tabulated: list[_Tabulated] = []
+        self.rows_at_once = sys.maxsize  # whose tails fit into memory
         if self.background is None:
             self._n_thresholds = len(self.model.thresholds)
             arrays = self._law_arrays(e, numeric)
             self.core = _core.Independent(self.model, *arrays, *self._masses(e, laws))
+            if self._tabulated:
+                self.rows_at_once = max(1, _TABLE_BYTES // (16 * max(1, self._n_thresholds)))
         else:
             self.core = _core.Joint(self.rows(self.background, self.every))
 
@@ -220,21 +224,20 @@ class Kernel:
         noise on columns of whole numbers.
         """
         if len(values) >= FEWEST_WHOLE and len(self._continuous):
-            self._warn_of_whole_numbers(values, masks)
+            moved = self._continuous[masks[:, self._continuous].any(axis=0)]
+            whole = moved[whole_columns(values[:, moved])]
+            if len(whole):
+                self._warn_of_whole_numbers(whole)
         for feature in self._categorical:
             if feature.flips:
                 codes = values[:, feature.q]
                 unseen = ~np.isnan(codes) & (feature.levels.levels_of(codes) < 0)
                 self._refuse_unseen(feature, unseen & masks[:, feature.q])
 
-    def chunks(self, n: int) -> Iterator[IndexArray | None]:
-        """The rows of a call in parts whose tails fit into memory; None: all at once."""
-        step = max(1, _TABLE_BYTES // (16 * max(1, self._n_thresholds))) if self._tabulated else n
-        if n <= step:
-            yield None
-            return
-        for first in range(0, n, step):
-            yield np.arange(first, min(first + step, n))
+    def chunks(self, n: int) -> Iterator[IndexArray]:
+        """The n rows of a call in parts whose tails fit into memory."""
+        for first in range(0, max(n, 1), self.rows_at_once):
+            yield np.arange(first, min(first + self.rows_at_once, n))
 
     def rows(self, values: FloatArray, masks: BoolArray) -> _core.Rows:
         """Cast rows (n, d) for the core, of which the features of `masks` (1 or n, d) may move."""
@@ -295,17 +298,15 @@ class Kernel:
             still[:, feature.q] = np.isin(rows[:, feature.q], feature.kept)
         return still
 
-    def _warn_of_whole_numbers(self, rows: FloatArray, masks: BoolArray) -> None:
-        """Warns, once, if continuous noise perturbs columns of at least 20 whole numbers."""
-        asked = self._continuous[masks[:, self._continuous].any(axis=0)]
-        found = [q for q in asked.tolist() if all_whole(rows[:, q])]
-        if found:
-            self._continuous = self._continuous[:0]
-            warn(
-                f"continuous noise moves {count(len(found), 'column')} of whole numbers: "
-                f"{format_items(self.ensemble.names[q] for q in found)}. How often it changes a prediction "
-                "depends on where between two values the library splits; use Relative(X), or Rounded noise",
-            )
+    def _warn_of_whole_numbers(self, columns: IndexArray) -> None:
+        """Warns, once, that continuous noise perturbs columns of whole numbers."""
+        self._continuous = self._continuous[:0]
+        warn(
+            f"continuous noise moves {count(len(columns), 'column')} of whole numbers: "
+            f"{format_items(self.ensemble.names[q] for q in columns.tolist())}. How often it changes a "
+            "prediction depends on where between two values the library splits; use Relative(X), or Rounded "
+            "noise",
+        )
 
     def _refuse_unseen(self, feature: _Categorical, unseen: BoolArray) -> None:
         """NoiseError if a row has an unknown category: Flip is defined for known ones only."""
@@ -333,7 +334,7 @@ class Kernel:
             return Prices(exact, np.full(n_rows, milliseconds), np.full(n_rows, megabytes))
         found = []
         for at in self.chunks(n_rows):
-            some, own = (values, masks) if at is None else (values[at], rows_of(masks, at))
+            some, own = values[at], rows_of(masks, at)
             rows, features = self.rows(some, own), as_bytes(own)
             found.append(
                 self.core.cost(rows, question, features, n, self.accuracy(accuracy), QUIET, self.units)

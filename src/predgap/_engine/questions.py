@@ -75,16 +75,17 @@ class HasKernels(Protocol):
 
 def ask(explained: HasKernels, question: Question[Found], how: How, context: Context) -> Found:
     """Cuts the rows by output, method and memory; asks the core; puts the answers in the rows' order."""
-    n, parts, done = len(question.rows), [], 0
+    n, parts, done = len(question.rows.values), [], 0
     for kernel, of_output in explained.kernels(question.rows):
         whole = question if of_output is None else question.at(of_output)
         kernel.check(whole.rows.values, whole.moved(kernel))
         for way, own in how.ways(whole, kernel) if isinstance(how, Auto) else ((how, None),):
-            for chunk in kernel.chunks(len(whole.rows) if own is None else len(own)):
+            k = len(whole.rows.values) if own is None else len(own)
+            for chunk in kernel.chunks(k) if k > kernel.rows_at_once else (None,):
                 some = own if chunk is None else (chunk if own is None else own[chunk])
                 part = whole if some is None else whole.at(some)
                 at = of_output if some is None else (some if of_output is None else of_output[some])
-                k = len(part.rows)
+                k = len(part.rows.values)
                 here = context if k == n else context.part(done, done + k, n, k)
                 otherwise = how.otherwise if isinstance(how, Auto) and not kernel.moves_together else None
                 parts.append((at, _asked(part, kernel, way, at, here, otherwise)))
@@ -116,7 +117,7 @@ def _asked(
         row, milliseconds, megabytes = refused.args
         number = row if at is None else int(at[row])
         raise kernel.refusal(context.call, number, milliseconds, megabytes) from None
-    context.look(len(part.rows))  # the core looks from time to time: not at all if a part is quick
+    context.look(len(part.rows.values))  # the core looks from time to time: not at all if a part is quick
     return found
 
 

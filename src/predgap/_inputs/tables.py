@@ -22,11 +22,14 @@ from numpy.typing import NDArray
 from predgap._inputs.categories import UNSEEN, Categories, check_unseen, is_missing, warn_of_unknown
 from predgap._inputs.subsets import are_default, order_by_name
 from predgap._text import count, format_items, shown
-from predgap._typing import FloatArray, IndexArray
+from predgap._typing import BoolArray, FloatArray, IndexArray
 from predgap.errors import DependencyError, PredgapError, ShapeError, TableError
 
 ByFeature = Sequence[Categories | None] | None
 """The categories of each feature of a model, None for a numeric one; or None if all are numeric."""
+
+FEWEST_WHOLE: Final = 20
+"""A column of fewer whole numbers may be one of continuous numbers by chance: it gives no warning."""
 
 _ACCEPTED: Final = "a NumPy array, a pandas or Polars DataFrame, a PyArrow Table or a list of rows"
 
@@ -180,6 +183,14 @@ def open_columns(X: Any) -> Columns:
         return _open_array(X)
     frame = _as_frame(X)
     return _open_array(X) if frame is None else _open_frame(frame)
+
+
+def whole_columns(values: FloatArray) -> BoolArray:
+    """Which columns (k,) of numbers (n, k) have at least 20 whole numbers, and no others."""
+    missing = np.isnan(values)
+    is_whole = ((values == np.floor(values)) | missing).all(axis=0)
+    found: BoolArray = is_whole & (len(values) - missing.sum(axis=0) >= FEWEST_WHOLE)
+    return found
 
 
 def names_of(X: Any) -> tuple[str, ...] | None:

@@ -745,7 +745,10 @@ def check_choice(name: str, given: Any, choices: tuple[str, ...]) -> None:
 
 def rank_call(method: str, top: int | None, rtol: float) -> Call:
     """The call of `Explainer.rank`."""
-    call, less = ranking_call(method, top), "Fewer places cost less: rank(X, top=k)."
+    less = "Fewer places cost less: rank(X, top=k)."
+    if method == "greedy" and top is None:
+        return Call("rank(X)", rtol, hint=less)
+    call = ranking_call(method, top)
     if method == "single":  # all units are asked for any number of places
         return Call(call, rtol)
     if method == "greedy":

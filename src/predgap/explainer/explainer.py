@@ -501,7 +501,8 @@ class Explainer:
         >>> ranking.order, ranking.scores.round(6), ranking.estimator
         (array([[1, 0]]), array([[0., 1.]]), 'exact')
         """
-        check_choice("method", method, get_args(RankMethod))
+        if method not in get_args(RankMethod):
+            check_choice("method", method, get_args(RankMethod))
         places, rows = self.explained.places(top), self.explained.rows(X)
         found = self._answer(ranking_question(method, rows, places), rank_call(method, top, self.rtol))
         if isinstance(found, Searched) and not found.is_complete.all():
@@ -1122,7 +1123,7 @@ class Explainer:
     def _answer(self, question: Question[Found], call: Call | str, how: How | None = None) -> Found:
         """Asks about all rows of a call, with its progress and its limits."""
         call = Call(call, self.rtol) if isinstance(call, str) else call
-        with calling(call, len(question.rows), self.n_threads, self.progress) as context:
+        with calling(call, len(question.rows.values), self.n_threads, self.progress) as context:
             return ask(self.explained, question, self.accuracy if how is None else how, context)
 
     def _bracket(

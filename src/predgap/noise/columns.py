@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from predgap._inputs.categories import is_missing as no_label
-from predgap._inputs.tables import Columns
+from predgap._inputs.tables import FEWEST_WHOLE, Columns, whole_columns
 from predgap._text import shown
 from predgap._typing import BoolArray, FloatArray
 from predgap.errors import NoiseError, TableError
@@ -151,14 +151,10 @@ def _refused(reason: str) -> Column:
 # ------------------------------------------------------------------------------------------------------------
 # Whole numbers and deviations tell how a column can be moved.
 
-FEWEST_WHOLE: Final = 20
-"""A column of fewer whole numbers may be one of continuous numbers by chance: it gives no warning."""
-
 
 def all_whole(values: FloatArray) -> bool:
     """Are all of at least 20 values whole numbers? Missing values do not count."""
-    is_whole, missing = values == np.floor(values), np.isnan(values)
-    return bool((is_whole | missing).all()) and len(values) - int(missing.sum()) >= FEWEST_WHOLE
+    return bool(whole_columns(values[:, None])[0])
 
 
 def has_steps(values: FloatArray) -> bool:
