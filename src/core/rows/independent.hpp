@@ -137,7 +137,7 @@ private:
     double curve_by_pairs(const Units& units, const std::int32_t* order, std::int32_t n_places, double* gaps);
     void subsets_by_terms(const Units& units, const std::int32_t* chosen, std::int32_t m, double* gaps);
     void subsets_by_pairs(const Units& units, const std::int32_t* chosen, std::int32_t m, double* gaps);
-    // Rankings; see row_ranking.cpp.
+    // Rankings.
     struct SearchOf {
         const Units& units;
         std::span<const std::int32_t> chosen;

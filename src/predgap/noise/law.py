@@ -1,7 +1,7 @@
 """All laws inherit from `Law`. A law says how one feature is perturbed.
 
 It gives the probabilities of x' that the kernels need. The laws themselves are beside the noises that use
-them: in `added`, `replaced`, `combined` and `relative`.
+them: in `added`, `replaced` and `combined`.
 """
 
 from __future__ import annotations
