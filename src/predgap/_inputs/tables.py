@@ -19,7 +19,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from predgap._inputs.categories import UNSEEN, Categories, check_unseen, is_missing, warn_of_unknown
+from predgap._inputs.categories import UNSEEN, Categories, check_unseen, is_missing, warn_of_codes
 from predgap._inputs.subsets import are_default, order_by_name
 from predgap._text import count, format_items, shown
 from predgap._typing import BoolArray, FloatArray, IndexArray
@@ -535,7 +535,8 @@ def codes_of_labels(
     unseen = [label for label, code in zip(labels, codes.tolist(), strict=True) if code == UNSEEN]
     if unseen:
         check_unseen(unseen, levels, what)
-    warn_of_unknown(labels, codes, levels, what)
+        if len(unseen) == len(labels):
+            warn_of_codes(unseen, levels, what)
     return codes
 
 
