@@ -111,7 +111,7 @@ class Categories:
 
     @property
     def holds_text(self) -> bool:
-        """Are there labels that are text, so that text in a table may be one of them?"""
+        """True if some labels are text, so that text in a table may be one of them."""
         labels = self.labels or ()
         return any(isinstance(label, str) for label in labels) or (self.labelled and not labels)
 
@@ -157,7 +157,7 @@ class Categories:
 
 
 def is_missing(value: Any) -> bool:
-    """Is it None, NaN, or one of pandas' NA and NaT (recognised by name, without importing pandas)?"""
+    """True if the value is None, NaN, or pandas' NA or NaT (told by name, without importing pandas)."""
     return value is None or type(value).__name__ in ("NAType", "NaTType") or value != value
 
 
