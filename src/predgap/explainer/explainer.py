@@ -501,8 +501,7 @@ class Explainer:
         >>> ranking.order, ranking.scores.round(6), ranking.estimator
         (array([[1, 0]]), array([[0., 1.]]), 'exact')
         """
-        if method not in get_args(RankMethod):
-            check_choice("method", method, get_args(RankMethod))
+        check_choice("method", method, get_args(RankMethod))
         places, rows = self.explained.places(top), self.explained.rows(X)
         found = self._answer(ranking_question(method, rows, places), rank_call(method, top, self.rtol))
         if isinstance(found, Searched) and not found.is_complete.all():
