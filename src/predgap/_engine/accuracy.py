@@ -38,6 +38,9 @@ N_SAMPLES: Final = 16384
 AFFORDABLE: Final = 5000.0
 """Milliseconds per row that a guaranteed answer of `estimate` may take, else it is sampled."""
 
+MOST_MILLISECONDS: Final = 1e3 * _core.MOST_SECONDS
+"""A row that would take longer is refused."""
+
 # How the two numbers below were calibrated: pruning skips terms that are smaller than `tolerance` times the
 # row's scale. The resulting relative error was measured against exact answers, in multiples of `tolerance`:
 # at most 65 on boosted models (median 6 to 20), 20 to 140 on unpruned random forests. So 150 tolerances are
@@ -123,7 +126,7 @@ class Prices:
     milliseconds: FloatArray  # (n,)
     megabytes: FloatArray  # (n,)
 
-    def within(self, milliseconds: float = 1e3 * _core.MOST_SECONDS) -> NDArray[np.bool_]:
+    def within(self, milliseconds: float = MOST_MILLISECONDS) -> NDArray[np.bool_]:
         """Which rows, (n,), take at most this long and are within the memory limit."""
         return (self.milliseconds <= milliseconds) & (self.megabytes <= _core.MOST_BYTES / 1e6)
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
 
-from predgap import _core
-from predgap._engine.accuracy import Auto, Draws, How, checked_rtol, pruned
+from predgap._engine.accuracy import MOST_MILLISECONDS, Auto, Draws, How, checked_rtol, pruned
 from predgap._engine.context import Call, calling
 from predgap._engine.questions import Curve, Gap, Question, Rank, RankingMethod, RankMethod, ask
 from predgap._engine.results import GapEstimate
@@ -78,9 +77,8 @@ class Approximation:
         """
         sampler = self.method if self.method in ("mc", "qmc") else None
         draws = Draws(sampler, self.n_samples, self.rtol, self.seed)
-        most = 1e3 * _core.MOST_SECONDS
         if self.method == "auto":
-            return Auto(((pruned(self.rtol), most),), draws)
+            return Auto(((pruned(self.rtol), MOST_MILLISECONDS),), draws)
         return pruned(self.rtol) if self.method == "pruned" else draws
 
     def gap(self, X: Any, subset: Any) -> GapEstimate:

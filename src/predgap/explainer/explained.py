@@ -500,7 +500,7 @@ class Explained:
         """What is compared before and after a change, and what is to be asked about it: this, or the model
         with all its outputs."""
         check_choice("space", space, get_args(Space))
-        all_margins = margins(self.model, rows.values).reshape(len(rows), -1)
+        all_margins = margins(self.model, rows.values).reshape(len(rows), self.model.n_outputs)
         column = self.outputs.positions(rows.outputs, len(rows))
         link = self.model.link if space == "probability" else None
         if space == "probability" and (link is None or not link.gives_probabilities):

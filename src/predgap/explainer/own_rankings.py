@@ -228,7 +228,7 @@ def _check_sum(own: OwnModel, contributions: FloatArray, rows: Rows) -> None:
     """RankingError unless contributions add up to the predictions that are explained."""
     model = own.explainer.explained.model
     k, total = contributions.shape[2], contributions.sum(axis=1)
-    margin = margins(model, rows.values).reshape(len(rows), -1)
+    margin = margins(model, rows.values).reshape(len(rows), model.n_outputs)
     if k == 2 and margin.shape[1] == 1:
         total = total[:, 1:]
     scale = np.abs(contributions).sum(axis=1).max(initial=0.0) + np.abs(margin).max(initial=0.0)
