@@ -24,7 +24,7 @@ from predgap._engine.accuracy import Accuracy, Prices
 from predgap._engine.context import LIMITS, Call, Context
 from predgap._inputs.categories import UNSEEN, Categories
 from predgap._inputs.tables import FEWEST_WHOLE, whole_columns
-from predgap._model.ensemble import ALL_OUTPUTS, LEAF, NUMERIC, Ensemble
+from predgap._model.ensemble import ALL_OUTPUTS, LEAF, NUMERIC, Ensemble, tree_of_node, used_features
 from predgap._text import count, format_items, warn
 from predgap._typing import BoolArray, FloatArray, IndexArray, IntArray
 from predgap.errors import CostError, NoiseError, PredgapError, TableError
@@ -82,12 +82,6 @@ def background_rows(noise: Background, ensemble: Ensemble) -> FloatArray:
         return ensemble.cast(rows)
     except TableError as error:
         raise noise.unusable(error) from None
-
-
-def used_features(ensemble: Ensemble) -> list[int]:
-    """The features that some split tests, ascending."""
-    found: list[int] = np.unique(ensemble.feature[ensemble.feature != LEAF]).tolist()
-    return found
 
 
 # ---- the kernel -------------------------------------------------------------------------------------------
@@ -689,21 +683,8 @@ def with_vector_leaves(ensemble: Ensemble) -> Ensemble:
             f"{e.n_nodes:,} nodes with values for {e.n_outputs} outputs need {size / 1e6:,.0f} MB; the limit "
             f"is {_core.MOST_BYTES / 1e6:,.0f} MB. Explain one output at a time: Explainer(..., output=...)"
         )
-    tree = _tree_of_node(e)
+    tree = tree_of_node(e)
     leaves = np.flatnonzero((e.feature == LEAF) & (tree >= 0))
     value = np.zeros((e.n_nodes, e.n_outputs))
     value[leaves, e.target[tree[leaves]]] = e.value[leaves, 0]
     return replace(e, value=value, target=np.full_like(e.target, ALL_OUTPUTS))
-
-
-def _tree_of_node(e: Ensemble) -> IndexArray:
-    """The tree of each node, (n_nodes,); -1 for a node of none."""
-    tree = np.full(e.n_nodes, -1, dtype=np.intp)
-    tree[e.root] = np.arange(len(e.root))
-    level = e.root
-    while len(level):
-        splits = level[e.feature[level] != LEAF]
-        for children in (e.left, e.right):
-            tree[children[splits]] = tree[splits]
-        level = np.concatenate([e.left[splits], e.right[splits]])
-    return tree

@@ -24,7 +24,7 @@ from predgap._inputs.one_hot import OneHot
 from predgap._inputs.outputs import OTHER_CLASS, Output, Outputs, OutputsOfRows, read_output
 from predgap._inputs.subsets import grouping_hint, read_units, subset_mask
 from predgap._inputs.tables import Table, columns_of, matching_rows, names_of, read_table
-from predgap._model.ensemble import LEAF, Ensemble, has_other_class, of_other_class, other_margin
+from predgap._model.ensemble import Ensemble, has_other_class, of_other_class, other_margin, used_features
 from predgap._model.rewriting import DummyTables, with_categories
 from predgap._text import count, format_items, names_or_default, shown, warn
 from predgap._typing import BoolArray, FloatArray, IndexArray, IntArray
@@ -315,8 +315,7 @@ class ReferenceRanges:
     @classmethod
     def of(cls, noise: Noise, ensemble: Ensemble) -> ReferenceRanges | None:
         """The ranges that a noise knows of a model's features; None if it knows none."""
-        splits = np.unique(ensemble.feature[ensemble.feature != LEAF]).tolist()
-        used = [q for q in splits if q not in ensemble.categorical()]
+        used = [q for q in used_features(ensemble) if q not in ensemble.categorical()]
         found = noise.ranges_of(used, ensemble.n_features, ensemble.feature_names)
         ranges = {q: each for q, each in zip(used, found, strict=True) if each is not None}
         if not ranges:

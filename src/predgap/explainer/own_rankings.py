@@ -16,7 +16,7 @@ from predgap._engine.questions import Rows
 from predgap._inputs.categories import is_missing
 from predgap._inputs.subsets import match_names
 from predgap._inputs.tables import matching_rows, open_columns
-from predgap._model.ensemble import Ensemble
+from predgap._model.ensemble import Ensemble, used_features
 from predgap._text import shown
 from predgap._typing import FloatArray, IndexArray
 from predgap.errors import DependencyError, PredgapError, RankingError, TableError
@@ -437,7 +437,7 @@ def permutation_importances(explainer: Explainer, rows: Rows, y: Any, seed: int)
     whole = target.fit(margins(model, values))
     target.check(whole)
     members = explainer.explained.members or [(j,) for j in range(model.n_features)]
-    used = {int(j) for j in np.unique(model.feature) if j >= 0}
+    used = {*used_features(model)}
     found = np.zeros(len(members))
     for unit, features in enumerate(members):
         if not used & {*features}:
