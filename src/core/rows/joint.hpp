@@ -54,7 +54,7 @@ public:
     // and Shapley values of the gap, (n_units), from what is gained for each of p units that a subset must
     // have if n others must be out, and what is lost for each of these.
     void shapley(const BoxWeights& gained, const double* lost, double* value);
-    // What these take, from the boxes of a few rows of the table.
+    // The time that these take, from the boxes of a few rows of the table.
     BoxCost box_cost(std::int32_t m);
 
 private:
@@ -106,7 +106,7 @@ public:
         return run_rows(rows.n, how, !is_of_boxes && expected.nanoseconds < kShort, make, piece);
     }
 
-    // Of any row, from counts.
+    // The cost of any row, from counts.
     Cost cost(Question question, std::int32_t n_units, std::int32_t n) const;
     // Nodes that a row of the table visits when it walks through all trees.
     double n_visits() const { return n_visits_; }

@@ -1,4 +1,4 @@
-"""How a call is run: who is told of its progress, on how many threads, when it must end.
+"""The class `Context`: who is told of the progress of a call, how many threads it has, when it must end.
 
 A public method makes one `Context` and hands it down to the core; parts of the work get parts of it. The core
 tells the rows done, and what a row is expected to take: what is planned of the rows that were begun, and more

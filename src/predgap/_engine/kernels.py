@@ -372,7 +372,7 @@ class Kernel:
         return kinds, parameters, places, tails
 
     def _masses(self, ensemble: Ensemble, laws: dict[int, Law]) -> tuple[FloatArray, FloatArray]:
-        """For each cell of the categorical features: P(x' in the cell) if x is not in it, and if it is."""
+        """P(x' in the cell) for each cell of the categorical features, if x is not in it, and if it is."""
         begin = self.model.cell_begin
         mass, stay = np.zeros(begin[-1]), np.ones(begin[-1])
         for feature in self._categorical:
@@ -623,7 +623,7 @@ def _of_cells(
 def _category_probabilities(
     law: Law, levels: Categories, feature: str
 ) -> tuple[FloatArray, FloatArray, float]:
-    """For each known category, (m,), P(x' is it) if x is another one, and if x is it; and P(x' is unknown).
+    """P(x' is it) for each known category, (m,), if x is another one, and if x is it; and P(x' is unknown).
 
     NoiseError if these are not probabilities with the right sum.
     """

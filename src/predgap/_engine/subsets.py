@@ -27,7 +27,7 @@ from predgap._typing import BoolArray, FloatArray, IndexArray, IntArray
 from predgap.errors import CostError
 
 # ------------------------------------------------------------------------------------------------------------
-# What follows from the gaps of all subsets of a row's units: means by size, Shapley values, the best order.
+# The gaps of all subsets of a row's units give means by size, Shapley values and the best order.
 #
 # A table (n, 2^m) holds the gaps of all subsets of m units in each of n rows. Subset number s has unit i if
 # bit i of s is set. The first entry, of the empty subset, is 0.
@@ -149,7 +149,7 @@ def with_still_units(order: IndexArray, gaps: FloatArray, n_still: int, n_places
 
 
 def _rest(gap: FloatArray, n_moving: int) -> FloatArray:
-    """For each subset (2^m, n), the highest sum of gaps of subsets that grow from it up to n_moving units."""
+    """The highest sum of gaps of subsets that grow from each subset up to n_moving units, (2^m, n)."""
     rest = np.zeros_like(gap)
     for level in reversed(_levels(_log2(len(gap)))[:n_moving]):
         rest[level.subsets] = (gap + rest)[level.larger].max(axis=1)
@@ -157,7 +157,7 @@ def _rest(gap: FloatArray, n_moving: int) -> FloatArray:
 
 
 def _rest_with_repeats(gap: FloatArray, rest: FloatArray, n_moving: int, n_repeats: int) -> FloatArray:
-    """As `_rest`, where one of the subsets, be it the first, counts `n_repeats` times more."""
+    """The same as `_rest`, where one of the subsets, be it the first, counts `n_repeats` times more."""
     if n_repeats == 0:
         return rest
     repeated = n_repeats * gap + rest
@@ -603,7 +603,7 @@ def shapley_shares(most: int) -> tuple[FloatArray, FloatArray]:
 Means = Coins | JointMeans
 
 MOST_UNITS: Final = 14
-"""Of so many units that matter in a row the gaps of all subsets are computed."""
+"""If up to so many units matter in a row, the gaps of all their subsets are computed."""
 
 _MOST_MILLISECONDS: Final = 20e3  # for these gaps of a row
 _MOST_SMALL_SUBSETS: Final = 30_000  # of at most k units, where more units matter
@@ -744,7 +744,7 @@ class RandomScores(_OfPlaces):
         return Expected(value, method)
 
     def _by_small_subsets(self, part: _Same, accuracy: Accuracy) -> tuple[FloatArray, NDArray[np.str_]]:
-        """From the gaps of all subsets of at most `top` units."""
+        """Values and methods, (k,), from the gaps of all subsets of at most `top` units."""
         k, m = part.units.shape
         largest = min(self.top, m)
         n_subsets = sum(math.comb(m, size) for size in range(1, largest + 1))
@@ -864,7 +864,7 @@ def _time_of(
 
 
 def _half_of_all(m: int) -> FloatArray:
-    """Of each size, what the tolerance of differences of gaps is relative to: half the gap of all units."""
+    """Shares of the sizes, (m + 1,): tolerances of differences are relative to half the gap of all units."""
     return np.append(np.zeros(m), 0.5)
 
 

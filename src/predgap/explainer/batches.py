@@ -87,7 +87,7 @@ def as_lists(rows: NDArray[Any]) -> pa.Array:
 
 
 # ------------------------------------------------------------------------------------------------------------
-# What a batch function computes: the columns of its answers, and how they are asked of an explainer.
+# A batch function computes columns; each kind of column asks the explainer for its numbers.
 
 Layout = Literal["arrays", "wide"]
 ScoreName = Literal["pgi2", "pgu2"]
@@ -191,7 +191,7 @@ WORDS: Final[dict[str, Callable[[Explainer], OrderMaker | IntArray]]] = {
     "gain": _gain,
     "permutation": _permutation,
 }
-"""By word: what asks the model's own library for such rankings, or one order (d,) for all rows."""
+"""Each word has a function that asks the model's own library for such rankings, or for one order (d,)."""
 
 
 # ---- rankings ------------------------------------------------------------------------------------

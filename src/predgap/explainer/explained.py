@@ -116,7 +116,7 @@ def _warn_of_features(feature_space: str | None, reason: str, may_be_of_x: bool)
 
 
 def _may_be_of_x(noise: Noise, ensemble: Ensemble, reader: Preparation) -> bool:
-    """May a table that a noise was built from be one of before the steps, as well as one of after them?
+    """Whether a table that a noise was built from may be one of before the steps, as well as one of after.
 
     NoiseError if it looks like one of before: its columns are called as those of X.
     """
@@ -207,7 +207,7 @@ class OutputChoice:
         elif self._given is not None:
             self._chosen = self._outputs.positions(self._given)
             self._outputs.warn_of_numbers(self._given)
-        # Do rows have outputs of their own?
+        # Rows have outputs of their own unless one is explained in all of them, or all are together.
         self.vary = self._given is not None and not isinstance(self._chosen, int)
 
     @property
@@ -720,7 +720,7 @@ class Explained:
 
 
 def least_certain(methods: Iterable[str]) -> str:
-    """Of the ways in which numbers were obtained, the least certain; "exact" if there are none."""
+    """The least certain of the ways in which numbers were obtained; "exact" if there are none."""
     return max(methods, key=_BY_CERTAINTY.index, default="exact")
 
 

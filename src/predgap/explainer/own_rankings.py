@@ -423,7 +423,7 @@ def _gain_of_xgboost(own: OwnModel) -> FloatArray:
 
 
 def permutation_importances(explainer: Explainer, rows: Rows, y: Any, seed: int) -> FloatArray:
-    """By how much the trees fit y worse if a unit is shuffled between the rows, (m,).
+    """How much worse the trees fit y if a unit is shuffled between the rows, (m,).
 
     The fit is the share of explained variance of a regression. For classes it is the area under the ROC curve
     of each class against the rest, the mean over classes: it does not depend on a link function. Up to 2,000

@@ -280,7 +280,7 @@ def read_attributions(values: Any, names: Sequence[str] | None) -> Attributions:
 
 
 def is_explanation(values: Any) -> bool:
-    """Is it a shap.Explanation? It is recognised by its attributes: importing shap takes seconds."""
+    """Whether it is a shap.Explanation, which its attributes tell: importing shap takes seconds."""
     return hasattr(values, "values") and hasattr(values, "base_values")
 
 
