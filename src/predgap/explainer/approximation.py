@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from predgap._engine.accuracy import MOST_MILLISECONDS, Auto, Draws, How, checked_rtol, pruned
 from predgap._engine.context import Call, calling
-from predgap._engine.questions import Curve, Gap, Question, Rank, RankingMethod, RankMethod, ask
+from predgap._engine.questions import Curve, Found, Gap, Question, Rank, RankingMethod, RankMethod, ask
 from predgap._engine.results import GapEstimate
 from predgap._engine.sampling import Budget, checked_seed
 from predgap.errors import PredgapError
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from predgap.explainer.explainer import Explainer
 
 Method = Literal["auto", "pruned", "qmc", "mc"]
-Found = TypeVar("Found")
 
 
 class Approximation:

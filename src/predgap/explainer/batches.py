@@ -7,7 +7,7 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, cast, get_args
+from typing import TYPE_CHECKING, Any, Final, Literal, cast, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from predgap._engine.context import Call, calling, resolve_n_jobs
 from predgap._engine.questions import (
     Curve,
+    Found,
     Gap,
     Question,
     RandomMean,
@@ -91,7 +92,6 @@ def as_lists(rows: NDArray[Any]) -> pa.Array:
 
 Layout = Literal["arrays", "wide"]
 ScoreName = Literal["pgi2", "pgu2"]
-Found = TypeVar("Found")
 
 RANDOM: Final = "random"
 """The word for the expected score of a random ranking."""
