@@ -95,8 +95,8 @@ public:
         constexpr double kShort = 20e6;  // nanoseconds: Ctrl-C is looked for between rows
         const bool is_of_boxes = asked.question == Question::subsets;
         const auto expected = cost(asked.question, asked.units->size(), asked.n);
-        if (!is_of_boxes && (expected.nanoseconds > kMostNanoseconds || expected.bytes > kMostBytes))
-            throw TooCostly{expected.nanoseconds, expected.bytes, 0};
+        const bool is_costly = expected.nanoseconds > kMostNanoseconds || expected.bytes > kMostBytes;
+        if (is_costly && !is_of_boxes && rows.n > 0) throw TooCostly{expected.nanoseconds, expected.bytes, 0};
         const auto make = [&] { return JointRow(*this, *asked.units); };
         const auto piece = [&](JointRow& row, std::int64_t r, const std::atomic<bool>& stop) {
             row.load(rows.row(routes_.model, r), stop);
