@@ -1,4 +1,4 @@
-"""What `predgap.spark` and `predgap.dask` share: five functions of a table that is on many machines."""
+"""The parts that `predgap.spark` and `predgap.dask` share: five functions of a table on many machines."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class FrameFunctions(ABC, Generic[Frame]):
 
     @abstractmethod
     def reads(self, df: Any) -> bool:
-        """Whether df is a table of the engine."""
+        """True if df is a table of the engine."""
 
     @abstractmethod
     def names(self, df: Frame) -> list[str]:

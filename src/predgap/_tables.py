@@ -123,7 +123,7 @@ def shortened(text: str, longest: int = _LONGEST) -> str:
 
 
 def _sides(n_columns: int, rows: Sequence[Sequence[Any]]) -> list[str]:
-    """Where each column is aligned: on the right if it holds numbers only."""
+    """The side to which each column is aligned: the right if it holds numbers only, else the left."""
     return [
         "right" if rows and all(_is_number(row[at]) for row in rows) else "left" for at in range(n_columns)
     ]

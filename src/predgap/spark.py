@@ -51,7 +51,7 @@ class _SparkFunctions(FrameFunctions["DataFrame"]):
 
 
 def _is_classic(df: DataFrame) -> bool:
-    """Whether the session runs in this process: only then are there broadcasts."""
+    """True if the session runs in this process: only then are there broadcasts."""
     return type(df).__module__.startswith("pyspark.sql.classic")
 
 

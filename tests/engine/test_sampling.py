@@ -59,9 +59,8 @@ def test_looking_in_between_changes_nothing(case, name):
 def test_points_that_come_in_parts_change_nothing(case, name, monkeypatch):
     explainer, X, subset = case
     at_once = ask(explainer, X, subset, name, n_samples=np.int64(2048))
-    for module in ("sampling", "points"):
-        room = 100 * 16 * len(subset)  # no power of 2
-        monkeypatch.setattr(f"predgap._engine.{module}._POINT_DOUBLES", room)
+    for room in ("_POINT_DOUBLES", "_CUBE_DOUBLES"):
+        monkeypatch.setattr(f"predgap._engine.sampling.{room}", 100 * 16 * len(subset))  # no power of 2
     np.testing.assert_allclose(
         ask(explainer, X, subset, name, n_samples=2048).value, at_once.value, rtol=1e-13
     )

@@ -29,7 +29,6 @@ from catboost_models import (
     train_mixed,
 )
 from loading import refused
-from predgap import Explainer
 from predgap._model.ensemble import LEAF, Ensemble
 from predgap.errors import TableError, UnsupportedModelError
 from predgap.loaders import load
@@ -219,19 +218,3 @@ def test_the_check_finds_another_hash(monkeypatch: pytest.MonkeyPatch) -> None:
     right = categories.text_with
     monkeypatch.setattr(categories, "text_with", lambda value: right(value) + b"?")
     refused(model, "disagrees with CatBoost")
-
-
-def test_a_column_of_which_the_model_knows_nothing_warns() -> None:
-    """Numbers in place of text with leading zeros: CatBoost takes each of them for a new category."""
-    rng = np.random.default_rng(0)
-    table = pd.DataFrame({"zip": rng.choice(["01", "02", "007"], 60), "a": rng.normal(size=60)})
-    y = np.where(table["zip"] == "01", 2.0, 0.0) + table["a"]
-    quiet = {"verbose": 0, "allow_writing_files": False}
-    model = cb.CatBoostRegressor(iterations=10, depth=3, cat_features=["zip"], **quiet).fit(table, y)
-    explainer = Explainer(model, table)
-    numbers = table.assign(zip=table["zip"].astype(int))
-    with pytest.warns(
-        UserWarning, match="knows none of the 60 values of column 'zip', which are of the type 'int'"
-    ):
-        explainer.gap(numbers, ["zip"])
-    explainer.gap(table.head(30), ["zip"])

@@ -1,3 +1,4 @@
+// Gathers the levels of categorical features into cells, and numbers the sets of the boxes as atoms.
 #include "model/cells.hpp"
 
 #include <algorithm>

@@ -33,7 +33,7 @@ public:
     std::int32_t count(std::int32_t q) const { return begin[q + 1] - begin[q]; }
     std::size_t n_words(std::int32_t q) const { return (static_cast<std::size_t>(count(q)) + 63) / 64; }
     const std::uint64_t* set(std::int32_t s) const { return bits.data() + word_begin[s]; }
-    // A word of the set of all cells.
+    // A word of the set that has all cells of a feature.
     std::uint64_t full_word(std::int32_t q, std::size_t w) const {
         const auto n_rest = count(q) - static_cast<std::int32_t>(w) * 64;
         return n_rest < 64 ? (std::uint64_t{1} << n_rest) - 1 : ~std::uint64_t{0};

@@ -1,3 +1,4 @@
+// Collects the distinct thresholds of all trees, and the depth of the deepest tree.
 #include "model/ensemble.hpp"
 
 #include <algorithm>
@@ -23,7 +24,7 @@ std::int32_t depth(const EnsembleView& e) {
 
 namespace {
 
-// Sorts, without what is there twice; returns how many are left.
+// Sorts the cuts and drops those that are there twice; returns how many are left.
 std::size_t keep_distinct(std::vector<std::pair<std::int32_t, double>>& cuts) {
     std::sort(cuts.begin(), cuts.end());
     cuts.erase(std::unique(cuts.begin(), cuts.end()), cuts.end());

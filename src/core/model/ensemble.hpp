@@ -34,7 +34,7 @@ struct EnsembleView {
     }
 };
 
-// Splits on the longest path.
+// The number of splits on the longest path.
 std::int32_t depth(const EnsembleView& e);
 
 // Atoms on numeric features are the distinct thresholds of the trees, sorted by feature and value; their ids

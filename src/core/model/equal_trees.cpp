@@ -1,3 +1,4 @@
+// Finds trees with the same splits by a hash of their nodes, and adds their leaves.
 #include "model/equal_trees.hpp"
 
 #include <bit>

@@ -1,3 +1,4 @@
+// Lays out the trees of a model for the kernels: copies in preorder, with what splits allow of each feature.
 #include "model/model.hpp"
 
 #include <algorithm>
@@ -73,7 +74,7 @@ void Model::lay_out_groups(const std::function<void()>& check) {
 
 namespace {
 
-// Copies trees to preorder, with what the splits above a node allow of each feature.
+// Copies trees to preorder, and notes what the splits above a node allow of each feature.
 class Layout {
 public:
     Layout(const EnsembleView& trees, const Atoms& atoms, SetAtoms& sets, TreeGroup& group)
@@ -156,7 +157,8 @@ private:
         stack_.push_back({e_.left[step.node], -1, step.depth + 1, q, left, false, path, last});
     }
 
-    // From the leaves of the last tree to its root.
+    // Goes from the leaves of the last tree to its root, and finds for each node how far two values below it
+    // are apart, at most; and for the tree its least and its largest values.
     void spread_values(int32_t first) {
         const auto w = static_cast<std::size_t>(g_.width), n = g_.node.size();
         least_.resize((n - first) * w);

@@ -1,3 +1,4 @@
+// Holds the flag that stops a row which takes too much.
 #include "model/row_work.hpp"
 
 namespace predgap {

@@ -1,5 +1,5 @@
-// What the answer for one row has taken so far: counts of what was done, at nominal speeds, and the bytes of
-// its arrays. No clock is read, and nothing counts that depends on the rows before: whether a row is given up
+// Counts what the answer for one row has taken so far: what was done, at nominal speeds, and the bytes of its
+// arrays. No clock is read, and nothing counts that depends on the rows before: whether a row is given up
 // depends on neither the machine, its load, nor the number of threads.
 #pragma once
 
@@ -14,7 +14,7 @@
 
 namespace predgap {
 
-// Nanoseconds of what is counted, about those of a processor of these years.
+// The nanoseconds of each thing that is counted, about those of a processor of these years.
 namespace nominal {
 constexpr double kRow = 5000.0, kAtom = 3.0;  // to begin, and for each atom of the model
 constexpr double kWalkedNode = 30.0;          // of a tree that is compiled, or counted
@@ -38,7 +38,7 @@ public:
         double nanoseconds = 120e9, bytes = 1 << 30;
     };
 
-    // A row begins; all ends early if it is stopped.
+    // Begins a row. Its work ends early if `stop` becomes true, or if it goes beyond the limits.
     void begin(const std::atomic<bool>& stop, const Limits& limits) {
         asked_ = stop_ = &stop;
         limits_ = limits;
@@ -46,7 +46,7 @@ public:
         nanoseconds_ = bytes_ = 0.0;
         held_.fill(0.0);
     }
-    // What any row took since this was asked last, at most.
+    // Returns the most nanoseconds and the most bytes that any row took since the last call.
     Limits take_most() {
         keep_most();
         nanoseconds_ = bytes_ = 0.0;
@@ -58,7 +58,7 @@ public:
         if (nanoseconds_ > limits_.nanoseconds) stop_ = &kAlways;
     }
 
-    // Arrays that are there at the same time.
+    // Names the arrays of a row. They are in memory at the same time, so their bytes add up.
     enum class Arrays : std::uint8_t { compilation, boxes, terms, states, trees, parts, copies };
     void hold(Arrays arrays, double bytes) {
         held_[static_cast<std::size_t>(arrays)] = bytes;
@@ -68,7 +68,7 @@ public:
         if (bytes_ > limits_.bytes) stop_ = &kAlways;
     }
 
-    // Does the row end early, as it was stopped, or takes too much? Its results are then void.
+    // True if the row ends early, because it was stopped or takes too much. Its results are then void.
     PREDGAP_INLINE bool stopped() const { return stop_->load(std::memory_order_relaxed); }
     bool is_too_much() const { return stop_ == &kAlways && !asked_->load(std::memory_order_relaxed); }
 

@@ -1,4 +1,4 @@
-// What moves at the same time and is ranked as one: the features, cut into disjoint units.
+// Units: the features, cut into disjoint sets that move at the same time and are ranked as one.
 #pragma once
 
 #include <cstdint>
@@ -7,14 +7,14 @@
 
 namespace predgap {
 
-// The features of a unit, or others in a row.
+// Features that lie in a row in memory, such as those of a unit.
 struct FeatureList {
     const std::int32_t *first, *last;
     PREDGAP_INLINE const std::int32_t* begin() const { return first; }
     PREDGAP_INLINE const std::int32_t* end() const { return last; }
 };
 
-// Does it hold for one of the features?
+// True if the flag of one of the features is set.
 template <class Flags>
 bool any_of(const FeatureList& features, const Flags& flag) {
     for (const auto q : features)
@@ -22,10 +22,10 @@ bool any_of(const FeatureList& features, const Flags& flag) {
     return false;
 }
 
-// Like those of Buffer, the accessors that kernels use are always inlined.
+// The accessors that kernels use are always inlined, like those of Buffer.
 class Units {
 public:
-    // Each feature alone.
+    // Makes each feature a unit of its own.
     explicit Units(std::int32_t n_features) : begin_(n_features + 1), member_(n_features), of_(n_features) {
         for (std::int32_t q = 0; q <= n_features; ++q) begin_[q] = q;
         for (std::int32_t q = 0; q < n_features; ++q) member_[q] = of_[q] = q;

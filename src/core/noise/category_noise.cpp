@@ -1,3 +1,4 @@
+// Adds up the masses of the sets of categories, and the determinants of two sets.
 #include "noise/category_noise.hpp"
 
 #include <algorithm>
@@ -43,7 +44,7 @@ CategoryNoise::CategoryNoise(const Cells& cells, const SetAtoms& atoms, std::vec
 JointMass CategoryNoise::joint(int32_t s, int32_t t) const {
     const auto& own = *of_set_[s];
     const auto *a = atoms_.bits(s), *b = atoms_.bits(t);
-    // What is left of a whole without a part: subtracted only where nothing cancels.
+    // The mass of a whole without a part. It is subtracted only where hardly anything cancels, else added up.
     const auto rest = [&](double whole, double part, auto word) {
         return part <= 0.5 * whole ? whole - part : own.sum(word);
     };

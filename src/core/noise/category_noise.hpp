@@ -1,4 +1,4 @@
-// What a noise does to categories: masses of sets of cells, alone and in pairs.
+// The noise of categories: masses of sets of cells, alone and in pairs.
 #pragma once
 
 #include <array>
@@ -42,7 +42,8 @@ private:
 // Masses of K & K', K - K', K' - K and of the rest.
 using JointMass = std::array<double, 4>;
 
-// How much arrives in a cell does not depend on where it comes from.
+// The masses of cells and of the sets of the model. How much arrives in a cell does not depend on the cell
+// where it comes from.
 class CategoryNoise {
 public:
     // check() is called now and then, and ends it by throwing.
@@ -57,7 +58,7 @@ public:
     std::vector<double> total;                         // (n_features) mass of all cells
     std::vector<double> inside, outside;               // (n_set_atoms) masses of K and of its complement
 
-    // Of two set atoms of one feature, numbered from 0.
+    // The masses of two set atoms of one feature, which are numbered from 0.
     JointMass joint(std::int32_t s, std::int32_t t) const;
     // mass(K & K') mass(neither) - mass(K - K') mass(K' - K): with their complements it is the same, up to
     // its sign.

@@ -22,7 +22,8 @@ PREDGAP_INLINE Lanes eight(const double* from, std::int32_t first, std::int32_t 
     return found;
 }
 
-// Where x' >= threshold begins, for x plus the law's number; infinite if never or always.
+// The least value of x plus the law's number at which x' >= threshold holds, for each threshold: infinite if
+// it never holds, minus infinite if it always does.
 PREDGAP_INLINE Lanes places(const TableRequest& r, const Lanes& threshold, std::int32_t first) {
     constexpr double kInfinity = std::numeric_limits<double>::infinity();
     const Lanes at = where_less(splat(r.low), threshold, eight(r.at, first, r.n), splat(-kInfinity));
@@ -56,8 +57,8 @@ PREDGAP_INLINE void keep(const TableRequest& r, const Lanes& threshold, std::int
     }
 }
 
-// Eight thresholds at a time: their polynomials are long chains, and two registers of four take hardly longer
-// than one. tails_of(thresholds, below, above) computes eight.
+// Fills the tables by a law, eight thresholds at a time: their polynomials are long chains, and two registers
+// of four take hardly longer than one. tails_of(thresholds, below, above) computes eight.
 template <class TailsOf>
 PREDGAP_INLINE void fill_from_law(const TableRequest& r, const TailsOf& tails_of) {
     const Lanes largest = splat(std::numeric_limits<double>::max()), zero = splat(0.0), one = splat(1.0);
@@ -72,7 +73,7 @@ PREDGAP_INLINE void fill_from_law(const TableRequest& r, const TailsOf& tails_of
     }
 }
 
-// Where tails are given, two for each threshold.
+// Fills the tables from given tails, two for each threshold.
 PREDGAP_INLINE void fill_from_tails(const TableRequest& r, const double* tail) {
     for (std::int32_t first = 0; first < r.n; first += 8) {
         Lanes below, above;

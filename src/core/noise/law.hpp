@@ -1,4 +1,4 @@
-// How features may move, as the kernels know it.
+// The laws by which features may move, as the kernels know them.
 #pragma once
 
 #include <array>

@@ -1,3 +1,4 @@
+// Reads rows, and fills the tables of the features that move.
 #include "noise/row_tables.hpp"
 
 #include <algorithm>
@@ -79,7 +80,7 @@ void RowTables::open_sets(int32_t q) {
     }
 }
 
-// From tails on their own side of the median: a difference of two numbers near 1 has no digits.
+// Subtracts tails on their own side of the median, because a difference of two numbers near 1 has no digits.
 double RowTables::mass_between(std::int64_t lo, std::int64_t hi) const {
     const double below = hi >= 0 ? F(hi) : 1.0;
     const double mass =
@@ -97,22 +98,23 @@ double RowTables::mass(int32_t q, const uint64_t* set) const {
     return others + laws_.categories->stay[model_.cells.begin[q] + own];
 }
 
-// Masses of regions are sums of what arrives; in the region of x this much more is there.
+// The mass that the region of x has beyond the sum of what arrives in its cells, because x may stay.
 double RowTables::stay_beyond_mass(int32_t q) const {
     const auto cell = model_.cells.begin[q] + static_cast<int32_t>(x[q]);
     return laws_.categories->stay[cell] - laws_.categories->mass[cell];
 }
 
-// With m the masses that arrive, M their sum, and A the side of a set that x is not on, which has the mean
-// e = +-m(A), the determinant of two sets is +-(M m(A & A') - m(A) m(A')), by the signs of e e'.
+// Let m be the masses that arrive, M their sum, and A the side of a set that x is not on. The set's tau has
+// the mean e = +-m(A), and the determinant of two sets is +-(M m(A & A') - m(A) m(A')), by the signs of e e'.
+// E[tau tau'], which is +-m(A & A') by the same signs, is thus (determinant + e e') / M.
 RowTables::SetFactor RowTables::moment(int32_t q) const {
     const double total = laws_.categories->total[q];
     const double share = total > 0.0 ? 1.0 / total : 0.0;
     return {share, share};
 }
 
-// P(A & A') P(neither) - P(A - A') P(A' - A), up to its sign: unlike P(A & A') - P(A) P(A') it does not
-// cancel where A = A'. Of what is in neither, some may be there because x stays.
+// The covariance is P(A & A') P(neither) - P(A - A') P(A' - A), up to its sign: unlike P(A & A') - P(A) P(A')
+// it does not cancel where A = A'. Of what is in neither, some may be there because x stays.
 RowTables::SetFactor RowTables::covariance(int32_t q) const {
     const double more = stay_beyond_mass(q), of_moment = more * moment(q).by_means;
     return {1.0 + of_moment, of_moment};

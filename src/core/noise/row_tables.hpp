@@ -20,15 +20,16 @@ struct NoiseLaws {
 struct RawRow {
     const double* x;              // (n_features)
     const double *below, *above;  // (n_thresholds) tails of features with Law::table; null if there are none
-    const std::uint8_t* still;    // (n_features) does it not move in this row? null if all may
+    const std::uint8_t* still;    // (n_features) 1 if it does not move in this row; null if all may
 };
 
-// For an atom, an event such as {z < c}, let tau = 1[x' in it] - 1[x in it].
+// The tables of one row. For an atom, which is an event such as {z < c}, tau stands for 1[x' in it] - 1[x in
+// it].
 class RowTables {
 public:
     RowTables(const Model& model, const NoiseLaws& laws);
 
-    // Reads a row; no feature is open.
+    // Reads a row. No feature is open before open() is called.
     void load(const RawRow& row);
     // Fills the tables of the features of a subset (n_features) that move in this row, and opens them; the
     // others are closed.
@@ -64,7 +65,7 @@ public:
         if (node.atom >= 0) return node.atom >= first_above[q];
         return holds(model_.cells.set(group.split[~node.atom].set), static_cast<std::int32_t>(x[q]));
     }
-    // Where the row goes from a split, and in the end.
+    // The child that the row goes to from a split, and the leaf that it comes to in the end.
     std::int32_t child(const EnsembleView& e, std::int32_t node) const {
         return e.goes_left(node, value(e.feature[node])) ? e.left[node] : e.right[node];
     }
@@ -75,13 +76,13 @@ public:
 
     Buffer<double> x;                  // (n_features)
     Buffer<std::uint8_t> missing;      // (n_features)
-    Buffer<std::uint8_t> moves;        // (n_features) can the noise move it in this row?
-    Buffer<std::uint8_t> is_open;      // (n_features) ... and is it in the subset?
+    Buffer<std::uint8_t> moves;        // (n_features) 1 if the noise can move it in this row
+    Buffer<std::uint8_t> is_open;      // (n_features) 1 if it moves and is in the subset
     Buffer<std::int32_t> first_above;  // (n_features) the first threshold above x
     Buffer<double> tail;               // (n_thresholds, 2) F = P(x' < c) and S = P(x' >= c)
     Buffer<double> crossing;           // (n_thresholds, 2) F if c <= x, else 0; S if c > x, else 0
     Buffer<double> shift;              // (n_atoms) E tau
-    Buffer<std::uint8_t> event;        // (n_atoms) is x in it?
+    Buffer<std::uint8_t> event;        // (n_atoms) 1 if x is in it
 
 private:
     void open_sets(std::int32_t q);

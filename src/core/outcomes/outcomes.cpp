@@ -1,3 +1,4 @@
+// Walks the trees of a row with all cells that the features can be in, and adds up probabilities and changes.
 #include "outcomes/outcomes.hpp"
 
 #include <algorithm>
@@ -33,7 +34,7 @@ void Outcomes::find_axes(const RowTables& row) {
         else
             axis_of_[q] = static_cast<int32_t>(axis_.size()) - 1;
     }
-    // The longest axis last: its entries are neighbours.
+    // The longest axis comes last, because its entries are neighbours.
     std::stable_sort(axis_.begin(), axis_.end(), [](const Axis& a, const Axis& b) {
         return a.probability.size() < b.probability.size();
     });
@@ -92,7 +93,8 @@ bool Outcomes::goes_left(const EnsembleView& e, const RowTables& row, int32_t no
     return static_cast<size_t>(entry) < own.cut.size() && own.cut[static_cast<size_t>(entry)] <= atom;
 }
 
-// Down from a node, as far as the row or nothing at all decides.
+// The first node, from a node down, whose split can go either way, or else a leaf. The row decides the splits
+// before it.
 int32_t Outcomes::first_open(const EnsembleView& e, const RowTables& row, int32_t node) const {
     while (e.feature[node] != kLeaf && axis_of_[e.feature[node]] < 0) node = row.child(e, node);
     return node;
@@ -129,7 +131,7 @@ void Outcomes::walk(const EnsembleView& e, const RowTables& row, int32_t root, c
     }
 }
 
-// At a split: to each side that can be reached, with the entries that go there.
+// Puts on the stack each side of a split that can be reached, with the entries that go there.
 void Outcomes::fork(const EnsembleView& e, const RowTables& row, int32_t node) {
     const auto axis = axis_of_[e.feature[node]];
     const auto before = slice_[static_cast<size_t>(axis)];
@@ -147,7 +149,7 @@ void Outcomes::fork(const EnsembleView& e, const RowTables& row, int32_t node) {
                 {right ? e.right[node] : e.left[node], axis, side[right], entries_.size(), false});
 }
 
-// Can the tree's leaf change?
+// True if the leaf that x comes to in this tree can change.
 bool Outcomes::moves(const EnsembleView& e, const RowTables& row, int32_t root) const {
     return e.feature[first_open(e, row, root)] != kLeaf;
 }
@@ -222,7 +224,7 @@ void Outcomes::list_cells(const RowTables& row, const std::atomic<bool>& stop) {
     }
 }
 
-// Adds to all outcomes whose entries are in the slices, from an axis on.
+// Adds `by` to all outcomes whose entries are in the slices, from an axis on.
 void Outcomes::add_to_box(double by, size_t axis, size_t at, double* change) const {
     const auto [begin, end] = slice_[axis];
     if (axis + 1 < axis_.size()) {

@@ -14,7 +14,7 @@ namespace predgap {
 
 class Outcomes {
 public:
-    // How much is listed at most; a row that needs more is not listed.
+    // The most that is listed; a row that needs more is not listed.
     static constexpr double kMostOutcomes = 1 << 22;
     static constexpr double kMostAdditions = 1.5e9;  // of one leaf value to one outcome: about a second
 
@@ -38,12 +38,12 @@ private:
         std::vector<double> probability;
         std::vector<std::int32_t> category;  // the cell of each entry, if it is categorical
     };
-    // Which entries of each axis a walk can still have: slices of one stack of numbers.
+    // The entries of an axis that a walk can still have: a slice of one stack of numbers.
     struct Slice {
         std::size_t begin, end;
         bool empty() const { return begin == end; }
     };
-    // A node to go to with a slice of an axis (-1: none); or, to undo that, the slice of before.
+    // A step goes to a node with a slice of an axis (-1: none), or undoes that with the slice of before.
     struct Step {
         std::int32_t node, axis;
         Slice slice;

@@ -50,7 +50,8 @@ private:
     };
     static_assert(sizeof(Frame) <= LeafGroup::kFrame * sizeof(Lanes));
 
-    // Where no box cuts a feature that is split on from here on, the subtree's mean is the answer.
+    // True if no box cuts a feature that is split on from here on. The subtree's mean is then the answer, and
+    // is added.
     PREDGAP_INLINE bool is_done(const ReducedNode& at, const Lanes& p) {
         if (!(at.features & (cut_below_ | cut_above_))) {
             rest_ += p * splat(at.mean);
@@ -100,7 +101,7 @@ private:
         return to_left ? enter(frame, true, p_left, left) : enter(frame, false, p_right, right);
     }
 
-    // Is there more to see at a node than its mean?
+    // True if there is more to see at a node than its mean, which is added if not.
     PREDGAP_INLINE bool is_open(std::int32_t node, const Lanes& p) {
         return !is_done(nodes_[node], p) && any_less(splat(0.0), p);
     }
@@ -130,7 +131,8 @@ private:
         return at.child[to_left ? 0 : 1];
     }
 
-    // Is the new end that of the node's box, for all that are there? Then it is no longer cut.
+    // Marks the feature as no longer cut on this side if, for all boxes that are there, the new end is that
+    // of the node's box.
     PREDGAP_INLINE void mark(const ReducedNode& at, bool to_left) {
         auto& cut = to_left ? cut_above_ : cut_below_;
         const auto bit = std::uint64_t{1} << at.slot % 64;
@@ -144,7 +146,7 @@ private:
         if (!is_cut) cut &= ~bit;
     }
 
-    // Back to the last split whose right side waits; -1 if there is none.
+    // Goes back to the last split whose right side waits, and enters that side; returns -1 if there is none.
     PREDGAP_INLINE std::int32_t next() {
         while (top_ != first_) {
             auto& frame = top_[-1];

@@ -1,4 +1,5 @@
-// What the pairs kernel sees: a tree without the splits that x decides, and eight leaves of another.
+// The trees as the pairs kernel sees them: one without the splits that x decides, and eight leaves of
+// another.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +31,7 @@ protected:
     ~GroupSets() = default;
 };
 
-// Arrays of lanes, one per leaf.
+// Eight leaves of a tree, as arrays of lanes with one lane per leaf.
 struct LeafGroup {
     static constexpr int kEnds = 5;      // F and S of the lower end, F and S of the upper, the mass between
     static constexpr int kFrame = 7;     // lanes that a split on the way takes

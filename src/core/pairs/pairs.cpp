@@ -1,3 +1,4 @@
+// Adds up the pairs of leaves of a row, and estimates how many there are.
 #include "pairs/pairs.hpp"
 
 #include <algorithm>
@@ -106,10 +107,11 @@ public:
         m_.sets = &sets_;
     }
 
-    // The sum of the covariances of trees whose nodes are centred, instead of the gap.
+    // Makes run() add up the covariances of the trees instead of the gap. The nodes of the trees must be
+    // centred by these means.
     void subtract(std::vector<double> mean) { mean_ = std::move(mean); }
 
-    // Ends early if stopped.
+    // Adds up all pairs of leaves; ends early if stopped.
     void run(RowWork& work) {
         const auto n_trees = r_.root.size();
         for (std::size_t tree = 0; tree < n_trees; ++tree)
@@ -242,9 +244,9 @@ double Pairs::bytes_per_interval() const {
 
 namespace {
 
-// Splits that eight neighbouring boxes meet in a tree of so many leaves. Boxes and leaves have the same
-// sides, 1 / n_leaves ^ (1 / n_features) if all are alike: so the boxes reach over 8 ^ (1 / n_features) + 1
-// leaves along each feature, which is a number that does not grow with the trees.
+// The number of splits that eight neighbouring boxes meet in a tree of so many leaves. Boxes and leaves have
+// the same sides, 1 / n_leaves ^ (1 / n_features) if all are alike: so the boxes reach over 8 ^ (1 /
+// n_features) + 1 leaves along each feature, which is a number that does not grow with the trees.
 double splits_met(double n_leaves, double n_features) {
     constexpr double kUneven = 4.0;  // fitted: they are not alike, and there are splits above leaves
     constexpr double kPower = 0.86;  // fitted: while trees are small, a box meets this power of their leaves
@@ -265,7 +267,7 @@ Pairs::Work Pairs::work(const std::uint8_t* perturbed, const RowTables& row) con
     for (const auto q : row.model().features) n_perturbed += perturbed[q];
     n_perturbed = std::max(n_perturbed, 1.0);
     double leaves = 0.0, met = 0.0, own = 0.0, intervals = 0.0;
-    // Of many trees some are enough: one of every `step`, at a scrambled place among them.
+    // Counts on some trees where there are many: one of every `step`, at a scrambled place among them.
     constexpr std::size_t kEnough = 64;
     const auto n_trees = e_.root.size(), step = std::max<std::size_t>(n_trees / kEnough, 1);
     for (std::size_t first = 0; first < n_trees; first += step) {
@@ -280,7 +282,7 @@ Pairs::Work Pairs::work(const std::uint8_t* perturbed, const RowTables& row) con
     const auto n_counted = static_cast<double>((n_trees + step - 1) / step);
     for (double* sum : {&leaves, &met, &own, &intervals})
         *sum *= static_cast<double>(n_trees) / std::max(n_counted, 1.0);
-    // A set of cells costs by its words.
+    // A split on a set of cells costs time by the number of its words.
     double most_words = 0.0;
     for (int32_t q = 0; q < e_.n_features; ++q)
         if (perturbed[q]) most_words = std::max(most_words, static_cast<double>(e_.cells->n_words(q)));

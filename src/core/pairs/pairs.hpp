@@ -30,12 +30,12 @@ public:
     };
     Spread spread(Scratch& s, const RowTables& row) const;
 
-    // Leaves that a row reaches, and splits that eight of them meet, roughly.
+    // A rough count of the leaves that a row reaches, and of the splits that eight of them meet.
     struct Work {
         double leaves, splits, bytes;
     };
     Work work(const std::uint8_t* perturbed, const RowTables& row) const;
-    // If all trees are alike, and of numbers.
+    // Estimates the work if all trees are alike and all features are numeric.
     static Work work(double n_leaves, double n_trees, double n_features);
 
 private:

@@ -1,3 +1,4 @@
+// Walks the trees of a row and copies what it can reach.
 #include "pairs/reduced_trees.hpp"
 
 #include <algorithm>
@@ -8,8 +9,8 @@ namespace predgap {
 using std::int32_t;
 using std::int64_t;
 
-// Down one tree after the other: x decides at unperturbed splits, every branch with positive mass is taken at
-// perturbed ones.
+// Walks down one tree after the other: x decides at unperturbed splits, every branch with positive mass is
+// taken at perturbed ones.
 class ReducedTrees::Walk {
 public:
     Walk(ReducedTrees& r, const EnsembleView& e, const Atoms& atoms, const RowTables& row)
@@ -17,7 +18,7 @@ public:
         start();
     }
 
-    // If stopped, the trees that are left are those of no leaves.
+    // Walks all trees. If it is stopped, the trees that are left get no leaves.
     void run(RowWork& work) {
         for (const auto root : e_.root) {
             const auto first = r_.node.size();
@@ -81,7 +82,7 @@ private:
         r_.node[0] = {};
     }
 
-    // To the interval of a step, or back.
+    // Changes the interval of a feature to that of a step, or back.
     void narrow(const Step& step) {
         const auto q = step.feature;
         if (!step.undo) {
@@ -100,7 +101,8 @@ private:
         r_.mass_[q] = step.mass;
     }
 
-    // At a perturbed split: the only child that can be reached, or kFork with both on the stack.
+    // Takes a perturbed split: returns the only child that can be reached, or kFork with both sides on the
+    // stack.
     int32_t branch(const Step& from, int32_t node) {
         if (e_.category_set[node] != kNumeric) return branch_on_set(from, node);
         const auto q = e_.feature[node], atom = atoms_.of_node[node];
@@ -135,7 +137,7 @@ private:
         return kFork;
     }
 
-    // A side of the split that is about to be added, if it has any mass to speak of.
+    // Puts a side of the split that is about to be added on the stack, if it has any mass.
     void push(const Step& from, int32_t node, int32_t side, int64_t lo, int64_t hi, double mass) {
         if (!(mass > 0)) return;
         const auto q = e_.feature[node], child = side ? e_.right[node] : e_.left[node];
@@ -168,7 +170,7 @@ private:
         r_.leaf.push_back({residual, step.probability, begin, static_cast<int64_t>(r_.interval.size())});
     }
 
-    // How likely x' gets as far as the current interval.
+    // The probability that x' gets as far as the current interval.
     double reach(int32_t q) const {
         const auto lo = r_.lo_[q], hi = r_.hi_[q];
         if (e_.cells->categorical(q)) {
@@ -191,7 +193,7 @@ private:
         return begin;
     }
 
-    // From the leaves of one tree to its root.
+    // Goes from the leaves of one tree to its root, and adds up the means and the features below each node.
     void sum_up(std::size_t first) {
         for (auto i = r_.node.size(); i-- > first;) {
             auto& met = r_.node[i];

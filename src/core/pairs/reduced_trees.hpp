@@ -1,4 +1,5 @@
-// What a row can reach when a subset moves: every tree without the splits that x decides, and its leaves.
+// The trees that a row can reach when a subset moves: every tree without the splits that x decides, and its
+// leaves.
 #pragma once
 
 #include <cstddef>
@@ -14,8 +15,8 @@ namespace predgap {
 
 class ReducedTrees {
 public:
-    // Where a box lets a feature be: between two atoms, or, if it is categorical, in the cells that begin at
-    // lo in `sets`; -1 for no limit.
+    // The values that a box allows of a feature: between two atoms, or, if it is categorical, the cells that
+    // begin at lo in `sets`; -1 for no limit.
     struct Interval {
         std::int32_t feature;
         std::int64_t lo, hi;

@@ -1,3 +1,4 @@
+// Computes the gap as the paper prints it: two nested walks over all nodes of all trees.
 #include "paper/algorithm1.hpp"
 
 #include <cmath>

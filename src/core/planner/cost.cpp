@@ -1,3 +1,4 @@
+// Estimates the nanoseconds and the bytes of each route from counts, with speeds that were measured.
 #include "planner/cost.hpp"
 
 #include <algorithm>
@@ -10,7 +11,7 @@ using std::int32_t;
 
 namespace {
 
-// Nanoseconds, set by hand from the times that benchmarks/planner.py prints.
+// These are nanoseconds, set by hand from the times that benchmarks/planner.py prints.
 constexpr double kRow = 5000.0, kThreshold = 3.0;
 
 double width_of(const Model& model) { return static_cast<double>(model.group[0].width); }
@@ -23,13 +24,14 @@ double nodes_of(const Model& model) {
 
 double n_subsets(const Job& job) { return std::ldexp(1.0, job.n_places); }
 
-// All subsets take as many times a gap; most components do not change from one to the next.
+// An answer for all subsets takes as many times a gap as this: most components do not change from one subset
+// to the next.
 double times_of_gap(const Job& job) {
     constexpr double kOfSubsets = 0.03;
     return job.question == Question::subsets ? 1.0 + kOfSubsets * n_subsets(job) : 1.0;
 }
 
-// What the kernels take for the terms of a row, from wherever these come.
+// The nanoseconds that the kernels take for the terms of a row, wherever these come from.
 double evaluation(const EvaluationCounts& n, const Model& model, const Job& job) {
     constexpr double kTerm = 6.0, kPair = 0.08, kComponent = 15.0, kSet = 1.1;
     constexpr double kOutput = 0.63;  // of one output, for each further one
@@ -88,7 +90,7 @@ double most_cells(const Model& model, const Job& job) {
     return most;
 }
 
-// Of sets of d features: how many have at most so many members?
+// The number of sets of d features that have at most `most` members.
 double small_sets(double d, int most) {
     double sum = 1.0, n = 1.0;
     for (int size = 1; size <= most && size <= d; ++size) sum += n *= (d - size + 1.0) / size;

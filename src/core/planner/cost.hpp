@@ -1,4 +1,4 @@
-// What an answer about one row costs, from counts, and the limits that no row may exceed.
+// The cost of an answer about one row, from counts, and the limits that no row may exceed.
 #pragma once
 
 #include <array>
@@ -19,11 +19,11 @@ constexpr std::array<const char*, 5> kQuestionNames{// of those that are priced 
                                                     "gap", "curve", "greedy", "single", "subsets"};
 enum class Route : std::uint8_t { plan, compiled, pairs };
 
-// How an answer was obtained, and the words for it; Python reads them from here.
+// The ways in which an answer may be obtained, and the words for them; Python reads them from here.
 enum class Method : std::uint8_t { exact, bounded, pruned };
 constexpr std::array<const char*, 3> kMethodNames{"exact", "bounded", "pruned"};
 
-// What is promised of an answer.
+// The accuracy that is promised of an answer.
 struct Accuracy {
     Method kind = Method::exact;
     double tolerance = 0.0;  // bounded: of the answer; pruned: of the row's scale
@@ -40,33 +40,34 @@ struct Cost {
     double n_entries = 0.0;  // of a compilation
 };
 
-// Of a row: what would take more is refused.
+// The limits of one row; a row that would take more is refused.
 constexpr double kMostNanoseconds = RowWork::Limits{}.nanoseconds;
 constexpr double kMostBytes = RowWork::Limits{}.bytes;
 constexpr double kCheapNanoseconds = 50e6;  // of a row: up to this an answer is exact
 
 constexpr double kExactShare = 1e-13;  // of a gap: what is left out of one that is said to be exact
 
-// A row would cost more than it may.
+// Thrown where a row would cost more than it may.
 struct TooCostly {
     double nanoseconds, bytes;
     std::int64_t row = -1;
 };
 
-// What is asked of a row: features (n_features) that move at all, and how many units of them are ranked.
+// The question about a row: the features (n_features) that move at all, and how many units of them are
+// ranked.
 struct Job {
     Question question;
     const std::uint8_t* features;
     std::int32_t n_places;  // or, of all subsets, of how many units
     const Units* units;     // of curves and rankings
-    bool by_pairs = true;   // can sums over pairs of leaves answer it?
-    // Is an exact answer one whose error is small beside the gap of these features? Parts of a gap, such as
-    // its variance, may be far smaller.
+    bool by_pairs = true;   // true if sums over pairs of leaves can answer it
+    // True if an answer is exact when its error is small beside the gap of these features; false for parts of
+    // a gap, such as its variance, which may be far smaller.
     bool is_whole_gap = true;
     const std::int32_t* order = nullptr;  // of a curve: its units, n_places of them, if that is known
 };
 
-// The costs of each route, by counts.
+// The cost of each route, by counts.
 Cost plan_cost(const Plan& plan, const EvaluationCounts& moving, const Model& model, const Job& job);
 Cost compiled_cost(double n_entries, double n_nodes, bool is_pruned, const EvaluationCounts& terms,
                    const Model& model, const Job& job);
@@ -75,17 +76,17 @@ double pairs_nanoseconds(const Pairs::Work& work);  // of one gap
 Cost pairs_cost(const Pairs& pairs, const Job& job, const std::vector<std::int32_t>& order,
                 const RowTables& row);
 
-// The terms that so many entries make: as a rule, if n_moving features move; or if the plans of all rows have
-// these on them.
+// The counts of the terms that so many entries make: as a rule, if n_moving features move; or if the plans of
+// all rows have these on them.
 EvaluationCounts typical_terms(double n_entries, double n_moving, bool is_pruned, const Model& model,
                                const Job& job);
 EvaluationCounts terms_of_plan(double n_entries, const EvaluationCounts& plan);
 double trees_of(const Model& model);
-// Nodes that a walk of a row comes to, if hardly a feature moves.
+// The number of nodes that a walk of a row comes to, if hardly a feature moves.
 double least_nodes(const Model& model);
-// Entries of a compilation that take so long, at least.
+// The number of entries of a compilation that takes so long, at least.
 double entries_within(double nanoseconds);
-// How many trees a walk looks at in that time, if so many features move.
+// The number of trees that a walk looks at in that time, if so many features move.
 double trees_within(double nanoseconds, double n_moving, const Model& model);
 
 }  // namespace predgap

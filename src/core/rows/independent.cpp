@@ -320,6 +320,8 @@ void IndependentRow::mean_change(const uint8_t* subset, double* change) {
     refuse_too_much();
 }
 
+// ---- rankings ---------------------------------------------------------------------------------------------
+
 // No error scale is larger than the trees times the square of the largest change.
 double IndependentRow::largest_error() const {
     double sum = 0.0;

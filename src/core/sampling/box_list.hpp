@@ -1,4 +1,4 @@
-// What the kernels see of the boxes of two rows; see SwitchBoxes.
+// The boxes of two rows, as the kernels see them; see SwitchBoxes.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +18,9 @@ struct BoxWeights {
     std::int32_t stride;
 };
 
-// What Shapley values are added up from: for each box, what its units that switched and that stayed get; and
-// for each bit, what it got too much or too little in this way.
+// The sums that Shapley values are made of: for each box, what each of its units that switched gets, and each
+// that stayed; and for each bit, a correction for the units that both boxes of a pair have, which are counted
+// twice.
 struct BoxValues {
     double *to_switched, *to_stayed;  // (n)
     double* to_bit;                   // (64 n_words)

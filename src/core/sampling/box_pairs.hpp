@@ -10,7 +10,7 @@
 namespace predgap::PREDGAP_ISA {
 namespace {
 
-// Where two boxes have their weight; 0 if a unit would have to switch and to stay.
+// The place of the weight of two boxes; 0 if a unit would have to switch and to stay.
 template <bool kOneWord>
 PREDGAP_INLINE std::int64_t place_of_pair(const BoxList& b, std::int64_t u, std::int64_t v,
                                           std::int32_t stride) {
@@ -47,7 +47,8 @@ PREDGAP_INLINE void each_common(const std::uint64_t* a, const std::uint64_t* b, 
         for (auto both = a[w] & b[w]; both; both &= both - 1) add(64 * w + std::countr_zero(both));
 }
 
-// The units of either box are those of the one and those of the other, less those of both.
+// Adds up what units get from the pairs of box u and those before it, or itself. The units of either box are
+// those of the one and those of the other, less those of both.
 template <bool kOneWord>
 PREDGAP_INLINE void row_of_values(const BoxList& b, std::int64_t u, const BoxWeights& joins,
                                   const double* leaves, const BoxValues& values) {
@@ -71,7 +72,7 @@ PREDGAP_INLINE void row_of_values(const BoxList& b, std::int64_t u, const BoxWei
     values.to_stayed[u] += own_stayed;
 }
 
-// All pairs of box u and those before it, or itself.
+// The sum over all pairs of box u and those before it, or itself.
 double box_pairs(const BoxList& b, std::int64_t u, const BoxWeights& weights) {
     return b.n_words == 1 ? row_of_pairs<true>(b, u, weights) : row_of_pairs<false>(b, u, weights);
 }

@@ -1,3 +1,4 @@
+// Finds the cells of a row, and of its copies by independent noise or by the values of other rows.
 #include "sampling/copies.hpp"
 
 #include <algorithm>
@@ -39,7 +40,8 @@ SharedPoints::SharedPoints(const double* p, int32_t columns, const int32_t* colu
 SampledCopies::SampledCopies(const Model& model, const SharedPoints& points)
     : Copies(model), points_(points), axis_(own_.size()), can_cross_(own_.size()), crosses_(own_.size()) {}
 
-// Has any other cell mass? Asked of the tail on the cell's own far side: 1 - F has lost what S still knows.
+// True if any other cell has mass. The tail on the cell's own far side tells: 1 - F has lost what S still
+// knows.
 bool SampledCopies::leaves_cell(const RowTables& row, int32_t q) const {
     const auto& cells = model_.cells;
     if (cells.categorical(q)) {

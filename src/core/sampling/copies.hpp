@@ -29,7 +29,7 @@ public:
     const Model& model() const { return model_; }
     // The row's own cells, (n_features).
     std::span<const std::int32_t> own() const { return own_; }
-    // Is anything missing, in the row or in a copy of it?
+    // True if anything is missing, in the row or in a copy of it.
     bool has_missing() const { return has_missing_; }
     // The copies first ... first + n - 1, if all features move: moves (n, n_features).
     virtual void locate(std::int64_t first, std::int64_t n, Move* moves) const = 0;
@@ -71,7 +71,7 @@ public:
     // The features that are open in the row's tables move.
     void load(const RowTables& row);
 
-    // Can the feature change cells? Does it, at any of the points?
+    // can_cross: true if the feature can change cells; crosses: true if it does at any of the points.
     bool can_cross(std::int32_t q) const { return can_cross_[q]; }
     bool crosses(std::int32_t q) const { return crosses_[q]; }
 

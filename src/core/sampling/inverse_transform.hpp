@@ -16,7 +16,7 @@ namespace predgap {
 // for every law, without inverting anything.
 class Axis {
 public:
-    // Of a feature that moves in this row.
+    // Fills the axis of a feature that moves in this row.
     void fill(const RowTables& row, const EnsembleView& e, const Atoms& atoms, std::int32_t q) {
         list_below(row, e, atoms, q);
         bucket_.clear();
@@ -37,7 +37,7 @@ public:
 private:
     static constexpr std::size_t kFewest = 256, kMost = 1 << 16;
 
-    // Where the unit interval is cut into the feature's cells; no point is past the last.
+    // Lists the ends of the feature's cells in the unit interval; no point is past the last.
     void list_below(const RowTables& row, const EnsembleView& e, const Atoms& atoms, std::int32_t q) {
         below_.clear();
         for (auto a = atoms.begin[q]; a < atoms.begin[q + 1]; ++a) below_.push_back(row.F(a));

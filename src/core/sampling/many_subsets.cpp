@@ -1,3 +1,4 @@
+// Walks copies through trees eight at a time, and follows only those paths that a subset changes.
 #include "sampling/many_subsets.hpp"
 
 #include <algorithm>
@@ -54,7 +55,7 @@ void Walker::load(const Copies& copies) {
     leaf_ = at_;
 }
 
-// No unit has joined yet.
+// Finds the cells of the copies before and after they move. No unit has joined yet.
 void Walker::locate(int64_t first, int64_t n) {
     n_ = n;
     moves_.resize(static_cast<std::size_t>(n * d_ + 1));  // a leaf looks at one even if there are no features
@@ -150,7 +151,7 @@ void Walker::candidates(int64_t first, int64_t n, const uint8_t* taken, const ui
     taken_squares_ = std::accumulate(squares_.begin(), squares_.end(), 0.0);
 }
 
-// Each round takes every copy to its next prefix with another path.
+// Adds up the changes of one tree. Each round takes every copy to its next prefix with another path.
 template <bool kPlain>
 void Walker::walk_prefixes(std::size_t tree, int32_t n_places, double* more) {
     const auto& value = forest_.e.value;

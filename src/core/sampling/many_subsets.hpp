@@ -26,7 +26,7 @@ struct Forest {
         if (!kPlain && test < 0) return !holds(e.cells->set(~test), cell);
         return cell > test;
     }
-    // Splits on the way of these cells (n_features) from a root.
+    // The number of splits on the way of these cells (n_features) from a root.
     std::int32_t path_length(std::int32_t root, const std::int32_t* cells) const;
 
     struct Node {
@@ -47,7 +47,7 @@ class Walker {
 public:
     Walker(const Forest& forest, const Units& units);
 
-    // How many copies to walk through one tree before the next: their arrays should stay in the cache.
+    // The number of copies to walk through one tree before the next: their arrays should stay in the cache.
     static std::int64_t batch(std::int64_t width) {
         return std::clamp<std::int64_t>((1 << 17) / std::max<std::int64_t>(width, 1), 8, 256);
     }
@@ -57,17 +57,17 @@ public:
     // The copies of a row, which stay as they are until the next are loaded.
     void load(const Copies& copies);
 
-    // At the copies first ... first + n - 1: change[p] = f(x') - f(x) when the units that are `taken` move,
-    // and more[p * n_units + u] = what is added to it when u moves too, for the open units u.
+    // Writes, for the copies first ... first + n - 1, change[p] = f(x') - f(x) when the units that are
+    // `taken` move, and more[p * n_units + u] = what is added to it when u moves too, for the open units u.
     void candidates(std::int64_t first, std::int64_t n, const std::uint8_t* taken, const std::uint8_t* open,
                     double* change, double* more);
-    // Of these changes, the sum over copies and trees of the squared change of each tree: with the units that
-    // are taken, and what there is of it in the paths that unit u turns off.
+    // The sum over copies and trees of the squared change of each tree, after candidates(): with the units
+    // that are taken; and, over the paths that unit u turns off, with u taken too.
     double taken_squares() const { return taken_squares_; }
     double turned_squares(std::int32_t u) const { return turned_squares_[u]; }
 
-    // more[p * n_places + k] = what the unit at place k of the order adds to f(x') - f(x) when it joins those
-    // before it.
+    // Writes more[p * n_places + k] = what the unit at place k of the order adds to f(x') - f(x) when it
+    // joins those before it.
     void prefixes(std::int64_t first, std::int64_t n, const std::int32_t* order, std::int32_t n_places,
                   double* more);
 
@@ -95,7 +95,7 @@ private:
     std::int64_t d_;
     std::vector<std::int32_t> leaf_;  // (n_trees) the row's
     bool is_plain_ = false;           // nothing but thresholds, and nothing missing
-    // Of the copies that are walked now.
+    // The state of the copies that are walked now.
     std::int64_t n_ = 0;
     std::vector<Move> moves_;         // (n, n_features)
     std::vector<std::int32_t> at_;    // where walks are

@@ -1,3 +1,4 @@
+// Races of candidates: points are added look by look until the order is settled.
 #include "sampling/racing.hpp"
 
 #include <algorithm>
@@ -46,7 +47,7 @@ void Race::begin() {
     for (int32_t u = 0; u < n_units_; ++u) open_[u] = !taken_[u];
 }
 
-// False if there is no such look, or no time for it.
+// Adds the points of a look. False if there is no such look, or if the race was stopped.
 bool Race::add_look(std::size_t look) {
     if (look >= points_.look_end.size()) return false;
     const auto begin = look ? points_.look_end[look - 1] : 0, end = points_.look_end[look];
@@ -79,7 +80,7 @@ double Race::mean(int32_t u) const {
 }
 
 // The t statistic of how far u is ahead of a rival whose mean is not larger. A tie is certain only where
-// neither of the two can do anything.
+// neither of the two can change cells.
 double Race::ahead(int32_t u, int32_t rival) const {
     const auto difference = [&](int r) { return sum_[r * n_units_ + u] - sum_[r * n_units_ + rival]; };
     const double n = points_.n_replicates;

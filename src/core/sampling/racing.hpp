@@ -14,7 +14,7 @@ namespace predgap {
 // One row's ranking, by the sum of the outputs' gaps.
 class Race {
 public:
-    // A lead beyond `clear` settles a matter.
+    // A lead beyond `clear` settles which of two units is ahead.
     Race(std::span<Walker> outputs, const Units& units, const SampledCopies& copies,
          const SharedPoints& points, double clear, const std::atomic<bool>& stop);
 

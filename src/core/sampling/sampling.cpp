@@ -1,3 +1,4 @@
+// Copies the trees of a row without the splits that x decides, and walks points through them.
 #include "sampling/sampling.hpp"
 
 #include <algorithm>
@@ -9,7 +10,7 @@ namespace predgap {
 using std::int32_t;
 using std::int64_t;
 
-// The tree under root with its unperturbed splits resolved; returns its root.
+// Copies the tree under root with its unperturbed splits resolved; returns the root of the copy.
 int32_t Sampler::copy(int32_t root, const RowTables& row, const int32_t* column, double base,
                       int32_t& depth) {
     struct Step {

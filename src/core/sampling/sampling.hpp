@@ -23,9 +23,9 @@ public:
 
     // The features that are open in the row's tables move; column[q]: the coordinate of feature q.
     void reduce(const RowTables& row, const std::int32_t* column, std::int32_t n_columns);
-    // Both end early if stopped; what they give is then void.
+    // Both functions end early if they are stopped; what they give is then void.
     Moments evaluate(const double* points, std::int64_t n_points, const std::atomic<bool>& stop);
-    // D at each of the points.
+    // Writes D at each of the points.
     void list(const double* points, std::int64_t n_points, const std::atomic<bool>& stop, double* changes);
 
 private:
@@ -40,7 +40,7 @@ private:
         std::int32_t root, depth;
     };
 
-    // take(point, D)
+    // Calls take(point, D) for each point, with D = f(x') - f(x) at the point.
     template <class Take>
     void each_change(const double* points, std::int64_t n_points, const std::atomic<bool>& stop, Take take);
     template <bool kSets, class Take>
@@ -52,9 +52,9 @@ private:
     const EnsembleView& e_;
     const Atoms& atoms_;
     std::int32_t n_columns_ = 0;
-    bool has_sets_ = false;            // does a split that can go either way test a set?
+    bool has_sets_ = false;            // true if a split that can go either way tests a set
     std::vector<Axis> axis_;           // (n_columns)
-    std::vector<std::uint8_t> moves_;  // (n_columns) does the row move along it?
+    std::vector<std::uint8_t> moves_;  // (n_columns) 1 if the row moves along it
     std::vector<Node> node_;
     std::vector<double> residual_;  // beside node_
     std::vector<Tree> tree_;

@@ -1,3 +1,4 @@
+// Finds the boxes of two rows by walks through the trees, and merges equal ones.
 #include "sampling/switch_boxes.hpp"
 
 #include <algorithm>
@@ -17,7 +18,7 @@ void set(std::vector<uint64_t>& bits, size_t first, int32_t i) {
     bits[first + i / 64] |= uint64_t{1} << (i % 64);
 }
 
-// Moves the last words of a stack.
+// Moves the last words of a stack to another array.
 void pop(std::vector<uint64_t>& from, std::vector<uint64_t>& to) {
     std::copy(from.end() - static_cast<int64_t>(to.size()), from.end(), to.begin());
     from.resize(from.size() - to.size());
@@ -25,7 +26,7 @@ void pop(std::vector<uint64_t>& from, std::vector<uint64_t>& to) {
 
 }  // namespace
 
-// Only units that have other cells in b can switch.
+// Numbers the units that have other cells in b than in x; only these can switch.
 void SwitchBoxes::number_units(const Forest& forest, const int32_t* x, const int32_t* b) {
     bit_of_unit_.assign(static_cast<size_t>(units_.size()), -1);
     unit_of_bit_.clear();

@@ -21,7 +21,7 @@ public:
     void gather(const Forest& forest, const std::int32_t* x, const std::int32_t* b);
 
     std::int64_t size() const { return static_cast<std::int64_t>(change_.size()); }
-    // Before equal ones were merged.
+    // The number of boxes before equal ones were merged.
     std::int64_t n_met() const { return static_cast<std::int64_t>(found_change_.size()); }
     BoxList list() const { return {switched_.data(), stayed_.data(), change_.data(), n_words_}; }
     // The unit of each bit of the masks.
@@ -43,7 +43,7 @@ private:
     std::vector<std::int32_t> unit_of_bit_;
     std::vector<std::uint64_t> switched_, stayed_;  // (size, n_words)
     std::vector<double> change_;                    // (size)
-    // As they are met, before equal ones are merged.
+    // The boxes as they are met, before equal ones are merged.
     std::vector<std::uint64_t> found_switched_, found_stayed_;
     std::vector<double> found_change_;
     std::vector<std::int32_t> order_;

@@ -1,3 +1,4 @@
+// Allocates aligned memory, on large pages where that helps.
 #include "simd/buffer.hpp"
 
 #include <cstdlib>

@@ -12,11 +12,12 @@
 
 namespace predgap {
 
-// Aligned for every vector, and where it is large on large pages, for it is used at random.
+// Allocates memory that is aligned for every vector. Where it is large it is on large pages, for it is used
+// at random.
 void* allocate_bytes(std::size_t n);
 void free_bytes(void* p);
 
-// Asks for items that are needed soon.
+// Asks the processor to fetch items that are needed soon.
 template <class T>
 void prefetch_items(const T* items, std::size_t n) {
     constexpr std::size_t kLine = 64;
@@ -24,8 +25,8 @@ void prefetch_items(const T* items, std::size_t n) {
     for (std::size_t at = 0; at < n * sizeof(T); at += kLine) __builtin_prefetch(bytes + at);
 }
 
-// Unlike std::vector its accessors are always inlined: code that is compiled for a newer processor must not
-// leave copies of them that the linker may choose for all.
+// An array of plain items. Unlike those of std::vector, its accessors are always inlined: code that is
+// compiled for a newer processor must not leave copies of them that the linker may choose for all.
 template <class T>
 class Buffer {
     static_assert(std::is_trivially_copyable_v<T>);
@@ -45,7 +46,7 @@ public:
         std::swap(capacity_, other.capacity_);
     }
 
-    // Room for n items, whose values are then arbitrary.
+    // Makes the size n. The values of all items are then arbitrary.
     void reset(std::int64_t n) {
         if (n > capacity_) {
             data_.reset();
@@ -63,7 +64,7 @@ public:
         reset(other.size_);
         std::copy_n(other.data(), size_, data());
     }
-    // n items, those that are there first.
+    // Makes the size n, and keeps the items that are there; those that are new have arbitrary values.
     void grow(std::int64_t n) {
         if (n > capacity_) {
             const auto room = std::max(n, 2 * capacity_);
@@ -75,7 +76,7 @@ public:
         }
         size_ = n;
     }
-    // More items of one value.
+    // Appends n items of one value.
     void grow_by(std::int64_t n, T value) {
         grow(size_ + n);
         std::fill_n(end() - n, n, value);
@@ -86,7 +87,7 @@ public:
         items_[size_ - 1] = copy;
     }
     void clear() { size_ = 0; }
-    // Room for n more items.
+    // Makes room for n more items; the size stays.
     void make_room(std::int64_t n) {
         const auto size = size_;
         grow(size_ + n);
@@ -103,7 +104,7 @@ public:
     PREDGAP_INLINE const T* begin() const { return data(); }
     PREDGAP_INLINE const T* end() const { return data() + size_; }
     double bytes() const { return static_cast<double>(capacity_) * sizeof(T); }
-    // Without the room that rows before may have left.
+    // The bytes of the items alone, without the room that rows before may have left.
     double used_bytes() const { return static_cast<double>(size_) * sizeof(T); }
 
 private:

@@ -36,25 +36,28 @@ struct Kernels {
     const char* name;
     void (*normal_tails)(const double* z, double* below, double* above);  // four of them
     void (*fill_tables)(const TableRequest&);
-    // Some columns of the factors of pairs of sets, from the one on.
+    // Fills some columns of the determinants of pairs of sets, from column `first` on.
     void (*fill_set_square)(const SetSquare&, std::int64_t first);
-    // Terms: all features that are open move; the weights are used up. That of the empty term is then the
+    // The gap if all features that are open move. The weights are used up: that of the empty term is then the
     // mean change of an output. The forms of the components are left in TermState::form.
     double (*gap)(TermState&);
-    // Instead of the gap, the covariances of the outputs (width, width); needs room for TermState::product.
+    // Writes the covariances of the outputs (width, width) instead of the gap; needs room for
+    // TermState::product.
     void (*covariances)(TermState&, double* found);
-    // Nested subsets: adds the gaps of the prefixes of an order of units to `gaps`.
+    // Adds the gaps of nested subsets, the prefixes of an order of units, to `gaps`.
     void (*curve)(TermState&, const Units& units, const std::int32_t* order, std::int32_t n, double* gaps);
-    // Begin with none; add a unit, for what each other unit would add to the gap (TermState::gain).
+    // These begin with an empty subset, add a unit to it, and find what each other unit would add to the gap
+    // (TermState::gain).
     void (*begin)(TermState&);
     void (*add_unit)(TermState&, std::int32_t unit);
     void (*gains)(TermState&);
-    // The forms of a component for a block of subsets.
+    // Computes the forms of a component for a block of subsets.
     void (*subset_forms)(TermState&, std::int32_t component, const SubsetBlock&);
-    // Pairs: E[residual of a tree; in the leaf] of eight leaves of another.
+    // Computes E[residual of a tree; in the leaf] for eight leaves of another tree.
     void (*joint_expectation)(const ReducedNode* nodes, std::int32_t root, LeafGroup&);
-    // Boxes of two rows, all pairs of box u and those before it, or itself: the sum of the products of their
-    // changes and the weight of the pair; and Shapley values, from what units get that switched or stayed.
+    // Take all pairs of box u of two rows and those before it, or itself: the first adds up the products of
+    // their changes and the weight of the pair; the second adds up Shapley values, from what units get that
+    // switched or stayed.
     double (*box_pairs)(const BoxList&, std::int64_t u, const BoxWeights&);
     void (*box_pair_values)(const BoxList&, std::int64_t u, const BoxWeights& switched, const double* stayed,
                             const BoxValues&);

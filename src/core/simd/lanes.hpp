@@ -22,7 +22,8 @@
 
 namespace predgap::PREDGAP_ISA {
 
-// As many lanes as one register holds: compilers take wider vectors apart into single numbers.
+// The widest vector has as many lanes as one register holds: compilers take wider vectors apart into single
+// numbers.
 #if defined(__AVX512F__)
 constexpr int kWidest = 8;
 #elif defined(__AVX__)
@@ -73,7 +74,7 @@ PREDGAP_INLINE Pack<N> splat_to(double v) {
 }
 PREDGAP_INLINE Lanes splat(double v) { return splat_to<8>(v); }
 PREDGAP_INLINE Four four(double v) { return splat_to<4>(v); }
-// Numbers that lie anywhere.
+// Loads numbers that need not be aligned.
 template <int N>
 PREDGAP_INLINE Pack<N> load(const double* p) {
     Pack<N> r;
@@ -134,7 +135,7 @@ PREDGAP_INLINE Pack<N> power_of_two(const Pack<N>& shifted) {
     return each(shifted, shifted,
                 [](auto p, auto) { return std::bit_cast<Part>((std::bit_cast<Bits>(p) + 1023) << 52); });
 }
-// a in the lanes where low < high, b elsewhere.
+// Takes a in the lanes where low < high, and b elsewhere.
 template <int N>
 PREDGAP_INLINE Pack<N> where_less(const Pack<N>& low, const Pack<N>& high, const Pack<N>& a,
                                   const Pack<N>& b) {
@@ -142,7 +143,7 @@ PREDGAP_INLINE Pack<N> where_less(const Pack<N>& low, const Pack<N>& high, const
     for (int i = 0; i < Pack<N>::kParts; ++i) r.part[i] = low.part[i] < high.part[i] ? a.part[i] : b.part[i];
     return r;
 }
-// Does low < high hold in any lane?
+// True if low < high holds in any lane.
 PREDGAP_INLINE bool any_less(const Lanes& low, const Lanes& high) {
 #if defined(__AVX512F__)
     return _mm512_cmp_pd_mask(low.part[0], high.part[0], _CMP_LT_OQ) != 0;
@@ -155,7 +156,7 @@ PREDGAP_INLINE bool any_less(const Lanes& low, const Lanes& high) {
     return any;
 #endif
 }
-// The numbers at four places of a table.
+// Loads the numbers at four places of a table.
 PREDGAP_INLINE Four look_up(const double* table, const std::int32_t* place) {
 #if defined(__AVX__)
     Four r;
@@ -167,7 +168,7 @@ PREDGAP_INLINE Four look_up(const double* table, const std::int32_t* place) {
     return r;
 #endif
 }
-// The pairs at four places of a table: their first and their second numbers.
+// Loads the pairs at four places of a table: their first and their second numbers.
 PREDGAP_INLINE void look_up_pairs(const double* table, const std::int32_t* place, Four& first, Four& second) {
 #if defined(__AVX__)
     const auto two = [&](int i) {
@@ -184,7 +185,7 @@ PREDGAP_INLINE void look_up_pairs(const double* table, const std::int32_t* place
     }
 #endif
 }
-// The other way round: eight pairs, one after the other.
+// Writes eight pairs, one after the other: the other way round.
 PREDGAP_INLINE void store_pairs(const Lanes& first, const Lanes& second, double* p) {
 #if defined(__AVX512F__)
     const __m512i low = _mm512_setr_epi64(0, 8, 1, 9, 2, 10, 3, 11),
@@ -205,7 +206,7 @@ PREDGAP_INLINE void store_pairs(const Lanes& first, const Lanes& second, double*
     }
 #endif
 }
-// Rows become columns.
+// Transposes four rows of four numbers: rows become columns.
 PREDGAP_INLINE void transpose(Four* row) {
 #if defined(__AVX__)
     const __m256d low01 = _mm256_unpacklo_pd(row[0].part[0], row[1].part[0]),

@@ -17,7 +17,7 @@
 namespace predgap::PREDGAP_ISA {
 namespace {
 
-// The grid of one output: rows and columns are ranks of the second last and the last slot.
+// The sums over ranks for one output: rows and columns are ranks of the second last and the last slot.
 template <int kSlots>
 class RankGrid {
 public:
@@ -44,7 +44,7 @@ public:
         }
     }
 
-    // The sorted slot, the first one: its u and v.
+    // The u and v of the first slot, by which terms are sorted.
     const double* u() const { return u_[0]; }
     const double* v() const { return v_[0]; }
 
@@ -59,7 +59,7 @@ public:
             cell_[i][at] += a;
         }
     }
-    // What all terms that were added before the last refresh() give to t.
+    // The sum of what all terms that were added before the last refresh() give to t.
     double with(std::int64_t t) const {
         double total = 0.0;
         for (int i = 0; i < kSums; ++i) {
@@ -94,9 +94,9 @@ private:
         }
     }
 
-    // Ranks among the atoms that occur. One rank stays empty: between those below x and those above it if
-    // the feature is outside, whose factors across x are 0; else at the end. So does another one at the end,
-    // for with() looks at the rank after that of a term.
+    // Ranks the atoms of a slot among those that occur. One rank stays empty: between those below x and those
+    // above it if the feature is outside, whose factors across x are 0; else at the end. So does another one
+    // at the end, for with() looks at the rank after that of a term.
     void set_ranks(const Form& f, int slot, std::int32_t q, bool outside, std::int32_t* rank_of) {
         const auto& atoms = f.tables.model().atoms;
         const auto first = atoms.begin[q], n = atoms.begin[q + 1] - first;
@@ -115,7 +115,7 @@ private:
         for (std::int64_t i = 0; i < f.c.n_terms; ++i) rank_[slot][i] = rank_of[atom[i] - first];
     }
 
-    // From below and from above, in the cells of a row, and not beyond the empty rank.
+    // Sums the cells of a row from below and from above. No sum goes beyond the empty rank.
     void sum_columns(std::int64_t row) {
         double run[kSums] = {};
         const auto n = n_columns(), empty = empty_[kColumn];
@@ -151,7 +151,7 @@ private:
     double *cell_[kSums], *sum_[kSums];  // (rows, columns)
 };
 
-// Terms per block; all of them where pairs one by one take less.
+// The number of terms per block; all of them where pairs one by one take less.
 PREDGAP_INLINE std::int64_t block_of(const Form& f) {
     if (f.c.n_terms < 2 * kLeastBlock) return f.c.stride;
     const auto& atoms = f.tables.model().atoms;
@@ -163,8 +163,8 @@ PREDGAP_INLINE std::int64_t block_of(const Form& f) {
     return terms_per_block(f.c, n_ranks[0], n_ranks[1]);
 }
 
-// Terms from first to n, whose factors in the sorted slot are u_s v_t for s before t: the sum over pairs in
-// different blocks. What the blocks before a term give it is added to `product`, if given.
+// Takes the terms from first to n, whose factors in the sorted slot are u_s v_t for s before t, and gives the
+// sum over pairs in different blocks. What the blocks before a term give it is added to `product`, if given.
 template <int kSlots>
 double with_earlier_blocks(const Form& f, RankGrid<kSlots>& grid, const double* weight, std::int64_t first,
                            std::int64_t n, std::int64_t block, double* product) {

@@ -1,3 +1,4 @@
+// Sets the bits of the boxes by their tests, and finds the boxes that a row may reach.
 #include "terms/box_index.hpp"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Which boxes of a plan may a row reach, if some features stay? Bits, looked up by where x is.
+// An index of the boxes of a plan that a row may reach if some features stay: bits, looked up by where x is.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,9 @@
 
 namespace predgap {
 
-// For each numeric feature and place of x among its thresholds, a bit for each box: may x pass the test that
-// the box has on this feature? Neighbouring places share their bits, so that some may be set too many.
+// Holds, for each numeric feature and place of x among its thresholds, a bit for each box: it is set if x may
+// pass the test that the box has on this feature. Neighbouring places share their bits, so that some may be
+// set too many.
 class BoxIndex {
 public:
     BoxIndex() = default;  // without bits: x may pass all tests
@@ -39,7 +40,8 @@ private:
         const auto at = static_cast<std::size_t>(q);
         return static_cast<std::int32_t>(group_begin_[at + 1] - group_begin_[at]);
     }
-    // Of the places of x from the feature's first threshold on, numbered like the first threshold above x.
+    // The group of a place of x. Places count from the feature's first threshold on, and are numbered like
+    // the first threshold above x.
     std::int32_t group_of(const Atoms& atoms, std::int32_t q, std::int32_t first_above) const {
         return (first_above - atoms.begin[q]) / places_of_group_[static_cast<std::size_t>(q)];
     }

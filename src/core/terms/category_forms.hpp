@@ -129,7 +129,7 @@ private:
     double *row_, *of_leading_;  // (stride)
 };
 
-// Are there tables of all factors, and terms enough?
+// True if there are tables of all factors, and terms enough.
 PREDGAP_INLINE bool has_set_rows(const Form& f) {
     return f.c.size <= SetRows::kMostSlots && f.c.n_terms > 2 && are_filled(f);
 }

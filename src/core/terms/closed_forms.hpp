@@ -1,6 +1,6 @@
 // Components of one or two terms on numeric features: closed forms, of four components side by side.
 //
-// What a form needs beside the weights are three factors, which do not depend on the subset.
+// Beside the weights a form needs three factors, which do not depend on the subset.
 #pragma once
 
 #include "terms/pair_forms.hpp"
@@ -8,7 +8,8 @@
 namespace predgap::PREDGAP_ISA {
 namespace {
 
-// Q = first w^2 + second v^2 + both w v, of the weights w and v; of one term, v may be any finite number.
+// The form Q = first w^2 + second v^2 + both w v, of the weights w and v; of one term, v may be any finite
+// number.
 PREDGAP_INLINE double closed_form(const Closed& k, const double* weight) {
     return weight[0] * (k.first * weight[0] + k.both * weight[1]) + k.second * weight[1] * weight[1];
 }
@@ -21,7 +22,7 @@ PREDGAP_INLINE double closed_form(const TermState& s, std::int32_t component) {
     return sum;
 }
 
-// G W.
+// Writes the product G W of a component.
 PREDGAP_INLINE void closed_product(TermState& s, std::int32_t component) {
     const auto& c = s.terms->component[component];
     const auto& k = s.closed[component];
@@ -33,7 +34,7 @@ PREDGAP_INLINE void closed_product(TermState& s, std::int32_t component) {
     }
 }
 
-// With the feature of this slot outside the subset.
+// All that the gain of a component needs, with the feature of this slot outside the subset.
 PREDGAP_INLINE ClosedGain closed_gain(const TermState& s, Use use, std::int32_t unit) {
     const auto& c = s.terms->component[use.component];
     const auto* atom = s.terms->atom.data() + c.slots;
@@ -49,7 +50,7 @@ PREDGAP_INLINE ClosedGain closed_gain(const TermState& s, Use use, std::int32_t 
             s.terms->parent_component[c.features + use.slot]};
 }
 
-// W'HW' + 2 cross; see nested.hpp.
+// The gain W'HW' + 2 cross of a component; see nested.hpp.
 PREDGAP_INLINE double closed_gain(const ClosedGain& own, const double* weight, const double* product) {
     const double* w = weight + own.term;
     const double cross =
@@ -57,7 +58,7 @@ PREDGAP_INLINE double closed_gain(const ClosedGain& own, const double* weight, c
     return closed_form(own.factors, w) + 2.0 * cross;
 }
 
-// The factors of four components, whose atoms lie this far from each other.
+// Finds the factors of four components, whose atoms lie this far from each other.
 template <int kTerms>
 PREDGAP_INLINE void factors_of_four(const RowTables& tables, const std::int32_t* atom,
                                     const std::int64_t* apart, std::int32_t size, Four* found) {
@@ -80,7 +81,7 @@ PREDGAP_INLINE void factors_of_four(const RowTables& tables, const std::int32_t*
     found[2] = both;
 }
 
-// Of n components of a run; nth gives their places in it.
+// Finds the factors of n components of a run; nth gives their places in it.
 template <int kTerms, class Nth>
 PREDGAP_INLINE void find_factors(TermState& s, const Alike& run, std::int64_t n, const Nth& nth) {
     const auto apart = std::int64_t{run.size} * kTerms;
@@ -102,8 +103,8 @@ PREDGAP_INLINE void find_factors(TermState& s, const Alike& run, std::int64_t n,
     run.n_terms == 1 ? find_factors<1>(s, run, n, nth) : find_factors<2>(s, run, n, nth);
 }
 
-// Of all components that have closed forms. Where features do not move the factors mean nothing; weights
-// are 0 there.
+// Finds the factors of all components that have closed forms. Where features do not move the factors mean
+// nothing; weights are 0 there.
 void find_closed_factors(TermState& s) {
     for (const auto& run : s.terms->alike) find_factors(s, run, run.n, [](std::int64_t i) { return i; });
 }

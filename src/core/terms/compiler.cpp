@@ -1,3 +1,4 @@
+// Walks the trees of a row, multiplies out the boxes of their turns, and merges equal terms.
 #include "terms/compiler.hpp"
 
 #include <algorithm>
@@ -66,7 +67,8 @@ std::size_t Compiler::step_of_counts(std::size_t most) const {
     return std::max<std::size_t>(n_trees / wanted, 1);
 }
 
-// One of every `step`, at a scrambled place among them: sizes of trees may alternate.
+// The tree that is counted for the `step` trees from `first` on. Its place among them is scrambled, because
+// sizes of trees may alternate.
 std::size_t Compiler::counted_tree(std::size_t first, std::size_t step) const {
     return step == 1 ? first : first + scrambled(first) % std::min(step, group_.root.size() - first);
 }
@@ -136,7 +138,7 @@ CompileCounts Compiler::run(const Pruning& pruning, std::size_t step) {
     return counts_;
 }
 
-// The work of a tree, and what its terms take with those before.
+// Counts the work of a tree, and what its terms take with those before.
 template <Compiler::Mode kMode>
 void Compiler::count_tree(double n_nodes, double n_entries, double n_terms) {
     const double of_entry = kMode == Mode::count_all
@@ -146,7 +148,7 @@ void Compiler::count_tree(double n_nodes, double n_entries, double n_terms) {
     if (kMode == Mode::compile) work_->hold(RowWork::Arrays::compilation, bytes());
 }
 
-// What a walk of a tree reads, from its root on: most of it has left the cache since the last one.
+// Fetches what a walk of a tree reads, from its root on: most of it has left the cache since the last one.
 void Compiler::prefetch(std::size_t tree) const {
     const auto first = static_cast<std::size_t>(group_.root[tree]);
     const auto n = std::min<std::size_t>(static_cast<std::size_t>(end_of(tree)) - first, 256);
@@ -201,7 +203,8 @@ PREDGAP_INLINE Compiler::Bounds Compiler::side_bounds(const Node& node, const Bo
     return at_child(*tables_, group_, node, b, left, pruning_.amplitude);
 }
 
-// With the units whose bounds x has left already, would this feature's make two that are not likely?
+// True if this feature's unit would be a second one on the path that is not likely and whose bounds x has
+// left.
 bool Compiler::is_too_unlikely(int32_t q) const {
     const auto& likely = pruning_.likely;
     if (!likely || likely.feature[q]) return false;
@@ -217,14 +220,14 @@ double Compiler::path_main_effect(int32_t feature) const {
     return most;
 }
 
-// Of an exact compilation: what is left out of a tree that is `range` wide beyond a turn. While no main
-// effects are known, the range stands for them.
+// The size up to which a part of a tree is left out of an exact compilation, if the tree is `range` wide
+// beyond a turn. While no main effects are known, the range stands for them.
 double Compiler::negligible(double range, int32_t feature) const {
     return pruning_.main_effect ? pruning_.negligible * path_main_effect(feature)
                                 : Pruning::kNegligible * range;
 }
 
-// At a split on an open feature: the only child that matters, or kNone with both on the stack.
+// Takes a split on an open feature: returns the only child that matters, or kNone with both on the stack.
 template <Compiler::Mode kMode>
 int32_t Compiler::branch(int32_t at) {
     const auto& node = group_.node[at];
@@ -254,7 +257,7 @@ int32_t Compiler::branch(int32_t at) {
     return kNone;
 }
 
-// The part of a tree beyond a turn is left out, which changes the tree by at most `range`.
+// Notes that the part of a tree beyond a turn is left out, which changes the tree by at most `range`.
 void Compiler::lose_turn(int32_t q, const Bounds& turned, double range, double mean) {
     auto anchor = turned.near;
     left_out_.add_mean(mean);
@@ -279,9 +282,9 @@ void Compiler::add_box(int32_t turned, const Bounds& bounds, int32_t on_side, in
     expand<kMode>(size);
 }
 
-// Of a box of which nothing is left out: for each feature one of the bounds that can be crossed, or none.
-// What is negligible is not counted: two features that hardly ever cross theirs, one that never does with
-// another.
+// Counts the entries of a box of which nothing is left out: for each feature one of the bounds that can be
+// crossed, or none. Negligible entries are not counted: those of two features that hardly ever cross their
+// bounds, and those of one that never does with another.
 double Compiler::n_entries(int32_t turned, const Bounds& bounds) const {
     constexpr double kHardlyEver = 1e-12, kNever = 1e-24;
     double n = 1.0, n_rare = 1.0, n_alone = 0.0;
@@ -302,7 +305,7 @@ double Compiler::n_entries(int32_t turned, const Bounds& bounds) const {
     return n * n_rare - 1.0 + n_alone;
 }
 
-// The features of the box, ascending; bounds that cannot be crossed are left out.
+// Collects the features of the box, ascending; bounds that cannot be crossed are left out.
 void Compiler::collect_sides(int32_t turned, const Bounds& bounds) {
     box_->sides.clear();
     features_.assign(path_.begin(), path_.end());
@@ -373,7 +376,7 @@ void Compiler::expand(double size) {
     merge_later();
 }
 
-// Of the atoms of entries: what was left out of all that would extend them.
+// Adds to the atoms of each entry what was left out of all that would extend it.
 void Compiler::add_lost() {
     left_out_.add_mean(box_lost_);
     for (auto i = box_->entries.size() - 1; i > 0; --i) {
@@ -384,7 +387,7 @@ void Compiler::add_lost() {
     }
 }
 
-// To every entry so far, with and without a bound of the next feature.
+// Extends every entry so far: it comes with and without a bound of the next feature.
 template <Compiler::Mode kMode>
 void Compiler::extend(int32_t j) {
     const auto& side = box_->sides[j];
@@ -454,7 +457,7 @@ void Compiler::extend_by(const Side& side, int bound, int64_t n, int32_t stage) 
     if (lost > 0.0) lose(side, bound, lost, n_lost);
 }
 
-// Pieces that have this bound, and that are left out.
+// Notes pieces that have this bound, and that are left out.
 void Compiler::lose(const Side& side, int bound, double lost, double n_lost) {
     const auto atom = side.atom[bound];
     const bool is_rarer = side.chance[bound] < tables_->reach(anchor_);
@@ -476,7 +479,8 @@ void Compiler::merge_later() {
     merge_pending();
 }
 
-// Finds the terms of all entries, and adds to those that have all features outside of which x is.
+// Finds the terms of all entries. The change of a box goes to those entries that have all features outside of
+// which x is.
 void Compiler::merge_pending() {
     auto& entries = box_->entries;
     for (int32_t i = 1; i < entries.size(); ++i) {
@@ -496,8 +500,8 @@ void Compiler::merge_pending() {
     entries.clear();
 }
 
-// The atoms of an entry, and the terms without one of them: the prefix before that atom, with all later
-// bounds.
+// Writes the atoms of an entry, and the terms without one of them: the prefix before that atom, with all
+// later bounds.
 void Compiler::fill_slots(int32_t entry, TermStore::Slot* slots) const {
     constexpr int32_t kMost = 64;    // n atoms have 2^n shorter entries, and these fit into memory
     const int32_t* extended[kMost];  // by the first, second, ... bound

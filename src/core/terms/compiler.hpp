@@ -21,15 +21,15 @@ namespace predgap {
 
 // Units that probably take the first places, if any are named: terms have features of at most one other unit.
 struct Likely {
-    const std::uint8_t* feature = nullptr;  // (n_features) is its unit likely? null: all terms count
+    const std::uint8_t* feature = nullptr;  // (n_features) 1 if its unit is likely; null: all terms count
     const std::int32_t* unit = nullptr;     // (n_features)
 
     explicit operator bool() const { return feature != nullptr; }
 };
 
-// What may be left out. A piece is left out if its size, an upper bound of what it changes on average, is at
-// most `limit`; in an exact compilation (limit = 0) if it is so small beside the main effects of its features
-// that no rounded sum would show it.
+// The rules for what may be left out. A piece is left out if its size, an upper bound of what it changes on
+// average, is at most `limit`; in an exact compilation (limit = 0) if it is so small beside the main effects
+// of its features that no rounded sum would show it.
 struct Pruning {
     double limit = 0.0;
     double negligible = 0.0;              // times the largest main effect of a piece's features
@@ -39,12 +39,13 @@ struct Pruning {
     double most_entries = kMostEntries;  // where there are more, the work ends
 
     static constexpr double kMostEntries = 4e7;
-    // Pieces below this share of a gap do not show in it, were there ever so many: half an ulp over 2^24.
+    // The share of a gap below which pieces do not show in it, were there ever so many: half an ulp over
+    // 2^24.
     static constexpr double kNegligible = 0x1p-77;
     static constexpr double kLowOrder = 0.1;  // of the limit: terms of two features feed all others
 };
 
-// What a compilation did, or would do.
+// The counts of what a compilation did, or would do.
 struct CompileCounts {
     double n_nodes = 0;        // of trees that were looked at
     double n_entries = 0;      // signed terms, before they are merged
@@ -60,12 +61,12 @@ public:
 
     Compiler(const Model& model, const TreeGroup& group);
 
-    // Everything else is about this row.
+    // Loads a row, which everything else is about.
     void load(const RowTables& tables, RowWork& work);
     void find_main_effects(RowTerms& terms, Buffer<double>& weights);
     const Buffer<double>& main_error_scale() const { return main_effects_.error_scale(); }
 
-    // Counts only; or an estimate of the counts, from at most so many of the trees, evenly spaced.
+    // Counts without compiling; or estimates the counts from at most so many of the trees, evenly spaced.
     CompileCounts count(const Pruning& pruning);
     CompileCounts count_on_some_trees(Pruning pruning, std::size_t most = kEnoughTrees);
     double counted_share(std::size_t most = kEnoughTrees) const;  // of all nodes, those of these trees
@@ -76,7 +77,7 @@ public:
     // The scale of rounding errors, of each component of the last compilation: E in
     // the correctness criterion of docs/internals.md.
     void error_scales(const RowTerms& terms, Buffer<double>& scale) const;
-    // Of the terms that were collected last.
+    // The bytes of the terms that were collected last.
     double bytes() const { return store_.bytes() + box_scale_.used_bytes(); }
 
 private:
@@ -84,7 +85,7 @@ private:
     std::size_t counted_tree(std::size_t first, std::size_t step) const;
 
     static constexpr std::int32_t kNone = -1;
-    // What a feature of a box counts beside its entries: chains of splits have many.
+    // The share of an entry that each feature of a box counts beside its entries: chains of splits have many.
     static constexpr double kOfSide = 0.1;
 
     enum class Mode { count, count_all, compile };

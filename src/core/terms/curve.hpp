@@ -11,7 +11,8 @@
 namespace predgap::PREDGAP_ISA {
 namespace {
 
-// Large components and those over cells have other ways; of one or two terms there is nothing to share.
+// True if the versions of a component are kept until the forms of several are computed at once. Large
+// components and those over cells have other ways; of one or two terms there is nothing to share.
 PREDGAP_INLINE bool keeps_versions(TermState& s, std::int32_t component) {
     const auto& c = s.terms->component[component];
     if (s.terms->width > 1) return false;
@@ -36,7 +37,8 @@ PREDGAP_INLINE void keep_weights(const double* weight, const Component& c, std::
     }
 }
 
-// Row by row of the Gram matrix: a factor is computed once for all versions, and used from a register.
+// Computes the forms row by row of the Gram matrix: a factor is computed once for all versions, and used from
+// a register.
 template <int kSlots, int kVersions>
 void forms_of_versions(const Form& f, double* found) {
     const Tiles<kSlots> t(f, kInside);
@@ -72,7 +74,7 @@ void forms_of_versions(const Form& f, double* found) {
     }
 }
 
-// The forms of n versions.
+// Computes the forms of n versions.
 PREDGAP_INLINE void versions_forms(TermState& s, std::int32_t component, const double* weight, std::int64_t n,
                                    double* found) {
     Form f(s, component);
@@ -92,14 +94,14 @@ PREDGAP_INLINE void versions_forms(TermState& s, std::int32_t component, const d
     }
 }
 
-// From the present step on a component has another form.
+// Gives a component another form, from the present step on.
 PREDGAP_INLINE void show(TermState& s, Versions& v, double form, std::int32_t step) {
     s.ended[v.since] += v.form;
     v.form = form;
     v.since = step;
 }
 
-// Forms that ended with the last step count in all steps since they began.
+// Adds forms that ended with the last step to the gaps of all steps since they began.
 PREDGAP_INLINE void count_ended(TermState& s, std::int32_t step, double* gaps) {
     double sum = 0.0;
     for (std::int32_t i = 0; i < step; ++i) {
@@ -108,7 +110,7 @@ PREDGAP_INLINE void count_ended(TermState& s, std::int32_t step, double* gaps) {
     }
 }
 
-// Factors are computed once, and each version has its sums.
+// Counts the work of n versions. Factors are computed once, and each version has its sums.
 PREDGAP_INLINE void count_versions(const TermState& s, std::int32_t component, std::int32_t n) {
     constexpr double kOfVersion = 0.4;
     s.work->add(form_nanoseconds(s, component) * (1.0 - kOfVersion + kOfVersion * n));
@@ -128,7 +130,7 @@ PREDGAP_INLINE void show_versions(TermState& s, std::int32_t component, double* 
     v.n = 0;
 }
 
-// Room for the versions to come, if there is any; that of one version is where its weights are.
+// Makes room for the weights of the versions to come, as long as there is any.
 PREDGAP_INLINE void make_room(TermState& s, const Component& c, Versions& v) {
     const auto most = std::min(v.n_coming, Versions::kMost);
     const auto size =
@@ -139,7 +141,7 @@ PREDGAP_INLINE void make_room(TermState& s, const Component& c, Versions& v) {
     s.n_kept += size;
 }
 
-// Computes a form at once instead of batching it. Over cells, the sums that terms were added to are kept as
+// Computes a form at once instead of batching it. Over cells, the sums to which terms were added are kept as
 // long as there is room and the weights change again.
 PREDGAP_INLINE double form_at_once(TermState& s, std::int32_t component, Versions& v) {
     count_form(s, component);
@@ -155,7 +157,7 @@ PREDGAP_INLINE double form_at_once(TermState& s, std::int32_t component, Version
     return v.room ? form_of_changes(f, *f.grid, s.kept.data() + v.kept) : form_inside<false>(f);
 }
 
-// The weights of a complete component have changed in this step.
+// Renews the form of a complete component whose weights have changed in this step.
 PREDGAP_INLINE void renew(TermState& s, std::int32_t component, std::int32_t step, double* gaps) {
     auto& v = s.versions[component];
     if (v.last == step) return;
@@ -177,8 +179,8 @@ PREDGAP_INLINE void renew(TermState& s, std::int32_t component, std::int32_t ste
     v.step[v.n++] = step;
 }
 
-// In which step each component is complete, and how often its weights will change from then on: then, and
-// with each larger one that becomes complete.
+// Finds in which step each component is complete, and how often its weights will change from then on: then,
+// and with each larger one that becomes complete.
 PREDGAP_INLINE void schedule(TermState& s, const Units& units, const std::int32_t* order,
                              std::int32_t n_steps) {
     const auto n = s.terms->n_components();
@@ -209,8 +211,8 @@ PREDGAP_INLINE void schedule(TermState& s, const Units& units, const std::int32_
     s.n_kept = 0;
 }
 
-// A component is complete when its last feature comes; so is the one without it, whose weights change.
-// Adds to the gaps.
+// Adds the gaps of all prefixes. A component is complete when its last feature comes; its weights change
+// then, and so do those of the one without that feature.
 void curve(TermState& s, const Units& units, const std::int32_t* order, std::int32_t n_steps, double* gaps) {
     const bool on_plan = is_on_plan(s);
     s.work->add(nominal::kComponent * s.terms->n_components());

@@ -8,7 +8,7 @@
 namespace predgap::PREDGAP_ISA {
 namespace {
 
-// Those of some sets with as many others, square by square.
+// The determinants of some sets with as many others: one square of all of them.
 class SetTile {
 public:
     static constexpr std::int64_t kSize = SetSquare::kColumns, kFours = kSize / 4;
@@ -19,7 +19,7 @@ public:
             for (std::int64_t v = 0; v < kFours; ++v)
                 fours(to + i * stride)[v] = determinant_[i * kFours + v];
     }
-    // Columns become rows.
+    // Writes the mirror image of the square: columns become rows.
     void write_mirrored(double* to, std::int64_t stride) const {
         for (std::int64_t v = 0; v < kFours; ++v)
             for (std::int64_t i = 0; i < kSize; i += 4) {
@@ -34,9 +34,9 @@ private:
     Four determinant_[kSize * kFours] = {};
 };
 
-// Sixteen columns of the square, up to the diagonal, and their mirror. Nothing cancels where one side is part
-// of the other: masses are all added up in the same order. The smaller sides are taken, whose rest is not
-// small; and two sets have the same bits in either order.
+// Fills sixteen columns of the square, up to the diagonal, and their mirror. Nothing cancels where one side
+// is part of the other: masses are all added up in the same order. The smaller sides are taken, whose rest is
+// not small; and two sets have the same bits in either order.
 void fill_set_square(const SetSquare& s, std::int64_t first) {
     constexpr std::int64_t kSize = SetTile::kSize, kFours = SetTile::kFours;
     for (std::int64_t v = 0; v < s.n_cells * kFours; ++v) fours(s.member)[v] = four(0.0);

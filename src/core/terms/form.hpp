@@ -35,7 +35,7 @@ struct Form {
           grid(c.has_sets ? sets.grid(component) : nullptr),
           work(*s.work) {}
 
-    // Looked at in all long loops; results are then void.
+    // True if the row was stopped. All long loops look at it; results are then void.
     PREDGAP_INLINE bool stopped() const { return work.stopped(); }
 
     PREDGAP_INLINE double dot(std::int32_t s, std::int32_t t) const {

@@ -1,4 +1,4 @@
-// How many terms a block has, and the work and the room of the form of a component.
+// Sizes that follow from counts: the terms of a block, and the work and the room of the form of a component.
 #pragma once
 
 #include <algorithm>
@@ -17,11 +17,11 @@ PREDGAP_INLINE constexpr std::int64_t ranks_of(const Component& c, std::int64_t 
     return std::min<std::int64_t>(c.n_terms, n_thresholds) + 2;
 }
 
-// Nanoseconds: of a slot of a pair of terms; of a cell of a grid of ranks and its two sums.
+// The nanoseconds of a slot of a pair of terms; and of a cell of a grid of ranks with its two sums.
 constexpr double kSlotOfPair = 0.08, kCellOfRanks = 0.9;
 
-// The terms of a block, a multiple of four, by the thresholds of the second and the third feature (1 if there
-// is none); all terms where sums over a grid of ranks take longer than pairs.
+// The number of terms of a block, a multiple of four, by the thresholds of the second and the third feature
+// (1 if there is none); all terms where sums over a grid of ranks take longer than pairs.
 PREDGAP_INLINE constexpr std::int64_t terms_per_block(const Component& c, std::int64_t second,
                                                       std::int64_t third) {
     constexpr std::int64_t kMostCells = 1 << 18;
@@ -37,7 +37,8 @@ PREDGAP_INLINE constexpr std::int64_t terms_per_block(const Component& c, std::i
     return 2 * block <= c.n_terms ? block : all;
 }
 
-// How many pairs of terms, times their slots, take as long as the form of a component of numeric features.
+// The work of the form of a component of numeric features: as many pairs of terms, times their slots, take as
+// long.
 PREDGAP_INLINE constexpr double pairs_of_form(const Component& c, std::int64_t second, std::int64_t third) {
     constexpr double kTerm = 10.0;  // nanoseconds: of a term that goes to a grid and looks there
     const double n = c.n_terms;
@@ -50,7 +51,7 @@ PREDGAP_INLINE constexpr double pairs_of_form(const Component& c, std::int64_t s
            (n / static_cast<double>(block) * of_cells + kTerm * n) / kSlotOfPair;
 }
 
-// Doubles that the form of a component needs; its layout is in terms/tiles.hpp, blocks.hpp and
+// The number of doubles that the form of a component needs; its layout is in terms/tiles.hpp, blocks.hpp and
 // category_forms.hpp. n_cells: of the only feature, if it is categorical; second, third: as for
 // terms_per_block.
 PREDGAP_INLINE constexpr std::int64_t form_scratch(const Component& c, std::int64_t width,

@@ -13,7 +13,7 @@
 namespace predgap::PREDGAP_ISA {
 namespace {
 
-// In the subset, in the order of the thresholds: Q, and G W.
+// The form Q of a feature in the subset, by a sweep in the order of its thresholds; and the product G W.
 template <bool kProduct>
 double sweep(const Form& f) {
     double total = 0.0;
@@ -38,7 +38,7 @@ double sweep(const Form& f) {
     return total;
 }
 
-// Outside the subset, from x outwards: E[(sum of W tau)^2] and the means.
+// The form E[(sum of W tau)^2] of a feature outside the subset, by sweeps from x outwards; and the means.
 double sweep_outside(const Form& f, double* mean) {
     const auto& tables = f.tables;
     std::int32_t above = 0;  // the first term whose threshold is above x
@@ -65,7 +65,7 @@ double sweep_outside(const Form& f, double* mean) {
 
 // ---- any component ---------------------------------------------------------------------------------------
 
-// What the form of a component takes, by counts.
+// The nanoseconds that the form of a component takes, by counts.
 PREDGAP_INLINE double form_nanoseconds(const TermState& s, std::int32_t component) {
     constexpr double kSweptTerm = 2.0 / nominal::kSlotOfPair;
     const auto& c = s.terms->component[component];
@@ -88,7 +88,7 @@ PREDGAP_INLINE void count_form(const TermState& s, std::int32_t component) {
     s.work->add(form_nanoseconds(s, component));
 }
 
-// Of a component whose features are all in the subset but for the one in slot `outside`, if any.
+// The form of a component of several features, all in the subset but for the one in slot `outside`, if any.
 template <bool kProduct>
 double form_of_several(const Form& f, std::int32_t outside) {
     if (f.grid) return form_by_cells<kProduct>(f, *f.grid, outside);

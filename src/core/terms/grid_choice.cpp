@@ -1,3 +1,4 @@
+// Lays out the cells of a component with categories, and compares what sums over them and over pairs take.
 #include "terms/grid_choice.hpp"
 
 #include <algorithm>
@@ -9,8 +10,8 @@ using std::int64_t;
 
 namespace {
 
-// Nanoseconds of a form: over cells, and over pairs of terms. The first version of a component's weights adds
-// all terms to cells, later ones those that changed, if the cells are kept.
+// The nanoseconds of a form: over cells, and over pairs of terms. The first version of a component's weights
+// adds all terms to cells, later ones those that changed, if the cells are kept.
 double by_cells(const CellGrid& grid, double n_terms, double n_rows, double n_versions) {
     constexpr double kCell = 0.4, kTerm = 20.0, kRow = 4.0, kFourCells = 0.4, kChanged = 0.2;
     const double adding =
@@ -26,15 +27,15 @@ double by_pairs(const Component& c, double n_versions) {
     return n_versions > 1.0 ? once / n_versions + kVersion * n_pairs : once;
 }
 
-// How often the weights of a component change in a curve from the step on in which it is complete, if its
-// features come at any place.
+// The number of times that the weights of a component change in a curve, from the step on in which it is
+// complete, if its features come at any place.
 double versions_of(const Component& c, std::int32_t n_steps) {
     return n_steps > c.size ? 1.0 + (n_steps - c.size) / (c.size + 1.0) : 1.0;
 }
 
 }  // namespace
 
-// Different ones among the atoms of a slot.
+// Counts the different atoms of a slot.
 int32_t GridChoice::count_atoms(const int32_t* atom, int32_t n) {
     ++n_counts_;
     int32_t found = 0;
@@ -45,7 +46,7 @@ int32_t GridChoice::count_atoms(const int32_t* atom, int32_t n) {
     return found;
 }
 
-// Numbers first, and last the category with the fewest cells.
+// Lays out the axes: numbers come first, and the category with the fewest cells last.
 CellGrid GridChoice::lay_out(const RowTerms& terms, const Component& c, double& n_rows) {
     CellGrid grid{};
     const auto feature = [&](int32_t slot) { return terms.feature[c.features + slot]; };

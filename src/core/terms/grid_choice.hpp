@@ -1,4 +1,5 @@
-// Whether the form of a component with categories is a sum over cells or over pairs of terms: by counts.
+// The choice between two ways to compute the form of a component with categories, by counts: as a sum over
+// cells, or over pairs of terms.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +11,7 @@
 
 namespace predgap {
 
-// Which components are evaluated over their cells?
+// The rule for which components are evaluated over their cells.
 enum class CellRule : std::uint8_t { cheapest, all };  // all that have few enough cells, for tests
 
 class GridChoice {
@@ -29,7 +30,7 @@ public:
 
 private:
     std::int32_t count_atoms(const std::int32_t* atom, std::int32_t n);
-    // n_rows: of cells that a term changes.
+    // n_rows: is multiplied by about the number of rows of cells that a term changes.
     CellGrid lay_out(const RowTerms& terms, const Component& c, double& n_rows);
 
     const Model& model_;

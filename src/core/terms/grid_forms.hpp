@@ -14,7 +14,7 @@
 namespace predgap::PREDGAP_ISA {
 namespace {
 
-// All sets of four cells.
+// All 16 sets of four cells: 1 for a cell in the set, else 0.
 alignas(32) constexpr double kFourCells[16][4] = {{0, 0, 0, 0}, {1, 0, 0, 0}, {0, 1, 0, 0}, {1, 1, 0, 0},
                                                   {0, 0, 1, 0}, {1, 0, 1, 0}, {0, 1, 1, 0}, {1, 1, 1, 0},
                                                   {0, 0, 0, 1}, {1, 0, 0, 1}, {0, 1, 0, 1}, {1, 1, 0, 1},
@@ -39,7 +39,7 @@ public:
         for (std::int32_t i = 0; i <= last_; ++i) i < g_.n_numeric ? place_terms(i, marks) : read_masses(i);
     }
 
-    // h of an output.
+    // Fills the cells with h, the sum of W tau over the terms, for one output.
     void fill(std::int64_t output) {
         const double* weight = f_.weight + output * f_.n_weights;
         for (std::int64_t v = 0; v < g_.n_cells / 4; ++v) fours(cell_)[v] = four(0.0);
@@ -47,8 +47,8 @@ public:
             if (weight[t] != 0.0) add_term(t, weight[t], cell_);
         for (std::int32_t i = 0; i < g_.n_numeric; ++i) sum_outwards(i, cell_);
     }
-    // The same of the only output, where `kept` has the terms that were added before, and then their weights:
-    // most have not changed since.
+    // Fills the cells with h for the only output, where `kept` has the terms that were added before, and then
+    // their weights: most have not changed since.
     void refill(double* kept) {
         double* before = kept + g_.n_cells;
         for (std::int32_t t = 0; t < f_.c.n_terms; ++t) {
@@ -66,7 +66,7 @@ public:
     double mean() const { return sum_of<false>(0, 0); }
     double mean_square() const { return sum_of<true>(0, 0); }
 
-    // E[tau V] of each term, where V is what the cells have; they are used up.
+    // Writes E[tau V] of each term, where V is what the cells have; they are used up.
     void write_products(std::int64_t output) {
         weigh(0, 0, 1.0);
         for (std::int32_t i = 0; i < g_.n_numeric; ++i) sum_inwards(i);
@@ -97,7 +97,7 @@ private:
         for (std::int32_t i = 0; i <= last_; ++i) is_negative ^= is_complement(i, atom(i, t));
         return is_negative ? -1.0 : 1.0;
     }
-    // 64 of the cells of a category where its part of a term is not 0.
+    // The cells of a category where its part of a term is not 0: one word, 64 of them.
     std::uint64_t changed(std::int32_t axis, std::int32_t atom, std::size_t word) const {
         const auto& model = f_.tables.model();
         const auto set = model.set_atoms.bits(atom - model.n_thresholds())[word];
@@ -202,7 +202,8 @@ private:
     static void add(const double* from, double* to, std::int64_t n) {
         for (std::int64_t v = 0; v < n / 4; ++v) fours(to)[v] += fours(from)[v];
     }
-    // Of `from`, which may be the cells themselves.
+    // Sums along an axis from x outwards. The summands are those of `from`, which may be the cells
+    // themselves.
     void sum_outwards(std::int32_t axis, const double* from) {
         const auto step = g_.step[axis], own = own_[axis], n = g_.length[axis];
         each_line(axis, [&](double* line) {
@@ -301,7 +302,8 @@ double form_by_cells(const Form& f, const CellGrid& grid, std::int32_t outside) 
     return total;
 }
 
-// Of a component whose form was computed before, with the cells and weights kept since; of one output.
+// The form of a component whose form was computed before, from the cells and weights kept since; for one
+// output.
 double form_of_changes(const Form& f, const CellGrid& grid, double* kept) {
     GridForm by(f, grid, kInside);
     by.refill(kept);
@@ -309,7 +311,7 @@ double form_of_changes(const Form& f, const CellGrid& grid, double* kept) {
     return by.mean_square();
 }
 
-// Of a category alone that is outside: also the means.
+// The form of a category alone that is outside the subset, and its means.
 double form_by_cells_outside(const Form& f, const CellGrid& grid, double* mean) {
     GridForm by(f, grid, 0);
     double total = 0.0;

@@ -1,3 +1,4 @@
+// Collects the sets of each feature that rows use, and fills the square of their determinants.
 #include "terms/kept_sets.hpp"
 
 #include <algorithm>
@@ -14,13 +15,13 @@ using std::uint64_t;
 
 namespace {
 
-// Is the complement of a set the side with the smaller mass?
+// True if the complement of a set is the side with the smaller mass.
 bool is_heavy(int32_t set, const RowTables& tables) {
     const auto& noise = *tables.laws().categories;
     return noise.inside[set] > noise.outside[set];
 }
 
-// 64 cells of that side.
+// A word of the side with the smaller mass: 64 of its cells.
 uint64_t side_of(int32_t set, std::size_t word, const RowTables& tables) {
     const auto& model = tables.model();
     const auto bits = model.set_atoms.bits(set)[word];
@@ -29,7 +30,8 @@ uint64_t side_of(int32_t set, std::size_t word, const RowTables& tables) {
 
 }  // namespace
 
-// All features that have sets share the room for determinants, 256 MB; the cells of one take at most as much.
+// The most sets of a feature that are kept. All features that have sets share the room for determinants, 256
+// MB; the cells of one take at most as much.
 int64_t KeptSets::most_sets(const Model& model, int32_t q) {
     constexpr int64_t kMostSets = 2048, kMostDeterminants = 1 << 25, kMostCells = 1 << 26;
     const int64_t n = model.set_atoms.begin[q + 1] - model.set_atoms.begin[q];
@@ -50,7 +52,7 @@ double KeptSets::bytes(const Model& model, const std::uint8_t* features) {
     return sum;
 }
 
-// Is there room for them?
+// Lists the used sets that are not kept yet; false if there is no room for them.
 bool KeptSets::list_new(const Buffer<int32_t>& used, const RowTables& tables, const int32_t* number) {
     new_.clear();
     for (const auto set : used)
@@ -92,7 +94,8 @@ void KeptSets::add_side(int32_t set, const RowTables& tables) {
     set_.push(set);
 }
 
-// Of no row in particular: what it takes, which is not much, is not counted.
+// Fills the determinants from a set on. They belong to no row in particular, so what they take, which is not
+// much, is not counted.
 void KeptSets::fill_from(int64_t first, const RowTables& tables, const RowWork& work) {
     const auto& model = tables.model();
     const auto& noise = *tables.laws().categories;

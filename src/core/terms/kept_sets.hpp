@@ -25,13 +25,14 @@ struct SetSquare {
 // The sets of a feature that were used so far. `number`, (n_sets): which of them a set is, or -1.
 class KeptSets {
 public:
-    // Of all sets of some features (n_features) of a model, those that can be kept: what they take.
+    // The bytes of the sets of some features (n_features) of a model, if as many are used as can be kept.
     static double bytes(const Model& model, const std::uint8_t* features);
 
-    // Adds those that are new. If they become too many, all others go; false if even these are too many.
+    // Adds the used sets that are new. If they become too many, all others go; false if even these are too
+    // many, or if the row was stopped.
     bool add(const Buffer<std::int32_t>& used, const RowTables& tables, std::int32_t* number,
              const RowWork& work);
-    // The determinants of one with all.
+    // The determinants of one set with all that are kept.
     const double* row(std::int32_t of) const { return determinant_.data() + of * stride_; }
 
 private:

@@ -1,3 +1,4 @@
+// Adds up, atom by atom, how much the pieces that are left out can change.
 #include "terms/left_out.hpp"
 
 #include <algorithm>
@@ -23,8 +24,8 @@ void LeftOut::clear(const RowTables& tables) {
     }
 }
 
-// Thresholds of one feature on one side of x, from `far` on towards x: whoever crosses one has crossed all
-// after it, and crosses one before it with the ratio of their probabilities.
+// Adds up pairs of thresholds of one feature on one side of x, from `far` on towards x: whoever crosses one
+// has crossed all after it, and crosses one before it with the ratio of their probabilities.
 double LeftOut::of_thresholds(const Buffer<double>& size, int32_t far, int32_t end, int32_t step) const {
     double sum = 0.0, before = 0.0, after = 0.0;
     for (auto a = far; a != end; a += step) {
@@ -38,7 +39,7 @@ double LeftOut::of_thresholds(const Buffer<double>& size, int32_t far, int32_t e
     return sum;
 }
 
-// Sets of categories of one feature: as if whoever crosses one crossed all.
+// Adds up pairs of sets of categories of one feature, as if whoever crosses one crossed all.
 double LeftOut::of_sets(const Buffer<double>& size, int32_t begin, int32_t end) const {
     double mean_sum = 0.0, size_sum = 0.0;
     for (auto a = begin; a < end; ++a) {
@@ -48,7 +49,8 @@ double LeftOut::of_sets(const Buffer<double>& size, int32_t begin, int32_t end) 
     return mean_sum * size_sum;
 }
 
-// Anchors of a feature that the other piece does not have are crossed with their own probability.
+// Bounds the product of two sums of pieces. Anchors of a feature that the other piece does not have are
+// crossed with their own probability.
 double LeftOut::product(const Buffer<double>& size) const {
     const auto& model = tables_->model();
     double same_feature = 0.0, other_features = 0.0;

@@ -1,4 +1,4 @@
-// How far what is left out of a row's terms can move its gaps, at most.
+// Bounds of how far the pieces that are left out of a row's terms can move its gaps.
 #pragma once
 
 #include <cstdint>
@@ -15,16 +15,16 @@ public:
     explicit LeftOut(const Model& model);
 
     void clear(const RowTables& tables);
-    // A box that stays, and pieces that are left out: of so much size in all, with this anchor.
+    // Adds a box that stays, or pieces that are left out: of so much size in all, with this anchor.
     void add_box(std::int32_t anchor, double size) { box_[anchor] += size; }
     void add_size(std::int32_t anchor, double size) { size_[anchor] += size; }
-    // Pieces that are left out: the sum of their sizes times the probabilities that they happen; and of those
-    // with an atom.
+    // Adds pieces that are left out: the sum of their sizes times the probabilities that they happen; and of
+    // those with an atom.
     void add_mean(double mean) { all_ += mean; }
     void add_mean(std::int32_t atom, double mean) { mean_[atom] += mean; }
 
-    // With D the sum of all pieces that are left out, and G that of all boxes: E|D|, E[D^2] and E|D G|, at
-    // most.
+    // Upper bounds of E|D|, E[D^2] and E|D G|, where D is the sum of all pieces that are left out, and G that
+    // of all boxes.
     double mean() const { return all_; }
     double square() const { return product(size_); }
     double with_boxes() const { return product(box_); }

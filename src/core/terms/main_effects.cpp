@@ -1,3 +1,4 @@
+// Walks the path of x through each tree, and what lies beyond one turn of it by a single feature.
 #include "terms/main_effects.hpp"
 
 #include <algorithm>
@@ -29,7 +30,7 @@ MainEffects::Ways MainEffects::ways(int32_t at) const {
     return left ? Ways{at + 1, node.right, left} : Ways{node.right, at + 1, left};
 }
 
-// Along the path of x, with every turn that it can take.
+// Walks along the path of x, and takes every turn off it.
 double MainEffects::add_tree(int32_t root) {
     double n_nodes = 0.0;
     for (auto at = root; group_.node[static_cast<std::size_t>(at)].feature != kLeaf;) {
@@ -52,7 +53,7 @@ double MainEffects::add_tree(int32_t root) {
     return n_nodes;
 }
 
-// All other features stay where x is.
+// Walks the part of a tree beyond a turn on feature q. All other features stay where x is.
 double MainEffects::beyond(int32_t q, int32_t node, const PathBounds& bounds) {
     double n_nodes = 0.0;
     stack_.push_back({node, bounds});

@@ -15,9 +15,9 @@ class MainEffects {
 public:
     MainEffects(const Model& model, const TreeGroup& group, Leaves& leaves, TermStore& store);
 
-    // Another row: its terms go to the store, which is empty.
+    // Begins another row, whose terms go to the store, which is empty.
     void clear(const RowTables& tables);
-    // Returns how many nodes it came to.
+    // Adds the terms of a tree; returns how many nodes it came to.
     double add_tree(std::int32_t root);
 
     // (n_features) the scale of rounding errors: E in the correctness criterion of docs/internals.md.

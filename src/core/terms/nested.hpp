@@ -6,7 +6,7 @@
 namespace predgap::PREDGAP_ISA {
 namespace {
 
-// Which components of a plan have open features only.
+// Tells which components of a plan have open features only.
 class OpenComponents {
 public:
     explicit OpenComponents(const TermState& s)
@@ -28,7 +28,7 @@ private:
     const RowTerms& terms_;
     const Buffer<std::uint8_t>& is_open_;
     std::uint64_t closed_ = ~std::uint64_t{0};  // of a signature: all features with this bit stay
-    bool is_sure_;                              // is there one feature for each bit?
+    bool is_sure_;                              // true if there is one feature for each bit
 };
 
 PREDGAP_INLINE bool is_on_plan(const TermState& s) { return s.terms->edge.size() > 0; }
@@ -44,7 +44,7 @@ PREDGAP_INLINE void find_weights(TermState& s) {
     }
 }
 
-// All features that are open move. Lists the components that then may have weight, but for the empty one;
+// Moves all features that are open. Lists the components that then may have weight, but for the empty one;
 // returns how many there are.
 PREDGAP_INLINE std::int64_t push_open(TermState& s) {
     find_weights(s);
@@ -98,7 +98,8 @@ void covariances(TermState& s, double* found) {
         for (std::int64_t l = 0; l < k; ++l) found[k * width + l] = found[l * width + k];
 }
 
-// Components of units of several features are found by their uses; see unit_gain.
+// Adds a component with one unit outside to the frontier. Components of units of several features are found
+// by their uses; see unit_gain.
 PREDGAP_INLINE void add_to_frontier(TermState& s, Use use) {
     const auto& c = s.terms->component[use.component];
     const auto unit = s.units->of(s.terms->feature[c.features + use.slot]);
@@ -154,7 +155,7 @@ void add_unit(TermState& s, std::int32_t unit) {
     }
 }
 
-// W E tau of the slot outside, for `cross`.
+// Writes W E tau of the slot outside, which `cross` needs.
 PREDGAP_INLINE void shift_weights(TermState& s, Use use) {
     const auto& c = s.terms->component[use.component];
     const auto* atom = s.terms->atom.data() + c.slots + std::int64_t{use.slot} * c.stride;
@@ -195,7 +196,7 @@ PREDGAP_INLINE double main_gain(TermState& s, std::int32_t c, std::int32_t q) {
     return s.form[c] + 2.0 * twice;
 }
 
-// component_gain where H W' is kept.
+// The same amount as component_gain's, for a component whose Gram matrix H and product H W' are kept.
 PREDGAP_INLINE double gain_of_gram(TermState& s, Use use) {
     const auto& c = s.terms->component[use.component];
     auto& state = s.component[use.component];
@@ -215,7 +216,8 @@ PREDGAP_INLINE double gain_of_gram(TermState& s, Use use) {
     return sum(square) + 2.0 * sum(cross);
 }
 
-// What a component adds to the gain of its feature outside: W'HW' + 2 cross.
+// The amount that a component adds to the gain of its feature outside: W'HW' + 2 cross, where W' are its
+// weights, H the factors of its pairs of terms with that feature outside, and cross as above.
 PREDGAP_INLINE double component_gain(TermState& s, Use use) {
     if (keeps_gram(s, use.component)) return gain_of_gram(s, use);
     auto& state = s.component[use.component];
@@ -238,7 +240,7 @@ PREDGAP_INLINE double component_gain(TermState& s, Use use) {
     return s.form[use.component] + 2.0 * state.cross;
 }
 
-// The same of all components with closed forms.
+// Adds the gains of all components with closed forms.
 PREDGAP_INLINE void add_closed_gains(TermState& s) {
     std::int64_t kept = 0;
     for (std::int64_t i = 0; i < s.n_closed_frontier && !stopped(s); ++i) {

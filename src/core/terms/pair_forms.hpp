@@ -23,7 +23,7 @@ struct SetSlot {
     const std::int32_t* atom;  // (stride)
     std::int32_t first;        // set atom
 
-    // The determinants of a term, or null.
+    // The determinants of a term's set with the others, or null if they are not kept.
     PREDGAP_INLINE const double* row(std::int64_t s) const { return sets->row(atom[s] - first); }
     PREDGAP_INLINE std::int32_t column(std::int64_t t) const { return sets->column(atom[t] - first); }
 };
@@ -38,14 +38,15 @@ SetSlot set_slot(const Form& f, std::int32_t slot, bool outside) {
             f.tables.model().n_thresholds()};
 }
 
-// Are the determinants of all its sets at hand?
+// True if the determinants of all its sets are at hand.
 PREDGAP_INLINE bool are_filled(const Form& f) {
     for (std::int32_t j = 0; j < f.c.size; ++j)
         if (is_set_slot(f, j) && !set_slot(f, j, false).row(0)) return false;
     return true;
 }
 
-// Looked up, or computed if the sets are too many, or not those of pairs of terms.
+// The factor of a categorical slot for two terms. It is looked up, or computed if the sets are too many, or
+// not those of pairs of terms.
 double set_factor(const Form& f, std::int32_t slot, bool outside, std::int32_t s, std::int32_t t) {
     const auto own = set_slot(f, slot, outside);
     const auto a = own.atom[s], b = own.atom[t];
@@ -55,7 +56,7 @@ double set_factor(const Form& f, std::int32_t slot, bool outside, std::int32_t s
     return own.factor.of(determinant, f.tables.shift[a], f.tables.shift[b]);
 }
 
-// Any atoms, one pair after the other.
+// The form of a component with any atoms, one pair of terms after the other.
 template <bool kProduct>
 double form_by_pairs(const Form& f, std::int32_t outside) {
     const auto& c = f.c;
@@ -87,7 +88,7 @@ double form_by_pairs(const Form& f, std::int32_t outside) {
     return sum;
 }
 
-// Of one or two terms on numeric features.
+// The factors of a component of one or two terms on numeric features.
 PREDGAP_INLINE Closed closed_factors(const Component& c, const std::int32_t* atom, const RowTables& tables,
                                      std::int32_t outside) {
     Closed k{1.0, 0.0, 0.0};

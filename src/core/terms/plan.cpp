@@ -1,3 +1,4 @@
+// Builds the plan of a model: the boxes of all leaves, their terms, and the counts by which it is priced.
 #include "terms/plan.hpp"
 
 #include <algorithm>
@@ -69,7 +70,8 @@ private:
     };
     using Found = std::map<std::vector<Literal>, std::vector<Member>>;
 
-    // Boxes with as many literals and leaves follow each other: how often loops over them run is foreseen.
+    // Sorts the boxes so that those with as many literals and leaves follow each other: how often loops over
+    // them run is foreseen.
     std::vector<const Found::value_type*> alike_together() const {
         std::vector<const Found::value_type*> boxes;
         for (const auto& box : found_) boxes.push_back(&box);
@@ -93,8 +95,8 @@ private:
         }
     }
 
-    // Blocks by the first other feature. In a block, each round has one edge of every parent: neighbours do
-    // not write the same weight.
+    // Lists the edges of each feature in blocks, by the first other feature. In a block, each round has one
+    // edge of every parent: neighbours do not write the same weight.
     void list_edges(RowTerms& terms) {
         const auto d = p_.model_.n_features();
         terms.block_begin.reset(d + 1, 0);
@@ -147,7 +149,7 @@ private:
         bool undo;
     };
 
-    // The leaves of one tree with their literals; false if there are too many.
+    // Collects the leaves of one tree with their literals; false if there are too many.
     bool collect(int32_t tree) {
         std::vector<Step> stack{{p_.group_.root[static_cast<std::size_t>(tree)], -1, {}, false}};
         while (!stack.empty()) {
@@ -252,7 +254,8 @@ private:
         p_.boxes_.push_back(box);
     }
 
-    // A literal that is forced gives its lower bound, any other the only one, or of two the upper.
+    // Adds a part of a box, with one bound of each literal: one that is forced gives its lower bound, any
+    // other the only one, or of two the upper.
     void add_part(const std::vector<Literal>& literals, uint32_t forced) {
         const auto first = p_.entry_.size();
         p_.parts_.push_back({forced, static_cast<int32_t>(first)});
@@ -287,8 +290,9 @@ std::unique_ptr<Plan> Plan::make(const Model& model, const TreeGroup& group,
     return Builder(*plan, check).run() ? std::move(plan) : nullptr;
 }
 
-// How often the weights of a component change in a curve of all features once it is complete, if these come
-// in any order: with each feature that makes it a larger component, if that comes after all of its own.
+// Counts how often the weights of each component change in a curve of all features once it is complete, if
+// these come in any order: with each feature that makes it a larger component, if that comes after all of its
+// own.
 void Plan::count_changes() {
     changes_.assign(static_cast<std::size_t>(terms_.n_components()), 0.0);
     for (int32_t c = 1; c < terms_.n_components(); ++c) {
@@ -310,7 +314,8 @@ EvaluationCounts Plan::count(const std::uint8_t* subset) const {
     return is_whole ? all_ : add_up(subset);
 }
 
-// Large plans have many components, few of them of the subset: they are told by one number each, as a rule.
+// Adds up the counts of the components whose features all move. Large plans have many components, few of them
+// of the subset: they are told by one number each, as a rule.
 EvaluationCounts Plan::add_up(const std::uint8_t* subset) const {
     std::uint64_t moving = 0;
     double n_moving = 0.0;

@@ -18,9 +18,9 @@
 
 namespace predgap {
 
-// What the kernels evaluate: components, their terms, the work of forms of numbers (see pairs_of_form) and
-// the nanoseconds of those with categories; and how much of that work a curve does again, in which features
-// that come later change the weights of components that are complete.
+// The counts of what the kernels evaluate: components, their terms, the work of forms of numbers (see
+// pairs_of_form) and the nanoseconds of those with categories; and how much of that work a curve does again,
+// in which features that come later change the weights of components that are complete.
 struct EvaluationCounts {
     double components = 0, terms = 0;
     double pairs = 0, pairs_again = 0, sets = 0, sets_again = 0;
@@ -61,8 +61,8 @@ public:
 
         double used_bytes() const;
     };
-    // What the scratch and the state of a row take, but for those of components over cells: of gaps, of the
-    // gains of units, or of a curve.
+    // The bytes of the scratch and the state of a row, but for those of components over cells: for gaps, for
+    // the gains of units, or for a curve.
     enum class Use : std::uint8_t { gaps, gains, curve };
     double row_bytes(Use use) const;
     // The weights of a row when its open features may move; weights is (width, n_weights).
@@ -74,12 +74,12 @@ public:
 
     std::int64_t n_boxes() const { return static_cast<std::int64_t>(boxes_.size()); }
     double n_components() const { return static_cast<double>(terms_.n_components()); }
-    // Of a subset, or of all features (null).
+    // Counts what is evaluated for a subset, or for all features (null).
     EvaluationCounts count(const std::uint8_t* subset) const;
     double n_terms() const { return all_.terms; }
-    // Signed terms that get the change of a box, if x passes every second test.
+    // The number of signed terms that get the change of a box, if x passes every second test.
     double typical_spread() const { return typical_spread_; }
-    // Of all arrays that rows share.
+    // The bytes of all arrays that rows share.
     double bytes() const;
 
 private:

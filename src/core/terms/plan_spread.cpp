@@ -1,4 +1,4 @@
-// The plan's terms get the weights of a row.
+// Gives the plan's terms the weights of a row.
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -12,7 +12,7 @@ using std::int32_t;
 using std::int64_t;
 using std::uint32_t;
 
-// The literals of one feature, by the place of x among its atoms.
+// Tests the literals of one feature, by the place of x among its atoms.
 void Plan::test_numbers(int32_t q, int32_t above, uint32_t open, uint32_t* state) const {
     const auto first = literal_begin_[static_cast<std::size_t>(q)],
                last = literal_begin_[static_cast<std::size_t>(q) + 1];
@@ -99,7 +99,7 @@ void Plan::test_boxes(const RowTables& tables, Scratch& scratch) const {
     scratch.n_reached = n;
 }
 
-// x is in this box.
+// Keeps the values of a box that x is in, as those of its trees.
 void Plan::keep_values(const Box& box, Scratch& scratch) const {
     const auto width = group_.width;
     for (auto i = box.members; i < box.members + box.n_members; ++i) {
@@ -109,8 +109,8 @@ void Plan::keep_values(const Box& box, Scratch& scratch) const {
     }
 }
 
-// What reaching each of these boxes changes. Residuals, not leaf values: large values that cancel cost no
-// digits.
+// Finds what reaching each of these boxes changes. It adds up residuals, not leaf values: large values that
+// cancel cost no digits.
 void Plan::find_changes(Scratch& scratch) const {
     const auto width = group_.width;
     scratch.change.reset(n_boxes() * width);
@@ -138,7 +138,8 @@ constexpr int64_t packed(int64_t part, uint32_t needed, uint32_t free) {
     return part << (2 * kMaskBits) | int64_t{needed} << kMaskBits | free;
 }
 
-// Bits of a mask: not every processor that this is compiled for counts them itself.
+// The number of bits of each mask, in a table: not every processor that this is compiled for counts them
+// itself.
 constexpr auto kBitCount = [] {
     std::array<std::uint8_t, 1 << kMaskBits> count{};
     for (std::size_t i = 1; i < count.size(); ++i) count[i] = static_cast<std::uint8_t>(count[i / 2] + i % 2);
@@ -184,7 +185,8 @@ void Plan::spread(const RowTables& tables, Scratch& scratch, Buffer<double>& wei
     for (int32_t k = 0; k < group_.width; ++k) w[int64_t{k} * terms_.n_weights] = 0.0;
 }
 
-// Parts with this many free literals: their sets are all numbers up to 2^kFree, spread over the free bits.
+// Spreads parts with this many free literals: their sets are all numbers up to 2^kFree, spread over the free
+// bits.
 template <int kFree>
 void Plan::spread_parts(const Scratch& scratch, const int64_t* job, int64_t n, double* weights) const {
     if (group_.width != 1) {

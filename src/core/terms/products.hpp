@@ -67,7 +67,7 @@ PREDGAP_INLINE void add_rows(const double* gram, std::int64_t n, const double* s
     if (v < n) add_columns<1>(gram, n, sizes, n_rows, row_of, v, product);
 }
 
-// The Gram matrix and the product of a component whose features outside have changed.
+// Computes the Gram matrix and the product of a component whose features outside have changed.
 void begin_gram(TermState& s, std::int32_t component, std::int32_t outside) {
     const Form f(s, component);
     double* gram = s.gram.data() + s.terms->gram_at[component];
@@ -81,7 +81,8 @@ void begin_gram(TermState& s, std::int32_t component, std::int32_t outside) {
     add_rows(gram, f.c.stride / 4, f.weight, f.c.n_terms, [](std::int32_t t) { return t; }, f.product);
 }
 
-// The terms of a component have given weight to those without a feature: so changes their product.
+// Changes the product of the component `to`, to which the terms of a component with one more feature have
+// given weight.
 PREDGAP_INLINE void add_to_product(TermState& s, Use use, std::int32_t to) {
     const auto &from = s.terms->component[use.component], &c = s.terms->component[to];
     const auto at = from.slots + std::int64_t{use.slot} * from.stride;
@@ -95,7 +96,7 @@ PREDGAP_INLINE void add_to_product(TermState& s, Use use, std::int32_t to) {
         product);
 }
 
-// G W of a component in the subset.
+// Computes the product G W of a component in the subset, if it is stale.
 PREDGAP_INLINE void renew_product(TermState& s, std::int32_t component) {
     auto& state = s.component[component];
     if (!state.is_stale) return;
@@ -110,7 +111,7 @@ PREDGAP_INLINE void renew_product(TermState& s, std::int32_t component) {
     state.product_at = s.step;
 }
 
-// After a push: the weights of the component without the feature have changed.
+// Renews what is kept of the component without the feature, whose weights have changed by a push.
 PREDGAP_INLINE void renew_parent(TermState& s, Use use) {
     const auto to = parent_of(s, use);
     if (!keeps_gram(s, to) || s.component[to].is_stale) return mark_parent(s, use);

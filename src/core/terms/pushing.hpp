@@ -35,7 +35,7 @@ PREDGAP_INLINE std::int32_t parent_of(const TermState& s, Use use) {
     return s.terms->parent_component[s.terms->component[use.component].features + use.slot];
 }
 
-// The component without the feature has weights, which have changed.
+// Marks the component without the feature: it has weights, which have changed.
 PREDGAP_INLINE void mark_parent(TermState& s, Use use) {
     auto& parent = s.component[parent_of(s, use)];
     parent.has_weight = parent.is_stale = true;
@@ -61,8 +61,8 @@ PREDGAP_INLINE double squared_mean(const TermState& s) {
     return sum;
 }
 
-// push_feature on a plan, where terms that do not matter have weight 0: blocks of features that stay are left
-// out.
+// Centres a feature like push_feature, but on a plan, where terms that do not matter have weight 0: blocks of
+// features that stay are left out.
 PREDGAP_INLINE void push_edges(TermState& s, std::int32_t q) {
     const double* shift = s.tables->shift.data();
     const EdgeBlock *block = s.terms->block.data() + s.terms->block_begin[q],

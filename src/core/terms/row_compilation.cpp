@@ -1,3 +1,4 @@
+// Compiles a row for all outputs: finds its main effects, and the limit that keeps what is pruned in bounds.
 #include "terms/row_compilation.hpp"
 
 #include <algorithm>
@@ -57,7 +58,7 @@ void RowCompilation::find_main_effects_of(std::size_t g) {
     }
 }
 
-// Squares of the main effects where an atom is crossed: E[m^2; crossed].
+// Adds up the squares of the main effects where an atom is crossed: E[m^2; crossed].
 void RowCompilation::add_squares(std::size_t g) {
     const auto& terms = terms_[g];
     for (int32_t i = 1; i < terms.n_components(); ++i) {
@@ -90,7 +91,8 @@ void RowCompilation::add_squares(const Component& c, const RowTerms& terms, cons
     }
 }
 
-// Of categories: the largest effect that any of the sets has is as good a scale.
+// Adds up the same for a category, with one effect for all its sets: a bound of the largest that any has is
+// as good a scale.
 void RowCompilation::add_set_squares(const Component& c, const RowTerms& terms, const double* weight) {
     const auto* atom = terms.atom.data() + c.slots;
     double sum = 0.0;
@@ -113,7 +115,7 @@ Pruning RowCompilation::pruning(std::size_t g, double limit, const Likely& likel
     return p;
 }
 
-// |E[G^2] - E[G~^2]| <= E[|G - G~| (|G| + |G~|)], and |G| is at most M.
+// Bounds the error of a gap: |E[G^2] - E[G~^2]| <= E[|G - G~| (|G| + |G~|)], and |G| is at most M.
 RowCompilation::Totals RowCompilation::add_up(const std::vector<CompileCounts>& counts) const {
     constexpr double kRounded = 1.0 + 1e-9;  // sums are
     Totals totals;
@@ -178,14 +180,15 @@ RowCompilation::Totals RowCompilation::compile(double limit, double most_entries
 }
 
 double RowCompilation::guess_limit(double target, const Likely& likely, Totals& totals) {
-    // Of the target: the bound of all trees may be larger, that of sets of categories most of all.
+    // These are shares of the target: the bound of all trees may be larger, that of sets of categories most
+    // of all.
     const bool has_sets = model_.set_atoms.size() > 0;
     const double aim = has_sets ? 0.4 : 0.65, near = has_sets ? 0.25 : 0.4;
     constexpr double kNear = 5.0;  // from a bound so near, the limit is known
     constexpr int kTries = 3;
     double largest = 0.0;
     for (const auto& compiler : compilers_) largest += compiler->largest_change();
-    // On boosted models the bound is 0.01 to 0.1 of scale * M * splits * limit.
+    // The bound is 0.01 to 0.1 of scale * M * splits * limit on boosted models.
     double limit = std::clamp(target / std::max(0.06 * scale_ * largest * n_splits_, 1e-300), 1e-30, 1e-2);
     for (int i = 0; i < kTries; ++i) {
         totals = count(limit, Pruning::kMostEntries, likely, true);

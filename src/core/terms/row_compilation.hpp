@@ -14,9 +14,9 @@ class RowCompilation {
 public:
     explicit RowCompilation(const Model& model);
 
-    // A row with its tables; whatever is open in them moves.
+    // Loads a row with its tables; whatever is open in them moves.
     void load(const RowTables& tables, RowWork& work);
-    // All but look() needs them.
+    // Finds the gap of each feature alone, which all functions but look() need.
     void find_main_effects();
 
     // The gap of each feature alone, (n_features), and the square root of their sum.
@@ -24,17 +24,17 @@ public:
     double scale() const { return scale_; }
     double largest_change(std::size_t group) const { return compilers_[group]->largest_change(); }
 
-    // What a compilation does, or would do.
+    // The totals of what a compilation does, or would do.
     struct Totals {
         double n_entries = 0, n_nodes = 0;
         double bound = 0;                         // every gap is within this of the exact one
         double mean_error = 0, square_error = 0;  // E|G - G~| and E|G - G~|^2 of what is left out, at most
         bool complete = true;
     };
-    // `limit` is relative to the scale; 0 for exact. An estimate from some of the trees if nothing is left
-    // out (limit = 0), or if `roughly`.
+    // Counts what a compilation would do. `limit` is relative to the scale; 0 for exact. The counts are an
+    // estimate from some of the trees if nothing is left out (limit = 0), or if `roughly`.
     Totals count(double limit, double most_entries, const Likely& likely, bool roughly = false);
-    // The same at a limit of 0, from at most about so many trees.
+    // Counts at a limit of 0, from at most about so many trees.
     Totals look(double n_trees, double most_entries);
     // The share of the nodes that an estimate looks at, of the first group of trees.
     double counted_share() const { return compilers_[0]->counted_share(); }
@@ -44,7 +44,7 @@ public:
     void error_scales(std::size_t group, Buffer<double>& scale) const {
         compilers_[group]->error_scales(terms_[group], scale);
     }
-    // The same of the main effects, (n_features); after find_main_effects.
+    // The scale of rounding errors of the main effects, (n_features); after find_main_effects.
     void main_error_scales(Buffer<double>& scale) const;
 
     // A limit whose bound is probably within the target, and not much less; and roughly what it takes.

@@ -18,7 +18,7 @@ struct Component {
     std::int32_t stride;      // terms with room: a multiple of four where there are more than two
     std::int64_t slots;       // atom and parent of slot j of term i are at slots + j * stride + i
     std::int32_t features;    // where its features begin
-    bool has_sets;            // is one of them categorical?
+    bool has_sets;            // true if one of them is categorical
     std::int16_t leading;     // the first slot; with categories, that of the one with the most sets
 };
 
@@ -75,7 +75,7 @@ struct RowTerms {
         return std::uint64_t{1} << feature % 64;
     }
     std::int32_t n_components() const { return static_cast<std::int32_t>(component.size()); }
-    // With and without the room that is left in the arrays.
+    // The bytes of the arrays, with and without the room that is left in them.
     double bytes() const {
         return sum_over_arrays([](const auto& array) { return array.bytes(); });
     }
@@ -91,8 +91,8 @@ private:
     }
 };
 
-// How many terms of room a component takes: forms work on four terms at a time, but closed forms on one or
-// two.
+// The number of terms that a component has room for: forms work on four terms at a time, but closed forms on
+// one or two.
 constexpr std::int32_t stride_of(std::int32_t n_terms) {
     return n_terms <= 2 ? n_terms : (n_terms + 3) / 4 * 4;
 }

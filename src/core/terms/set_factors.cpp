@@ -1,3 +1,4 @@
+// Chooses how the forms with categories are evaluated, and fills the determinants that sums over pairs need.
 #include "terms/set_factors.hpp"
 
 #include <algorithm>
@@ -9,7 +10,7 @@ using std::int64_t;
 
 namespace {
 
-// Has it categories, and can all its features move? Terms of others have no weight.
+// True if the component has categories and all its features can move. Terms of others have no weight.
 bool needs_sets(const RowTerms& terms, const RowTables& tables, const Component& c) {
     const auto* feature = terms.feature.data() + c.features;
     return c.has_sets &&
@@ -38,7 +39,7 @@ void SetFactors::choose_grids(const RowTerms& terms, const RowTables& tables, Ce
     }
 }
 
-// The sets of terms whose pairs are added up.
+// Marks the sets of terms whose pairs are added up.
 void SetFactors::list_used(const RowTerms& terms, const RowTables& tables) {
     const auto n_thresholds = tables.model().n_thresholds();
     for (int64_t i = 1; i < terms.n_components(); ++i) {
@@ -76,7 +77,7 @@ void SetFactors::fill(const RowTerms& terms, const RowTables& tables, CellRule r
     }
 }
 
-// Without the determinants, which are of all rows; see KeptSets::bytes.
+// The bytes without the determinants, which are of all rows; see KeptSets::bytes.
 double SetFactors::used_bytes() const {
     return grid_.used_bytes() + grid_of_.used_bytes() + nanoseconds_.used_bytes() + number_.used_bytes() +
            row_.used_bytes() + used_.used_bytes() + is_used_.used_bytes();

@@ -1,5 +1,5 @@
-// How the forms of a row's components with categories are evaluated: over cells, or over pairs of terms, with
-// the determinants of pairs of sets that these need.
+// The way in which the forms of a row's components with categories are evaluated: over cells, or over pairs
+// of terms, with the determinants of pairs of sets that these need.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ public:
     }
     std::int64_t most_scratch() const { return most_scratch_; }  // doubles that one of these needs
     std::int64_t n_kept() const { return n_kept_; }              // doubles that a curve keeps of all
-    // Of the form of a component with categories.
+    // The nanoseconds of the form of a component with categories.
     PREDGAP_INLINE double nanoseconds(std::int64_t component) const { return nanoseconds_[component]; }
     double used_bytes() const;
 

@@ -30,7 +30,7 @@ PREDGAP_INLINE void sum_parts(const SubsetBlock& b, std::int64_t n_rows) {
         }
 }
 
-// As `sweep` of one numeric feature.
+// The form of one numeric feature by a sweep like `sweep`, for eight subsets side by side.
 PREDGAP_INLINE Lanes sweep_lanes(const Form& f, const Lanes* w, std::int64_t n_packs) {
     Lanes total = splat(0.0), earlier = splat(0.0);
     for (std::int32_t t = 0; t < f.c.n_terms; ++t, w += n_packs) {
@@ -62,7 +62,7 @@ PREDGAP_INLINE Lanes form_lanes(const double* gram, std::int64_t n, const Lanes*
     return total;
 }
 
-// One subset after the other, where there are many terms, or a categorical feature alone.
+// Computes the forms one subset after the other, where there are many terms, or a categorical feature alone.
 void forms_one_by_one(TermState& s, std::int32_t component, const SubsetBlock& b) {
     const auto& c = s.terms->component[component];
     const std::int64_t n_subsets = std::int64_t{1} << b.n_bits;

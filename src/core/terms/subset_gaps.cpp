@@ -1,3 +1,4 @@
+// Pushes the features of all subsets, component by component, and adds up the forms of each.
 #include "terms/subset_gaps.hpp"
 
 #include <algorithm>
@@ -49,7 +50,7 @@ void SubsetGaps::number_units(const TermState& s, const Units& units, const int3
     pool_.clear();
 }
 
-// Its own weights, if it has any.
+// Begins the parts of a component with its own weights, if it has any.
 void SubsetGaps::begin_part(const TermState& s, int32_t component) {
     if (component == 0) return;  // nothing changes if nothing is pushed
     const auto& c = s.terms->component[component];

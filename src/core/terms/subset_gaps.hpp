@@ -12,7 +12,7 @@
 
 namespace predgap {
 
-// What the terms of a component get when certain features are pushed.
+// The weights that the terms of a component get when certain features are pushed.
 struct WeightPart {
     std::uint32_t units;  // of these features, without those of the component; from 0
     std::int32_t lowest;  // of these features

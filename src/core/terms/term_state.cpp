@@ -1,3 +1,4 @@
+// Makes room for the state of a row's terms, and copies it.
 #include "terms/term_state.hpp"
 
 #include <algorithm>

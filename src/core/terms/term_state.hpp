@@ -1,4 +1,4 @@
-// What the kernels keep of one row's terms while units of features join the subset.
+// The state that the kernels keep of one row's terms while units of features join the subset.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +16,8 @@ struct ComponentState {
     std::int32_t n_outside;   // units that are not in the subset; in curves, features
     std::int32_t product_at;  // the step in which G W was computed
     std::int32_t cross_at;    // the step of the product that `cross` was computed from; -1 for none
-    bool is_stale;            // did weights or n_outside change since form or product were computed?
-    bool has_weight;          // is any of its weights not 0? On a plan: may one be?
+    bool is_stale;            // true if weights or n_outside changed since form or product were computed
+    bool has_weight;          // true if any of its weights is not 0; on a plan, if any may be
 };
 
 // The factors of a closed form; see terms/closed_forms.hpp.
@@ -33,7 +33,8 @@ struct ClosedGain {
     std::int32_t component, unit, parent_component;
 };
 
-// Of curves: weights that a component had after some of the steps, and the form that it has now.
+// The versions of a component in a curve: the weights that it had after some of the steps, and the form that
+// it has now.
 struct Versions {
     static constexpr std::int32_t kMost = 8;                               // that wait for their forms
     static constexpr std::int32_t kMostSlots = 8, kMostTerms = 124;        // of their component
@@ -75,7 +76,7 @@ struct TermState {
     Buffer<ComponentState> component;
     Buffer<std::int32_t> mattering;  // of gaps: components that may have weight, ascending
     Buffer<double> gram;             // Gram matrices, with those features outside that are
-    bool keeps_grams = false;        // are these kept?
+    bool keeps_grams = false;        // true if these are kept
     Buffer<Closed> closed;           // (n_components) of those that have closed forms
     Buffer<double> form;             // (n_components, room) Q of complete components, else 0; or of gains
     Buffer<double> main_mean;        // (n_features, width) mean of a feature's main effect, if it is outside
@@ -93,7 +94,7 @@ struct TermState {
     Buffer<std::int32_t> due, due_begin;  // components by the step in which they are complete
     Buffer<double> ended;                 // (n_steps) forms that count from a step to the present one
 
-    // Of units of several features, one after the other; see unit_gain.hpp.
+    // The state of units of several features, which are taken one after the other; see unit_gain.hpp.
     struct Received {
         std::int32_t component;  // in the subset, to which the unit would add weight
         std::int32_t from;       // the first component that does; its `cross` keeps the form of what is added
@@ -104,16 +105,16 @@ struct TermState {
     Buffer<std::int32_t> receiver;  // (n_components) its place among the received
     std::int32_t n_received = 0;
 
-    // Room for all of it, with weights in place. Without units there are no gains; n_steps: of a curve.
+    // Makes room for all of it, with weights in place. Without units there are no gains; n_steps: of a curve.
     void prepare(const RowTerms& row_terms, const RowTables& row_tables, RowWork& row_work,
                  const Units* ranked, CellRule rule = CellRule::cheapest, std::int32_t n_steps = 0);
     // Keeps Gram matrices where there is room, after prepare(). Copies do not.
     void keep_grams();
-    // Room for the versions of a curve, after prepare().
+    // Makes room for the versions of a curve, after prepare().
     void prepare_curve();
-    // The same step of another state, which must stay where it is.
+    // Copies another state in the same step, which must stay where it is.
     void copy(const TermState& other);
-    // Of all of it, and of what a copy has.
+    // The bytes of all of it, and of what a copy has.
     double bytes() const;
     double bytes_of_copy() const;
 };

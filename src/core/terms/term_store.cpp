@@ -1,3 +1,4 @@
+// Finds the components of the collected terms, orders both, and lays them out.
 #include "terms/term_store.hpp"
 
 #include <algorithm>
@@ -63,7 +64,7 @@ double TermStore::bytes() const {
     return keys_.bytes() + term_.used_bytes() + slots_.used_bytes() + weight_.used_bytes() + kOfTerm * size();
 }
 
-// The component of each term: that of its prefix, with one more feature.
+// Finds the component of each term: that of its prefix, with one more feature.
 void TermStore::find_components() {
     constexpr int32_t kAhead = 12;
     component_keys_.clear(1);
@@ -125,7 +126,7 @@ void TermStore::lay_out(RowTerms& out, Buffer<double>& weights) {
     list_uses(out);
 }
 
-// Of the feature of a slot, if there is one.
+// The number of thresholds of the feature of a slot; 1 if there is no such slot.
 int64_t TermStore::thresholds_of(const Component& c, const int32_t* feature, int32_t slot) const {
     if (slot >= c.size) return 1;
     const auto q = feature[c.features + slot];
@@ -142,7 +143,7 @@ double TermStore::pairs_of(const Component& c, const int32_t* feature) const {
     return pairs_of_form(c, thresholds_of(c, feature, 1), thresholds_of(c, feature, 2));
 }
 
-// By size and number of terms: those alike follow each other, and branches are foreseen.
+// Orders components by size and number of terms: those alike follow each other, and branches are foreseen.
 void TermStore::order_components(RowTerms& out) {
     const auto n = component_.size();
     n_terms_.reset(n, 0);
@@ -218,7 +219,7 @@ void TermStore::find_leading(const RowTerms& out, Component& c) const {
     }
 }
 
-// Terms by component, and in it by their atoms in the leading slot: first all of them by these.
+// Orders terms by component, and in it by their atoms in the leading slot: first all of them by these.
 void TermStore::order_terms(RowTerms& out) {
     const auto n = size(), n_atoms = model_.n_atoms();
     leading_.reset(n);
@@ -247,7 +248,8 @@ void TermStore::order_terms(RowTerms& out) {
         for (int32_t j = 0; j < c.n_terms; ++j) place[*term++] = c.first_term + j;
 }
 
-// Room past the last term repeats its atoms; its weights are 0.
+// Writes the atoms and the parents of a component's terms. Room past the last term repeats its atoms; its
+// weights are 0.
 void TermStore::write_slots(RowTerms& out, const Component& c, const int32_t* terms) {
     constexpr int32_t kAhead = 8;  // terms of a component lie anywhere
     auto *atom = out.atom.data() + c.slots, *parent = out.parent.data() + c.slots;

@@ -10,7 +10,7 @@
 
 namespace predgap {
 
-// A mixed-up number, the same for the same input.
+// Mixes up the bits of a number; the result is the same for the same input.
 constexpr std::uint64_t scrambled(std::uint64_t i) {
     i = (i + 1) * 0x9e3779b97f4a7c15;
     i = (i ^ i >> 30) * 0xbf58476d1ce4e5b9;
@@ -27,7 +27,7 @@ public:
         if (2 * (hash_.size() + n_more) > slots_.size()) rehash(2 * (hash_.size() + n_more));
     }
     void prefetch(std::uint64_t hash) const { __builtin_prefetch(slots_.data() + place(hash)); }
-    // As large as these keys alone make it.
+    // The bytes of a table that is as large as these keys alone make it.
     double bytes() const;
     // The number of a key; one that is not there gets `next`. Room must have been made.
     std::int32_t find_or_add(std::uint64_t key, std::uint64_t hash, std::int32_t next) {
@@ -83,21 +83,21 @@ public:
         const auto next = size(), found = keys_.find_or_add(key(prefix, atom), hash, next);
         return found != next ? found : add(prefix, atom, n_atoms, fill);
     }
-    // The same, where all shorter terms are there already.
+    // Finds or adds a term likewise, where all shorter terms are there already.
     std::int32_t find_or_add(std::int32_t prefix, std::int32_t atom);
     // A term of one atom, which the caller knows to be new; it is not found again.
     std::int32_t add_unfound(std::int32_t atom) {
         return add(0, atom, 1, [&](Slot* slot) { *slot = {atom, 0}; });
     }
 
-    // What these terms take, while they are laid out, too.
+    // The bytes that these terms take, also while they are laid out.
     double bytes() const;
 
-    // After lay_out.
+    // The component of a term, after lay_out().
     std::int32_t component_of(std::int32_t term) const { return component_of_[term]; }
     double* weight(std::int32_t term) { return weight_.data() + std::int64_t{term} * width_; }
 
-    // Doubles that the forms of a component need; see form_scratch.
+    // The number of doubles that the forms of a component need; see form_scratch.
     std::int64_t scratch_of(const Component& c, const std::int32_t* feature, std::int32_t width) const;
     // The work of such a form, if all features are numeric; see pairs_of_form.
     double pairs_of(const Component& c, const std::int32_t* feature) const;

@@ -21,7 +21,7 @@ PREDGAP_INLINE Four factors(const double* low, const double* high, std::int64_t 
     return z;
 }
 
-// On the diagonal a tile counts half of a term with itself, and each pair once.
+// The factors of a tile on the diagonal: it counts half of a term with itself, and each pair once.
 alignas(32) constexpr double kDiagonal[4][4] = {
     {0.5, 1, 1, 1}, {0, 0.5, 1, 1}, {0, 0, 0.5, 1}, {0, 0, 0, 0.5}};
 
@@ -47,7 +47,7 @@ struct Tiles {
             for (std::int64_t i = 0; i < stride; ++i)
                 column[k * stride + i] = f.weight[k * f.n_weights + i] * (folded ? high[i] : 1.0);
     }
-    // The tables alone.
+    // Gathers the tables alone.
     PREDGAP_INLINE Tiles(const Form& f, std::int32_t outside)
         : stride(f.c.stride), n(stride / 4), low(f.scratch), high(low + kSlots * stride) {
         gather_slots(f, outside);
@@ -81,9 +81,9 @@ PREDGAP_INLINE void tile(const Tiles<kSlots>& t, std::int64_t b, std::int64_t v,
         for (int r = 0; r < 4; ++r) z[r] *= *fours(kDiagonal[r]);
 }
 
-// Pairs of terms in the same block, of so many tiles. Terms are sorted by their first atom, so for s before t
-// that slot's factor is F_s S_t: it is folded into the weights, but where the first feature is the one
-// outside.
+// The form over pairs of terms in the same block, of so many tiles. Terms are sorted by their first atom, so
+// for s before t that slot's factor is F_s S_t: it is folded into the weights, but where the first feature is
+// the one outside.
 template <int kSlots, bool kFolded, bool kOutside, bool kProduct>
 double form_by_tiles(const Form& f, std::int32_t outside, std::int64_t block) {
     const Tiles<kSlots> t(f, outside, kFolded);
@@ -129,7 +129,7 @@ double form_by_tiles(const Form& f, std::int32_t outside, std::int64_t block) {
     return 2.0 * sum(total);
 }
 
-// The same for several outputs: factors are computed once for all of them.
+// The form over pairs in the same block, for several outputs: factors are computed once for all of them.
 template <int kSlots, bool kFolded, bool kOutside, bool kProduct>
 double wide_form_by_tiles(const Form& f, std::int32_t outside, std::int64_t block) {
     const Tiles<kSlots> t(f, outside, kFolded);

@@ -1,4 +1,4 @@
-// What walks of a row's trees share: the bounds of a path's features, and what a turn changes.
+// The parts that walks of a row's trees share: the bounds of a path's features, and what a turn changes.
 #pragma once
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 
 namespace predgap {
 
-// What the splits above a node allow of one feature, and how likely x' gets there.
+// The bounds that the splits above a node set to one feature, and how likely x' gets there.
 struct PathBounds {
     static constexpr std::int32_t kNone = -1;
 
@@ -17,17 +17,17 @@ struct PathBounds {
     double size = 1.0;                    // the same times the amplitude of the bound next to x
     std::int32_t lo = kNone, hi = kNone;  // atoms
     std::int32_t near = kNone;            // the one next to x, if x is not inside
-    bool inside = true;                   // is x?
+    bool inside = true;                   // true if x is within the bounds
 };
 
-// Is x within these bounds of its feature?
+// True if x is within these bounds of its feature.
 inline bool is_inside(const RowTables& t, std::int32_t lo, std::int32_t hi) {
     constexpr auto kNone = PathBounds::kNone;
     return (lo == kNone || !t.event[lo]) && (hi == kNone || t.event[hi]);
 }
 
-// The chance is a difference of tails on the side of x where the bounds are; of categories, that of the set.
-// amplitude: (n_atoms), or null where all are 1.
+// The bounds lo and hi of a feature with their chance: a difference of tails on the side of x where the
+// bounds are; of categories, that of the set. amplitude: (n_atoms), or null where all are 1.
 inline PathBounds narrowed(const RowTables& t, std::int32_t q, std::int32_t lo, std::int32_t hi,
                            const double* amplitude) {
     constexpr auto kNone = PathBounds::kNone;
@@ -48,7 +48,7 @@ inline PathBounds narrowed(const RowTables& t, std::int32_t q, std::int32_t lo, 
     return b;
 }
 
-// Of the split's feature, at one of its children.
+// The bounds of the split's feature at one of its children.
 inline PathBounds at_child(const RowTables& t, const TreeGroup& group, const Node& split, const PathBounds& b,
                            bool left, const double* amplitude) {
     if (split.atom >= 0)
@@ -59,14 +59,14 @@ inline PathBounds at_child(const RowTables& t, const TreeGroup& group, const Nod
     return narrowed(t, split.feature, ends.lo, ends.hi, amplitude);
 }
 
-// Can the noise change where x goes from this split on an open feature?
+// True if the noise can change where x goes from this split on an open feature.
 inline bool can_cross(const RowTables& t, const Node& split) {
     return split.way == Node::Way::both && (split.atom < 0 || t.shift[split.atom] != 0.0);
 }
 
-// The way from which others turn off is that of x. But where x' has other categories than x already, the way
-// of x may be one that x' hardly ever takes: it is the likelier one. Else large values that are hardly ever
-// reached would be added, and subtracted again.
+// True if the way from which others turn off goes to the left. That is the way of x; but where x' has other
+// categories than x already, the way of x may be one that x' hardly ever takes: there it is the likelier one.
+// Else large values that are hardly ever reached would be added, and subtracted again.
 inline bool keeps_left(const RowTables& t, const TreeGroup& group, const Node& split) {
     if (split.atom >= 0 || split.way != Node::Way::both || !t.is_open[split.feature])
         return t.goes_left(group, split);
@@ -78,7 +78,8 @@ inline bool keeps_left(const RowTables& t, const TreeGroup& group, const Node& s
     return !is_inside(t, of.right.lo, of.right.hi) && chance(of.left) >= chance(of.right);
 }
 
-// Where the values are of the leaf that this way reaches from a node: found when it is asked for first.
+// Tells where the values are of the leaf that this way reaches from a node. Each is found when it is asked
+// for first.
 class Leaves {
 public:
     explicit Leaves(const TreeGroup& group) : group_(group) {}

@@ -1,4 +1,4 @@
-// What a unit of several features would add to the gap.
+// The gain of a unit of several features: what it would add to the gap.
 //
 // Only components with features of the unit matter whose other features are all in the subset. In a copy of
 // their weights, `trial`, the unit is pushed: if it were taken, they would be complete, with these weights,
@@ -36,7 +36,7 @@ PREDGAP_INLINE void each_use(const TermState& s, std::int32_t unit, Visit visit)
             if (s.component[s.terms->use[i].component].n_outside == 1) visit(s.terms->use[i]);
 }
 
-// The weights of a component, or 0; with room.
+// Writes the weights of a component to the trial, or 0; with its room.
 template <bool kWeights>
 PREDGAP_INLINE void write_trial(TermState& s, std::int32_t component) {
     const auto& c = s.terms->component[component];
@@ -46,7 +46,7 @@ PREDGAP_INLINE void write_trial(TermState& s, std::int32_t component) {
     }
 }
 
-// Of a component in the subset: it gets weight from another one.
+// Notes that a component in the subset gets weight from another one.
 PREDGAP_INLINE void receive(TermState& s, std::int32_t component, std::int32_t from) {
     auto& at = s.receiver[component];
     if (at >= s.n_received || s.received[at].component != component) {
@@ -57,7 +57,7 @@ PREDGAP_INLINE void receive(TermState& s, std::int32_t component, std::int32_t f
     s.received[at].is_stale |= s.component[from].is_stale;
 }
 
-// Forms are kept as long as the weights that come in are the same.
+// Pushes the unit in the trial weights. Forms are kept as long as the weights that come in are the same.
 PREDGAP_INLINE void push_trial(TermState& s, std::int32_t unit) {
     s.n_received = 0;
     each_use(s, unit, [&](Use use) {
@@ -77,7 +77,7 @@ PREDGAP_INLINE void push_trial(TermState& s, std::int32_t unit) {
     });
 }
 
-// D'G D + 2 D'G W; of the empty component, D^2 + 2 D W.
+// The gain from a component that receives weight: D'G D + 2 D'G W; from the empty component, D^2 + 2 D W.
 PREDGAP_INLINE double received_gain(TermState& s, const TermState::Received& r) {
     const auto& c = s.terms->component[r.component];
     auto& state = s.component[r.component];

@@ -111,7 +111,7 @@ class Categories:
 
     @property
     def holds_text(self) -> bool:
-        """Are there labels that are text, so that text in a table may be one of them?"""
+        """True if some labels are text, so that text in a table may be one of them."""
         labels = self.labels or ()
         return any(isinstance(label, str) for label in labels) or (self.labelled and not labels)
 
@@ -157,7 +157,7 @@ class Categories:
 
 
 def is_missing(value: Any) -> bool:
-    """Is it None, NaN, or one of pandas' NA and NaT (recognised by name, without importing pandas)?"""
+    """True if the value is None, NaN, or pandas' NA or NaT (told by name, without importing pandas)."""
     return value is None or type(value).__name__ in ("NAType", "NaTType") or value != value
 
 
@@ -186,31 +186,15 @@ def check_unseen(unseen: Sequence[Any], levels: Categories, what: str) -> None:
     )
 
 
-_MANY: Final = 20  # labels of a column: that the model knows none of them is no chance
-
-
-def warn_of_unknown(labels: Sequence[Any], codes: NDArray[np.float64], levels: Categories, what: str) -> None:
-    """Warns of a column whose labels, with these codes, are all unknown, if they are codes or many."""
-    if not len(labels) or not (codes == levels.unknown).all():
-        return
-    if levels.unknown == UNSEEN and _are_codes(labels, levels):
+def warn_of_codes(unseen: Sequence[Any], levels: Categories, what: str) -> None:
+    """Warns if a column has only unknown labels, and all are codes: perhaps codes were passed as labels."""
+    codes = set(levels.codes.tolist())
+    if levels.labelled and all(_kind(label) == "numbers" and label in codes for label in unseen):
         warn(
-            f"{what} holds {format_items(sorted(set(labels)))}, none of the model's categories "
+            f"{what} holds {format_items(sorted(set(unseen)))}, none of the model's categories "
             f"{format_items(levels.labels or ())}; they count as unseen. If these are codes, replace them by "
             "the labels: codes are for arrays, which have no column names",
         )
-    elif len(labels) >= _MANY and len(levels) > (levels.unknown != UNSEEN):  # some are known
-        kinds = format_items(sorted({type(label).__name__ for label in labels}))
-        warn(
-            f"the model knows none of the {len(labels)} values of {what}, which are of the type {kinds}, "
-            f"first {shown(labels[0])}: they count as unseen, all alike. Was the model trained on values of "
-            "another type, such as text with leading zeros?"
-        )
-
-
-def _are_codes(labels: Sequence[Any], levels: Categories) -> bool:
-    codes = set(levels.codes.tolist())
-    return levels.labelled and all(_kind(label) == "numbers" and label in codes for label in labels)
 
 
 def _check_labels_match(a: Categories, b: Categories, what: str) -> None:

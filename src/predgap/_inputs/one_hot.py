@@ -23,7 +23,7 @@ NO_DUMMY: Final = "(none)"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OneHot:
-    """Which features of a model are dummies, and the features that take their place.
+    """The features of a model that are dummies, and the features that take their place.
 
     A group of dummies becomes one categorical feature, at the place of its first dummy. Its levels are the
     names of the dummies, and `NO_DUMMY`.
@@ -144,7 +144,7 @@ class OneHot:
 
 
 def places_before(columns: Columns) -> tuple[tuple[int, ...], ...]:
-    """For each column of a table made by `OneHot.columns`, the columns that it was made of."""
+    """The columns that each column of a table made by `OneHot.columns` was made of."""
     assert isinstance(columns.source, _Collapsed)
     return columns.source.places
 

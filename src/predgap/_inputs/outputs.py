@@ -1,4 +1,4 @@
-"""Which output of a model is meant: by position or by the label of its class, for all rows or row by row."""
+"""Finds which output of a model is meant: by position or by the label of its class, for all or each row."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ class Outputs:
         )
 
     def _pair(self) -> str:
-        """What to say of two classes with one output."""
+        """The part of a message that tells of two classes with one output; empty for other models."""
         if self.class_names is None or self.n != 1 or len(self.class_names) != 2:
             return ""
         other = f"output={shown(self.class_names[0])} is the other class, whose gaps are the same"
@@ -134,7 +134,7 @@ class Outputs:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OutputsOfRows:
-    """What is explained in the rows of a call: all outputs together (None), one, or each row's own (n,)."""
+    """The outputs explained in the rows of a call: all together (None), one, or each row's own (n,)."""
 
     outputs: Outputs
     chosen: int | IndexArray | None
@@ -164,7 +164,7 @@ class OutputsOfRows:
             self._refuse(theirs, differs)
 
     def output_of(self, n_outputs: int) -> int | IndexArray | None:
-        """Which output to take from attributions of `n_outputs`; None if they have one only."""
+        """The output to take from attributions of `n_outputs`; None if they have one only."""
         if n_outputs == 1:
             return None
         if self.outputs.n == 1 and n_outputs == 2:  # of two classes

@@ -30,7 +30,7 @@ NAMELESS: Final = (
 
 
 def are_default(names: Sequence[str]) -> bool:
-    """Are they "0", "1", "2", ..., as pandas calls and writes columns that have no names?"""
+    """True if the names are "0", "1", "2", ..., as pandas calls and writes columns that have no names."""
     return all(name == str(j) for j, name in enumerate(names))
 
 
@@ -290,7 +290,7 @@ def _checked_mask(mask: BoolArray, n_rows: int, n_features: int) -> BoolArray:
 
 
 def _is_labelled(subset: Any) -> bool:
-    """Is it a pandas Series of booleans labelled by text, such as `importance > 0.1`?"""
+    """True if the subset is a pandas Series of booleans labelled by text, such as `importance > 0.1`."""
     labels: Any = getattr(subset, "index", None)
     if callable(labels) or not hasattr(labels, "dtype"):  # list.index is a method
         return False
@@ -324,7 +324,7 @@ def _in_model_order(series: Any, names: Sequence[str]) -> BoolArray:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Units:
-    """What is perturbed and ranked as one: groups of features, and each feature that is in no group.
+    """The units that are perturbed and ranked as one: the groups, and each feature that is in no group.
 
     Units are numbered in the order of their first features.
     """
@@ -435,7 +435,7 @@ def _check_names(groups: Sequence[str], group_of: Mapping[int, str], names: Sequ
 
 
 def grouping_hint(units: Units) -> str:
-    """What to do if a subset or ranking is of features although there are groups."""
+    """The advice in a message if a subset or ranking is of features although there are groups."""
     groups = format_items(units.names[number] for number in sorted(units.groups))
     return (
         f". The explainer has the groups {groups}: subsets and rankings name a group instead of its features "

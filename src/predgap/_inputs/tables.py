@@ -19,7 +19,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from predgap._inputs.categories import UNSEEN, Categories, check_unseen, is_missing, warn_of_unknown
+from predgap._inputs.categories import UNSEEN, Categories, check_unseen, is_missing, warn_of_codes
 from predgap._inputs.subsets import are_default, order_by_name
 from predgap._text import count, format_items, shown
 from predgap._typing import BoolArray, FloatArray, IndexArray
@@ -186,7 +186,7 @@ def open_columns(X: Any) -> Columns:
 
 
 def whole_columns(values: FloatArray) -> BoolArray:
-    """Which columns (k,) of numbers (n, k) have at least 20 whole numbers, and no others."""
+    """True for the columns (k,) of numbers (n, k) that have at least 20 whole numbers, and no others."""
     missing = np.isnan(values)
     is_whole = ((values == np.floor(values)) | missing).all(axis=0)
     found: BoolArray = is_whole & (len(values) - missing.sum(axis=0) >= FEWEST_WHOLE)
@@ -237,7 +237,7 @@ def column_order(
 
 
 def by_name(names: Sequence[str], numbered: bool, feature_names: Sequence[str]) -> bool:
-    """Are a frame's columns to be matched to the model's features by name (True), or by position?"""
+    """True if a frame's columns are to be matched to the model's features by name, False if by position."""
     return not numbered or set(feature_names) <= set(names)
 
 
@@ -535,7 +535,8 @@ def codes_of_labels(
     unseen = [label for label, code in zip(labels, codes.tolist(), strict=True) if code == UNSEEN]
     if unseen:
         check_unseen(unseen, levels, what)
-    warn_of_unknown(labels, codes, levels, what)
+        if len(unseen) == len(labels):
+            warn_of_codes(unseen, levels, what)
     return codes
 
 
@@ -664,7 +665,7 @@ class WrittenLabels(tuple[str, ...]):
 
 
 def matching_rows(theirs: Any, mine: Any, what: str, error: type[PredgapError]) -> IndexArray | None:
-    """For each row of X, the row of another table that has the same label; None: rows are in the same order.
+    """Finds the row of another table with the label of each row of X; None if rows are in the same order.
 
     Rows are in the same order if one side has no labels at all (arrays, Polars and Arrow frames), if both
     have the default 0, 1, ..., or if all labels are equal. The number of rows is not checked.
@@ -752,7 +753,7 @@ def _equal(theirs: Any, mine: Any) -> bool:
 
 
 def _is_default(index: Any) -> bool:
-    """Is it pandas' RangeIndex from 0, which a frame has if none was set?"""
+    """True if the index is pandas' RangeIndex from 0, which a frame has if none was set."""
     return getattr(index, "start", None) == 0 and getattr(index, "step", None) == 1
 
 

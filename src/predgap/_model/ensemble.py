@@ -196,7 +196,7 @@ class Ensemble:
 
     @property
     def accepts_infinity(self) -> bool:
-        """Whether rows may hold infinite values."""
+        """True if rows may hold infinite values."""
         return bool(self.largest == np.inf)
 
     @property
@@ -250,7 +250,7 @@ class Ensemble:
         return rows
 
     def is_missing(self, values: FloatArray) -> BoolArray:
-        """Which numbers count as missing, NaN among them; an array like `values`."""
+        """True for the numbers that count as missing, NaN among them; an array like `values`."""
         low, high = self.missing_range
         found: BoolArray = np.isnan(values) | ((values >= low) & (values <= high))
         return found
@@ -452,7 +452,7 @@ class _Members:
             self._dense[self._keys] = True
 
     def test(self, which: IntArray, codes: FloatArray) -> BoolArray:
-        """Is each code in its set? Both (n,)."""
+        """True for each code (n,) that is in its set; `which` (n,) are the numbers of the sets."""
         possible = (codes >= 0) & (codes < self._width)
         wanted = which.astype(np.int64) * self._width + np.where(possible, codes, 0).astype(np.int64)
         if not len(self._keys):
@@ -770,7 +770,7 @@ def _numbers_of_trees(f: Ensemble, g: Ensemble) -> Ids:
 
 
 def _numbered_nodes(e: Ensemble) -> dict[str, Any]:
-    """What nodes hold, with what does not matter set to 0."""
+    """The fields of all nodes, with what does not matter set to 0."""
     is_leaf = e.feature == LEAF
     texts = [e.set_code[a:b].tobytes() for a, b in zip(e.set_begin, e.set_begin[1:], strict=False)]
     return {
@@ -801,7 +801,7 @@ def _numbered(*columns: IntArray | FloatArray | Ids | BoolArray) -> Ids:
 
 
 def has_other_class(model: Ensemble) -> bool:
-    """Does the only output belong to one of two classes, so that the margin of the other one follows?"""
+    """True if the only output belongs to one of two classes, so that the margin of the other one follows."""
     known = model.link is not None and model.link.kind in ("identity", "logistic")
     return known and model.n_outputs == 1 and len(model.class_names or ()) == 2
 

@@ -200,8 +200,8 @@ def decode(data: bytes) -> dict[str, Any]:
 
 
 def _promised(head: bytes, size: int) -> tuple[int, int, str, int]:
-    """Where the header begins, its size, the checksum and the version; LoaderError if the size of the file
-    is wrong."""
+    """The place where the header begins, its size, the checksum and the version; LoaderError if the size of
+    the file is wrong."""
     version = re.match(NAME + rb"(\d+)", head)
     if version is not None and version[1] not in [b"%d" % known for known in range(1, VERSION + 1)]:
         raise UnsupportedModelError(
@@ -239,7 +239,7 @@ def _parsed(header: bytes, version: int) -> dict[str, Any]:
 
 
 def _is_part(name: str, version: int) -> bool:
-    """Do files of this version have the array or field?"""
+    """True if files of this version have the array or field."""
     return _SINCE.get(name, 1) <= version <= _UNTIL.get(name, VERSION)
 
 
@@ -302,5 +302,5 @@ def _are_labels(found: Any) -> bool:
 
 
 def _are_whole(values: list[Any]) -> bool:
-    """Are all values whole numbers from 0 that fit into an int32?"""
+    """True if all values are whole numbers from 0 that fit into an int32."""
     return all(type(value) is int and 0 <= value <= _LARGEST for value in values)

@@ -19,7 +19,7 @@ ROUNDED: Final = 1e-15  # how far probabilities of several classes, and 1 minus 
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """How the probabilities of classes follow from margins.
+    """The link that gives the probabilities of classes from margins.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ class Link:
 
     @property
     def gives_probabilities(self) -> bool:
-        """Are probabilities known from margins?"""
+        """True if probabilities are known from margins."""
         return self.kind != "other"
 
     def probabilities(self, margins: FloatArray) -> FloatArray:
@@ -64,7 +64,8 @@ class Link:
         return shares
 
     def differences(self, margins: FloatArray, changes: FloatArray) -> FloatArray:
-        """How much probabilities change when margins (n_outputs, 1) change, both (n_outputs, m)."""
+        """The changes of probabilities when margins (n_outputs, 1) change; both changes are (n_outputs,
+        m)."""
         if self.kind == "identity":
             return changes
         if self.kind == "softmax":

@@ -228,7 +228,7 @@ def _replaced_nodes(
 
 
 class _Range(NamedTuple):
-    """Where a numeric feature is on a path: low <= x < high, or perhaps missing."""
+    """The range of a numeric feature on a path: low <= x < high, or perhaps missing."""
 
     low: float
     high: float
@@ -291,7 +291,7 @@ class _Builder:
             self._add_steps(node, test, children, ranges, parent, side)
 
     def _only_way(self, test: _Test, ranges: _Ranges) -> bool | None:
-        """Which way all go that can come here; None if some go left and some right."""
+        """True if all rows that can come here go left, False if all go right; None if there may be both."""
         if isinstance(test, bool):
             return test
         if isinstance(test, _Subset):

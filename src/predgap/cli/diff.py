@@ -254,7 +254,7 @@ class Changes:
 
     @property
     def changed(self) -> BoolArray:
-        """Which rows changed most: a tenth of all, but none that did not change."""
+        """True for the rows that changed most: a tenth of all, but none that did not change."""
         found = np.zeros(len(self.difference), dtype=np.bool_)
         found[self.largest(ceil(_CHANGED * len(found)))] = True
         return found
@@ -293,7 +293,7 @@ class Changes:
 
 
 def changes(job: Job, pair: Pair, output: int | None) -> Changes:
-    """What changed in all rows of a job, whose explainer is that of the difference NEW − OLD."""
+    """Computes what changed in all rows of a job, whose explainer is that of the difference NEW − OLD."""
     models = [pair.first, pair.second, pair.difference]
     if (names := job.explainer.ensemble.feature_names) is not None:  # a model may have none of its own
         models = [e.named(names) for e in models]

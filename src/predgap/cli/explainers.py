@@ -63,7 +63,7 @@ class Request:
         return replace(self.noise, keep=keep or self.noise.keep, groups=groups)
 
     def roles(self, columns: Sequence[str]) -> Roles:
-        """What the options say of the columns of a table."""
+        """The roles that the options give to the columns of a table."""
         return Roles(tuple(split_names(self.drop, columns)), self.target, self.index)
 
 

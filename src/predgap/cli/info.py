@@ -53,7 +53,7 @@ def info(model: ModelFile, as_json: bool) -> None:
 
 
 def facts(ensemble: Ensemble) -> dict[str, Any]:
-    """What the model consists of, and the cost of an exact gap; as JSON takes it."""
+    """Describes what the model consists of, and the cost of an exact gap, in values that JSON takes."""
     inner = ensemble.feature != LEAF
     features = _features(ensemble)
     return {

@@ -70,7 +70,7 @@ class NoiseText:
 
     @property
     def moves_categories(self) -> bool:
-        """Can it be the noise of a categorical feature?"""
+        """True if it can be the noise of a categorical feature."""
         return self.law not in _ADDED
 
     def noise(self, table: TableOf, *, keep: tuple[Any, ...], kinds: Mapping[str, str]) -> Noise:
@@ -125,7 +125,7 @@ def noise_text(text: str) -> NoiseText:
 
 
 def values_of(text: str, as_label: bool) -> tuple[int | float | str, ...]:
-    """What a value on the command line may be: a number, else text.
+    """The values that a text on the command line may stand for: a number, else text.
 
     With `as_label` it may also be the label of a category, and is that only where a number is not written so.
 
@@ -166,7 +166,7 @@ class NoisePlan:
 
     @property
     def has_strength(self) -> bool:
-        """Can it be made stronger or weaker as a whole?"""
+        """True if the noise can be made stronger or weaker as a whole."""
         return not self.columns and (self.default.law == "relative" or self.default.of_deviation)
 
     def noise(self, table: TableOf, flip: float | None, ensemble: Ensemble) -> Noise:

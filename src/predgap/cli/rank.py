@@ -110,7 +110,7 @@ def _as_table(ranking: Ranking, labels: pa.Array, schema: pa.Schema) -> pa.Table
 
 @dataclass(slots=True)
 class _Proof:
-    """How certain the places of all blocks are."""
+    """Collects how certain the places of all blocks are."""
 
     places: int = 0  # of rankings that are not exact
     unproven: int = 0

@@ -183,8 +183,8 @@ class Roles:
 
 
 def layout(name: str, columns: Sequence[str], ensemble: Ensemble, roles: Roles) -> Layout:
-    """Which column of DATA is what; TableError if columns are left over, or the target or the row labels are
-    not there.
+    """Finds out which column of DATA is what; TableError if columns are left over, or the target or the row
+    labels are not there.
 
     Without a column that is named for them, the first one is the row labels if it is named as pandas names an
     index without a name, and is no feature of the model. `name` is that of the table, for messages.
@@ -217,7 +217,7 @@ def check_roles(name: str, columns: Sequence[str], known: Collection[str], roles
 
 
 def reference_layout(columns: Sequence[str], ensemble: Ensemble, roles: Roles) -> Layout:
-    """Which columns of the reference table are features; the others are not needed."""
+    """Finds the columns of the reference table that are features; the others are not needed."""
     known = match_names(columns, ensemble.feature_names or (), TableError)
     found = _laid_out(columns, ensemble, known, roles)
     if not ensemble.feature_names:
@@ -238,12 +238,12 @@ def _laid_out(columns: Sequence[str], ensemble: Ensemble, known: Mapping[str, in
 
 
 def _is_index(place: int, name: str) -> bool:
-    """Is this what pandas writes for an index without a name? In CSV it comes first, in Parquet last."""
+    """True if pandas writes this for an index without a name: in CSV it comes first, in Parquet last."""
     return (place == 0 and name in ("", "Unnamed: 0")) or name == "__index_level_0__"
 
 
 def csv_columns(schema: pa.Schema, places: Layout, ensemble: Ensemble) -> CsvColumns:
-    """How to read the columns of a CSV file, given the types of its first block.
+    """Chooses how to read the columns of a CSV file, given the types of its first block.
 
     A column that has only whole numbers there, or nothing, may have other numbers further down. What is
     neither a feature nor the target is text, which comes as it is written.
@@ -286,7 +286,7 @@ _TYPES: Final = (
 
 @dataclass(frozen=True, slots=True)
 class CsvColumns:
-    """What to read the columns of a CSV file as, by name; others as PyArrow finds them."""
+    """The types to read the columns of a CSV file as, by name; PyArrow finds the types of others."""
 
     types: Mapping[str, pa.DataType] = field(default_factory=dict)
     categories: Mapping[str, Categories] = field(default_factory=dict)  # of columns that are read as text
@@ -671,7 +671,7 @@ class _Forward:
         return False
 
     def close(self) -> None:
-        """What comes later is thrown away; the file itself stays open."""
+        """Throws away what comes later; the file itself stays open."""
         self.closed = True
 
 

@@ -427,7 +427,7 @@ class Explained:
     def without_noise_table(self, noise: Noise) -> Explained:
         """The same with `noise` in place of the noise that was read; what was read of that stays."""
         other = copy.copy(self)
-        other.noise, other._ranges = noise, None
+        other.noise = noise
         other._moves = self._moves.called(noise)
         return other
 

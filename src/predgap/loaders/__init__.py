@@ -338,7 +338,7 @@ _REFUSED: Final[tuple[tuple[re.Pattern[bytes], str], ...]] = (
 
 
 def _is_pickle(head: bytes) -> bool:
-    """Could a file that begins with these bytes be a pickle or joblib file (which may be compressed)?"""
+    """True if a file that begins with these bytes may be a pickle or joblib file, perhaps compressed."""
     return bool(_PICKLE.match(head) or _COMPRESSED.match(head))
 
 

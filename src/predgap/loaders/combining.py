@@ -159,7 +159,7 @@ def _leaves(members: Sequence[Member]) -> tuple[list[IntArray], list[FloatArray]
 
 
 def _is_scalar(member: Member) -> bool:
-    """Does each output of the member go to one output of the sum at most, and each tree to one output?"""
+    """True if each output of the member goes to at most one output of the sum, and each tree to one."""
     one_value = member.ensemble.value.shape[1] == 1
     return one_value and bool((np.count_nonzero(member.matrix, axis=0) <= 1).all())
 
@@ -170,7 +170,7 @@ def _moved_targets(member: Member) -> IntArray:
 
 
 def _factors(member: Member) -> FloatArray:
-    """What the value of each node is multiplied with, (n_nodes,)."""
+    """The factor that the value of each node is multiplied with, (n_nodes,)."""
     factor: FloatArray = member.matrix.sum(axis=0)[_outputs(member.ensemble)]
     return factor
 

@@ -95,7 +95,7 @@ class Pair:
 
     @property
     def n_common(self) -> int:
-        """How many trees of each model are equal to one of the other."""
+        """The number of trees of each model that are equal to one of the other."""
         return (self.first.n_trees + self.second.n_trees - self.difference.n_trees) // 2
 
 

@@ -240,7 +240,7 @@ def _ensemble(
 
 
 def _link(objective: str) -> Link | None:
-    """How probabilities follow from margins; an objective is its name and parameters, "binary sigmoid:1".
+    """The link from margins to probabilities; an objective is its name and parameters, "binary sigmoid:1".
 
     None if the model predicts margins. A forest (boosting=rf) applies the link to the average of its trees.
     """
@@ -501,7 +501,7 @@ def read_sets(trees: list[Fields]) -> Sets:
 
 
 def _members(word: NDArray[np.uint32], edges: Counts) -> tuple[IntArray, IntArray]:
-    """Where each set begins among all codes, and these codes; `edges` separate the words of the sets."""
+    """Finds where each set begins among all codes, and these codes; `edges` separate the sets in `word`."""
     used = np.flatnonzero(word)
     place = used - edges[np.searchsorted(edges, used, side="right") - 1]
     if place.max(initial=0) >= 2**31 // _WORD_BITS:
@@ -768,12 +768,12 @@ def floats(trees: list[Fields], name: str, counts: Counts) -> FloatArray:
 
 
 def integers(trees: list[Fields], name: str, counts: Counts) -> IntArray:
-    """As `floats`, for signed 32-bit integers."""
+    """The signed 32-bit integers of one field of all trees, concatenated; `counts` are as in `floats`."""
     return _within(_joined(trees, name, counts), name, 1 - 2**31, 2**31 - 1).astype(np.int32)
 
 
 def words(trees: list[Fields], name: str, counts: Counts) -> NDArray[np.uint32]:
-    """As `floats`, for unsigned 32-bit integers."""
+    """The unsigned 32-bit integers of one field of all trees, concatenated; `counts` are as in `floats`."""
     return _within(_joined(trees, name, counts), name, 0, 2**32 - 1).astype(np.uint32)
 
 

@@ -49,7 +49,7 @@ _OLDEST: Final = (1, 5)
 _ONE_BY_ONE: Final = "explain its estimators_ one by one"
 _LARGEST_CODE: Final = 2**31 - 2  # the code above the largest one is used for unknown categories
 
-# What to do with estimators that are not a sum of trees. Those that hold other models are in `wrappers`.
+# The advice for estimators that are not a sum of trees. Those that hold other models are in `wrappers`.
 _ADVICE: Final = {
     "AdaBoostRegressor": f"it predicts a weighted median of its trees, which is not a sum; {_ONE_BY_ONE}",
     "RandomTreesEmbedding": "it transforms rows and predicts nothing",
@@ -189,7 +189,7 @@ def _ask(question: Callable[[Rows], Any], rows: Rows) -> Any:
 
 
 def _takes(parts: _Sum, n_features: int, value: float) -> bool:
-    """Does the model accept a row of this value? That depends on its class, options and version."""
+    """True if the model accepts a row of this value. That depends on its class, options and version."""
     row = np.full((1, n_features), value)
     row[:, [levels is not None for levels in parts.categories or ()]] = np.nan
     try:
@@ -233,7 +233,7 @@ def _read_bagging(model: Any) -> _Sum:
 
 
 def _read_votes(model: Any) -> _Sum:
-    """In AdaBoost each tree votes for a class with its weight, and against the others with equal shares."""
+    """Reads AdaBoost: trees vote for a class with their weights, and against the others in equal shares."""
     if getattr(model, "algorithm", None) == "SAMME.R":
         raise UnsupportedModelError(
             f"the {type(model).__name__} adds up logarithms of probabilities (algorithm='SAMME.R'); train it "

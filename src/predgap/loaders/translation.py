@@ -195,7 +195,7 @@ def numbered(n_outputs: int, *, binary: bool) -> tuple[str, ...] | None:
 
 
 def estimator_link(model: Any, n_outputs: int) -> Link | None:
-    """How the probabilities of a scikit-learn model follow from its margins; None if it predicts these."""
+    """The link from a scikit-learn model's margins to its probabilities; None if it predicts margins."""
     if not isinstance(getattr(model, "classes_", None), np.ndarray):
         is_other = getattr(model, "loss", None) in ("poisson", "gamma") or hasattr(model, "score_samples")
         return Link("other") if is_other else None  # a log link, or the score of an isolation forest

@@ -119,7 +119,7 @@ def _header(model: Any) -> dict[str, Any]:
 
 
 def _link(header: dict[str, Any]) -> Link | None:
-    """How predictions follow from margins: the postprocessor."""
+    """The link from margins to predictions, which the postprocessor names."""
     name, alpha = header["postprocessor"], float(header["sigmoid_alpha"][0])
     if name in ("sigmoid", "multiclass_ova"):
         return Link("logistic", alpha)
@@ -151,7 +151,7 @@ def _columns(model: Any, n_trees: int) -> Columns:
 
 
 class _Outputs:
-    """Which outputs there are, and which of them each tree adds to."""
+    """The outputs that there are, and which of them each tree adds to."""
 
     def __init__(self, header: dict[str, Any]) -> None:
         n_classes = header["num_class"]
@@ -168,7 +168,7 @@ class _Outputs:
         self.divisor = self._divisor() if header["average_tree_output"][0] else np.ones(self.n)
 
     def select(self, table: NDArray[Any]) -> NDArray[Any]:
-        """From an array with an entry for every target and class, the entries of classes that exist."""
+        """Selects the entries of classes that exist from a table with an entry for every target and class."""
         if table.size != self.place.size:
             raise LoaderError(
                 f"the treelite model has {table.size} base scores, expected {self.place.size}; "

@@ -94,7 +94,7 @@ def unwrapped(model: Any) -> Any:
 
 
 def absent_is_missing(model: Any) -> bool:
-    """Does the model take what is absent in a sparse table for missing, as XGBoost does? Others take 0.
+    """True if the model takes what is absent in a sparse table for missing, as XGBoost does; others take 0.
 
     UnsupportedModelError if some models in a wrapper do, and others do not.
     """
@@ -266,8 +266,8 @@ def _read_stacking(model: Any) -> _Sum:
 
 
 def _final_link(final: Any) -> Link:
-    """How the probabilities of a linear classifier follow from its decisions, found by trying: that depends
-    on its class, its options and scikit-learn's version."""
+    """Finds by trying how the probabilities of a linear classifier follow from its decisions: that depends on
+    its class, its options and scikit-learn's version."""
     if hasattr(final, "predict_proba"):
         rows = np.random.default_rng(0).normal(size=(8, final.n_features_in_))
         margins = np.asarray(final.decision_function(rows), dtype=np.float64).reshape(len(rows), -1).T

@@ -187,7 +187,7 @@ def _class_names(
 
 
 def _link(objective: str) -> Link | None:
-    """How probabilities follow from margins; None if the model predicts margins."""
+    """The link from margins to probabilities; None if the model predicts margins."""
     if objective in ("binary:logistic", "binary:logitraw", "reg:logistic"):
         return Link("logistic")
     if objective == "binary:hinge" or predicts_exponentials(objective):
@@ -252,7 +252,7 @@ def _trees(model: Document) -> list[Document]:
 
 
 def _best_iterations(document: Document) -> int | None:
-    """How many iterations a wrapper uses: up to the best one after early stopping, else None (all)."""
+    """The number of iterations that a wrapper uses: up to the best after early stopping, else None (all)."""
     attributes = section(document, "learner").get("attributes")
     if not isinstance(attributes, dict) or "best_iteration" not in attributes:
         return None
@@ -337,7 +337,7 @@ def read_nodes(trees: list[Document], info: IntArray, weights: FloatArray, n_out
 
 
 def _leaf_width(trees: list[Document], n_outputs: int) -> int:
-    """How many values a leaf holds: 1, or one per output. Old files say 0 for 1."""
+    """The number of values that a leaf holds: 1, or one per output. Old files say 0 for 1."""
     widths = {max(1, tree_param(tree, "size_leaf_vector", 1)) for tree in trees} or {1}
     if widths not in ({1}, {n_outputs}):
         raise LoaderError(f"leaves hold {sorted(widths)} values, expected 1 or {n_outputs} in all trees")
@@ -436,8 +436,8 @@ def _column(trees: list[Document], name: str, sizes: NDArray[np.int64]) -> NDArr
 _ROUTES_CATEGORIES: Final = (1, 7)  # older versions send some categories the way of missing values
 _STORES_LETTERS: Final = (3, 4)  # older versions damage labels of pandas with letters beyond ASCII
 _FREE_LEVELS: Final = 1 << 17  # how many more unlabelled categories there may be than codes in the file
-# For each type of integer: 0 if it is signed; the number of bits if it is unsigned, which UBJSON stores as
-# signed.
+# The number for a type of integers is 0 if they are signed, and the number of bits if they are unsigned,
+# which UBJSON stores as signed.
 _INTEGER_BITS: Final = {9: 0, 10: 8, 11: 0, 12: 16, 13: 0, 14: 32, 15: 0, 16: 64}
 
 
@@ -597,7 +597,7 @@ def read_bias(text: str, objective: str, version: tuple[int, ...], n_outputs: in
 
 
 def predicts_exponentials(objective: str) -> bool:
-    """Is the prediction of this objective the exponential of the margin?"""
+    """True if the prediction of this objective is the exponential of the margin."""
     return _LINK_OF.get(objective) == "log"
 
 

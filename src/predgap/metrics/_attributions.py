@@ -63,7 +63,7 @@ def monotonicity_correlation(explainer: Explainer, X: Any, ranking: Any) -> Floa
 
 
 def _steps(gaps: FloatArray) -> IndexArray:
-    """How many clearly different gaps of its row are smaller than each gap, (n, d)."""
+    """The number, for each gap (n, d), of clearly different smaller gaps in its row."""
     order = np.argsort(gaps, axis=1, kind="stable")
     ascending = np.take_along_axis(gaps, order, axis=1)
     steps = np.zeros(gaps.shape, dtype=np.intp)

@@ -176,6 +176,6 @@ def _noise_of(feature: str) -> Iterator[None]:
 
 
 def _moves(law: Law, x: FloatArray) -> BoolArray:
-    """Which values (n,) the law moves: not missing ones, nor infinite ones if it adds to them."""
+    """True for the values (n,) that the law moves: not missing ones, nor infinite ones if it adds to them."""
     moves: BoolArray = (~np.isnan(x) if law.replaces else np.isfinite(x)) & ~law.still(x)
     return moves

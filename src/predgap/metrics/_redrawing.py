@@ -124,7 +124,7 @@ def insertion(explainer: Explainer, X: Any, ranking: Any) -> FloatArray:
 
 
 def comprehensiveness(explainer: Explainer, X: Any, ranking: Any) -> FloatArray:
-    """How far the prediction falls when the first features are redrawn: f(x) - E[f(x')], (n,).
+    """The fall of the prediction when the first features are redrawn: f(x) - E[f(x')], (n,).
 
     It is the mean over the first 1, ..., k features, k the places of the ranking; pass a ranking of k places
     for the first k only. It has the sign of the change: a row whose prediction is low for good reasons has a
@@ -152,7 +152,7 @@ def comprehensiveness(explainer: Explainer, X: Any, ranking: Any) -> FloatArray:
 
 
 def sufficiency(explainer: Explainer, X: Any, ranking: Any) -> FloatArray:
-    """How far the prediction falls when all but the first features are redrawn: f(x) - E[f(x')], (n,).
+    """The fall of the prediction when all but the first features are redrawn: f(x) - E[f(x')], (n,).
 
     It is the mean over the first 1, ..., k features, k the places of the ranking. Close to 0 is good: the
     first features alone give the prediction.
@@ -232,7 +232,7 @@ def _expected(explainer: Explainer, X: Any, ranking: Any, redrawn: Literal["firs
 
 
 def _first(order: Any, k: int, n_units: int) -> BoolArray:
-    """Which units are at the first k places, (n, n_units)."""
+    """True for the units at the first k places, (n, n_units)."""
     masks = np.zeros((len(order), n_units), dtype=np.bool_)
     np.put_along_axis(masks, order[:, :k].astype(np.intp), True, axis=1)
     return masks

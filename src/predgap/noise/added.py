@@ -274,7 +274,7 @@ class Numbers(ABC):
 
     @abstractmethod
     def show(self) -> str:
-        """For `repr`: arguments of the class, or a call that begins with a dot."""
+        """The text for `repr`: arguments of the class, or a call that begins with a dot."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -485,7 +485,7 @@ class ContinuousLaw(Law):
 
     @abstractmethod
     def beyond(self, u: FloatArray) -> Beyond:
-        """What is beyond distances u (k,), at least 0."""
+        """The expectations beyond distances u (k,), at least 0; see `Beyond`."""
 
     def sample(self, x: NDArray[Any], rng: np.random.Generator) -> NDArray[Any]:
         if x.dtype == object:

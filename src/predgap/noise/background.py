@@ -114,7 +114,7 @@ class Background(TableNoise):
         return replaced(X, columns, [self._values(p)[drawn] for p in self._labels.places(range(d), d, names)])
 
     def describe(self) -> Any:
-        """What happens to each column.
+        """Describes what happens to each column.
 
         Returns
         -------

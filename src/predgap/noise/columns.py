@@ -30,7 +30,7 @@ FEW: Final = 20
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Column:
-    """What a noise needs to know of a column: its kind, and its numbers without missing and kept ones."""
+    """The facts that a noise needs of a column: its kind, and its numbers without missing and kept ones."""
 
     kind: Kind
     values: FloatArray  # (m,) the different numbers, ascending; empty if it holds labels
@@ -48,7 +48,7 @@ class Column:
 
     @property
     def is_still(self) -> bool:
-        """Is it constant, or without values?"""
+        """True if the column is constant, or without values."""
         return not (self.refused or self.moves)
 
 
@@ -153,12 +153,12 @@ def _refused(reason: str) -> Column:
 
 
 def all_whole(values: FloatArray) -> bool:
-    """Are all of at least 20 values whole numbers? Missing values do not count."""
+    """True if there are at least 20 values and all are whole numbers. Missing values do not count."""
     return bool(whole_columns(values[:, None])[0])
 
 
 def has_steps(values: FloatArray) -> bool:
-    """Has a column of at least 20 values only two different ones, or only whole numbers?"""
+    """True if a column of at least 20 values has only two different ones, or only whole numbers."""
     present = values[~np.isnan(values)]
     if len(present) < FEWEST_WHOLE:
         return False
@@ -221,7 +221,7 @@ class Lattice:
         return np.where(np.abs(k) < _MOST_INDEX, self.points(k), y)
 
     def lower_ends(self, thresholds: FloatArray) -> FloatArray:
-        """For each t the number b such that the point nearest to y is at least t exactly if y >= b."""
+        """The number b for each t such that the point nearest to y is at least t exactly if y >= b."""
         k = self._first(thresholds)
         return np.where(np.abs(k) < _MOST_INDEX, self._lower_end(k), thresholds)
 
@@ -238,7 +238,7 @@ class Lattice:
         return self.points(np.arange(first - 1, last + 1))
 
     def holds(self, value: float) -> bool:
-        """Is this number one of the points?"""
+        """True if this number is one of the points."""
         return len(self.first_within(value, value)) > 0
 
     def first_within(self, low: float, high: float) -> FloatArray:
@@ -256,7 +256,7 @@ class Lattice:
             return np.where(self.points(k) < thresholds, k + 1, k)
 
     def _lower_end(self, k: FloatArray) -> FloatArray:
-        """Where the numbers begin that are nearest to point k."""
+        """The lower end of the numbers that are nearest to point k."""
         return self.points(k - 0.5)
 
     def _fractions(self) -> tuple[int, int, int] | None:

@@ -425,7 +425,7 @@ class _AroundLaw(Law):
 
 @dataclass(frozen=True, slots=True)
 class StayLaw(_AroundLaw):
-    """With probability `stays` x' is x; with probability `moves`, the rest, it follows another law."""
+    """The law of an x' that is x with probability `stays`, and else, with `moves`, follows another law."""
 
     stays: float
     moves: float
@@ -482,7 +482,7 @@ class MappedLaw(Law):
 
     @abstractmethod
     def before(self, thresholds: FloatArray) -> FloatArray:
-        """For each t the number b, perhaps infinite, such that g(y) >= t exactly if y >= b."""
+        """The number b, perhaps infinite, for each t such that g(y) >= t exactly if y >= b."""
 
     def tails(self, x: FloatArray, thresholds: FloatArray) -> Tails:
         before = self.before(thresholds)
@@ -641,7 +641,7 @@ class KeptLaw(_AroundLaw):
 
 
 def _clipped_points(law: Law, x: float, low: float, high: float) -> FloatArray | None:
-    """What points become that are clipped to a range, and its ends."""
+    """The points of a law after they are clipped to a range, and the ends of the range."""
     points = law.points(x, low, high)
     if points is None:
         return None

@@ -1,7 +1,7 @@
 """All laws inherit from `Law`. A law says how one feature is perturbed.
 
 It gives the probabilities of x' that the kernels need. The laws themselves are beside the noises that use
-them: in `added`, `replaced`, `combined` and `relative`.
+them: in `added`, `replaced` and `combined`.
 """
 
 from __future__ import annotations
@@ -40,17 +40,17 @@ class Law(ABC):
 
     @property
     def forgets(self) -> bool:
-        """Is the law of x' the same for all x?"""
+        """True if the law of x' is the same for all x."""
         return False
 
     @property
     def continuous(self) -> bool:
-        """Is a continuous number added, so that x' is almost never a whole number?"""
+        """True if a continuous number is added, so that x' is almost never a whole number."""
         return False
 
     @property
     def known_only(self) -> bool:
-        """Can it move only those categories that the model knows?"""
+        """True if the law can move only those categories that the model knows."""
         return False
 
     @abstractmethod
@@ -120,11 +120,11 @@ class Law(ABC):
 
     @property
     def keeps(self) -> bool:
-        """Are there values that do not move?"""
+        """True if there are values that do not move."""
         return False
 
     def still(self, x: FloatArray) -> BoolArray:
-        """Which of the values x (n,) of a numeric feature do not move."""
+        """True for the values x (n,) of a numeric feature that do not move."""
         return np.zeros(len(x), dtype=np.bool_)
 
     def kept(self, levels: Categories) -> FloatArray:

@@ -26,7 +26,7 @@ from predgap.noise.law import Law
 
 @dataclass(frozen=True, slots=True)
 class ModelFeatures:
-    """What a noise with a table needs to know of a model, to read the table as the model does."""
+    """The facts that a noise with a table needs about a model, to read the table as the model does."""
 
     n_features: int
     names: Names
@@ -186,7 +186,7 @@ class TableNoise(Noise):
         return made
 
     def _as_frame(self, rows: Sequence[tuple[Any, ...]]) -> Any:
-        """What is told of each column, as a frame of the library of the table."""
+        """Makes a frame of what is told of each column, in the library of the table."""
         named = [(self._labels.names[j] if self._labels.names else j, *row) for j, row in enumerate(rows)]
         columns = dict(zip(self.DESCRIBED, map(list, zip(*named, strict=True)), strict=True))
         return to_native(columns, self._table.backend)
@@ -250,7 +250,7 @@ class ColumnLabels:
         return cls(columns.names, columns.numbered, columns.n_columns, given_to)
 
     def label(self, j: int) -> str:
-        """What to call column j in a message."""
+        """The text that names column j in a message."""
         return repr(self.names[j]) if self.names else str(j)
 
     def names_for(self, n_features: int) -> Names:

@@ -179,7 +179,7 @@ class Relative(TableNoise):
         return read_column(self._table, j, self.keep, column.stated, label, features.is_missing)
 
     def describe(self) -> Any:
-        """What happens to each column.
+        """Describes what happens to each column.
 
         Returns
         -------
@@ -197,7 +197,7 @@ class Relative(TableNoise):
         return f"Relative(<{count(len(self._columns), 'column')}>, {self.strength!r}{keep})"
 
     def _noise_of(self, j: int) -> ColumnNoise:
-        """How column j moves; scales take a while to solve for, so it is kept."""
+        """The noise of column j; scales take a while to solve for, so it is kept."""
         if j not in self._found:
             self._found[j] = ColumnNoise.of(self._columns[j], self.strength, self._kept_in(j))
         return self._found[j]
@@ -261,7 +261,7 @@ _REDRAWN: Final = ("binary", "categorical", "discrete")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ColumnNoise:
-    """How a column moves at one strength."""
+    """The noise of a column at one strength."""
 
     column: Column
     strength: float
@@ -274,7 +274,7 @@ class ColumnNoise:
 
     @property
     def probability(self) -> float:
-        """Of a redraw."""
+        """The probability of a redraw."""
         return min(1.0, 0.5 * self.strength**2)
 
     def law(self, redrawn: Law) -> Law:
@@ -337,7 +337,7 @@ def _scale(column: Column, strength: float, keep: tuple[Any, ...]) -> float | No
 
 
 def _is_clipped(column: Column) -> bool:
-    """Is it kept in its range: numbers in steps, and those beside special codes?"""
+    """True if the column is kept in its range: numbers in steps, and those beside special codes."""
     return column.lattice is not None or column.holds_kept
 
 
@@ -352,7 +352,7 @@ def _kept_points(column: Column, keep: tuple[Any, ...]) -> list[float]:
 
 
 def _reaches_kept(column: Column, keep: tuple[Any, ...]) -> bool:
-    """Are there kept values among the points that the noise of other values may reach?"""
+    """True if there are kept values among the points that the noise of other values may reach."""
     low, high = _range(column)
     return any(low <= v <= high for v in _kept_points(column, keep))
 
@@ -440,7 +440,7 @@ def _upper_half(distance: FloatArray, scale: float, step: float | None) -> Float
 
 
 def _sum(index: FloatArray, scale: float, step: float) -> FloatArray:
-    """For values that are so many steps from the upper end."""
+    """The sum E[(x' - x)²; x' > x] for values that are `index` steps from the upper end."""
     from scipy.special import ndtr  # slow to import
 
     n = int(min(index.max(), np.ceil(_FAR * scale / step) + 1))

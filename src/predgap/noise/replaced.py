@@ -227,7 +227,8 @@ class DiscreteLaw(ReplacingLaw):
 
 @dataclass(frozen=True, slots=True)
 class FlipLaw(Law):
-    """With probability p, x' is another category than x, all equally likely; a number is 0 or 1."""
+    """The law of an x' that is, with probability p, another category, all equally likely; numbers are 0 or
+    1."""
 
     p: float
 
@@ -389,7 +390,7 @@ class ColumnLaw(ReplacingLaw):
         return objects_of(labels)[rng.integers(len(labels), size=len(x))]
 
     def _counts(self, levels: Categories) -> tuple[NDArray[np.int64], int]:
-        """How often each known category occurs in the column, (m,), and the number of all its values."""
+        """The counts (m,) of the known categories in the column, and the number of all its values."""
         codes = self._present(self._codes(levels), self.kept(levels))
         at = levels.levels_of(codes)
         unknown, n = int((at < 0).sum()), len(codes)
@@ -418,7 +419,7 @@ class ColumnLaw(ReplacingLaw):
             raise self._cannot(str(error)) from None
 
     def _is_without(self) -> BoolArray:
-        """Which values of the column are not drawn."""
+        """True for the values of the column that are not drawn."""
         try:
             return np.isin(self.table.column(self.j), kept_numbers(self.without))
         except TableError:  # labels

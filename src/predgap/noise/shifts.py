@@ -26,7 +26,7 @@ class Shift(NamedTuple):
 
 
 def normal_shift(x: float, thresholds: FloatArray, scale: float) -> Shift:
-    """Of a normal δ with standard deviation `scale`.
+    """The shift of a normal δ with standard deviation `scale`.
 
     Examples
     --------
@@ -37,7 +37,7 @@ def normal_shift(x: float, thresholds: FloatArray, scale: float) -> Shift:
 
 
 def uniform_shift(x: float, thresholds: FloatArray, half_width: float) -> Shift:
-    """Of a δ that is uniform on [-half_width, half_width].
+    """The shift of a δ that is uniform on [-half_width, half_width].
 
     Examples
     --------
@@ -49,7 +49,7 @@ def uniform_shift(x: float, thresholds: FloatArray, half_width: float) -> Shift:
 
 
 def laplace_shift(x: float, thresholds: FloatArray, scale: float) -> Shift:
-    """Of a δ with the density exp(-|δ| / scale) / (2 scale).
+    """The shift of a δ with the density exp(-|δ| / scale) / (2 scale).
 
     Examples
     --------
@@ -63,7 +63,7 @@ def laplace_shift(x: float, thresholds: FloatArray, scale: float) -> Shift:
 
 
 def student_shift(x: float, thresholds: FloatArray, df: float, scale: float) -> Shift:
-    """Of a δ that is `scale` times a number from Student's t distribution with `df` > 2 degrees of freedom.
+    """The shift of `scale` times a number from Student's t distribution with `df` > 2 degrees of freedom.
 
     Examples
     --------
@@ -85,7 +85,7 @@ def student_mean_beyond(z: FloatArray, df: float) -> FloatArray:
 
 
 def stepped_shift(x: float, thresholds: FloatArray, points: FloatArray, tails: Tails) -> Shift:
-    """Of an x' that is one of the ascending `points` (m,), of which x is one; with the tails (m,) at them.
+    """The shift of an x' that is one of the ascending `points` (m,), as x is; with the tails (m,) at them.
 
     It is summed from tails rather than from probabilities, so that covariances keep their digits
     (see `Areas`).
@@ -100,7 +100,7 @@ def stepped_shift(x: float, thresholds: FloatArray, points: FloatArray, tails: T
     here = int(np.searchsorted(points, x))
     with np.errstate(over="ignore", invalid="ignore"):  # points may be infinite
         steps = np.diff(points)
-        # What the tails are at a point they are from the point before it on.
+        # Between two points the tails are what they are at the second one.
         left = np.concatenate([[0.0], np.cumsum(steps * below[1:])])
         right = np.concatenate([np.cumsum((steps * above[1:])[::-1])[::-1], [0.0]])
         mean = float(right[here] - left[here])
@@ -129,7 +129,7 @@ _N_RATIOS: Final = 30  # of a continued fraction; enough from z = 3 on
 
 
 class Areas(NamedTuple):
-    """Of the tails over intervals (k,)."""
+    """The areas under the tails over intervals (k,)."""
 
     below: FloatArray  # ∫ P(x' < s) ds
     above: FloatArray  # ∫ P(x' >= s) ds
@@ -151,7 +151,7 @@ def shift_from_areas(
 
 
 def unmoved_areas(x: float, low: FloatArray, high: FloatArray) -> Areas:
-    """Of an x' that is x.
+    """The areas of an x' that is x.
 
     Examples
     --------
@@ -163,7 +163,7 @@ def unmoved_areas(x: float, low: FloatArray, high: FloatArray) -> Areas:
 
 
 def mixed_areas(p: float, first: Areas, q: float, second: Areas) -> Areas:
-    """Of an x' that follows one law with probability p, another one with probability q, the rest."""
+    """The areas of an x' that follows one law with probability p, and another one with probability q."""
     with np.errstate(invalid="ignore"):  # 0 times an infinite area that is not asked for
         return Areas(*(p * a + q * b for a, b in zip(first, second, strict=True)))
 
@@ -175,7 +175,7 @@ def clipped_areas(
     low: FloatArray,
     high: FloatArray,
 ) -> Areas:
-    """Of a law with these areas, clipped to [first, last] = `ends`."""
+    """The areas of a law with these `areas` after it is clipped to [first, last] = `ends`."""
     first, last = ends
     inside = areas(np.clip(low, first, last), np.clip(high, first, last))
     before, after = _parts(first, low, high)[0], _parts(last, low, high)[1]
@@ -194,7 +194,7 @@ def symmetric_areas(
     low: FloatArray,
     high: FloatArray,
 ) -> Areas:
-    """Of x' = x + δ, where δ has a symmetric density: `tail` gives P(δ >= u) for u >= 0."""
+    """The areas of x' = x + δ, where δ has a symmetric density: `tail` gives P(δ >= u) for u >= 0."""
     left, right = _parts(x, low, high)
     with np.errstate(over="ignore", invalid="ignore"):
         widths = _lengths(*left), _lengths(*right)
@@ -205,7 +205,7 @@ def symmetric_areas(
 
 
 def normal_beyond(u: FloatArray, scale: float) -> Beyond:
-    """Of a normal δ with standard deviation `scale`.
+    """The expectations beyond u (see `Beyond`) of a normal δ with standard deviation `scale`.
 
     Examples
     --------
@@ -226,7 +226,7 @@ def normal_beyond(u: FloatArray, scale: float) -> Beyond:
 
 
 def uniform_beyond(u: FloatArray, half_width: float) -> Beyond:
-    """Of a δ that is uniform on [-half_width, half_width].
+    """The expectations beyond u (see `Beyond`) of a δ that is uniform on [-half_width, half_width].
 
     Examples
     --------
@@ -238,7 +238,7 @@ def uniform_beyond(u: FloatArray, half_width: float) -> Beyond:
 
 
 def laplace_beyond(u: FloatArray, scale: float) -> Beyond:
-    """Of a δ with the density exp(-|δ| / scale) / (2 scale).
+    """The expectations beyond u (see `Beyond`) of a δ with the density exp(-|δ| / scale) / (2 scale).
 
     Examples
     --------
@@ -251,7 +251,7 @@ def laplace_beyond(u: FloatArray, scale: float) -> Beyond:
 
 
 def student_beyond(u: FloatArray, df: float, scale: float) -> Beyond:
-    """Of a δ that is `scale` times a number from Student's t distribution with `df` > 2 degrees of freedom.
+    """The expectations beyond u (see `Beyond`) of `scale` times a number from Student's t with `df` > 2.
 
     Examples
     --------
@@ -302,7 +302,7 @@ def _parts(
 
 
 def _lengths(low: FloatArray, high: FloatArray) -> FloatArray:
-    """Of intervals; 0 of those that begin and end at the same number, or at infinity."""
+    """The lengths of intervals; 0 for those that begin and end at the same number, or at infinity."""
     return np.where(low < high, high - low, 0.0)
 
 

@@ -1,4 +1,4 @@
-"""What all plots share: figures, names, colours, and the small line that names the noise."""
+"""The parts that all plots share: figures, names, colours, and the small line that names the noise."""
 
 from __future__ import annotations
 

@@ -188,7 +188,7 @@ def _bars(ax: Axes, gains: FloatArray, size: float, *, about: bool) -> None:
 
 
 def _how(ranking: Ranking, *, by_curve: bool) -> str:
-    """How the numbers were obtained, if the ranking tells."""
+    """The text that says how the numbers were obtained, if the ranking tells."""
     if by_curve or ranking.estimator is None:
         return ""
     return f"estimated ({ranking.estimator})" if ranking.estimator in ESTIMATED else ranking.estimator
@@ -389,7 +389,7 @@ def _drawn(n: int, marked: list[int]) -> IndexArray:
 
 
 def _spread(x: FloatArray) -> FloatArray:
-    """How far each point is moved up or down, (n,), so that those of similar x (0 to 1) do not overlap."""
+    """The moves of points up or down, (n,), so that those of similar x (0 to 1) do not overlap."""
     step = np.where(np.isnan(x), -1.0, np.round(x * _STEPS))
     order = np.argsort(step, kind="stable")
     starts = np.r_[0, np.flatnonzero(np.diff(step[order])) + 1]

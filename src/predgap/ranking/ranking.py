@@ -573,7 +573,7 @@ def check_same_rows(explanation: Any, names: Sequence[str], values: FloatArray) 
 
 
 def _hint(ranking: Any, n_ranked: int, n_rows: int) -> str:
-    """What to do if a ranking has another number of rows than X."""
+    """The advice in a message if a ranking has another number of rows than X."""
     if n_ranked == 1:
         return "; to use one ranking for all rows pass it as (k,), e.g. order[0]"
     if n_ranked > n_rows and hasattr(ranking, "loc"):

@@ -151,7 +151,7 @@ def check_places(k: int, n_features: int, what: str) -> None:
 
 
 def bias_hint(found: int, n_features: int) -> str:
-    """What to say if there is one column more than features: it may be a bias."""
+    """The advice in a message if there is one column more than features: it may be a bias."""
     if found != n_features + 1:
         return ""
     return (
@@ -280,7 +280,7 @@ def read_attributions(values: Any, names: Sequence[str] | None) -> Attributions:
 
 
 def is_explanation(values: Any) -> bool:
-    """Whether it is a shap.Explanation, which its attributes tell: importing shap takes seconds."""
+    """True for a shap.Explanation. It is recognised by its attributes: importing shap takes seconds."""
     return hasattr(values, "values") and hasattr(values, "base_values")
 
 

@@ -167,7 +167,7 @@ def noise_table(columns: Mapping[str, list[Any]] | None) -> tuple[list[str], lis
 
 
 def facts(description: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """What was examined, as terms and texts, without what has a place of its own on the page."""
+    """Lists what was examined, as terms and texts, without what has a place of its own on the page."""
     known = [(term, show(description, description.get(key))) for key, (term, show) in _FACTS.items()]
     others = [key for key in description if key not in _FACTS and key not in _USED]
     rest = [(_capital(key.replace("_", " ")), _fact(description[key])) for key in others]
@@ -443,7 +443,7 @@ def _swarm(evaluation: Evaluation) -> dict[str, Any]:
 
 
 def _shades(cells: Any, numbers: FloatArray) -> list[int] | None:
-    """Where each value lies among the others, from 0 (lowest) to 6; −1 where it is missing; None for labels
+    """The place of each value among the others, from 0 (lowest) to 6; −1 where it is missing; None for labels
     and for groups."""
     missing = np.isnan(numbers)
     if missing.all() or any(isinstance(cell, str) for cell in cells):

@@ -97,7 +97,7 @@ def _read(*names: str) -> str:
 
 
 def _hash(text: str) -> str:
-    """How a page that allows only its own style and script names them."""
+    """The hash by which a page that allows only its own style and script names them."""
     return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
 
 

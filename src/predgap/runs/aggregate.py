@@ -66,7 +66,7 @@ class Moments:
 
 @dataclass(frozen=True, slots=True)
 class ScoredDataSet:
-    """What the scores of a data set say: a line for each ranking, and for each two of them."""
+    """The results for the scores of a data set: a line for each ranking, and for each two of them."""
 
     rows: int
     summary: list[dict[str, Any]]

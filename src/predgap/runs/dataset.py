@@ -39,7 +39,7 @@ class InputFile:
     error: str = ""  # why it cannot be read
 
     def fingerprint(self) -> dict[str, Any]:
-        """What tells that the file has changed: its size and the SHA-256 of its bytes."""
+        """The name, size, number of rows and SHA-256 of the file, which tell that it has changed."""
         with self.path.open("rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
         return {"name": self.name, "bytes": self.path.stat().st_size, "rows": self.rows, "sha256": digest}

@@ -36,7 +36,7 @@ BAD: Final = "_bad"
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """How a run is done."""
+    """The options that say how a run is done."""
 
     part_rows: int
     n_processes: int
@@ -47,7 +47,7 @@ class RunOptions:
 
 @dataclass(slots=True)
 class Report:
-    """What a run did."""
+    """The counts of what a run did."""
 
     n_parts: int = 0
     n_before: int = 0  # parts that were finished already
@@ -84,7 +84,7 @@ class Run:
         self._inputs: dict[str, dict[str, Any]] = {}
 
     def complete(self, tell: Callable[[int], object] | None = None) -> Report:
-        """Does what is not done yet. `tell` is called with the number of rows done.
+        """Completes the run: does what is not done yet. `tell` is called with the number of rows done.
 
         RunError if the folder has another run, or is in use. OSError if it cannot be written.
         """
@@ -275,7 +275,7 @@ class Finished:
     sha256: str
 
     def is_there(self, folder: Path) -> bool:
-        """Is the part in the folder, with these bytes?"""
+        """True if the part is in the folder, with these bytes."""
         try:
             path = folder / self.part
             if path.stat().st_size != self.bytes:

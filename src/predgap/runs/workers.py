@@ -124,7 +124,7 @@ class Workers:
             worker.pipe.send_bytes(task.batch)
 
     def _received(self, worker: _Worker) -> tuple[Task, Answer | None] | None:
-        """What a worker sent: a task with its answer; None if it is tried again."""
+        """Receives what a worker sent: a task with its answer; None if it is tried again."""
         task = worker.task
         assert task is not None
         try:
@@ -148,7 +148,7 @@ class Workers:
 
 
 def _work(pipe: Connection) -> None:
-    """What a worker process does: answers batches until the pipe ends."""
+    """Runs in a worker process: answers batches until the pipe ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the main process, which ends this one
     threading.Thread(target=_end_with_parent, daemon=True).start()
     try:
@@ -284,7 +284,7 @@ class ScheduledWorkers:
 
 
 def _answer(carried: tuple[BatchFunction, bool], batch: pa.Buffer) -> Answer | str:
-    """What a worker does."""
+    """Answers a batch on a worker, with the function that was sent there."""
     function, sets_aside = carried
     return tried(function, batch, sets_aside)
 
@@ -330,8 +330,9 @@ def answered(function: BatchFunction, batch: pa.RecordBatch, sets_aside: bool = 
 
 
 def _encodings(schema: pa.Schema) -> dict[str, Any]:
-    """How columns are encoded: whole numbers by their differences, words and orders by a dictionary. Real
-    numbers, which hardly repeat, as they are: to look for repetitions would take most of the writing."""
+    """Chooses how columns are encoded: whole numbers by their differences, words and orders by a dictionary.
+    Real numbers, which hardly repeat, stay as they are: to look for repetitions would take most of the
+    writing."""
     counting = [each.name for each in schema if pa.types.is_integer(each.type)]
     plain = {*counting, *(each.name for each in schema if pa.types.is_floating(each.type))}
     repeating = [each.name for each in schema if each.name not in plain and not pa.types.is_nested(each.type)]

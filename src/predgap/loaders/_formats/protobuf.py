@@ -233,7 +233,7 @@ def _fixed_run(data: bytes, at: int, tag: int, dtype: np.dtype[Any]) -> tuple[ND
 
 
 def _growing() -> Iterator[int]:
-    """How many bytes to decode next: few at first, because most runs are short."""
+    """Yields the numbers of bytes to decode next: few at first, because most runs are short."""
     size = 64
     while True:
         yield size

@@ -317,7 +317,7 @@ _FIRST_MEAN, _FIRST_FREQUENCY = KINDS.index("BinarizedTargetMeanValue"), KINDS.i
 
 
 class _Base(NamedTuple):
-    """What CTRs with the same counters have in common."""
+    """The fields that CTRs with the same counters have in common."""
 
     of: Combination
     kind: int
@@ -364,7 +364,7 @@ def _read_ctrs(
 
 
 def _described(trees: Table) -> Iterator[tuple[_Base, Table, FloatArray]]:
-    """What CTRs have in common, what else they are, and their borders."""
+    """Yields for each CTR what it has in common with others, what else it is, and its borders."""
     known: dict[int | None, _Base] = {}  # by place: CatBoost stores what several CTRs have in common once
     for feature in trees.tables("CtrFeatures", _CTR_FEATURE):
         ctr = feature.table("Ctr", _CTR)

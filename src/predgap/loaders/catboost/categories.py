@@ -97,7 +97,7 @@ class HashedCategories(Categories):
         return np.array(found, dtype=np.uint32).view(np.int32).astype(np.int64)
 
     def texts(self, codes: Iterable[float]) -> list[bytes]:
-        """For each code, a text that CatBoost takes for this category; for unknown codes, for "any other"."""
+        """Gives for each code a text that CatBoost takes for this category; for others, an unknown text."""
         hash_of_code: dict[float, int] = {code: value for value, code in self.code_of_hash.items()}
         other = next(value for value in range(2**32) if value not in self.code_of_hash)
         return [text_with(hash_of_code.get(code, other)) for code in codes]

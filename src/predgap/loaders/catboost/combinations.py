@@ -32,7 +32,7 @@ from predgap.loaders.catboost.model import (
 
 __all__ = ["rewritten"]
 
-# Of all trees that are rewritten, together
+# The limits are for all trees that are rewritten, together.
 _MAX_NODES: Final = 1 << 20
 _MAX_CODES: Final = 1 << 24  # categories in new sets
 _MAX_CELLS: Final = 1 << 25  # of the tables of combinations; each takes 4 bytes
@@ -48,7 +48,7 @@ class _Table(NamedTuple):
 
 
 class _Path(NamedTuple):
-    """What is known of the rows that come to a node."""
+    """A path to a node: the values that the rows that come there can have."""
 
     ranges: dict[int, tuple[float, float]]  # numeric features: low < x <= high
     levels: dict[int, Levels]  # categorical features
@@ -162,7 +162,7 @@ class _Questions:
         self._known.clear()
 
     def _split(self, features: tuple[int, ...], levels: tuple[Levels, ...], right: BoolArray) -> _Answer:
-        """What to tell apart first, so that it is known where to go: the feature with the fewest classes."""
+        """The way to go, if it is known; else a first split, on the feature with the fewest classes."""
         if right.all() or not right.any():
             return bool(right.flat[0])
         by_axis = [_classes(own, right, axis) for axis, own in enumerate(levels)]
@@ -338,7 +338,7 @@ def _too_large(model: Model, ctr: Ctr, would: str) -> UnsupportedModelError:
 
 
 def _ways(answer: _Number | _Classes, path: _Path) -> Iterator[_Path]:
-    """What is known left and right of a new split."""
+    """Yields the paths left and right of a new split."""
     if isinstance(answer, _Number):
         low, high = path.ranges.get(answer.number, (-np.inf, np.inf))
         for ends in ((low, answer.border), (answer.border, high)):

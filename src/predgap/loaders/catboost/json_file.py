@@ -491,7 +491,7 @@ def _check_ways(ctrs: Sequence[Ctr], options: Any) -> None:
 
 
 def _ways(options: Any) -> Iterator[tuple[str, set[str]]]:
-    """In how many ways labels were made classes for each kind of CTR, as far as the options say."""
+    """Yields the ways in which labels were made classes for each kind of CTR, as far as the options say."""
     match options:
         case {"params": {"cat_feature_params": {"simple_ctrs": simple, "per_feature_ctrs": {**own}, **rest}}}:
             for listed in (simple, rest.get("combinations_ctrs"), *own.values()):

@@ -165,7 +165,7 @@ def combination(
     floats: Sequence[FloatFeature],
     categorical: Sequence[CategoricalFeature],
 ) -> Combination:
-    """What a CTR counts, see `Combination`; LoaderError unless the features and borders exist."""
+    """Returns what a CTR counts, see `Combination`; LoaderError unless the features and borders exist."""
     listed = _by_number(floats) if borders else {}
     parts: list[tuple[Any, Collection[int]]] = [
         *((number, range(len(categorical))) for number in categories),
@@ -212,7 +212,7 @@ def shown_name(feature: Feature) -> str:
 
 
 def missing_goes_left(treatment: Any, seen: Any) -> bool:
-    """Does NaN go left? Yes, unless there was NaN in training and it counts as larger than all numbers."""
+    """True if NaN goes left; it goes right only if training had NaN, counted as larger than all numbers."""
     if treatment not in ("AsIs", "AsFalse", "AsTrue") or not isinstance(seen, bool):
         raise LoaderError(
             f"a feature has nan_value_treatment {str(treatment)[:40]!r} and has_nans {str(seen)[:40]!r}; "
@@ -354,7 +354,7 @@ def _labels(info: Any) -> list[Any] | None:
 
 
 def _are_places(found: Any, n: int, n_labels: int) -> bool:
-    """Are these n different places in a list of labels?"""
+    """True if these are n different places in a list of labels."""
     if not isinstance(found, list) or len(found) != n or not {*map(type, found)} <= {int}:
         return False
     return len({*found}) == n and min(found) >= 0 and max(found) < n_labels
@@ -371,13 +371,13 @@ _LINKS: Final = {
 
 
 def link_of(info: Any) -> Link | None:
-    """How probabilities follow from margins, as far as the model's metadata state the loss function."""
+    """The link from margins to probabilities, by the loss function in the model's metadata, if any."""
     loss = _at(info, "params", "loss_function", "type")
     return _LINKS.get(loss) if isinstance(loss, str) else None
 
 
 def _at(info: Any, *path: str) -> Any:
-    """What is at a path of keys in the metadata; None if it is not there."""
+    """The value at a path of keys in the metadata; None if it is not there."""
     for key in path:
         info = info.get(key) if isinstance(info, dict) else None
     return info
@@ -413,7 +413,7 @@ _FREQUENCIES: Final = {"Counter", "FeatureFreq"}
 
 
 class Combination(NamedTuple):
-    """What a CTR counts: rows with the same categories of some features, and the same answers."""
+    """The rows that a CTR counts: those with the same categories of some features, and the same answers."""
 
     categories: tuple[int, ...]  # categorical features, by their numbers
     borders: tuple[tuple[int, float], ...] = ()  # numeric features and borders: is it above?
@@ -425,7 +425,7 @@ class Combination(NamedTuple):
 
 
 class Counters(NamedTuple):
-    """What was counted in training for each category of a feature, or each combination of several."""
+    """The counts from training for each category of a feature, or each combination of several."""
 
     hashes: NDArray[np.uint64]  # (n,) all different
     counts: FloatArray  # (n, k): rows per class; or the sum of labels and their number; or the number of rows
@@ -464,7 +464,7 @@ def counters(hashes: NDArray[np.uint64], counts: FloatArray, denominator: Any, k
 
 
 def ranks(ctr: Ctr) -> IntArray:
-    """How many borders the CTR is above, (n + 1,): of what has counters; the last, of all else."""
+    """The number of borders that the CTR is above, (n + 1,): for what has counters; last, for all else."""
     good, total = _fraction(ctr)
     with np.errstate(all="ignore"):  # in single precision and in this order, as in CatBoost
         above, below = map(np.float32, ctr.prior)

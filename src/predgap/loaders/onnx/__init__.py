@@ -172,7 +172,7 @@ def _class_names(node: TreeNode, n_outputs: int) -> tuple[str, ...] | None:
 
 
 def _link(node: TreeNode, trees: Trees, n_outputs: int) -> Link | None:
-    """How predictions follow from margins: `post_transform`, where runtimes do what ONNX says.
+    """The link from margins to predictions: `post_transform`, where runtimes do what ONNX says.
 
     onnxruntime leaves transforms of one target out.
     """

@@ -173,7 +173,7 @@ class _Attributes:
         return len(numbers) + len(texts)
 
     def average(self) -> bool:
-        """Is the prediction an average, not a sum?"""
+        """True if the prediction is an average, False if it is a sum."""
         aggregate = self.choice("aggregate_function", _AGGREGATES, "SUM")
         if aggregate not in ("SUM", "AVERAGE"):
             raise UnsupportedModelError(
@@ -183,7 +183,7 @@ class _Attributes:
         return aggregate == "AVERAGE"
 
     def transform(self) -> str:
-        """What is done with the sum, one of _TRANSFORMS."""
+        """The transform that is applied to the sum, one of _TRANSFORMS."""
         return self.choice("post_transform", _TRANSFORMS, "NONE")
 
 
@@ -388,7 +388,7 @@ def _without(trees: Trees, left_out: Integers) -> Trees:
 
 
 def _joins_the_next(trees: Trees, here: Integers) -> BoolArray:
-    """Which of these nodes form a chain with the node at their false branch, which has no other parent."""
+    """True for the nodes that form a chain with the node at their false branch, which has no other parent."""
     then = trees.false[here]
     alike = (trees.mode[then] == EQ) & (trees.feature[then] == trees.feature[here])
     alike &= (trees.true[then] == trees.true[here]) & (_n_parents(trees)[then] == 1)
@@ -476,7 +476,7 @@ _TYPE_NAMES: Final = (
     *("UNDEFINED", "FLOAT", "UINT8", "INT8", "UINT16", "INT16", "INT32", "INT64", "STRING", "BOOL"),
     *("FLOAT16", "DOUBLE", "UINT32", "UINT64", "COMPLEX64", "COMPLEX128", "BFLOAT16"),
 )
-# For each element type of a tensor: the field with its numbers (unless they are raw bytes), and their dtype.
+# Each element type of a tensor has a field with its numbers (unless they are raw bytes), and a dtype.
 _TENSORS: Final[dict[int, tuple[int, np.dtype[Any]]]] = {
     _FLOAT: (4, np.dtype("<f4")),
     _UINT8: (5, np.dtype("u1")),

@@ -28,11 +28,11 @@ class TableReader(Protocol):
 
     @property
     def feature_space(self) -> str | None:
-        """What the features are, if they are not the columns of X, e.g. "after PCA"."""
+        """A text that says what the features are, if they are not the columns of X, e.g. "after PCA"."""
 
     @property
     def column_names(self) -> tuple[str, ...] | None:
-        """What the columns of X are called; None if that is not known."""
+        """The names of the columns of X; None if they are not known."""
 
     def table(self, X: Any, ensemble: Ensemble) -> Table:
         """X with one column per feature of the ensemble."""

@@ -245,7 +245,7 @@ class _Rewriting:
     # ---- categories ----
 
     def _is_native(self, own: list[int]) -> bool:
-        """Does the model itself split on the categories of a raw column?"""
+        """True if the model itself splits on the categories of a raw column."""
         return any(j in self._native and self._made[j].labels is None for j in own)
 
     def _is_categorical(self, q: int, own: list[int]) -> bool:
@@ -279,7 +279,7 @@ class _Rewriting:
         return None if any(c.raw == q and c.none_is_missing for c in self._made) else float("nan")
 
     def _ask_for_missing(self, asked: list[int]) -> dict[int, FloatArray | None]:
-        """What the model sees, (d,), where each of these columns is missing; None if the steps refuse it."""
+        """The row (d,) that the model sees where each column is missing; None if the steps refuse it."""
         try:
             row = self._probe.transformed({q: [self._missing(q)] for q in asked}, 1)
         except PredgapError:
@@ -360,8 +360,8 @@ class _Rewriting:
     def _holes(
         self, thresholds: FloatArray, cuts: FloatArray, around: list[float]
     ) -> list[tuple[float, float]]:
-        """Where a raw number becomes one of those from the first to before the second of `around`, if any
-        does."""
+        """The range of the raw numbers that become one of those from the first to before the second of
+        `around`, if any does."""
         ends = cuts[np.searchsorted(thresholds, around)]
         return [(float(ends.min()), float(ends.max()))] if len(ends) and ends[0] != ends[1] else []
 
@@ -401,14 +401,14 @@ class _Rewriting:
 
 
 def _between(line: Line, y: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Where raw numbers are that become y: low <= x < high."""
+    """The ranges of the raw numbers that become y: low <= x < high."""
     at = np.searchsorted(line.thresholds, y, side="right")
     ends = np.array([-np.inf, *line.cuts, np.inf]) if line.rising else np.array([np.inf, *line.cuts, -np.inf])
     return (ends[at], ends[at + 1]) if line.rising else (ends[at + 1], ends[at])
 
 
 def _same_place(line: Line, y: FloatArray) -> BoolArray:
-    """Are transformed values on the same sides of all thresholds as that of a missing one?"""
+    """True for transformed values on the same sides of all thresholds as that of a missing one."""
     at = np.searchsorted(line.thresholds, y, side="right")
     expected = np.searchsorted(line.thresholds, line.missing, side="right")
     found: BoolArray = np.isnan(y) if np.isnan(line.missing) else ~np.isnan(y) & (at == expected)
@@ -448,7 +448,7 @@ _ROWS_AT_ONCE: Final = 20_000
 
 
 class Question(NamedTuple):
-    """From which number of a raw column on is a transformed column at or above a threshold?"""
+    """A question: from which number of a raw column on is a transformed column at or above a threshold?"""
 
     raw: int
     column: int
@@ -466,7 +466,7 @@ class Asking:
         self._n = int(self._row.max()) + 1
 
     def places(self, column: int) -> IndexArray:
-        """Which of the questions are about this transformed column."""
+        """The places of the questions that are about this transformed column."""
         found: IndexArray = np.flatnonzero(self._column == column)
         return found
 
@@ -587,7 +587,7 @@ class Probe:
         return out
 
     def transformed(self, columns: Mapping[int, Any], n: int) -> FloatArray:
-        """What the steps make of it, (n, d) with one column per feature of the model."""
+        """The rows of `table` after the steps, (n, d) with one column per feature of the model."""
         step = max(1, _CELLS // max(1, self.old.n_features))
         parts = []
         with warnings.catch_warnings(), np.errstate(all="ignore"):
@@ -602,7 +602,7 @@ class Probe:
         return found
 
     def try_value(self, q: int, value: Any) -> FloatArray | None:
-        """What the steps make of one value of column q, (d,); None if they refuse it."""
+        """The result of the steps for one value of column q, (d,); None if they refuse it."""
         try:
             found: FloatArray = self.transformed({q: [value]}, 1)[0]
         except PredgapError:

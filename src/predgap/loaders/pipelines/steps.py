@@ -63,7 +63,7 @@ class Preparation:
 
     @property
     def n_columns(self) -> int | None:
-        """How many columns the first step was fitted with; None if it does not tell."""
+        """The number of columns that the first step was fitted with; None if it does not tell."""
         found = getattr(self.steps[0][1] if self.steps else self.model, "n_features_in_", None)
         return int(found) if isinstance(found, int | np.integer) else None
 
@@ -93,7 +93,7 @@ class Preparation:
         return [(j,) for j in range(ensemble.n_features)]
 
     def takes_zero_for_missing(self, X: Any) -> bool:
-        """Do the steps make X sparse, and does the model take what is absent for missing?"""
+        """True if the steps make X sparse, and the model takes what is absent for missing."""
         return self._absent_is_missing and _is_sparse(self._after_steps(X))
 
     def _transformed(self, X: Any) -> Any:
@@ -123,7 +123,7 @@ class Preparation:
 
 
 def is_pipeline(model: Any) -> bool:
-    """Is it a scikit-learn Pipeline, or of a class derived from it?"""
+    """True if the model is a scikit-learn Pipeline, or of a class derived from it."""
     return _is(model, "sklearn", "Pipeline")
 
 
@@ -143,7 +143,7 @@ def opened(pipeline: Any) -> Preparation:
 
 
 def _is(model: Any, package: str, name: str | None = None) -> bool:
-    """Is the model an instance of a class of that package (and of that name, if given)?"""
+    """True if the model is an instance of a class of that package (and of that name, if given)."""
     return any(
         cls.__module__.partition(".")[0] == package and name in (None, cls.__name__)
         for cls in type(model).__mro__
@@ -209,7 +209,7 @@ def lineage(steps: Sequence[Any], n_raw: int) -> list[Column]:
 
 
 def is_skipped(step: Any) -> bool:
-    """Is it a step without effect ("passthrough", None), or an imblearn sampler, which acts in `fit` only?"""
+    """True for a step without effect ("passthrough", None) or an imblearn sampler (it acts in `fit` only)."""
     return step is None or isinstance(step, str) or hasattr(step, "fit_resample")
 
 
