@@ -15,10 +15,10 @@ _Bytes = NDArray[np.uint8]
 _Strategy = Literal["auto", "plan", "compiled", "cells", "pairs"]  # "auto" but in tests and benchmarks
 _Question = Literal["gap", "curve", "greedy", "single", "subsets"]
 
-LAWS: dict[str, int]  # codes of the kinds of laws: still, normal, uniform, table, category
+LAWS: dict[str, int]  # codes of the kinds of laws: still, normal, uniform, fixed, table, category
 METHODS: tuple[str, ...]  # words of the method codes that calls return: exact, bounded, pruned
-MOST_SECONDS: float  # that a row may take
-MOST_BYTES: int  # that a row may take
+MOST_SECONDS: float  # the most that a row may take
+MOST_BYTES: int  # the most that a row may take
 
 class TooCostly(Exception):  # noqa: N818, it is turned into CostError
     """A row would take more than the limits, or has: args are the row, milliseconds and megabytes."""
@@ -32,7 +32,8 @@ class _Context(Protocol):
     @property
     def n_threads(self) -> int: ...
     def look(self, done: int, milliseconds: float = 0.0) -> None:
-        """Told the rows done, now and then, and what a row may take. What it raises ends the call."""
+        """The core calls it now and then, with the rows done and what a row may take. What it raises ends the
+        call."""
 
 class Model:
     """The trees of all outputs, and what follows from them for all rows."""
@@ -66,7 +67,7 @@ class Model:
     @property
     def has_plan(self) -> bool: ...
     def limit_work(self, milliseconds: float, megabytes: float) -> None:
-        """Of what rows take from now on, by counts; what they would take has limits of its own."""
+        """Limits what rows take from now on, by counts; what they would take has limits of its own."""
     def typical_rows(self) -> _Floats:
         """A few rows made of the model's thresholds and cells, (m, d), to foretell costs without data."""
 
@@ -79,9 +80,9 @@ class Rows:
     ) -> None: ...
 
 class Accuracy:
-    """What is promised. tolerance: of "bounded", relative to the answer (curves: to their mean; rankings: to
-    the gap of all taken features); of "pruned", relative to the row's scale, without proof; of "exact", none.
-    """
+    """What is promised. The tolerance of "bounded" is relative to the answer (of curves: to their mean; of
+    rankings: to the gap of all taken features), that of "pruned" to the row's scale, without proof; "exact"
+    has none."""
 
     def __init__(
         self,
@@ -194,7 +195,7 @@ class Independent(_Kernel):
         """Which units can change anything, (n, n_units)."""
 
     def main_weights(self, rows: Rows, masks: _Bytes, accuracy: Accuracy, context: _Context) -> _Answer:
-        """Of a model with one output: weights of the main effects (n, n_thresholds). What a feature changes
+        """Weights of the main effects (n, n_thresholds) of a model with one output. What a feature changes
         on average, as a function of x', is the sum of weight_c (1[x' < c] - P(x' < c)) over its thresholds
         c."""
 

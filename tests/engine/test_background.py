@@ -204,6 +204,14 @@ def test_there_may_be_no_rows(large):
     assert explainer.rank(none).order.shape == (0, 9)
 
 
+def test_no_rows_are_never_too_costly():
+    d = 60_000
+    explainer = Explainer(ensemble_of([Split(0, 0.5, 1.0, 3.0)], d), Background(np.zeros((8, d))))
+    with pytest.raises(CostError):
+        explainer.rank(np.zeros((1, d)))
+    assert explainer.rank(np.empty((0, d))).order.shape == (0, d)
+
+
 def test_more_features_than_fit_into_a_batch():
     rng = np.random.default_rng(4)
     d = 20000  # eight rows are walked at once

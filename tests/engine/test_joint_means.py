@@ -130,7 +130,7 @@ def test_what_takes_too_long_is_refused_with_advice(monkeypatch):
     rng = np.random.default_rng(24)
     ensemble = full_trees(rng, n_trees=20, depth=4, n_features=20)
     explainer = Explainer(ensemble, Background(rng.normal(size=(9, 20))))
-    monkeypatch.setattr("predgap._engine.subsets._MOST_OF_A_ROW", 1e-6)
+    monkeypatch.setattr("predgap._engine.subsets.MOST_MILLISECONDS", 1e-6)
     for ask in (explainer.random_pgi2, lambda X: explainer.rank(X, "shapley")):
         with pytest.raises(
             CostError, match=r"with 9 background rows .*Background\(X, max_rows=...\) with fewer"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import pickle
 from dataclasses import dataclass
 
@@ -102,6 +103,13 @@ def test_a_number_of_places_is_checked(explainer, table, top):
     for ask in (explainer, explainer.approximate(method="qmc")):
         with pytest.raises(predgap.RankingError, match=r"top is .*, expected a whole number from 1 to 3"):
             ask.rank(table, top=top)
+
+
+def test_the_accuracy_of_a_copy_follows_its_tolerance(explainer):
+    other = copy.copy(explainer)
+    other.rtol = 0.0
+    assert other.accuracy.kind == "exact"
+    assert explainer.accuracy.rtol == explainer.rtol > 0
 
 
 @pytest.mark.parametrize("rtol", ["a", None, True, np.nan, np.inf, -1e-6, [1e-6], 1j, 1, 1.0, 30.0])

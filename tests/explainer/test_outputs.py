@@ -8,6 +8,7 @@ from dataclasses import fields, replace
 from types import SimpleNamespace
 from typing import Any
 
+import lightgbm
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -19,7 +20,19 @@ from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier,
 
 import predgap
 from asking import kernel_of
-from predgap import Ensemble, Explainer, Link, Normal, OutputError, Ranking, RankingError, _core
+from predgap import (
+    Ensemble,
+    Explainer,
+    Flip,
+    Link,
+    NoiseError,
+    Normal,
+    OutputError,
+    PerFeature,
+    Ranking,
+    RankingError,
+    _core,
+)
 from predgap._engine.results import GapEstimate
 from strategies import Split, ensemble_of, mixed_problems, problems
 
@@ -142,6 +155,25 @@ def test_threads_batches_and_no_rows_change_nothing(model, table):
     assert explainer.curve(none, ORDER).shape == (0, 3)
     assert len(explainer.rank(none)) == 0
     assert Explainer(model, Normal(0.5), output=[]).gap(none, [0]).shape == (0,)
+    for output in (None, 0, "predicted"):
+        asked = Explainer(model, Normal(0.5), output=output)
+        for found in (asked.absolute_gap(none, [0]), asked.probability_gap(none, [0])):
+            assert found.value.shape == found.lower.shape == (0,)
+    assert explainer.flip(none, 0.5).value.shape == (0,)
+
+
+def test_an_error_names_the_row_of_the_table():
+    """Rows of one output are asked together, and count from 0 among themselves."""
+    X = pd.DataFrame({"c": pd.Categorical(list("abcd") * 30), "x": np.tile(np.arange(3.0), 40)})
+    y = (X["c"].cat.codes + (X["x"] > 0)) % 3
+    model = lightgbm.LGBMClassifier(n_estimators=2, min_data_per_group=1, cat_smooth=1, verbose=-1).fit(X, y)
+    assert len({*model.predict(X.head(9))}) > 1
+    explainer = Explainer(model, PerFeature({"c": Flip(0.2), "x": Normal(0.3)}), output="predicted")
+    for row in (0, 5, 8):
+        rows = X.head(9).astype({"c": object})
+        rows.loc[row, "c"] = "unknown"
+        with pytest.raises(NoiseError, match=f"^row {row} has a category"):
+            explainer.gap(rows, ["c"])
 
 
 def test_progress_counts_all_rows(model, table):

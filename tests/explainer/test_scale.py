@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from asking import kernel_of
 from assertions import interrupted
-from predgap import Background, Explainer, Flip, Normal, Uniform, evaluate
-from predgap._engine import subsets
+from predgap import Background, Explainer, Flip, Normal, StudentT, Uniform, evaluate
+from predgap._engine import kernels, subsets
 from predgap._engine.subsets import SubsetEngine
 from predgap.errors import CostError, PredgapError, RankingError
 from strategies import Split, ensemble_of, full_trees, mixed_problems, problems, random_ensemble
@@ -371,6 +372,33 @@ def test_ctrl_c_stops_a_search():
     ensemble = full_trees(rng, n_trees=150, depth=6, n_features=25)
     explainer = Explainer(ensemble, Normal(1.0))
     assert interrupted(lambda: explainer.rank(rng.normal(size=(99, 25)), "optimal"), after=1.0) < 2.0
+
+
+@pytest.fixture
+def few_and_many():
+    """An explainer that is given its rows one at a time, and four rows: most move in the last one only."""
+    rng = np.random.default_rng(14)
+    X = rng.normal(size=(4, 20))
+    X[:3, 1:] = np.nan
+    return Explainer(full_trees(rng, n_trees=20, depth=5, n_features=20), StudentT(1.0, 5)), X
+
+
+def test_a_refused_row_has_its_number_in_the_table(few_and_many, monkeypatch):
+    monkeypatch.setattr(kernels, "_TABLE_BYTES", 1)
+    explainer, X = few_and_many
+    explainer = Explainer(explainer.ensemble, explainer.noise)
+    with pytest.raises(CostError, match="in row 3, 20 features matter"):
+        explainer.random_pgi2(X, top=10)
+
+
+@pytest.mark.parametrize("method", ["optimal", "shapley"])
+def test_a_row_that_turns_out_too_costly_has_its_number_in_the_table(few_and_many, method):
+    explainer, X = few_and_many
+    X[3, 8:] = np.nan
+    kernel_of(explainer).model.limit_work(0.02, 1e3)
+    with pytest.raises(CostError, match="row 3 would take"):
+        explainer.rank(X, method)
+    assert len(explainer.rank(X[:3], method)) == 3
 
 
 def test_no_rows():

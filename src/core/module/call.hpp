@@ -111,7 +111,7 @@ struct Rows {
     std::size_t n_outputs() const { return static_cast<std::size_t>(routes.model.n_outputs()); }
 };
 
-// How Python wants a call to be run: its context has `n_threads`, and `look`, which is called now and then
+// Python says how a call is to be run: its context has `n_threads`, and `look`, which is called now and then
 // with the rows done and the milliseconds that a row is expected to take, and ends the call by raising.
 struct Context {
     int n_threads;
@@ -128,7 +128,7 @@ struct Blocks {
     T* row(std::int64_t r) const { return array.data() + r * size; }
 };
 
-// Of this shape for each row.
+// An array with a block of this shape for each row: zeros, or copies of a value.
 template <class T, class... Sizes>
 Blocks<T, sizeof...(Sizes) + 1> blocks(const Rows& rows, Sizes... sizes) {
     return {make_array<T, sizeof...(Sizes) + 1>({rows.size(), static_cast<std::size_t>(sizes)...}),

@@ -28,7 +28,7 @@ nb::tuple changes(const Joint& k, const Rows& rows, const Masks& masks, nb::hand
         blocks<double>(rows, rows.n_outputs(), k.rows().n_rows));
 }
 
-// For all numbers of units that two boxes may need.
+// The weights for all numbers of units that two boxes may need, checked.
 BoxWeights weights_of(const Joint& k, const Units& units, const Array<double, 2>& weights) {
     const auto most = static_cast<std::size_t>(std::min(units.size(), k.most_of_a_pair()));
     require(weights.shape(0) > most && weights.shape(1) > most, "too few weights");

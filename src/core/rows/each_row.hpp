@@ -51,8 +51,8 @@ struct Asked {
     std::int32_t n = 0;  // places, or units of which all subsets are asked
 };
 
-// What the rows of a call take, as far as that is known: what is planned of those that were begun, and more
-// if more was counted of those that are done.
+// The time that the rows of a call take, as far as it is known: what is planned of those that were begun, and
+// more if more was counted of those that are done.
 class Forecast {
 public:
     void add(double nanoseconds, bool is_new_row) {

@@ -333,7 +333,7 @@ double IndependentRow::largest_error() const {
     return sum;
 }
 
-// Of each component of a group of trees.
+// Reads the error scale of each component of a group of trees.
 void IndependentRow::read_component_errors(std::size_t group, Buffer<double>& scale) {
     if (uses_plan_)
         routes_.plan[group]->error_scales(tables_, plan_scratch_[group], scale);
@@ -362,7 +362,7 @@ void IndependentRow::read_errors(const Units& units, std::vector<Buffer<double>>
     }
 }
 
-// Can a unit change anything?
+// Says of each unit whether it can change anything.
 std::vector<uint8_t> IndependentRow::open_units(const Units& units) const {
     std::vector<uint8_t> is_open(static_cast<std::size_t>(units.size()));
     for (int32_t u = 0; u < units.size(); ++u)

@@ -33,7 +33,7 @@ public:
     IndependentRow(const Routes& routes, const NoiseLaws& laws);
 
     void load(const RawRow& row, const std::atomic<bool>& stop, Forecast* forecast);
-    // What a part of the row's answer is expected to take, and the end of the row.
+    // Tells the forecast what a part of the row's answer is expected to take, and that the row is done.
     void plan(double nanoseconds);
     void finish();
 
@@ -57,7 +57,7 @@ public:
     // A good order of some of m units, by a beam search; order, gaps of its prefixes: (n_places).
     Answer search(const Units& units, const std::int32_t* chosen, std::int32_t m, std::int32_t n_places,
                   std::int32_t width, const Accuracy& accuracy, std::int32_t* order, double* gaps);
-    // Which units can change anything? moving: (n_units).
+    // Finds the units that can change anything; moving: (n_units).
     void moving_units(const Units& units, std::uint8_t* moving);
     // E[f(x')] - f(x) of each output, and the covariances of the outputs, (n_outputs, n_outputs): off the
     // diagonal NaN if each output has trees of its own. The bound is that of the covariances and of the gap.
@@ -70,12 +70,12 @@ public:
     };
     // The bound is that of all shares, relative to the variance, to which the tolerance is relative too.
     Answer sensitivity(const Units& units, const Accuracy& accuracy, const Shares& shares);
-    // Of a model with one output: the weights of the main effects when a subset moves, (n_thresholds). What a
+    // The weights of the main effects of a model with one output when a subset moves, (n_thresholds). What a
     // feature changes on average, as a function of itself, is the sum of weights times centred atoms.
     Answer main_weights(const std::uint8_t* subset, const Accuracy& accuracy, double* weights);
     // E[f(x')] - f(x) of each output.
     void mean_change(const std::uint8_t* subset, double* change);
-    // What an answer would take; throws TooCostly where it would.
+    // The cost that an answer would have; throws TooCostly where the answer would.
     Cost cost(const Job& job, const Accuracy& accuracy);
 
     RowTables& tables() { return tables_; }
@@ -116,7 +116,7 @@ private:
 
     // Entries of a compilation that fit into the memory of a row.
     static constexpr double kMostEntries = 1e7;
-    // For gaps, n_steps of them one after the other, or for the gains of units.
+    // Puts the terms in place, for n_steps gaps one after the other, or for the gains of units.
     double prepare(const Cost& cost, const Units* ranked, double most_entries = kMostEntries,
                    std::int32_t n_steps = 0);
     void prepare_plan(const Units* ranked, std::int32_t n_steps);
@@ -221,7 +221,7 @@ public:
     double sampled_nanoseconds(std::int64_t n_points) const {
         return nominal::kSampledLevel * static_cast<double>(n_points) * least_nodes(routes_.model);
     }
-    // What any row took since this was asked last, at most.
+    // The most that any row took since this was asked last.
     RowWork::Limits most_work() const;
 
     // A thread's state while rows are sampled at points that all of them share.

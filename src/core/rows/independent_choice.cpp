@@ -1,4 +1,4 @@
-// Which way a row's answer is obtained, and what that costs.
+// The planner of a row: it chooses the way in which an answer is obtained, by what each way costs.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -23,7 +23,7 @@ Cost cheaper(const Cost& a, const Cost& b) {
     return a.nanoseconds <= b.nanoseconds ? a : b;
 }
 
-// How rarely x' crosses the thresholds of open features: -log2 of the probability, in the mean.
+// The mean of -log2 of the probability that x' crosses a threshold of an open feature: how rarely it does.
 double mean_rarity(const RowTables& tables) {
     constexpr int kMost = 100;
     const auto& model = tables.model();
@@ -36,8 +36,8 @@ double mean_rarity(const RowTables& tables) {
     return static_cast<double>(sum) / static_cast<double>(std::max<int64_t>(n, 1));
 }
 
-// Of the entries that an exact compilation counts: products of many features are small, and left out, unless
-// the noise is wide.
+// The entries that are left of those that an exact compilation counts: products of many features are small,
+// and left out, unless the noise is wide.
 double not_negligible(const RowCompilation::Totals& totals, const RowTables& tables) {
     constexpr double kMany = 130.0, kLeast = 0.45, kRare = 13.0;
     const double narrow = std::min(mean_rarity(tables) / kRare, 1.0);
@@ -52,8 +52,8 @@ void refuse_too_costly(const Cost& cost) {
     throw TooCostly{known(cost.nanoseconds, kMostNanoseconds), known(cost.bytes, kMostBytes)};
 }
 
-// Is a cheap exact answer taken whatever a bounded one would take? Curves and rankings that are not short are
-// compared with it; exact gaps hardly take longer.
+// A cheap exact answer may be taken whatever a bounded one would take. Curves and rankings that are not short
+// are compared with it; exact gaps hardly take longer.
 bool is_exact_taken(const Cost& exact, const Job& job, const Accuracy& accuracy) {
     constexpr double kShort = 10e6;  // nanoseconds
     return accuracy.kind != Method::bounded || job.question == Question::gap || exact.nanoseconds <= kShort;
@@ -82,7 +82,7 @@ Cost IndependentRow::by_plan(const Job& job) {
     return sum;
 }
 
-// Which features can matter in a product with others? Of the rest hardly a term is left.
+// Finds the features that can matter in a product with others; of the rest hardly a term is left.
 std::vector<uint8_t> IndependentRow::lively_features(const Job& job) const {
     constexpr double kNever = 1e-24;
     const auto& atoms = routes_.model.atoms;
@@ -99,7 +99,7 @@ std::vector<uint8_t> IndependentRow::lively_features(const Job& job) const {
     return lively;
 }
 
-// What the plans have on these features.
+// Counts the terms that the plans have on these features.
 const EvaluationCounts& IndependentRow::lively_terms(const Job& job) {
     if (lively_terms_) return *lively_terms_;
     const auto lively = lively_features(job);
@@ -116,8 +116,8 @@ EvaluationCounts IndependentRow::compiled_terms(double n_entries, bool is_pruned
     return typical_terms(n_entries, n_lively, is_pruned, routes_.model, job);
 }
 
-// Does the plan take less than compiling the row? Where the fewest entries that a row may have do not tell, a
-// look at some of the trees does, which takes a small part of the plan's time.
+// Says whether the plan takes less than compiling the row. Where the fewest entries that a row may have do
+// not tell, a look at some of the trees does, which takes a small part of the plan's time.
 bool IndependentRow::plan_is_best(const Job& job, const Cost& plan) {
     constexpr double kLeastEntries = 0.4;  // of a term that the plan has
     constexpr double kOfPlan = 0.12, kMostOfPlan = 0.3, kFewTrees = 2.0;
@@ -258,9 +258,9 @@ bool IndependentRow::are_pairs_worth_asking(const Job& job, double n_nodes, cons
     return is_gap && likely < compiled.nanoseconds;
 }
 
-// What may be left out of an exact gap: the bound must be so small beside the gap itself that the criterion
-// of exact answers holds. Curves and rankings have gaps that are far smaller than what bounds are compared
-// with.
+// The limit of what is left out of an exact gap: the bound must be so small beside the gap itself that the
+// criterion of exact answers holds. Curves and rankings have gaps that are far smaller than what bounds are
+// compared with.
 double IndependentRow::exact_limit(const Job& job, const Accuracy& accuracy, const Cost& cost) {
     constexpr double kFewEntries = 1e4;   // leaving some out saves little
     constexpr double kMostCounted = 0.4;  // of the nodes: else a guess takes longer than it saves
@@ -272,7 +272,7 @@ double IndependentRow::exact_limit(const Job& job, const Accuracy& accuracy, con
     return compilation_.guess_limit(first_target(job, kExactShare), likely_, totals);
 }
 
-// What is left at this limit: from some of the trees, unless that is near to what a row may take.
+// Counts what is left at this limit: in some of the trees, unless that is near to what a row may take.
 RowCompilation::Totals IndependentRow::count_pruned(const Job& job, double limit) {
     constexpr double kFar = 4.0;
     const auto roughly = compilation_.count(limit, kMostEntries, likely_, true);
@@ -281,7 +281,7 @@ RowCompilation::Totals IndependentRow::count_pruned(const Job& job, double limit
     return compilation_.count(limit, kMostEntries, likely_);
 }
 
-// With as much left out as the tolerance allows.
+// Leaves out as much as the tolerance allows.
 Cost IndependentRow::decide_bounded(const Job& job, const Accuracy& accuracy) {
     find_main_effects();
     RowCompilation::Totals totals;
@@ -382,7 +382,7 @@ Cost IndependentRow::first_try(const Job& job, const Accuracy& accuracy) {
                : cheaper(bounded, cost_by_pairs(job));
 }
 
-// With a limit that is guessed.
+// Leaves out as much as a guess of the limit allows.
 Cost IndependentRow::guess_bounded(const Job& job, const Accuracy& accuracy) {
     RowCompilation::Totals totals;
     const double limit = compilation_.guess_limit(first_target(job, accuracy.tolerance), likely_, totals);

@@ -23,7 +23,7 @@ Joint::Joint(const Routes& routes, const double* rows, int64_t n_rows)
     count_visits();
 }
 
-// The mean over a few rows of the table.
+// Counts the visits of a few rows of the table, and takes the mean.
 void Joint::count_visits() {
     constexpr int64_t kFew = 32;
     const auto d = routes_.model.n_features();
@@ -192,8 +192,8 @@ Answer JointRow::curve(const Units&, const int32_t* order, int32_t n_places, con
 
 // ---- rankings of a row -----------------------------------------------------------------------------------
 
-// What each unit would add to the gap of those that are taken, and the scales of the errors: of the gaps of
-// single trees, times the number of trees.
+// Reads what each unit would add to the gap of those that are taken, and the scales of the errors: those of
+// the gaps of single trees, times the number of trees.
 void JointRow::read_gains(Candidates& c) {
     const auto n_units = static_cast<int64_t>(c.gain.size());
     const auto batch = Walker::batch(joint_.routes().model.n_features());
@@ -316,7 +316,7 @@ public:
             bit_.push_back(at < m ? static_cast<int32_t>(at) : -1);
         }
     }
-    // The mask of the chosen units; is any not chosen?
+    // The mask of the chosen units, and whether any is not chosen.
     std::pair<uint64_t, bool> of(const uint64_t* words, int32_t n_words) const {
         uint64_t mask = 0;
         bool others = false;
@@ -332,7 +332,7 @@ private:
     std::vector<int32_t> bit_;
 };
 
-// Of all subsets of m units, the sum of the changes of the boxes that hold, change: (2^m).
+// Adds up the changes of the boxes that hold, for all subsets of m units; change: (2^m).
 void add_up(const SwitchBoxes& boxes, const int32_t* chosen, int32_t m, std::vector<double>& change) {
     const auto list = boxes.list();
     const ChosenBits bits(boxes, chosen, m);

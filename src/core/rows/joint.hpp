@@ -54,7 +54,7 @@ public:
     // and Shapley values of the gap, (n_units), from what is gained for each of p units that a subset must
     // have if n others must be out, and what is lost for each of these.
     void shapley(const BoxWeights& gained, const double* lost, double* value);
-    // What these take, from the boxes of a few rows of the table.
+    // The time that these take, from the boxes of a few rows of the table.
     BoxCost box_cost(std::int32_t m);
 
 private:
@@ -95,8 +95,8 @@ public:
         constexpr double kShort = 20e6;  // nanoseconds: Ctrl-C is looked for between rows
         const bool is_of_boxes = asked.question == Question::subsets;
         const auto expected = cost(asked.question, asked.units->size(), asked.n);
-        if (!is_of_boxes && (expected.nanoseconds > kMostNanoseconds || expected.bytes > kMostBytes))
-            throw TooCostly{expected.nanoseconds, expected.bytes, 0};
+        const bool is_costly = expected.nanoseconds > kMostNanoseconds || expected.bytes > kMostBytes;
+        if (is_costly && !is_of_boxes && rows.n > 0) throw TooCostly{expected.nanoseconds, expected.bytes, 0};
         const auto make = [&] { return JointRow(*this, *asked.units); };
         const auto piece = [&](JointRow& row, std::int64_t r, const std::atomic<bool>& stop) {
             row.load(rows.row(routes_.model, r), stop);
@@ -106,7 +106,7 @@ public:
         return run_rows(rows.n, how, !is_of_boxes && expected.nanoseconds < kShort, make, piece);
     }
 
-    // Of any row, from counts.
+    // The cost of any row, from counts.
     Cost cost(Question question, std::int32_t n_units, std::int32_t n) const;
     // Nodes that a row of the table visits when it walks through all trees.
     double n_visits() const { return n_visits_; }

@@ -1,5 +1,5 @@
-// What a model fixes for all of its rows: the trees, the terms of its plan, and its leaves for sums over
-// pairs.
+// The parts that a model fixes for all of its rows: the trees, the terms of its plan, and its leaves for sums
+// over pairs.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// Which unit takes the next place of a ranking: the rule for near-ties that all rankings share, and a search
-// for an order of units with a high sum of the gaps of its prefixes.
+// The choice of the unit for the next place of a ranking: the rule for near-ties that all rankings share, and
+// a search for an order of units with a high sum of the gaps of its prefixes.
 #pragma once
 
 #include <algorithm>
@@ -85,13 +85,13 @@ struct Candidates {
         });
     }
 
-    // Could errors, whose scale is at most this, decide?
+    // Whether errors, whose scale is at most this, could decide.
     bool in_doubt(double most) const {
         return first_as_good([most](std::size_t, std::size_t) { return most; }) != largest();
     }
 
-    // Is the gap with a unit the largest, wherever the gaps are within their bounds? Units that cannot change
-    // anything tie exactly.
+    // Whether the gap with a unit is the largest, wherever the gaps are within their bounds. Units that
+    // cannot change anything tie exactly.
     template <class Bound>
     bool proves(std::int32_t unit, Bound bound_of, const std::vector<std::uint8_t>& is_open) const {
         const auto own = static_cast<std::size_t>(unit);
@@ -121,7 +121,7 @@ struct Candidates {
             busy_.erase(std::lower_bound(busy_.begin(), busy_.end(), at));
     }
 
-    // Those that are not idle and not taken, ascending.
+    // The units that are not idle and not taken, ascending.
     const std::vector<std::size_t>& busy() const { return busy_; }
 
 private:

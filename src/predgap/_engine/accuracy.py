@@ -38,7 +38,10 @@ N_SAMPLES: Final = 16384
 AFFORDABLE: Final = 5000.0
 """Milliseconds per row that a guaranteed answer of `estimate` may take, else it is sampled."""
 
-# How the two numbers below were calibrated: pruning skips terms that are smaller than `tolerance` times the
+MOST_MILLISECONDS: Final = 1e3 * _core.MOST_SECONDS
+"""A row that would take longer is refused."""
+
+# Experiments gave the two numbers below: pruning skips terms that are smaller than `tolerance` times the
 # row's scale. The resulting relative error was measured against exact answers, in multiples of `tolerance`:
 # at most 65 on boosted models (median 6 to 20), 20 to 140 on unpruned random forests. So 150 tolerances are
 # more than all measured errors, and a third of that is used as the standard error.
@@ -91,7 +94,7 @@ class Auto:
     otherwise: Draws
 
     def ways(self, question: Question[Any], kernel: Kernel) -> Iterator[Way]:
-        """For each accuracy the rows that it is affordable for, and the samples of the others.
+        """Yields each accuracy with the rows that it is affordable for, and the samples with the others.
 
         Features that move together are always exact.
         """
@@ -123,7 +126,7 @@ class Prices:
     milliseconds: FloatArray  # (n,)
     megabytes: FloatArray  # (n,)
 
-    def within(self, milliseconds: float = 1e3 * _core.MOST_SECONDS) -> NDArray[np.bool_]:
+    def within(self, milliseconds: float = MOST_MILLISECONDS) -> NDArray[np.bool_]:
         """Which rows, (n,), take at most this long and are within the memory limit."""
         return (self.milliseconds <= milliseconds) & (self.megabytes <= _core.MOST_BYTES / 1e6)
 

@@ -1,4 +1,4 @@
-"""How a call is run: who is told of its progress, on how many threads, when it must end.
+"""The class `Context`: who is told of the progress of a call, how many threads it has, when it must end.
 
 A public method makes one `Context` and hands it down to the core; parts of the work get parts of it. The core
 tells the rows done, and what a row is expected to take: what is planned of the rows that were begun, and more
@@ -20,7 +20,7 @@ import numpy as np
 
 from predgap import _core
 from predgap._text import count, shown, warn
-from predgap._typing import Progress
+from predgap._typing import IndexArray, Progress
 from predgap.errors import CostError, DependencyError, LongCallWarning, PredgapError
 
 Clock = Callable[[], float]
@@ -30,6 +30,11 @@ LONG: Final = 10.0
 
 PATIENCE: Final = 5.0
 """Seconds until a bar appears that was not asked for."""
+
+LIMITS: Final = (
+    f"the limits per row are {1e3 * _core.MOST_SECONDS:,.0f} ms and {_core.MOST_BYTES / 1e6:,.0f} MB"
+)
+"""The limits of a row, for errors."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +53,7 @@ class Call:
         works = self._approximated if self.instead is None else self.instead
         return CostError(
             f"{self.described}: row {row} would take about {milliseconds:,.0f} ms and "
-            f"{megabytes:,.0f} MB; the limits per row are {1e3 * _core.MOST_SECONDS:,.0f} ms and "
-            f"{_core.MOST_BYTES / 1e6:,.0f} MB. {self.hint}{' ' if self.hint else ''}This works: {works}"
+            f"{megabytes:,.0f} MB; {LIMITS}. {self.hint}{' ' if self.hint else ''}This works: {works}"
         )
 
     def is_long(self, seconds: float, n_rows: int, n_threads: int) -> LongCallWarning:
@@ -173,6 +177,7 @@ class Context:
     n: int = 0
     share: float = 1.0
     has_passed: Callable[[], bool] | None = None
+    numbers: IndexArray | None = None  # of the rows in X, for errors; None: they count from 0
 
     def part(
         self, begin: float, end: float, of: float = 1.0, n: int | None = None, *, ends_early: bool = False
@@ -203,6 +208,14 @@ class Context:
             self.shown.show(round(self.begin + (self.end - self.begin) * done / max(self.n, 1)))
             if milliseconds > 0.0:
                 self.shown.expect(1e-3 * milliseconds * self.n * self.share)
+
+    def of_rows(self, some: IndexArray) -> Context:
+        """The same for some of the rows, so that errors name their numbers in X."""
+        return replace(self, numbers=some if self.numbers is None else self.numbers[some])
+
+    def number(self, row: int) -> int:
+        """The number in X of one of the rows."""
+        return int(row if self.numbers is None else self.numbers[row])
 
     def quiet(self) -> Context:
         """The same without progress: for work that is not counted."""

@@ -34,11 +34,11 @@ SAMPLES: Final = 16384
 """The default number of samples per row."""
 
 ROUNDING: Final = 1e-12
-"""Of the sizes that are added up: predictions that differ by less are the same."""
+"""Predictions that differ by less than this share of the sizes that are added up are the same."""
 
 Function = Callable[[int, FloatArray], FloatArray]
-"""Of the number of a row among those that are asked about, and the changes of its outputs (n_outputs, m): the
-value of each change, (m,)."""
+"""It gives the value of each change, (m,), from the number of a row among those that are asked about and the
+changes of its outputs (n_outputs, m)."""
 
 # ---- what is known of a row's change ---------------------------------------------------------------------
 

@@ -21,10 +21,10 @@ from numpy.typing import NDArray
 
 from predgap import _core
 from predgap._engine.accuracy import Accuracy, Prices
-from predgap._engine.context import Call, Context
+from predgap._engine.context import LIMITS, Call, Context
 from predgap._inputs.categories import UNSEEN, Categories
 from predgap._inputs.tables import FEWEST_WHOLE, whole_columns
-from predgap._model.ensemble import ALL_OUTPUTS, LEAF, NUMERIC, Ensemble
+from predgap._model.ensemble import ALL_OUTPUTS, LEAF, NUMERIC, Ensemble, tree_of_node, used_features
 from predgap._text import count, format_items, warn
 from predgap._typing import BoolArray, FloatArray, IndexArray, IntArray
 from predgap.errors import CostError, NoiseError, PredgapError, TableError
@@ -44,12 +44,11 @@ QUIET: Final = Context(Call(""))
 _TABLE_BYTES: Final = 32 << 20  # limit of memory for the tails of laws that the core cannot evaluate
 _SET_BYTES: Final = 1 << 30  # limit of memory for the sets of categories in splits
 _PROBABILITY_ERROR: Final = 1e-9  # allowed difference of a sum of probabilities from 1
-_EXACT: Final = _core.METHODS.index("exact")
 
 
 def laws_for_model(noise: Noise, ensemble: Ensemble) -> dict[int, Law]:
     """The law of each feature that the model splits on, by index; NoiseError if the noise does not fit."""
-    used = np.unique(ensemble.feature[ensemble.feature != LEAF]).tolist()
+    used = used_features(ensemble)
     laws = noise.laws_of(used, ensemble.n_features, ensemble.feature_names)
     if len(laws) != len(used):
         raise NoiseError(f"{noise!r} gives {len(laws)} laws for {len(used)} features")
@@ -83,12 +82,6 @@ def background_rows(noise: Background, ensemble: Ensemble) -> FloatArray:
         return ensemble.cast(rows)
     except TableError as error:
         raise noise.unusable(error) from None
-
-
-def used_features(ensemble: Ensemble) -> list[int]:
-    """The features that some split tests, ascending."""
-    found: list[int] = np.unique(ensemble.feature[ensemble.feature != LEAF]).tolist()
-    return found
 
 
 # ---- the kernel -------------------------------------------------------------------------------------------
@@ -217,7 +210,7 @@ class Kernel:
 
     # ---- rows ----
 
-    def check(self, values: FloatArray, masks: BoolArray) -> None:
+    def check(self, values: FloatArray, masks: BoolArray, context: Context) -> None:
         """Looks at all rows of a call, (n, d), of which the features of `masks` (1 or n, d) may move.
 
         NoiseError if Flip should perturb a category that the model does not know. Warns once of continuous
@@ -232,7 +225,7 @@ class Kernel:
             if feature.flips:
                 codes = values[:, feature.q]
                 unseen = ~np.isnan(codes) & (feature.levels.levels_of(codes) < 0)
-                self._refuse_unseen(feature, unseen & masks[:, feature.q])
+                self._refuse_unseen(feature, unseen & masks[:, feature.q], context)
 
     def chunks(self, n: int) -> Iterator[IndexArray]:
         """The n rows of a call in parts whose tails fit into memory."""
@@ -308,11 +301,11 @@ class Kernel:
             "noise",
         )
 
-    def _refuse_unseen(self, feature: _Categorical, unseen: BoolArray) -> None:
+    def _refuse_unseen(self, feature: _Categorical, unseen: BoolArray, context: Context) -> None:
         """NoiseError if a row has an unknown category: Flip is defined for known ones only."""
         if unseen.any():
             raise NoiseError(
-                f"row {int(np.flatnonzero(unseen)[0])} has a category of feature "
+                f"row {context.number(np.flatnonzero(unseen)[0])} has a category of feature "
                 f"{self.ensemble.names[feature.q]!r} that the model does not know, but Flip only changes "
                 "known categories; drop such rows, or give the feature Discrete noise"
             )
@@ -326,7 +319,7 @@ class Kernel:
         subsets are asked."""
         n_rows = len(values)
         if isinstance(self.core, _core.Joint):
-            exact = np.full(n_rows, _EXACT, dtype=np.uint8)
+            exact = exact_codes(n_rows)
             if question == "subsets":
                 takes = self.core.box_costs(self.rows(values, self.every), n, QUIET, self.units)[0][:, 2]
                 return Prices(exact, takes, np.full(n_rows, 8e-6 * (1 << n)))
@@ -347,9 +340,8 @@ class Kernel:
             return call.refusal(row, milliseconds, megabytes)
         return CostError(
             f"{call.described}: with {len(self.background):,} background rows a row would take about "
-            f"{milliseconds:,.0f} ms and {megabytes:,.0f} MB; the limits per row are "
-            f"{1e3 * _core.MOST_SECONDS:,.0f} ms and {_core.MOST_BYTES / 1e6:,.0f} MB. Both grow with the "
-            f"background: use Background(X, max_rows=...) with fewer rows. {call.hint}".rstrip()
+            f"{milliseconds:,.0f} ms and {megabytes:,.0f} MB; {LIMITS}. Both grow with the background: use "
+            f"Background(X, max_rows=...) with fewer rows. {call.hint}".rstrip()
         )
 
     # ---- laws ----
@@ -380,7 +372,7 @@ class Kernel:
         return kinds, parameters, places, tails
 
     def _masses(self, ensemble: Ensemble, laws: dict[int, Law]) -> tuple[FloatArray, FloatArray]:
-        """For each cell of the categorical features: P(x' in the cell) if x is not in it, and if it is."""
+        """P(x' in the cell) for each cell of the categorical features, if x is not in it, and if it is."""
         begin = self.model.cell_begin
         mass, stay = np.zeros(begin[-1]), np.ones(begin[-1])
         for feature in self._categorical:
@@ -455,6 +447,11 @@ def rows_of(array: NDArray[Any], some: IndexArray) -> NDArray[Any]:
 def as_bytes(masks: BoolArray) -> ByteArray:
     """Masks in the form of the core."""
     return np.ascontiguousarray(masks).view(np.uint8)
+
+
+def exact_codes(n: int) -> ByteArray:
+    """The method code of exact answers, (n,)."""
+    return np.full(n, _core.METHODS.index("exact"), dtype=np.uint8)
 
 
 def any_member(features: BoolArray, members: Members) -> BoolArray:
@@ -626,7 +623,7 @@ def _of_cells(
 def _category_probabilities(
     law: Law, levels: Categories, feature: str
 ) -> tuple[FloatArray, FloatArray, float]:
-    """For each known category, (m,), P(x' is it) if x is another one, and if x is it; and P(x' is unknown).
+    """P(x' is it) for each known category, (m,), if x is another one, and if x is it; and P(x' is unknown).
 
     NoiseError if these are not probabilities with the right sum.
     """
@@ -686,21 +683,8 @@ def with_vector_leaves(ensemble: Ensemble) -> Ensemble:
             f"{e.n_nodes:,} nodes with values for {e.n_outputs} outputs need {size / 1e6:,.0f} MB; the limit "
             f"is {_core.MOST_BYTES / 1e6:,.0f} MB. Explain one output at a time: Explainer(..., output=...)"
         )
-    tree = _tree_of_node(e)
+    tree = tree_of_node(e)
     leaves = np.flatnonzero((e.feature == LEAF) & (tree >= 0))
     value = np.zeros((e.n_nodes, e.n_outputs))
     value[leaves, e.target[tree[leaves]]] = e.value[leaves, 0]
     return replace(e, value=value, target=np.full_like(e.target, ALL_OUTPUTS))
-
-
-def _tree_of_node(e: Ensemble) -> IndexArray:
-    """The tree of each node, (n_nodes,); -1 for a node of none."""
-    tree = np.full(e.n_nodes, -1, dtype=np.intp)
-    tree[e.root] = np.arange(len(e.root))
-    level = e.root
-    while len(level):
-        splits = level[e.feature[level] != LEAF]
-        for children in (e.left, e.right):
-            tree[children[splits]] = tree[splits]
-        level = np.concatenate([e.left[splits], e.right[splits]])
-    return tree

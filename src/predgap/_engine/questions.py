@@ -22,13 +22,13 @@ from predgap._engine.context import Context
 from predgap._engine.decisions import Bounds, Function, change_of_row, listed_outcomes, sampled_mean
 from predgap._engine.kernels import Kernel, as_bytes, rows_of
 from predgap._engine.results import (
-    METHODS,
     Expected,
     GapEstimate,
     Ranked,
     Searched,
     assembled,
     mean_of_curve,
+    words,
 )
 from predgap._engine.sampling import Budget, estimate_curve, estimate_mc, estimate_qmc, race
 from predgap._engine.subsets import BestRankings, RandomScores, ShapleyRankings, SubsetEngine
@@ -78,7 +78,8 @@ def ask(explained: HasKernels, question: Question[Found], how: How, context: Con
     n, parts, done = len(question.rows.values), [], 0
     for kernel, of_output in explained.kernels(question.rows):
         whole = question if of_output is None else question.at(of_output)
-        kernel.check(whole.rows.values, whole.moved(kernel))
+        own_rows = context if of_output is None else context.of_rows(of_output)
+        kernel.check(whole.rows.values, whole.moved(kernel), own_rows)
         for way, own in how.ways(whole, kernel) if isinstance(how, Auto) else ((how, None),):
             k = len(whole.rows.values) if own is None else len(own)
             for chunk in kernel.chunks(k) if k > kernel.rows_at_once else (None,):
@@ -87,8 +88,9 @@ def ask(explained: HasKernels, question: Question[Found], how: How, context: Con
                 at = of_output if some is None else (some if of_output is None else of_output[some])
                 k = len(part.rows.values)
                 here = context if k == n else context.part(done, done + k, n, k)
+                here = here if at is None else here.of_rows(at)
                 otherwise = how.otherwise if isinstance(how, Auto) and not kernel.moves_together else None
-                parts.append((at, _asked(part, kernel, way, at, here, otherwise)))
+                parts.append((at, _asked(part, kernel, way, here, otherwise)))
                 done += k
     return parts[0][1] if len(parts) == 1 else assembled(n, parts)
 
@@ -97,11 +99,10 @@ def _asked(
     part: Question[Found],
     kernel: Kernel,
     way: Accuracy | Draws,
-    at: IndexArray | None,
     context: Context,
     otherwise: Draws | None,
 ) -> Found:
-    """The answer for rows of one kernel, in one way; `at` are their numbers among all rows, None: all.
+    """The answer for rows of one kernel, in one way.
 
     A row that turns out to take more than it may is sampled, if there is another way.
     """
@@ -115,8 +116,7 @@ def _asked(
         if otherwise is not None and way is not otherwise:
             return _row_by_row(part, kernel, way, otherwise, context)
         row, milliseconds, megabytes = refused.args
-        number = row if at is None else int(at[row])
-        raise kernel.refusal(context.call, number, milliseconds, megabytes) from None
+        raise kernel.refusal(context.call, context.number(row), milliseconds, megabytes) from None
     context.look(len(part.rows.values))  # the core looks from time to time: not at all if a part is quick
     return found
 
@@ -129,7 +129,7 @@ def _row_by_row(
     for row in range(len(part.rows)):
         some = np.array([row])
         try:
-            found = _asked(part.at(some), kernel, way, None, context.quiet(), None)
+            found = _asked(part.at(some), kernel, way, context.quiet(), None)
         except CostError:
             found = part.at(some).sampled(kernel, otherwise, context.quiet())
         context.look(row + 1)
@@ -263,7 +263,7 @@ class Rank(Question[Ranked]):
         order, scores, proven, _, method = kernel.core.rank(
             rows, self.method, self.top, asked, context, kernel.units
         )
-        return Ranked(order, scores, np.where(proven, 1.0, np.nan), METHODS[method])
+        return Ranked(order, scores, np.where(proven, 1.0, np.nan), words(method))
 
     def prices(self, kernel: Kernel, accuracy: Accuracy) -> Prices:
         return kernel.prices(self.rows.values, self.method, kernel.every, self.top, accuracy)
@@ -325,7 +325,7 @@ def random_after(
     missing = np.flatnonzero(np.isnan(value))
     if len(missing):
         asked = RandomMean(rows.at(missing), found.order.shape[1])
-        rest = ask(explained, asked, accuracy, context)
+        rest = ask(explained, asked, accuracy, context.of_rows(missing))
         value[missing], method[missing] = rest.value, rest.method
     return Expected(value, method)
 
@@ -458,9 +458,10 @@ def _estimate(
 
     The standard error of pruned gaps is relative to `scale`, which has the shape of the gaps.
     """
-    bounds, how, error = bound, METHODS[method], np.zeros(value.shape)
+    bounds, how, error = bound, words(method), np.zeros(value.shape)
     if value.ndim == 2:  # each number of a curve has the bound and the method of its row
-        bounds, how = (np.repeat(of_row[:, None], value.shape[1], axis=1) for of_row in (bounds, how))
+        bounds = np.repeat(bounds[:, None], value.shape[1], axis=1)
+        how = np.repeat(how[:, None], value.shape[1], axis=1)
     if accuracy.kind == "pruned":
         how[(how == "pruned") & (bounds <= accuracy.rtol * scale)] = "bounded"
         error = np.where(how == "pruned", accuracy.standard_error * scale, 0.0)

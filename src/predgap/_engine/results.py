@@ -133,24 +133,11 @@ def mean_of_curve(curve: FloatArray) -> FloatArray:
     return curve.mean(axis=1) if curve.shape[1] else np.zeros(len(curve))
 
 
-def estimate_without_samples(
-    value: FloatArray, error_bound: FloatArray, method: NDArray[np.str_], standard_error: FloatArray
-) -> GapEstimate:
-    """Gaps (n,) or (n, k) that were not sampled; `error_bound` has one entry per row, (n,)."""
-    to_the_right = (len(value),) + (1,) * (value.ndim - 1)
-    return GapEstimate(
-        value,
-        standard_error,
-        np.broadcast_to(error_bound.reshape(to_the_right), value.shape).copy(),
-        method,
-        np.zeros(value.shape, dtype=np.int64),
-    )
-
-
 def exact_estimate(value: FloatArray) -> GapEstimate:
     """A `GapEstimate` of exact gaps."""
-    zeros, exact = np.zeros(len(value)), np.full(len(value), "exact")
-    return estimate_without_samples(value, zeros, exact, np.zeros(value.shape))
+    error, bound = np.zeros((2, *value.shape))
+    n_samples = np.zeros(value.shape, dtype=np.int64)
+    return GapEstimate(value, error, bound, np.full(value.shape, "exact"), n_samples)
 
 
 def assembled(n_rows: int, parts: Sequence[tuple[IndexArray | None, OfRows]]) -> OfRows:

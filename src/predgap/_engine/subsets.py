@@ -8,25 +8,26 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from itertools import combinations
-from typing import Any, Final, Literal, cast
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from predgap import _core
-from predgap._engine.accuracy import EXACT, Accuracy, Prices, guaranteed
+from predgap._engine.accuracy import EXACT, MOST_MILLISECONDS, Accuracy, Prices, guaranteed
 from predgap._engine.context import Context
-from predgap._engine.kernels import ByteArray, Kernel, any_member, as_bytes
+from predgap._engine.kernels import ByteArray, Kernel, any_member, as_bytes, exact_codes
 from predgap._engine.results import Expected, Ranked, Searched, words
 from predgap._model.ensemble import LEAF, Ensemble
 from predgap._typing import BoolArray, FloatArray, IndexArray, IntArray
 from predgap.errors import CostError
 
 # ------------------------------------------------------------------------------------------------------------
-# What follows from the gaps of all subsets of a row's units: means by size, Shapley values, the best order.
+# The gaps of all subsets of a row's units give means by size, Shapley values and the best order.
 #
 # A table (n, 2^m) holds the gaps of all subsets of m units in each of n rows. Subset number s has unit i if
 # bit i of s is set. The first entry, of the empty subset, is 0.
@@ -148,7 +149,7 @@ def with_still_units(order: IndexArray, gaps: FloatArray, n_still: int, n_places
 
 
 def _rest(gap: FloatArray, n_moving: int) -> FloatArray:
-    """For each subset (2^m, n), the highest sum of gaps of subsets that grow from it up to n_moving units."""
+    """The highest sum of gaps of subsets that grow from each subset up to n_moving units, (2^m, n)."""
     rest = np.zeros_like(gap)
     for level in reversed(_levels(_log2(len(gap)))[:n_moving]):
         rest[level.subsets] = (gap + rest)[level.larger].max(axis=1)
@@ -156,7 +157,7 @@ def _rest(gap: FloatArray, n_moving: int) -> FloatArray:
 
 
 def _rest_with_repeats(gap: FloatArray, rest: FloatArray, n_moving: int, n_repeats: int) -> FloatArray:
-    """As `_rest`, where one of the subsets, be it the first, counts `n_repeats` times more."""
+    """The same as `_rest`, where one of the subsets, be it the first, counts `n_repeats` times more."""
     if n_repeats == 0:
         return rest
     repeated = n_repeats * gap + rest
@@ -221,7 +222,15 @@ Answer = tuple[FloatArray, FloatArray, ByteArray]
 BEAM_WIDTH: Final = 8
 """How many orders of each length a search keeps."""
 
-_MOST_OF_A_ROW: Final = 1e3 * _core.MOST_SECONDS  # milliseconds
+
+@contextmanager
+def _among(some: IndexArray) -> Iterator[None]:
+    """A context of calls about some of the rows, in which a row that is too costly has its own number."""
+    try:
+        yield
+    except _core.TooCostly as refused:
+        row, milliseconds, megabytes = refused.args
+        raise _core.TooCostly(int(some[row]), milliseconds, megabytes) from None
 
 
 class SubsetEngine:
@@ -343,12 +352,11 @@ class SubsetEngine:
         return self.kernel.accuracy(accuracy), self.context.quiet() if context is None else context
 
     def _refuse_if_slow(self, milliseconds: FloatArray) -> None:
-        """CostError if one of the rows would take longer than it may."""
-        if milliseconds.max(initial=0.0) > _MOST_OF_A_ROW:
-            row, core = int(milliseconds.argmax()), cast(_core.Joint, self.kernel.core)
-            raise self.kernel.refusal(
-                self.context.call, row, float(milliseconds[row]), core.cost("gap", 0, 0)[1]
-            ) from None
+        """`_core.TooCostly` if one of the rows would take longer than it may."""
+        if milliseconds.max(initial=0.0) > MOST_MILLISECONDS:
+            row, core = int(milliseconds.argmax()), self.kernel.core
+            assert isinstance(core, _core.Joint)
+            raise _core.TooCostly(row, float(milliseconds[row]), core.cost("gap", 0, 0)[1])
 
 
 # ------------------------------------------------------------------------------------------------------------
@@ -438,7 +446,8 @@ class Coins:
         all_units = self._engine.gap(rows, self._engine.used[None], asked)[0]
         loose = np.flatnonzero(bound > accuracy.tolerance * all_units)
         if len(loose):
-            values[loose], _, method[loose] = self._shapley(rows[loose], EXACT, context.quiet())
+            with _among(loose):
+                values[loose], _, method[loose] = self._shapley(rows[loose], EXACT, context.quiet())
         return values, method
 
     def _shapley(
@@ -497,7 +506,7 @@ class Coins:
         """`_core.TooCostly` if all gaps of a row together would take longer than a row may."""
         gap = self._prices(rows, accuracy)
         milliseconds, megabytes = self._n_gaps(values) * gap.milliseconds, gap.megabytes
-        for row in np.flatnonzero(milliseconds > 1e3 * _core.MOST_SECONDS).tolist():
+        for row in np.flatnonzero(milliseconds > MOST_MILLISECONDS).tolist():
             raise _core.TooCostly(row, float(milliseconds[row]), float(megabytes[row]))
 
 
@@ -540,11 +549,11 @@ class JointMeans:
     ) -> tuple[FloatArray, ByteArray]:
         """The expected PGI² of the first places of a random ranking, (n,), and method codes."""
         weights = shares_of_subsets(self._n_units, self._top, self._most)
-        return self._engine.mean_gap(rows, weights, context), _exact_codes(len(rows))
+        return self._engine.mean_gap(rows, weights, context), exact_codes(len(rows))
 
     def shapley(self, rows: FloatArray, accuracy: Accuracy, context: Context) -> tuple[FloatArray, ByteArray]:
         """The Shapley value of each unit, (n, n_units), and method codes."""
-        return self._engine.shapley(rows, *shapley_shares(self._most), context), _exact_codes(len(rows))
+        return self._engine.shapley(rows, *shapley_shares(self._most), context), exact_codes(len(rows))
 
 
 def shares_of_subsets(n_units: int, top: int, most: int) -> FloatArray:
@@ -588,21 +597,13 @@ def shapley_shares(most: int) -> tuple[FloatArray, FloatArray]:
     return gained, lost
 
 
-def _exact_codes(n: int) -> ByteArray:
-    """The method code of exact answers, (n,)."""
-    return np.full(n, _core.METHODS.index("exact"), dtype=np.uint8)
-
-
 # ------------------------------------------------------------------------------------------------------------
 # The questions themselves.
-
-RankMethod = Literal["greedy", "single", "optimal", "shapley"]
-"""How `Explainer.rank` can rank."""
 
 Means = Coins | JointMeans
 
 MOST_UNITS: Final = 14
-"""Of so many units that matter in a row the gaps of all subsets are computed."""
+"""If up to so many units matter in a row, the gaps of all their subsets are computed."""
 
 _MOST_MILLISECONDS: Final = 20e3  # for these gaps of a row
 _MOST_SMALL_SUBSETS: Final = 30_000  # of at most k units, where more units matter
@@ -679,7 +680,7 @@ class _OfPlaces:
     def needed(self, means: Means | str, many: list[_Same]) -> tuple[Means, IndexArray]:
         """The means over random subsets, and the rows that need them; CostError if there are none."""
         if isinstance(means, str):
-            row, (_, m) = many[0].some[0], many[0].units.shape
+            row, (_, m) = self.engine.context.number(many[0].some[0]), many[0].units.shape
             raise CostError(
                 f"in row {row}, {m} features (or groups) matter, too many for the gaps of all their subsets "
                 f"(at most {MOST_UNITS}, and {_MOST_MILLISECONDS / 1e3:g} s); {means}"
@@ -696,9 +697,11 @@ class _OfPlaces:
         n_before = 0
         for part in few:
             share = shares(part.units.shape[1])
-            gaps, bound, method = self.engine.subset_gaps(
-                self.rows[part.some], part.units, share, accuracy, self.part(n_before, part.some)
-            )
+            told = self.part(n_before, part.some)
+            with _among(part.some):
+                gaps, bound, method = self.engine.subset_gaps(
+                    self.rows[part.some], part.units, share, accuracy, told
+                )
             yield _Table(part.some, part.units, gaps, bound, words(method))
             n_before += len(part.some)
 
@@ -731,21 +734,24 @@ class RandomScores(_OfPlaces):
         if by_means and many:
             means, some = self.needed(means, many)
             told = self.part(len(self.rows) - len(some), some)
-            value[some], codes = means.expected(self.rows[some], accuracy, told)
+            with _among(some):
+                value[some], codes = means.expected(self.rows[some], accuracy, told)
             method[some] = words(codes)
         elif many:
             for part in many:
-                value[part.some], method[part.some] = self._by_small_subsets(part, accuracy)
+                with _among(part.some):
+                    value[part.some], method[part.some] = self._by_small_subsets(part, accuracy)
         return Expected(value, method)
 
     def _by_small_subsets(self, part: _Same, accuracy: Accuracy) -> tuple[FloatArray, NDArray[np.str_]]:
-        """From the gaps of all subsets of at most `top` units."""
+        """Values and methods, (k,), from the gaps of all subsets of at most `top` units."""
         k, m = part.units.shape
         largest = min(self.top, m)
         n_subsets = sum(math.comb(m, size) for size in range(1, largest + 1))
         if n_subsets > _MOST_SMALL_SUBSETS:
+            row = self.engine.context.number(part.some[0])
             raise CostError(
-                f"the expected PGI² of {self.top} random places: in row {part.some[0]}, {m} features matter, "
+                f"the expected PGI² of {self.top} random places: in row {row}, {m} features matter, "
                 f"which have {n_subsets:,} subsets of at most {self.top}; the limit is "
                 f"{_MOST_SMALL_SUBSETS:,}. This works: all places, such as random_pgi2(X), or fewer places"
             )
@@ -775,7 +781,8 @@ class ShapleyRankings(_OfPlaces):
         if many:
             means, some = self.needed(means, many)
             told = self.part(n - len(some), some)
-            values, codes = means.shapley(self.rows[some], accuracy, told)
+            with _among(some):
+                values, codes = means.shapley(self.rows[some], accuracy, told)
             method[some] = words(codes)
             for part, own in zip(many, _parts_of(values, many), strict=True):  # others are 0, not rounding
                 scores[part.some[:, None], part.units] = np.take_along_axis(
@@ -815,7 +822,8 @@ class BestRankings(_OfPlaces):
             order[table.some], method[table.some] = _numbered(places, table.units, d), table.method
         n_before = n - sum(len(part.some) for part in many)
         for part in many:
-            found = self._searched(part, accuracy, self.part(n_before, part.some))
+            with _among(part.some):
+                found = self._searched(part, accuracy, self.part(n_before, part.some))
             order[part.some], gaps[part.some], method[part.some] = found
             is_complete[part.some] = False
             n_before += len(part.some)
@@ -856,7 +864,7 @@ def _time_of(
 
 
 def _half_of_all(m: int) -> FloatArray:
-    """Of each size, what the tolerance of differences of gaps is relative to: half the gap of all units."""
+    """Shares of the sizes, (m + 1,): tolerances of differences are relative to half the gap of all units."""
     return np.append(np.zeros(m), 0.5)
 
 

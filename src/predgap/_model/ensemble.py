@@ -36,6 +36,7 @@ __all__ = [
     "of_other_class",
     "other_margin",
     "tree_of_node",
+    "used_features",
     "without_equal_trees",
 ]
 
@@ -670,6 +671,12 @@ def levels_of(e: Ensemble) -> Iterator[tuple[IntArray, IntArray]]:
             np.concatenate([e.left[nodes[inner]], e.right[nodes[inner]]]),
             np.tile(trees[inner], 2),
         )
+
+
+def used_features(e: Ensemble) -> list[int]:
+    """The features that some split tests, ascending."""
+    found: list[int] = np.unique(e.feature[e.feature != LEAF]).tolist()
+    return found
 
 
 def tree_of_node(e: Ensemble) -> IntArray:

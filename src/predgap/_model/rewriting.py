@@ -16,7 +16,7 @@ import numpy as np
 from predgap._inputs.categories import UNSEEN, Categories
 from predgap._inputs.one_hot import OneHot
 from predgap._inputs.tables import Table, read_table
-from predgap._model.ensemble import LEAF, NUMERIC, Ensemble
+from predgap._model.ensemble import LEAF, NUMERIC, Ensemble, used_features
 from predgap._typing import BoolArray, FloatArray, IndexArray, IntArray
 from predgap.errors import EnsembleError
 
@@ -135,7 +135,7 @@ def _tests(e: Ensemble, columns: Sequence[Levels | Line | None]) -> tuple[list[_
     """The different tests of all nodes, and the number of each node's test, -1 at leaves."""
     tests: list[_Test] = []
     of_node = np.full(e.n_nodes, -1)
-    for j in np.unique(e.feature[e.feature != LEAF]).tolist():
+    for j in used_features(e):
         column = columns[j]
         assert column is not None, f"column {j} is used"
         nodes = np.flatnonzero(e.feature == j)

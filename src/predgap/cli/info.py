@@ -12,7 +12,7 @@ from rich.text import Text
 
 import predgap
 from predgap import Discrete, Ensemble, Explainer, Noise, Normal, PerFeature, PredgapError
-from predgap._model.ensemble import LEAF
+from predgap._model.ensemble import LEAF, used_features
 from predgap._text import format_items, printable
 from predgap.cli.app import OutputConsole, app
 from predgap.cli.options import json_option, reading_models
@@ -120,7 +120,7 @@ def _depth(ensemble: Ensemble) -> int:
 
 def _cost(ensemble: Ensemble) -> dict[str, Any]:
     """The expected cost of an exact gap of all features; the noise is 0.3 times the spread of thresholds."""
-    used = np.unique(ensemble.feature[ensemble.feature != LEAF]).tolist()
+    used = used_features(ensemble)
     try:
         explainer = Explainer(ensemble, PerFeature({q: _noise_of(ensemble, q) for q in used}), rtol=0.0)
         cost = explainer.cost(used)

@@ -17,7 +17,6 @@ from typing import Any, Final, Generic, TypeVar
 
 import numpy as np
 
-from predgap._engine.accuracy import guaranteed
 from predgap._engine.context import Call, Clock, Context, DeadlineError, Reports, Shown, deadline
 from predgap._engine.results import Cost
 from predgap._text import shown
@@ -168,7 +167,7 @@ def _ladder(job: Job[Any], budget: float) -> Iterator[Way]:
     yield Way(explainer)
     if explainer.rtol < LOOSE:
         explainer = copy.copy(explainer)
-        explainer.rtol, explainer.accuracy = LOOSE, guaranteed(LOOSE)
+        explainer.rtol = LOOSE
         notes = (f"To keep within {budget:g} s, gaps have a proven relative error of up to {LOOSE:g}.",)
         yield Way(explainer, "full", notes)
     found = (

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from predgap import _core
-from predgap._engine.accuracy import Auto, Draws, How, checked_rtol, pruned
+from predgap._engine.accuracy import MOST_MILLISECONDS, Auto, Draws, How, checked_rtol, pruned
 from predgap._engine.context import Call, calling
-from predgap._engine.questions import Curve, Gap, Question, Rank, RankingMethod, RankMethod, ask
+from predgap._engine.questions import Curve, Found, Gap, Question, Rank, RankingMethod, RankMethod, ask
 from predgap._engine.results import GapEstimate
 from predgap._engine.sampling import Budget, checked_seed
 from predgap.errors import PredgapError
@@ -18,7 +17,6 @@ if TYPE_CHECKING:
     from predgap.explainer.explainer import Explainer
 
 Method = Literal["auto", "pruned", "qmc", "mc"]
-Found = TypeVar("Found")
 
 
 class Approximation:
@@ -78,9 +76,8 @@ class Approximation:
         """
         sampler = self.method if self.method in ("mc", "qmc") else None
         draws = Draws(sampler, self.n_samples, self.rtol, self.seed)
-        most = 1e3 * _core.MOST_SECONDS
         if self.method == "auto":
-            return Auto(((pruned(self.rtol), most),), draws)
+            return Auto(((pruned(self.rtol), MOST_MILLISECONDS),), draws)
         return pruned(self.rtol) if self.method == "pruned" else draws
 
     def gap(self, X: Any, subset: Any) -> GapEstimate:

@@ -7,7 +7,7 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, cast, get_args
+from typing import TYPE_CHECKING, Any, Final, Literal, cast, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from predgap._engine.context import Call, calling, resolve_n_jobs
 from predgap._engine.questions import (
     Curve,
+    Found,
     Gap,
     Question,
     RandomMean,
@@ -87,11 +88,10 @@ def as_lists(rows: NDArray[Any]) -> pa.Array:
 
 
 # ------------------------------------------------------------------------------------------------------------
-# What a batch function computes: the columns of its answers, and how they are asked of an explainer.
+# A batch function computes columns; each kind of column asks the explainer for its numbers.
 
 Layout = Literal["arrays", "wide"]
 ScoreName = Literal["pgi2", "pgu2"]
-Found = TypeVar("Found")
 
 RANDOM: Final = "random"
 """The word for the expected score of a random ranking."""
@@ -191,7 +191,7 @@ WORDS: Final[dict[str, Callable[[Explainer], OrderMaker | IntArray]]] = {
     "gain": _gain,
     "permutation": _permutation,
 }
-"""By word: what asks the model's own library for such rankings, or one order (d,) for all rows."""
+"""Each word has a function that asks the model's own library for such rankings, or for one order (d,)."""
 
 
 # ---- rankings ------------------------------------------------------------------------------------

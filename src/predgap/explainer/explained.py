@@ -24,7 +24,7 @@ from predgap._inputs.one_hot import OneHot
 from predgap._inputs.outputs import OTHER_CLASS, Output, Outputs, OutputsOfRows, read_output
 from predgap._inputs.subsets import grouping_hint, read_units, subset_mask
 from predgap._inputs.tables import Table, columns_of, matching_rows, names_of, read_table
-from predgap._model.ensemble import LEAF, Ensemble, has_other_class, of_other_class, other_margin
+from predgap._model.ensemble import Ensemble, has_other_class, of_other_class, other_margin, used_features
 from predgap._model.rewriting import DummyTables, with_categories
 from predgap._text import count, format_items, names_or_default, shown, warn
 from predgap._typing import BoolArray, FloatArray, IndexArray, IntArray
@@ -116,7 +116,7 @@ def _warn_of_features(feature_space: str | None, reason: str, may_be_of_x: bool)
 
 
 def _may_be_of_x(noise: Noise, ensemble: Ensemble, reader: Preparation) -> bool:
-    """May a table that a noise was built from be one of before the steps, as well as one of after them?
+    """Whether a table that a noise was built from may be one of before the steps, as well as one of after.
 
     NoiseError if it looks like one of before: its columns are called as those of X.
     """
@@ -207,7 +207,7 @@ class OutputChoice:
         elif self._given is not None:
             self._chosen = self._outputs.positions(self._given)
             self._outputs.warn_of_numbers(self._given)
-        # Do rows have outputs of their own?
+        # Rows have outputs of their own unless one is explained in all of them, or all are together.
         self.vary = self._given is not None and not isinstance(self._chosen, int)
 
     @property
@@ -315,8 +315,7 @@ class ReferenceRanges:
     @classmethod
     def of(cls, noise: Noise, ensemble: Ensemble) -> ReferenceRanges | None:
         """The ranges that a noise knows of a model's features; None if it knows none."""
-        splits = np.unique(ensemble.feature[ensemble.feature != LEAF]).tolist()
-        used = [q for q in splits if q not in ensemble.categorical()]
+        used = [q for q in used_features(ensemble) if q not in ensemble.categorical()]
         found = noise.ranges_of(used, ensemble.n_features, ensemble.feature_names)
         ranges = {q: each for q, each in zip(used, found, strict=True) if each is not None}
         if not ranges:
@@ -500,7 +499,7 @@ class Explained:
         """What is compared before and after a change, and what is to be asked about it: this, or the model
         with all its outputs."""
         check_choice("space", space, get_args(Space))
-        all_margins = margins(self.model, rows.values).reshape(len(rows), -1)
+        all_margins = margins(self.model, rows.values).reshape(len(rows), self.model.n_outputs)
         column = self.outputs.positions(rows.outputs, len(rows))
         link = self.model.link if space == "probability" else None
         if space == "probability" and (link is None or not link.gives_probabilities):
@@ -721,7 +720,7 @@ class Explained:
 
 
 def least_certain(methods: Iterable[str]) -> str:
-    """Of the ways in which numbers were obtained, the least certain; "exact" if there are none."""
+    """The least certain of the ways in which numbers were obtained; "exact" if there are none."""
     return max(methods, key=_BY_CERTAINTY.index, default="exact")
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from predgap._engine.accuracy import (
     EXACT,
     N_SAMPLES,
     RTOL,
+    Accuracy,
     Auto,
     Draws,
     How,
@@ -37,6 +38,7 @@ from predgap._engine.questions import (
     Best,
     Curve,
     Expectation,
+    Found,
     Gap,
     HasKernels,
     MeanChange,
@@ -76,7 +78,6 @@ if TYPE_CHECKING:  # optional
     import pyarrow as pa
 
 EstimateMethod = Literal["auto", "exact", "bounded", "mc", "qmc"]
-Found = TypeVar("Found")
 
 _OF_A_RANKING = "explainer.approximate(rtol=1e-2).pgi2(X, ranking)"
 
@@ -191,12 +192,16 @@ class Explainer:
         _strategy: Strategy | None = None,  # forces an algorithm, in tests
     ) -> None:
         self.rtol = checked_rtol(rtol, zero=True)
-        self.accuracy = guaranteed(self.rtol)  # what is promised of answers
         self.progress: Reports = checked_progress(progress)
         self.n_threads = resolve_n_jobs(n_jobs)
         self.model, self.output, self.groups = model, output, groups
         self.explained = Explained(model, noise, output, feature_names, groups, one_hot, _strategy)
         self.noise, self.ensemble = self.explained.noise, self.explained.ensemble
+
+    @property
+    def accuracy(self) -> Accuracy:
+        """The accuracy that is promised of answers."""
+        return guaranteed(self.rtol)
 
     # ---- gaps and scores ----
 

@@ -16,7 +16,7 @@ from predgap._engine.questions import Rows
 from predgap._inputs.categories import is_missing
 from predgap._inputs.subsets import match_names
 from predgap._inputs.tables import matching_rows, open_columns
-from predgap._model.ensemble import Ensemble
+from predgap._model.ensemble import Ensemble, used_features
 from predgap._text import shown
 from predgap._typing import FloatArray, IndexArray
 from predgap.errors import DependencyError, PredgapError, RankingError, TableError
@@ -228,7 +228,7 @@ def _check_sum(own: OwnModel, contributions: FloatArray, rows: Rows) -> None:
     """RankingError unless contributions add up to the predictions that are explained."""
     model = own.explainer.explained.model
     k, total = contributions.shape[2], contributions.sum(axis=1)
-    margin = margins(model, rows.values).reshape(len(rows), -1)
+    margin = margins(model, rows.values).reshape(len(rows), model.n_outputs)
     if k == 2 and margin.shape[1] == 1:
         total = total[:, 1:]
     scale = np.abs(contributions).sum(axis=1).max(initial=0.0) + np.abs(margin).max(initial=0.0)
@@ -423,7 +423,7 @@ def _gain_of_xgboost(own: OwnModel) -> FloatArray:
 
 
 def permutation_importances(explainer: Explainer, rows: Rows, y: Any, seed: int) -> FloatArray:
-    """By how much the trees fit y worse if a unit is shuffled between the rows, (m,).
+    """How much worse the trees fit y if a unit is shuffled between the rows, (m,).
 
     The fit is the share of explained variance of a regression. For classes it is the area under the ROC curve
     of each class against the rest, the mean over classes: it does not depend on a link function. Up to 2,000
@@ -437,7 +437,7 @@ def permutation_importances(explainer: Explainer, rows: Rows, y: Any, seed: int)
     whole = target.fit(margins(model, values))
     target.check(whole)
     members = explainer.explained.members or [(j,) for j in range(model.n_features)]
-    used = {int(j) for j in np.unique(model.feature) if j >= 0}
+    used = {*used_features(model)}
     found = np.zeros(len(members))
     for unit, features in enumerate(members):
         if not used & {*features}:

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from predgap._inputs.categories import Categories
 from predgap._inputs.subsets import match_names
 from predgap._inputs.tables import Columns, Table, by_name, open_columns, to_native
-from predgap._model.ensemble import LEAF, Ensemble
+from predgap._model.ensemble import Ensemble, used_features
 from predgap._model.rewriting import Levels, Line, rewritten
 from predgap._text import names_or_default
 from predgap._typing import BoolArray, FloatArray, IndexArray
@@ -203,9 +203,8 @@ class _Rewriting:
         self._old, self._names, self._made, self._n_raw = old, names, made, n_raw
         self._steps = steps
         self._native = old.categorical()
-        used = np.unique(old.feature[old.feature != LEAF]).tolist()
         self._used: dict[int, list[int]] = {}  # by raw column
-        for j in used:
+        for j in used_features(old):
             self._used.setdefault(made[j].raw, []).append(j)
         self._probe = Probe(steps, old, names, tuple(self._base(q) for q in range(n_raw)))
         self._zero_is_missing = steps.takes_zero_for_missing(self._probe.table({}, 1))
