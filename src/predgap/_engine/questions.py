@@ -22,13 +22,13 @@ from predgap._engine.context import Context
 from predgap._engine.decisions import Bounds, Function, change_of_row, listed_outcomes, sampled_mean
 from predgap._engine.kernels import Kernel, as_bytes, rows_of
 from predgap._engine.results import (
+    METHODS,
     Expected,
     GapEstimate,
     Ranked,
     Searched,
     assembled,
     mean_of_curve,
-    words,
 )
 from predgap._engine.sampling import Budget, estimate_curve, estimate_mc, estimate_qmc, race
 from predgap._engine.subsets import BestRankings, RandomScores, ShapleyRankings, SubsetEngine
@@ -263,7 +263,7 @@ class Rank(Question[Ranked]):
         order, scores, proven, _, method = kernel.core.rank(
             rows, self.method, self.top, asked, context, kernel.units
         )
-        return Ranked(order, scores, np.where(proven, 1.0, np.nan), words(method))
+        return Ranked(order, scores, np.where(proven, 1.0, np.nan), METHODS[method])
 
     def prices(self, kernel: Kernel, accuracy: Accuracy) -> Prices:
         return kernel.prices(self.rows.values, self.method, kernel.every, self.top, accuracy)
@@ -458,7 +458,7 @@ def _estimate(
 
     The standard error of pruned gaps is relative to `scale`, which has the shape of the gaps.
     """
-    bounds, how, error = bound, words(method), np.zeros(value.shape)
+    bounds, how, error = bound, METHODS[method], np.zeros(value.shape)
     if value.ndim == 2:  # each number of a curve has the bound and the method of its row
         bounds = np.repeat(bounds[:, None], value.shape[1], axis=1)
         how = np.repeat(how[:, None], value.shape[1], axis=1)

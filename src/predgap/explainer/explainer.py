@@ -201,7 +201,7 @@ class Explainer:
     @property
     def accuracy(self) -> Accuracy:
         """The accuracy that is promised of answers."""
-        return guaranteed(self.rtol)
+        return Accuracy("bounded", self.rtol) if self.rtol > 0 else EXACT
 
     # ---- gaps and scores ----
 
