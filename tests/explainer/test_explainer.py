@@ -276,6 +276,11 @@ BAD_REQUESTS = {
         "output=True, expected the position of an output, the label of a class",
     ),
     "a column as method": (lambda e, t: e.rank(t, t["age"]), predgap.PredgapError, "'optimal' or 'shapley'"),
+    "a column as estimated method": (
+        lambda e, t: e.approximate().rank(t, t["age"]),
+        predgap.PredgapError,
+        "'greedy' or 'single'",
+    ),
     "names as one text": (
         lambda e, t: Explainer(e.ensemble, Normal(1), feature_names="abc"),
         predgap.EnsembleError,

@@ -176,7 +176,7 @@ class Approximation:
             decided, and NaN where nothing is known. `estimator` says how the gaps were obtained; if rows
             differ, it is the least certain of their methods.
         """
-        if method in get_args(RankMethod) and method not in get_args(RankingMethod):
+        if isinstance(method, str) and method in {*get_args(RankMethod)} - {*get_args(RankingMethod)}:
             raise PredgapError(
                 f"method={method!r} is not estimated: it compares gaps of many subsets, whose errors would "
                 f"decide; use explainer.rank(X, {method!r}), with a larger rtol if it is too costly"
