@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -96,8 +97,9 @@ def when(process, condition):
 def workers_of(process):
     found = []
     for pid in map(int, Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()):
-        if "resource_tracker" not in Path(f"/proc/{pid}/cmdline").read_text():
-            found.append(pid)
+        with suppress(FileNotFoundError, ProcessLookupError):  # a worker may have ended
+            if "resource_tracker" not in Path(f"/proc/{pid}/cmdline").read_text():
+                found.append(pid)
     return found
 
 
