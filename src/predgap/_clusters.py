@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 Frame = TypeVar("Frame")
 
 
-class Columns(NamedTuple):
+class ColumnPlaces(NamedTuple):
     """The places of some columns of a table, ascending."""
 
     features: tuple[int, ...]
@@ -43,7 +43,7 @@ class FrameFunctions(ABC, Generic[Frame]):
         """The names of the columns of a table."""
 
     @abstractmethod
-    def mapped(self, df: Frame, function: BatchFunction, columns: Columns) -> Frame:
+    def mapped(self, df: Frame, function: BatchFunction, columns: ColumnPlaces) -> Frame:
         """A table of the keys of df, and of the function of its features."""
 
     def rank(
@@ -202,7 +202,7 @@ class FrameFunctions(ABC, Generic[Frame]):
         names = self.names(df)
         any_types = pa.schema([(name, pa.null()) for name in names])
         function = explainer.batch_function(what, any_types, keys=keys, **asked)
-        columns = Columns(_places(names, function.features or ()), _places(names, function.keys))
+        columns = ColumnPlaces(_places(names, function.features or ()), _places(names, function.keys))
         return self.mapped(df, _without_keys(function), columns)
 
 

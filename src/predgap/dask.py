@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from predgap._clusters import Columns, FrameFunctions
+from predgap._clusters import ColumnPlaces, FrameFunctions
 from predgap.explainer import BatchFunction
 
 if TYPE_CHECKING:  # optional
@@ -30,7 +30,7 @@ class _DaskFunctions(FrameFunctions["DataFrame"]):
     def names(self, df: DataFrame) -> list[str]:
         return [str(name) for name in df.columns]
 
-    def mapped(self, df: DataFrame, function: BatchFunction, columns: Columns) -> DataFrame:
+    def mapped(self, df: DataFrame, function: BatchFunction, columns: ColumnPlaces) -> DataFrame:
         import dask
 
         meta = _joined(df._meta.iloc[:, list(columns.keys)], function.schema.empty_table())
@@ -39,7 +39,7 @@ class _DaskFunctions(FrameFunctions["DataFrame"]):
         return df.map_partitions(_explained, carried, columns, meta=meta, enforce_metadata=False)
 
 
-def _explained(part: pd.DataFrame, function: BatchFunction, columns: Columns) -> pd.DataFrame:
+def _explained(part: pd.DataFrame, function: BatchFunction, columns: ColumnPlaces) -> pd.DataFrame:
     """The answers for one partition."""
     import pyarrow as pa
 

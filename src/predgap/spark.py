@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from predgap._clusters import Columns, FrameFunctions
+from predgap._clusters import ColumnPlaces, FrameFunctions
 from predgap.explainer import BatchFunction
 
 if TYPE_CHECKING:  # optional
@@ -32,7 +32,7 @@ class _SparkFunctions(FrameFunctions["DataFrame"]):
     def names(self, df: DataFrame) -> list[str]:
         return list(df.columns)
 
-    def mapped(self, df: DataFrame, function: BatchFunction, columns: Columns) -> DataFrame:
+    def mapped(self, df: DataFrame, function: BatchFunction, columns: ColumnPlaces) -> DataFrame:
         from pyspark import cloudpickle
         from pyspark.sql.types import StructField, StructType
 

@@ -30,7 +30,7 @@ from predgap.errors import LoaderError, UnsupportedModelError
 from predgap.loaders import catboost as loader
 from predgap.loaders import load
 from predgap.loaders._formats import flatbuffers
-from predgap.loaders._formats.flatbuffers import Buffer
+from predgap.loaders._formats.flatbuffers import FlatBuffer
 from predgap.loaders.catboost import binary_file
 from predgap.loaders.catboost.categories import hash_of
 
@@ -415,7 +415,7 @@ def test_lists_that_are_said_to_be_long(field: str, n: int) -> None:
 def test_strange_tables(layout: int, size: int, says: str) -> None:
     data = struct.pack("<IHH64xi", 72, layout, size, 68) + bytes(64)
     with pytest.raises(LoaderError, match=says):
-        Buffer(data).root(("Name",))
+        FlatBuffer(data).root(("Name",))
 
 
 def test_lists_of_too_many_tables_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -428,7 +428,7 @@ def test_fields_outside_of_their_table() -> None:
     for offset in (1, 3, 5, 8, 0xFFFF):
         data = struct.pack("<I3HxxiI", 12, 6, 8, offset, 8, 0) + bytes(64)
         with pytest.raises(LoaderError, match="Name lies outside of its table"):
-            Buffer(data).root(("Name",)).text("Name")
+            FlatBuffer(data).root(("Name",)).text("Name")
 
 
 def test_deep_and_large_trees_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,14 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from predgap.runs.aggregate import GREEDY, RANDOM, Moments, aggregated
+from predgap.runs.aggregate import GREEDY, RANDOM, RunningMoments, aggregated
 
 ROWS = arrays(np.float64, st.tuples(st.integers(2, 30), st.just(3)), elements=st.floats(-10, 10, width=32))
 
 
 @given(ROWS, st.lists(st.integers(0, 30), max_size=4))
 def test_moments_do_not_depend_on_the_blocks(rows, cuts):
-    moments = Moments.of_columns(3)
+    moments = RunningMoments.of_columns(3)
     for block in np.split(rows, sorted(min(cut, len(rows)) for cut in cuts)):
         moments.add(block)
     assert moments.n == len(rows)

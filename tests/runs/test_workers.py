@@ -11,7 +11,7 @@ import pytest
 
 from deadly import Deadly
 from predgap.runs.dataset import Part
-from predgap.runs.workers import ATTEMPTS, Task, Workers
+from predgap.runs.workers import ATTEMPTS, PartTask, Workers
 
 
 def tasks(*batches):
@@ -20,7 +20,7 @@ def tasks(*batches):
         batch = pa.RecordBatch.from_pydict({"row": np.array(rows, dtype=np.int64)})
         with pa.ipc.new_stream(sink, batch.schema) as stream:
             stream.write_batch(batch)
-        yield Task(Part(0, number, rows[0], len(rows)), sink.getvalue().to_pybytes())
+        yield PartTask(Part(0, number, rows[0], len(rows)), sink.getvalue().to_pybytes())
 
 
 @pytest.mark.parametrize("n_processes", [1, 2])

@@ -177,11 +177,11 @@ nb::tuple sample(const Independent& k, const Rows& rows, std::int32_t output,
                  const Array<std::int64_t, 1>& stretch_end, nb::handle context) {
     require(output >= 0 && output < rows.routes.model.n_outputs(), "an output out of range");
     const auto view = checked_points(rows, subset, points, stretch_end);
-    static_assert(sizeof(Moments) == 3 * sizeof(double));
+    static_assert(sizeof(PowerSums) == 3 * sizeof(double));
     return answer_rows(
         k, rows, {Question::gap, &rows.routes.features}, {}, context,
         [&](IndependentRow& row, std::int64_t r, double* sums) {
-            sums_of_changes(row, output, subset.data(), view, r, reinterpret_cast<Moments*>(sums));
+            sums_of_changes(row, output, subset.data(), view, r, reinterpret_cast<PowerSums*>(sums));
         },
         blocks<double>(rows, stretch_end.size(), 3));
 }

@@ -105,7 +105,7 @@ private:
     Cost cost_alone(const Job& job, const Accuracy& accuracy);
     Cost by_plan(const Job& job);
     bool plan_is_best(const Job& job, const Cost& plan);
-    std::vector<std::uint8_t> lively_features(const Job& job) const;
+    std::vector<std::uint8_t> features_likely_to_cross(const Job& job) const;
     const EvaluationCounts& lively_terms(const Job& job);
     EvaluationCounts compiled_terms(double n_entries, bool is_pruned, const Job& job);
     void load_compilation();

@@ -75,7 +75,7 @@ Cost IndependentRow::by_plan(const Job& job) {
         sum.bytes += own.bytes;
         terms += moving;
     }
-    const auto lively = lively_features(job);
+    const auto lively = features_likely_to_cross(job);
     if (std::all_of(routes_.model.features.begin(), routes_.model.features.end(),
                     [&](int32_t q) { return job.features[q] == lively[static_cast<std::size_t>(q)]; }))
         lively_terms_ = terms;
@@ -83,7 +83,7 @@ Cost IndependentRow::by_plan(const Job& job) {
 }
 
 // Finds the features that can matter in a product with others; of the rest hardly a term is left.
-std::vector<uint8_t> IndependentRow::lively_features(const Job& job) const {
+std::vector<uint8_t> IndependentRow::features_likely_to_cross(const Job& job) const {
     constexpr double kNever = 1e-24;
     const auto& atoms = routes_.model.atoms;
     const auto may_cross = [&](int32_t q, int32_t atom) {
@@ -102,7 +102,7 @@ std::vector<uint8_t> IndependentRow::lively_features(const Job& job) const {
 // Counts the terms that the plans have on these features.
 const EvaluationCounts& IndependentRow::lively_terms(const Job& job) {
     if (lively_terms_) return *lively_terms_;
-    const auto lively = lively_features(job);
+    const auto lively = features_likely_to_cross(job);
     lively_terms_.emplace();
     for (const auto& plan : routes_.plan) *lively_terms_ += plan->count(lively.data());
     return *lively_terms_;
@@ -111,7 +111,7 @@ const EvaluationCounts& IndependentRow::lively_terms(const Job& job) {
 // The terms that a compilation makes of so many entries.
 EvaluationCounts IndependentRow::compiled_terms(double n_entries, bool is_pruned, const Job& job) {
     if (!routes_.plan.empty()) return terms_of_plan(n_entries, lively_terms(job));
-    const auto lively = lively_features(job);
+    const auto lively = features_likely_to_cross(job);
     const double n_lively = std::accumulate(lively.begin(), lively.end(), 0.0);
     return typical_terms(n_entries, n_lively, is_pruned, routes_.model, job);
 }

@@ -21,7 +21,7 @@ std::vector<int32_t> columns_of(const uint8_t* subset, int32_t n_features) {
 }  // namespace
 
 void sums_of_changes(IndependentRow& solver, int32_t output, const uint8_t* subset, const Points& points,
-                     int64_t row, Moments* sums) {
+                     int64_t row, PowerSums* sums) {
     auto& tables = solver.tables();
     const auto& model = tables.model();
     const auto column = columns_of(subset, model.n_features());

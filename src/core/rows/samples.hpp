@@ -21,7 +21,7 @@ struct Points {
 
 // Sums of the changes of one output over stretches of points, (n_stretches), when a subset moves.
 void sums_of_changes(IndependentRow& solver, std::int32_t output, const std::uint8_t* subset,
-                     const Points& points, std::int64_t row, Moments* sums);
+                     const Points& points, std::int64_t row, PowerSums* sums);
 // f(x') - f(x) at each point, (n_outputs, n_points).
 void changes_at_points(IndependentRow& solver, const std::uint8_t* subset, const Points& points,
                        std::int64_t row, double* changes);

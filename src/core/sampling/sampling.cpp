@@ -79,8 +79,8 @@ void Sampler::locate(const double* points, int64_t n) {
     }
 }
 
-Moments Sampler::evaluate(const double* points, int64_t n_points, const std::atomic<bool>& stop) {
-    Moments sum{0.0, 0.0, 0.0};
+PowerSums Sampler::evaluate(const double* points, int64_t n_points, const std::atomic<bool>& stop) {
+    PowerSums sum{0.0, 0.0, 0.0};
     each_change(points, n_points, stop, [&](int64_t, double change) {
         const double square = change * change;
         sum.first += change;

@@ -11,7 +11,7 @@
 namespace predgap {
 
 // Sums over one stretch of samples of D = f(x') - f(x).
-struct Moments {
+struct PowerSums {
     double first, second, fourth;
 };
 
@@ -24,7 +24,7 @@ public:
     // The features that are open in the row's tables move; column[q]: the coordinate of feature q.
     void reduce(const RowTables& row, const std::int32_t* column, std::int32_t n_columns);
     // Both functions end early if they are stopped; what they give is then void.
-    Moments evaluate(const double* points, std::int64_t n_points, const std::atomic<bool>& stop);
+    PowerSums evaluate(const double* points, std::int64_t n_points, const std::atomic<bool>& stop);
     // Writes D at each of the points.
     void list(const double* points, std::int64_t n_points, const std::atomic<bool>& stop, double* changes);
 

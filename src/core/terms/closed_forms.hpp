@@ -83,7 +83,7 @@ PREDGAP_INLINE void factors_of_four(const RowTables& tables, const std::int32_t*
 
 // Finds the factors of n components of a run; nth gives their places in it.
 template <int kTerms, class Nth>
-PREDGAP_INLINE void find_factors(TermState& s, const Alike& run, std::int64_t n, const Nth& nth) {
+PREDGAP_INLINE void find_factors(TermState& s, const RunOfEqualShapes& run, std::int64_t n, const Nth& nth) {
     const auto apart = std::int64_t{run.size} * kTerms;
     const auto* atom = s.terms->atom.data() + s.terms->component[run.first].slots;
     for (std::int64_t i = 0; i < n; i += 4) {
@@ -99,7 +99,7 @@ PREDGAP_INLINE void find_factors(TermState& s, const Alike& run, std::int64_t n,
 }
 
 template <class Nth>
-PREDGAP_INLINE void find_factors(TermState& s, const Alike& run, std::int64_t n, const Nth& nth) {
+PREDGAP_INLINE void find_factors(TermState& s, const RunOfEqualShapes& run, std::int64_t n, const Nth& nth) {
     run.n_terms == 1 ? find_factors<1>(s, run, n, nth) : find_factors<2>(s, run, n, nth);
 }
 

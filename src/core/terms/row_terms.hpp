@@ -24,7 +24,7 @@ struct Component {
 
 // Components of one or two terms on several features, none of them categorical, that follow each other, all
 // with as many features and terms: so do their weights and their slots.
-struct Alike {
+struct RunOfEqualShapes {
     std::int32_t first, n;  // components
     std::int32_t size, n_terms;
 };
@@ -55,7 +55,7 @@ struct RowTerms {
         4;  // the weights of the empty term, and a dummy slot for padding terms
 
     Buffer<Component> component;            // by ascending size; the first one is that of the empty term
-    Buffer<Alike> alike;                    // those of one or two terms on several numbers
+    Buffer<RunOfEqualShapes> alike;         // those of one or two terms on several numbers
     Buffer<std::int32_t> feature;           // of the components, ascending in each
     Buffer<std::int32_t> parent_component;  // beside feature: the component without it, or kNoComponent
     Buffer<std::int32_t> atom, parent;      // of terms and slots; a parent is the term without that atom

@@ -17,7 +17,7 @@ void TermState::prepare(const RowTerms& row_terms, const RowTables& row_tables, 
     sets = &own_sets;
     component.reset(terms->n_components());
     closed.reset(terms->n_components());
-    mattering.reset(terms->n_components() + 1);
+    active_components.reset(terms->n_components() + 1);
     form.reset((terms->n_components() + 3) / 4 * 4, 0.0);
     for (auto* array : {&product, &shifted, &main_mean, &gain, &trial, &gram, &kept, &ended}) array->clear();
     for (auto* array : {&receiver, &step_of, &due, &due_begin}) array->clear();
@@ -96,7 +96,7 @@ double TermState::bytes_of_copy() const {
 }
 
 double TermState::bytes() const {
-    return bytes_of_copy() + own_sets.used_bytes() + mattering.used_bytes() + gram.used_bytes() +
+    return bytes_of_copy() + own_sets.used_bytes() + active_components.used_bytes() + gram.used_bytes() +
            versions.used_bytes() + kept.used_bytes() + step_of.used_bytes() + due.used_bytes() +
            due_begin.used_bytes() + ended.used_bytes();
 }

@@ -74,10 +74,10 @@ struct TermState {
     SetFactors own_sets;
     const SetFactors* sets = nullptr;  // its own, or those of the state that it is a copy of
     Buffer<ComponentState> component;
-    Buffer<std::int32_t> mattering;  // of gaps: components that may have weight, ascending
-    Buffer<double> gram;             // Gram matrices, with those features outside that are
-    bool keeps_grams = false;        // true if these are kept
-    Buffer<Closed> closed;           // (n_components) of those that have closed forms
+    Buffer<std::int32_t> active_components;  // of gaps: components that may have weight, ascending
+    Buffer<double> gram;                     // Gram matrices, with those features outside that are
+    bool keeps_grams = false;                // true if these are kept
+    Buffer<Closed> closed;                   // (n_components) of those that have closed forms
     Buffer<double> form;             // (n_components, room) Q of complete components, else 0; or of gains
     Buffer<double> main_mean;        // (n_features, width) mean of a feature's main effect, if it is outside
     Buffer<double> gain;             // (n_units)

@@ -21,7 +21,7 @@ from predgap._tables import text_table
 from predgap._text import count, format_items, printable
 from predgap._typing import BoolArray, FloatArray, IndexArray
 from predgap.cli.app import app
-from predgap.cli.explainers import Job, Request, opened
+from predgap.cli.explainers import CommandRequest, OpenedCommand, opened
 from predgap.cli.options import (
     checked_target,
     chosen_format,
@@ -105,7 +105,7 @@ def diff(
     target = out if isinstance(out, Path) else None
     form = chosen_format(target, form, False) if out is not None else None
     pair = paired(new, old, ("NEW", "OLD"))
-    with opened(Request(model=new, **asked), "rows", ensemble=pair.difference) as job:
+    with opened(CommandRequest(model=new, **asked), "rows", ensemble=pair.difference) as job:
         found = changes(job, pair, _position(pair.difference, job.explainer.output))
         if plot is not None:
             _draw(found, job, plot)
@@ -124,7 +124,7 @@ def _position(difference: Ensemble, output: int | str | None) -> int | None:
     return None if output is None else known.position(output)
 
 
-def _facts(found: Changes, pair: Pair, job: Job, top: int) -> dict[str, Any]:
+def _facts(found: Changes, pair: Pair, job: OpenedCommand, top: int) -> dict[str, Any]:
     """All that is shown, as JSON takes it."""
     size = np.abs(found.difference)
     overall, in_changed = found.shares
@@ -213,7 +213,7 @@ def _percent(share: float) -> str:
     return "-" if np.isnan(share) else f"{100 * share:.1f} %"
 
 
-def _draw(found: Changes, job: Job, path: Path) -> None:
+def _draw(found: Changes, job: OpenedCommand, path: Path) -> None:
     """Two panels: the differences of all rows, and the features that move them."""
     try:
         from matplotlib import rc_context
@@ -292,7 +292,7 @@ class Changes:
         )
 
 
-def changes(job: Job, pair: Pair, output: int | None) -> Changes:
+def changes(job: OpenedCommand, pair: Pair, output: int | None) -> Changes:
     """Computes what changed in all rows of a job, whose explainer is that of the difference NEW − OLD."""
     models = [pair.first, pair.second, pair.difference]
     if (names := job.explainer.ensemble.feature_names) is not None:  # a model may have none of its own

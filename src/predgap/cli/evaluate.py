@@ -18,7 +18,7 @@ import predgap
 from predgap import DependencyError, Evaluation
 from predgap._text import printable, require
 from predgap.cli.app import OutputConsole, app, complain
-from predgap.cli.explainers import Block, Request, opened
+from predgap.cli.explainers import Block, CommandRequest, opened
 from predgap.cli.longruns import LongRun, evaluate_dataset, running
 from predgap.cli.options import (
     Command,
@@ -196,7 +196,7 @@ def _evaluated(
     metrics: tuple[str, ...] = ("pgi2", "pgu2"),
     **asked: Any,
 ) -> Evaluation:
-    request = Request(**asked, own_model=True)
+    request = CommandRequest(**asked, own_model=True)
     if rankings is None:
         words = ["shap", "gain", *(["permutation"] if request.target else []), "greedy"]
         rankings = {word: word for word in words}
@@ -221,7 +221,7 @@ def _evaluated(
     return replace(found, description={**found.description, **_fingerprints(request)})
 
 
-def _fingerprints(request: Request) -> dict[str, str]:
+def _fingerprints(request: CommandRequest) -> dict[str, str]:
     """The files that were read, by what they are, with the first digits of their SHA-256."""
     files = {"model_file": request.model.path, "data": request.data, "reference": request.reference}
     return {what: _fingerprint(path) for what, path in files.items() if path is not None}

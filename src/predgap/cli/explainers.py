@@ -30,7 +30,7 @@ _ALL: Final = 2**62
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class CommandRequest:
     """The arguments and options that all commands with DATA have in common."""
 
     model: ModelFile
@@ -78,7 +78,7 @@ class Block:
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class OpenedCommand:
     """An explainer, and the rows to explain."""
 
     explainer: Explainer
@@ -109,8 +109,8 @@ class Job:
 
 @contextmanager
 def opened(
-    request: Request, what: str, *, exact: bool = False, ensemble: Ensemble | None = None
-) -> Iterator[Job]:
+    request: CommandRequest, what: str, *, exact: bool = False, ensemble: Ensemble | None = None
+) -> Iterator[OpenedCommand]:
     """The job of a command, about `what`; progress is shown while the context lasts.
 
     `ensemble` is given if it is not simply that of the model file.
@@ -142,10 +142,10 @@ def opened(
             n_jobs=request.jobs,
             progress=shown.tell,
         )
-        yield Job(explainer, (*explainer.ensemble.names, *plan.groups), data, shown)
+        yield OpenedCommand(explainer, (*explainer.ensemble.names, *plan.groups), data, shown)
 
 
-def _named(ensemble: Ensemble, file: DataFile, request: Request) -> Ensemble:
+def _named(ensemble: Ensemble, file: DataFile, request: CommandRequest) -> Ensemble:
     """The ensemble with the names of its features in a table, if it has no names of its own."""
     columns = file.schema.names
     where = reference_layout(columns, ensemble, request.roles(columns))
@@ -155,7 +155,7 @@ def _named(ensemble: Ensemble, file: DataFile, request: Request) -> Ensemble:
     return ensemble.named(names)
 
 
-def _tell_of_absent(request: Request, table: DataFile, reference: DataFile | None) -> None:
+def _tell_of_absent(request: CommandRequest, table: DataFile, reference: DataFile | None) -> None:
     """Says which columns of --drop are in none of the tables."""
     columns = table.schema.names
     there = [*columns, *([] if reference is None else reference.schema.names)]
@@ -173,7 +173,7 @@ class ModelTable:
 
     takes_names: bool = False  # are the names of the features those of the reference, as the model has none?
 
-    def __init__(self, file: DataFile, request: Request, ensemble: Ensemble) -> None:
+    def __init__(self, file: DataFile, request: CommandRequest, ensemble: Ensemble) -> None:
         columns = file.schema.names
         self.name, self.n_rows = file.name, file.n_rows
         self._file, self._ensemble = file, ensemble
@@ -228,7 +228,7 @@ class ModelTable:
 
 
 def _noise_table(
-    reference: DataFile | None, request: Request, ensemble: Ensemble, data: ModelTable
+    reference: DataFile | None, request: CommandRequest, ensemble: Ensemble, data: ModelTable
 ) -> TableOf:
     """A function that reads the table of the noise: the reference, or else DATA."""
 
@@ -248,7 +248,7 @@ def _noise_table(
     return table
 
 
-def _whole(file: DataFile, request: Request, ensemble: Ensemble) -> pa.Table:
+def _whole(file: DataFile, request: CommandRequest, ensemble: Ensemble) -> pa.Table:
     """All rows of a reference table, with its features."""
     columns = file.schema.names
     where = reference_layout(columns, ensemble, request.roles(columns))

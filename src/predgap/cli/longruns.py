@@ -22,7 +22,7 @@ from predgap._inputs.subsets import match_names
 from predgap._tables import text_table
 from predgap._text import count, printable
 from predgap.cli.app import complain
-from predgap.cli.explainers import Job, Request, opened
+from predgap.cli.explainers import CommandRequest, OpenedCommand, opened
 from predgap.cli.options import Command, Folder, decorated
 from predgap.cli.tables import check_roles, json_text, split_names
 from predgap.explainer.batches import WORDS, ColumnOrders, What
@@ -105,10 +105,10 @@ def check_guaranteed(estimator: str) -> None:
 
 def long_run(
     target: Folder,
-    request: Request,
+    request: CommandRequest,
     long: LongRun,
     what: What,
-    ask: Callable[[Job], dict[str, Any]],
+    ask: Callable[[OpenedCommand], dict[str, Any]],
     *,
     exact: bool = False,
     judged: tuple[str, ...] = (),
@@ -186,7 +186,7 @@ def evaluate_dataset(
     if top is not None and "pgu2" in metrics:
         complain("PGU² needs all places and is left out", 0)
         scores = ("pgi2",)
-    request = Request(**asked, own_model=True)
+    request = CommandRequest(**asked, own_model=True)
     judged = _judged(words, _opened_data(request, folder.path))
     given = {"rankings": judged | others, "metrics": scores, "top": top}
     in_columns = tuple(each.column for each in judged.values() if isinstance(each, ColumnOrders))
@@ -220,7 +220,7 @@ def _judged(words: dict[str, str], data: DataSet) -> dict[str, Any]:
     return found
 
 
-def _opened_data(request: Request, folder: Path) -> DataSet:
+def _opened_data(request: CommandRequest, folder: Path) -> DataSet:
     path = Path(request.data)
     if not path.exists():
         raise TableError(f"there is no file or folder {request.data!r}; check the path of the data set")
@@ -232,8 +232,8 @@ def _opened_data(request: Request, folder: Path) -> DataSet:
 
 
 def _columns(
-    data: DataSet, request: Request, judged: tuple[str, ...]
-) -> tuple[list[str], list[str], Request]:
+    data: DataSet, request: CommandRequest, judged: tuple[str, ...]
+) -> tuple[list[str], list[str], CommandRequest]:
     """The columns to read, those to pass through, and the request, in which these and `judged` are no
     features."""
     names = data.schema.names

@@ -13,7 +13,7 @@ import pyarrow as pa
 from predgap import CostError, Explainer, Ranking
 from predgap._engine.questions import RankMethod
 from predgap.cli.app import app, complain
-from predgap.cli.explainers import Request, opened
+from predgap.cli.explainers import CommandRequest, opened
 from predgap.cli.longruns import LongRun, check_guaranteed, long_run, running
 from predgap.cli.options import Estimator, Folder, chosen_format, estimator_option, explaining, writing_table
 from predgap.cli.tables import split_names, writing
@@ -58,11 +58,13 @@ def rank(
     if isinstance(target_file, Folder):
         given = {"method": method, "top": top, "columns": long.columns}
         check_guaranteed(estimator)
-        long_run(target_file, Request(**asked), long, "rank", lambda job: given, exact=estimator == "exact")
+        long_run(
+            target_file, CommandRequest(**asked), long, "rank", lambda job: given, exact=estimator == "exact"
+        )
         return
     form = chosen_format(target_file, form, as_json)
     proof = _Proof()
-    with opened(Request(**asked), "rankings", exact=estimator == "exact") as job:
+    with opened(CommandRequest(**asked), "rankings", exact=estimator == "exact") as job:
         schema = pa.schema(
             [
                 ("row", job.table.label_type),
@@ -165,7 +167,7 @@ def gap(
     Example:
       predgap gap model.txt rows.csv --features age,bmi --reference train.csv
     """
-    request = Request(**asked)
+    request = CommandRequest(**asked)
     if isinstance(target_file, Folder):
         check_guaranteed(estimator)
         long_run(

@@ -106,7 +106,7 @@ def score_column(ranking: str, metric: ScoreName) -> str:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Asked:
+class AskedBatch:
     """A batch of which something is asked."""
 
     explainer: Explainer
@@ -119,7 +119,7 @@ class OrderMaker(ABC):
     """Makes rankings of rows that have nothing to do with gaps; it can be pickled."""
 
     @abstractmethod
-    def order(self, asked: Asked) -> IntArray:
+    def order(self, asked: AskedBatch) -> IntArray:
         """The units of each row, (n, k), most important first."""
 
 
@@ -129,7 +129,7 @@ class ShapOrders(OrderMaker):
 
     model: Any  # an object of the library that computes them
 
-    def order(self, asked: Asked) -> IntArray:
+    def order(self, asked: AskedBatch) -> IntArray:
         """The units of each row, (n, d), largest first, ties to the lower index."""
         explainer = copy.copy(asked.explainer)
         explainer.model = self.model
@@ -152,7 +152,7 @@ class ColumnOrders(OrderMaker):
         is_list = of.is_list(kind) or of.is_large_list(kind) or of.is_fixed_size_list(kind)
         return bool(is_list and (of.is_integer(kind.value_type) or of.is_floating(kind.value_type)))
 
-    def order(self, asked: Asked) -> IntArray:
+    def order(self, asked: AskedBatch) -> IntArray:
         """The units of each row, (n, k), most important first."""
         lists = self._lists(asked.batch.column(self.column))
         return asked.explainer.explained.given_order(asked.rows, lists, self.column)
@@ -225,7 +225,7 @@ class RankingSource:
         order = _one_order(inputs, ranking, names)
         return cls(order[:, :places], min(places, order.shape[1]))
 
-    def order(self, asked: Asked) -> IntArray:
+    def order(self, asked: AskedBatch) -> IntArray:
         """The order of each row, (1 or n, k)."""
         if isinstance(self.given, np.ndarray):
             return self.given
@@ -240,11 +240,11 @@ class RankingSource:
             )
         return np.ascontiguousarray(order[:, : self.places])
 
-    def curve(self, asked: Asked) -> tuple[FloatArray, NDArray[np.str_]]:
+    def curve(self, asked: AskedBatch) -> tuple[FloatArray, NDArray[np.str_]]:
         """The curve of each row, (n, k), and how it was obtained, (n,)."""
         return _curve(asked, self.order(asked))
 
-    def scores(self, asked: Asked, metrics: Sequence[ScoreName]) -> tuple[list[FloatArray], BoolArray]:
+    def scores(self, asked: AskedBatch, metrics: Sequence[ScoreName]) -> tuple[list[FloatArray], BoolArray]:
         """Each score of each row, (n,), and in which rows all of them are exact, (n,)."""
         if isinstance(self.given, str) and self.given == RANDOM:
             score, how = _expected(asked, self.places)
@@ -269,24 +269,24 @@ def _one_order(inputs: Explained, ranking: Any, names: Sequence[str] | None) -> 
     return np.ascontiguousarray(order, dtype=np.int32)
 
 
-def _curve(asked: Asked, order: IntArray) -> tuple[FloatArray, NDArray[np.str_]]:
+def _curve(asked: AskedBatch, order: IntArray) -> tuple[FloatArray, NDArray[np.str_]]:
     found = _answer(asked, Curve(asked.rows, order), "batch_function(...)")
     how: NDArray[np.str_] = found.method[:, 0] if order.shape[1] else np.full(len(asked.rows), "exact")
     return found.value, how
 
 
-def _expected(asked: Asked, places: int) -> tuple[FloatArray, NDArray[np.str_]]:
+def _expected(asked: AskedBatch, places: int) -> tuple[FloatArray, NDArray[np.str_]]:
     found = _answer(asked, RandomMean(asked.rows, places), "random_pgi2(X)")
     return found.value, found.method
 
 
-def _ranked(asked: Asked, method: RankMethod, places: int) -> Ranked:
+def _ranked(asked: AskedBatch, method: RankMethod, places: int) -> Ranked:
     call = rank_call(method, places, asked.explainer.rtol)
     found: Ranked = _answer(asked, ranking_question(method, asked.rows, places), call)
     return found
 
 
-def _answer(asked: Asked, question: Question[Found], call: Call | str) -> Found:
+def _answer(asked: AskedBatch, question: Question[Found], call: Call | str) -> Found:
     """Asks about the rows of a batch; `call` is named if it is too costly."""
     e = asked.explainer
     call = Call(call, e.rtol) if isinstance(call, str) else call
@@ -305,7 +305,7 @@ class BatchQuestion(ABC):
         """The columns of the answer."""
 
     @abstractmethod
-    def columns(self, asked: Asked) -> list[Any]:
+    def columns(self, asked: AskedBatch) -> list[Any]:
         """The columns, as Arrow arrays or (n,) arrays."""
 
 
@@ -320,7 +320,7 @@ class GapColumns(BatchQuestion):
 
         return [pa.field("gap", pa.float64()), pa.field(METHOD, pa.string())]
 
-    def columns(self, asked: Asked) -> list[Any]:
+    def columns(self, asked: AskedBatch) -> list[Any]:
         found = _answer(asked, Gap(asked.rows, self.mask[None]), "batch_function(...)")
         return [found.value, as_words(found.method)]
 
@@ -342,7 +342,7 @@ class CurveColumns(BatchQuestion):
             curve = [pa.field(f"gap_{place}", pa.float64()) for place in range(1, k + 1)]
         return [*curve, pa.field(METHOD, pa.string())]
 
-    def columns(self, asked: Asked) -> list[Any]:
+    def columns(self, asked: AskedBatch) -> list[Any]:
         curve, how = self.source.curve(asked)
         return [*([as_lists(curve)] if self.layout == "arrays" else curve.T), as_words(how)]
 
@@ -360,7 +360,7 @@ class ScoreColumns(BatchQuestion):
         names = [score_column(name, metric) for name in self.sources for metric in self.metrics]
         return [*(pa.field(name, pa.float64()) for name in names), pa.field(METHOD, pa.string())]
 
-    def columns(self, asked: Asked) -> list[Any]:
+    def columns(self, asked: AskedBatch) -> list[Any]:
         found = [source.scores(asked, self.metrics) for source in self.sources.values()]
         exact = np.all([is_exact for _, is_exact in found], axis=0)
         return [
@@ -388,7 +388,7 @@ class RankColumns(BatchQuestion):
             own += [pa.field(f"score_{name}", pa.float64()) for name in self.names]
         return [*own, pa.field("proven", pa.bool_()), pa.field(METHOD, pa.string())]
 
-    def columns(self, asked: Asked) -> list[Any]:
+    def columns(self, asked: AskedBatch) -> list[Any]:
         found = _ranked(asked, self.method, self.places)
         if self.layout == "arrays":
             own = [as_lists(found.order.astype(np.int32)), as_lists(found.scores)]
@@ -455,7 +455,7 @@ class BatchFunction:
             explainer.explained.table(X)  # raises if columns are missing
             return pa.RecordBatch.from_pylist([], schema=self.schema)
         rows = explainer.explained.rows(X)
-        columns = self._question.columns(Asked(explainer, batch, X, rows))
+        columns = self._question.columns(AskedBatch(explainer, batch, X, rows))
         answers = [as_arrow(each) if isinstance(each, np.ndarray) else each for each in columns]
         return pa.RecordBatch.from_arrays([*keys, *answers], schema=self.schema)
 

@@ -33,7 +33,7 @@ _WIDTH: Final = NormalDist().inv_cdf(0.5 + CONFIDENCE / 2)  # of an interval, in
 
 
 @dataclass(slots=True)
-class Moments:
+class RunningMoments:
     """The means and co-moments of columns; rows are added in blocks."""
 
     n: int
@@ -41,7 +41,7 @@ class Moments:
     comoment: FloatArray  # (k, k) sums of products of deviations from the means
 
     @classmethod
-    def of_columns(cls, k: int) -> Moments:
+    def of_columns(cls, k: int) -> RunningMoments:
         return cls(0, np.zeros(k), np.zeros((k, k)))
 
     def add(self, rows: FloatArray) -> None:
@@ -107,7 +107,12 @@ def aggregated(parts: Iterable[Path], names: Sequence[str]) -> ScoredDataSet:
     The best ranking of a row is the best of these, and of `GREEDY` if the parts have it.
     """
     m = len(names)
-    moments, reverse, won, exact = Moments.of_columns(m + 2), Moments.of_columns(m), np.zeros(m), True
+    moments, reverse, won, exact = (
+        RunningMoments.of_columns(m + 2),
+        RunningMoments.of_columns(m),
+        np.zeros(m),
+        True,
+    )
     for path in parts:
         table = _scores_in(path, names)
         exact = exact and set(table["method"].unique().to_pylist()) <= {"exact"}
@@ -144,7 +149,7 @@ def _columns(table: pa.Table, names: Sequence[str]) -> FloatArray:
     )
 
 
-def _line(name: str, i: int, moments: Moments, won: float) -> dict[str, Any]:
+def _line(name: str, i: int, moments: RunningMoments, won: float) -> dict[str, Any]:
     mean, k = moments.mean, len(moments.mean)
     alone = np.zeros(k)
     alone[i] = 1.0
@@ -170,7 +175,7 @@ def _line(name: str, i: int, moments: Moments, won: float) -> dict[str, Any]:
     }
 
 
-def _pairs(names: Sequence[str], moments: Moments) -> list[dict[str, Any]]:
+def _pairs(names: Sequence[str], moments: RunningMoments) -> list[dict[str, Any]]:
     lines, ps = [], []
     for a, b in combinations(range(len(names)), 2):
         weights = np.zeros(len(moments.mean))

@@ -22,7 +22,7 @@ from predgap._text import count, shown
 from predgap.errors import RunError
 from predgap.explainer import BatchFunction
 from predgap.runs.dataset import DataSet, InputFile, Part, number_of_file, parts_in
-from predgap.runs.workers import Answer, ScheduledWorkers, Task, Workers
+from predgap.runs.workers import PartAnswer, PartTask, ScheduledWorkers, Workers
 
 FAILED: Final = "_failed.jsonl"
 """The batches that failed, with the keys of their rows; it is gone when all are done."""
@@ -168,12 +168,12 @@ class Run:
             return Workers(self._function, min(self._options.n_processes, n_tasks), sets_aside)
         return ScheduledWorkers(self._function, scheduler, sets_aside)
 
-    def _tasks(self, parts: Sequence[Part]) -> Iterator[Task]:
+    def _tasks(self, parts: Sequence[Part]) -> Iterator[PartTask]:
         for part, batch in self._data.batches(parts, self._columns, self._unreadable):
             sink = pa.BufferOutputStream()
             with pa.ipc.new_stream(sink, batch.schema) as stream:
                 stream.write_batch(batch)
-            yield Task(part, sink.getvalue())
+            yield PartTask(part, sink.getvalue())
 
     def _unreadable(self, file: InputFile, error: str) -> None:
         """Remembers a file that cannot be read: it may be another one when the run goes on."""
@@ -181,7 +181,7 @@ class Run:
         self._inputs[file.name][UNREADABLE] = True
         write_manifest(self._folder, self._identity())
 
-    def _write(self, task: Task, answer: Answer, journal: Journal) -> None:
+    def _write(self, task: PartTask, answer: PartAnswer, journal: Journal) -> None:
         part, bad = task.part, self._folder / BAD / task.part.name.replace(".parquet", ".jsonl")
         if answer.bad:
             bad.parent.mkdir(exist_ok=True)
@@ -194,13 +194,13 @@ class Run:
         atomic_write(self._folder / part.name, answer.content)
         journal.add(of_content(part.name, answer.rows, len(answer.bad), answer.content))
 
-    def _keys(self, task: Task) -> list[dict[str, Any]]:
+    def _keys(self, task: PartTask) -> list[dict[str, Any]]:
         """The columns of each row of a batch that are passed through; the number of the row is one."""
         with pa.ipc.open_stream(task.batch) as stream:
             found: list[dict[str, Any]] = stream.read_next_batch().select(self._function.keys).to_pylist()
         return found
 
-    def _record_failure(self, task: Task) -> None:
+    def _record_failure(self, task: PartTask) -> None:
         part = task.part
         failure = {
             "part": part.name,

@@ -33,7 +33,7 @@ ATTEMPTS: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class PartTask:
     """A batch to compute."""
 
     part: Part
@@ -41,7 +41,7 @@ class Task:
     attempts: int = 0
     error: str = ""  # of the last attempt
 
-    def after(self, error: str) -> Task:
+    def after(self, error: str) -> PartTask:
         """The task after one more attempt, which failed."""
         return replace(self, attempts=self.attempts + 1, error=error)
 
@@ -50,7 +50,7 @@ class Task:
 class _Worker:
     process: Any
     pipe: Connection
-    task: Task | None = None
+    task: PartTask | None = None
     is_new: bool = True  # it does not have the function yet
 
 
@@ -61,7 +61,7 @@ class Workers:
         self._sent = pickle.dumps((function, sets_aside))
         self._n = n_processes
         self._workers: list[_Worker] = []
-        self._again: deque[Task] = deque()
+        self._again: deque[PartTask] = deque()
 
     def __enter__(self) -> Workers:
         for _ in range(self._n):  # all at once: a process takes a second to start
@@ -74,7 +74,7 @@ class Workers:
             worker.process.join()
             worker.pipe.close()
 
-    def compute(self, tasks: Iterator[Task]) -> Iterator[tuple[Task, Answer | None]]:
+    def compute(self, tasks: Iterator[PartTask]) -> Iterator[tuple[PartTask, PartAnswer | None]]:
         """Each task with its answer, in the order in which they are done; None if it failed three times."""
         upcoming = next(tasks, None)
         while True:
@@ -91,7 +91,7 @@ class Workers:
             upcoming = self._distribute(upcoming, tasks)  # workers go on while the caller writes
             yield from done
 
-    def _distribute(self, upcoming: Task | None, tasks: Iterator[Task]) -> Task | None:
+    def _distribute(self, upcoming: PartTask | None, tasks: Iterator[PartTask]) -> PartTask | None:
         """Gives a task to each idle worker, those that failed first; the next task, read in advance."""
         while self._again or upcoming is not None:
             worker = self._idle()
@@ -115,7 +115,7 @@ class Workers:
         theirs.close()  # so that the pipe ends with the worker
         self._workers.append(_Worker(process, mine))
 
-    def _give(self, worker: _Worker, task: Task) -> None:
+    def _give(self, worker: _Worker, task: PartTask) -> None:
         worker.task = task
         with suppress(OSError):  # it died, which is seen when its answer does not come
             if worker.is_new:
@@ -123,7 +123,7 @@ class Workers:
             worker.is_new = False
             worker.pipe.send_bytes(task.batch)
 
-    def _received(self, worker: _Worker) -> tuple[Task, Answer | None] | None:
+    def _received(self, worker: _Worker) -> tuple[PartTask, PartAnswer | None] | None:
         """Receives what a worker sent: a task with its answer; None if it is tried again."""
         task = worker.task
         assert task is not None
@@ -136,7 +136,7 @@ class Workers:
             worker.pipe.close()
             self._workers.remove(worker)
             self._start()
-        if isinstance(found, Answer):
+        if isinstance(found, PartAnswer):
             for message in found.told:
                 warn(message)
             return task, found
@@ -158,12 +158,14 @@ def _work(pipe: Connection) -> None:
             with warnings.catch_warnings(record=True) as seen:
                 found = tried(function, batch, sets_aside)
             told = tuple(each.message for each in seen if isinstance(each.message, UserWarning))
-            pipe.send_bytes(pickle.dumps(replace(found, told=told) if isinstance(found, Answer) else found))
+            pipe.send_bytes(
+                pickle.dumps(replace(found, told=told) if isinstance(found, PartAnswer) else found)
+            )
     except (EOFError, OSError):
         return
 
 
-def tried(function: BatchFunction, batch: bytes | pa.Buffer, sets_aside: bool) -> Answer | str:
+def tried(function: BatchFunction, batch: bytes | pa.Buffer, sets_aside: bool) -> PartAnswer | str:
     """The answer for a batch, an Arrow stream; or what went wrong."""
     try:
         with pa.ipc.open_stream(batch) as stream:
@@ -196,7 +198,7 @@ class ScheduledWorkers:
         self._address = address
         self._client: Any = None
         self._carried: Any = None
-        self._running: dict[Any, Task] = {}  # by the key of the future
+        self._running: dict[Any, PartTask] = {}  # by the key of the future
 
     def __enter__(self) -> ScheduledWorkers:
         try:
@@ -241,7 +243,7 @@ class ScheduledWorkers:
                 "same versions everywhere"
             )
 
-    def compute(self, tasks: Iterator[Task]) -> Iterator[tuple[Task, Answer | None]]:
+    def compute(self, tasks: Iterator[PartTask]) -> Iterator[tuple[PartTask, PartAnswer | None]]:
         """Each task with its answer, in the order in which they are done; None if it failed three times."""
         from distributed import as_completed
 
@@ -252,16 +254,16 @@ class ScheduledWorkers:
         for future in finished:
             task = self._running.pop(future.key)
             found = self._result(future)
-            if not isinstance(found, Answer):
+            if not isinstance(found, PartAnswer):
                 task = task.after(found)
                 if task.attempts < ATTEMPTS:
                     self._give(task, finished)
                     continue
             for upcoming in islice(tasks, 1):
                 self._give(upcoming, finished)
-            yield task, found if isinstance(found, Answer) else None
+            yield task, found if isinstance(found, PartAnswer) else None
 
-    def _give(self, task: Task, finished: Any) -> None:
+    def _give(self, task: PartTask, finished: Any) -> None:
         with warnings.catch_warnings():
             # what it advises, to scatter, can lose a batch
             warnings.filterwarnings("ignore", "Sending large graph")
@@ -269,7 +271,7 @@ class ScheduledWorkers:
         self._running[future.key] = task
         finished.add(future)
 
-    def _result(self, future: Any) -> Answer | str:
+    def _result(self, future: Any) -> PartAnswer | str:
         """The answer of a task, or what went wrong; RunError if the scheduler is gone."""
         if self._client.status != "running":
             raise RunError(
@@ -277,13 +279,13 @@ class ScheduledWorkers:
                 "goes on, with any scheduler or with none"
             )
         if future.status == "finished":
-            found: Answer | str = future.result()
+            found: PartAnswer | str = future.result()
             return found
         error = future.exception() if future.status == "error" else future.status
         return f"{type(error).__name__}: {error}" if isinstance(error, BaseException) else f"it was {error}"
 
 
-def _answer(carried: tuple[BatchFunction, bool], batch: pa.Buffer) -> Answer | str:
+def _answer(carried: tuple[BatchFunction, bool], batch: pa.Buffer) -> PartAnswer | str:
     """Answers a batch on a worker, with the function that was sent there."""
     function, sets_aside = carried
     return tried(function, batch, sets_aside)
@@ -308,7 +310,7 @@ _WRITING: Final = {"compression": "zstd", "compression_level": 1, "version": "2.
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class PartAnswer:
     """The answers of a batch as a Parquet file."""
 
     content: bytes
@@ -317,7 +319,7 @@ class Answer:
     told: tuple[Warning, ...] = ()  # in a worker process, from where they do not come to the user
 
 
-def answered(function: BatchFunction, batch: pa.RecordBatch, sets_aside: bool = False) -> Answer:
+def answered(function: BatchFunction, batch: pa.RecordBatch, sets_aside: bool = False) -> PartAnswer:
     """The answers of a batch. If bad rows are set aside, those that the function refuses are left out."""
     bad: list[tuple[int, str]] = []
     found = _without_bad(function, batch, 0, bad) if sets_aside else [function(batch)]
@@ -326,7 +328,7 @@ def answered(function: BatchFunction, batch: pa.RecordBatch, sets_aside: bool = 
     pq.write_table(
         table, sink, row_group_size=max(1, table.num_rows), **_WRITING, **_encodings(function.schema)
     )
-    return Answer(sink.getvalue().to_pybytes(), table.num_rows, bad)
+    return PartAnswer(sink.getvalue().to_pybytes(), table.num_rows, bad)
 
 
 def _encodings(schema: pa.Schema) -> dict[str, Any]:

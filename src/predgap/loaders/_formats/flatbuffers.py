@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from predgap.errors import LoaderError
 
-__all__ = ["Buffer", "Table"]
+__all__ = ["FlatBuffer", "FlatTable"]
 
 _MAX_FIELDS: Final = 64  # of a table: CatBoost's have up to 19
 _MAX_ITEMS: Final = 1 << 18  # tables or texts in a list: each costs much more than its bytes
@@ -28,14 +28,14 @@ _SIZES: Final = struct.Struct("<HH")  # of a layout, and of the tables that have
 _DAMAGED: Final = "invalid binary model file: parts of it {where}; save or copy it again"
 
 
-class Buffer:
+class FlatBuffer:
     """The bytes of a FlatBuffer.
 
     Examples
     --------
     >>> layout, table = struct.pack("<4H", 6, 8, 4, 0), struct.pack("<iI", 8, 4)
     >>> text = struct.pack("<I3s", 2, b"hi")
-    >>> Buffer(struct.pack("<I", 12) + layout + table + text).root(("Name",)).text("Name")
+    >>> FlatBuffer(struct.pack("<I", 12) + layout + table + text).root(("Name",)).text("Name")
     'hi'
     """
 
@@ -44,9 +44,9 @@ class Buffer:
         self._unread = len(data)
         self.unknown = ""  # the first field found that is not among the known names
 
-    def root(self, names: tuple[str, ...]) -> Table:
+    def root(self, names: tuple[str, ...]) -> FlatTable:
         """The outermost table, with the names of its fields."""
-        return Table(self, self.follow(0), names)
+        return FlatTable(self, self.follow(0), names)
 
     def unpack(self, form: struct.Struct, at: int) -> tuple[Any, ...]:
         self._check(at, form.size)
@@ -80,10 +80,10 @@ class Buffer:
             raise LoaderError(_DAMAGED.format(where="lie outside the file"))
 
 
-class Table:
+class FlatTable:
     """A table with named fields. A field that is not stored has a default; a list is then empty."""
 
-    def __init__(self, buffer: Buffer, at: int, names: tuple[str, ...]) -> None:
+    def __init__(self, buffer: FlatBuffer, at: int, names: tuple[str, ...]) -> None:
         layout = at - buffer.unpack(_BACK, at)[0]
         layout_size, size = buffer.unpack(_SIZES, layout)
         n_fields, odd = divmod(layout_size - _SIZES.size, 2)
@@ -103,12 +103,12 @@ class Table:
         at = self.target(name)
         return "" if at is None else self._buffer.text(at)
 
-    def table(self, name: str, names: tuple[str, ...]) -> Table:
+    def table(self, name: str, names: tuple[str, ...]) -> FlatTable:
         """The table in a field; LoaderError if it is not stored."""
         at = self.target(name)
         if at is None:
             raise LoaderError(f"invalid binary model file: it has no {name}")
-        return Table(self._buffer, at, names)
+        return FlatTable(self._buffer, at, names)
 
     def numbers(self, name: str, dtype: np.dtype[Any]) -> NDArray[Any]:
         """A list of numbers, as a view of the buffer."""
@@ -118,8 +118,8 @@ class Table:
     def texts(self, name: str) -> Iterator[str]:
         return map(self._buffer.text, self._targets(name))
 
-    def tables(self, name: str, names: tuple[str, ...]) -> Iterator[Table]:
-        return (Table(self._buffer, at, names) for at in self._targets(name))
+    def tables(self, name: str, names: tuple[str, ...]) -> Iterator[FlatTable]:
+        return (FlatTable(self._buffer, at, names) for at in self._targets(name))
 
     def _place(self, name: str, size: int) -> int | None:
         """The position of a field of `size` bytes; None if it is not stored."""

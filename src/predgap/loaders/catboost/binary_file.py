@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from predgap._typing import BoolArray, FloatArray
 from predgap.errors import LoaderError, UnsupportedModelError
-from predgap.loaders._formats.flatbuffers import Buffer, Table
+from predgap.loaders._formats.flatbuffers import FlatBuffer, FlatTable
 from predgap.loaders._formats.json import parse, single
 from predgap.loaders.catboost import model as shared
 from predgap.loaders.catboost.categories import known_hashes
@@ -105,23 +105,23 @@ def read(data: bytes, *, known_only: bool) -> Model:
     return model
 
 
-def _core(data: bytes) -> tuple[Buffer, memoryview]:
+def _core(data: bytes) -> tuple[FlatBuffer, memoryview]:
     """The FlatBuffer with the model, and the bytes after it."""
     (size,) = _HEAD.unpack_from(data) if len(data) >= _HEAD.size else (0,)
     if len(data) < _HEAD.size + size:
         raise LoaderError("the file stops in the middle of the model; save or copy it again")
     whole = memoryview(data)[_HEAD.size :]
-    return Buffer(whole[:size]), whole[size:]
+    return FlatBuffer(whole[:size]), whole[size:]
 
 
-def _refuse(trees: Table) -> None:
+def _refuse(trees: FlatTable) -> None:
     """UnsupportedModelError for features that are neither numbers nor categories."""
     for kind in ("text", "embedding", "estimated"):
         if len(trees.numbers(f"{kind.title()}Features", _UNSIGNED)):
             raise UnsupportedModelError(f"the model has {kind} features, {shared.AS_NUMBERS} {kind}_features")
 
 
-def _info(core: Table) -> dict[str, Any]:
+def _info(core: FlatTable) -> dict[str, Any]:
     """The metadata that predgap uses."""
     found: dict[str, Any] = {}
     for entry in core.tables("InfoMap", _KEY_VALUE):
@@ -144,7 +144,7 @@ def _params(text: str) -> Any:
 # ---- features ----
 
 
-def _float_features(trees: Table) -> list[FloatFeature]:
+def _float_features(trees: FlatTable) -> list[FloatFeature]:
     found = []
     for feature in trees.tables("FloatFeatures", _FLOAT_FEATURE):
         treatment = feature.number("NanValueTreatment", _BYTE, 0)
@@ -161,7 +161,7 @@ def _float_features(trees: Table) -> list[FloatFeature]:
     return found
 
 
-def _categorical_features(trees: Table) -> list[CategoricalFeature]:
+def _categorical_features(trees: FlatTable) -> list[CategoricalFeature]:
     hashes = _hashes(trees)
     found = [
         CategoricalFeature(
@@ -179,7 +179,7 @@ def _categorical_features(trees: Table) -> list[CategoricalFeature]:
     return found
 
 
-def _hashes(trees: Table) -> dict[int, FloatArray]:
+def _hashes(trees: FlatTable) -> dict[int, FloatArray]:
     """The hashes of categories in splits, by the index of the feature among the categorical ones."""
     found: dict[int, FloatArray] = {}
     last = -1
@@ -197,7 +197,7 @@ def _hashes(trees: Table) -> dict[int, FloatArray]:
 # ---- trees ----
 
 
-def _leaves(trees: Table) -> FloatArray:
+def _leaves(trees: FlatTable) -> FloatArray:
     """The values of all leaves, (n_leaves, n_outputs)."""
     values, width = trees.numbers("LeafValues", _DOUBLES), trees.number("ApproxDimension", _INT, 0)
     if not len(values):  # CatBoost itself cannot predict without trees
@@ -212,7 +212,7 @@ def _leaves(trees: Table) -> FloatArray:
     return values.reshape(-1, width)
 
 
-def _bias(trees: Table, width: int) -> FloatArray:
+def _bias(trees: FlatTable, width: int) -> FloatArray:
     """The bias of each output; old files have a single number."""
     several, one = trees.numbers("MultiBias", _DOUBLES), trees.number("Bias", _DOUBLE, 0.0)
     if not len(several) and (width == 1 or one == 0.0):
@@ -224,7 +224,7 @@ def _bias(trees: Table, width: int) -> FloatArray:
     return several
 
 
-def _nodes(trees: Table, leaves: FloatArray) -> Nodes:
+def _nodes(trees: FlatTable, leaves: FloatArray) -> Nodes:
     size, splits = trees.numbers("TreeSizes", _INTS), trees.numbers("TreeSplits", _INTS)
     ways = trees.numbers("NonSymmetricStepNodes", _WAYS)
     leaf = trees.numbers("NonSymmetricNodeIdToLeafId", _UNSIGNED)
@@ -325,13 +325,16 @@ class _Base(NamedTuple):
 
 
 def _read_ctrs(
-    trees: Table, after: memoryview, floats: Sequence[FloatFeature], categorical: Sequence[CategoricalFeature]
+    trees: FlatTable,
+    after: memoryview,
+    floats: Sequence[FloatFeature],
+    categorical: Sequence[CategoricalFeature],
 ) -> tuple[list[Ctr], int, str]:
     """The CTRs of a model; how many bytes come after the counters; and what is new in them, if anything.
 
     Parameters
     ----------
-    trees : Table
+    trees : FlatTable
         The model.
     after : memoryview
         The bytes after it. They are not read if the model has no CTRs.
@@ -363,7 +366,7 @@ def _read_ctrs(
     return found, rest, news
 
 
-def _described(trees: Table) -> Iterator[tuple[_Base, Table, FloatArray]]:
+def _described(trees: FlatTable) -> Iterator[tuple[_Base, FlatTable, FloatArray]]:
     """Yields for each CTR what it has in common with others, what else it is, and its borders."""
     known: dict[int | None, _Base] = {}  # by place: CatBoost stores what several CTRs have in common once
     for feature in trees.tables("CtrFeatures", _CTR_FEATURE):
@@ -373,7 +376,7 @@ def _described(trees: Table) -> Iterator[tuple[_Base, Table, FloatArray]]:
         yield base, ctr, single(feature.numbers("Borders", _SINGLES))
 
 
-def _base(table: Table) -> _Base:
+def _base(table: FlatTable) -> _Base:
     parts = table.table("FeatureCombination", _COMBINATION)
     kind = table.number("CtrType", _BYTE, 0)
     if not 0 <= kind < len(KINDS):
@@ -403,7 +406,7 @@ def _tables(data: memoryview) -> tuple[dict[_Base, Counters], int, str]:
         at = begin + _size(data, at)
         if at > len(data):
             raise _stops()
-        buffer = Buffer(data[begin:at])
+        buffer = FlatBuffer(data[begin:at])
         table = buffer.root(_COUNTERS)
         base = _base(table.table("ModelCtrBase", _BASE))
         if base in found:
@@ -423,7 +426,7 @@ def _stops() -> LoaderError:
     return LoaderError("the file stops in the middle of the counters of CTRs; save or copy it again")
 
 
-def _counters(table: Table, kind: int) -> Counters:
+def _counters(table: FlatTable, kind: int) -> Counters:
     buckets, counts = _of_type(table, "IndexHashRaw", _BUCKETS), _counts(table, kind)
     buckets = buckets[buckets["hash"] != NO_HASH]
     if (buckets["row"] >= len(counts)).any():
@@ -432,7 +435,7 @@ def _counters(table: Table, kind: int) -> Counters:
     return counters(buckets["hash"].astype(np.uint64), counts[buckets["row"]], denominator, KINDS[kind])
 
 
-def _counts(table: Table, kind: int) -> FloatArray:
+def _counts(table: FlatTable, kind: int) -> FloatArray:
     """The counts of each row of the table, (n, k)."""
     if _FIRST_MEAN <= kind < _FIRST_FREQUENCY:
         means = _of_type(table, "CTRBlob", _MEANS)
@@ -444,7 +447,7 @@ def _counts(table: Table, kind: int) -> FloatArray:
     return found.reshape(-1, width)
 
 
-def _of_type(table: Table, name: str, dtype: np.dtype[Any]) -> NDArray[Any]:
+def _of_type(table: FlatTable, name: str, dtype: np.dtype[Any]) -> NDArray[Any]:
     found = table.numbers(name, _BYTES)
     if len(found) % dtype.itemsize:
         raise LoaderError(f"{name} has {len(found)} bytes, no multiple of {dtype.itemsize}")

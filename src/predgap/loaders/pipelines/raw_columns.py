@@ -25,7 +25,7 @@ from predgap._model.rewriting import Levels, Line, rewritten
 from predgap._text import names_or_default
 from predgap._typing import BoolArray, FloatArray, IndexArray
 from predgap.errors import PredgapError, TableError
-from predgap.loaders.pipelines.steps import Column, NotRaw, Preparation, lineage
+from predgap.loaders.pipelines.steps import NotRaw, Preparation, StepColumn, lineage
 from predgap.loaders.translation import rows_at_thresholds
 
 __all__ = ["RawColumns", "first_on_the_other_side", "in_raw_columns"]
@@ -198,7 +198,7 @@ class _Rewriting:
         old: Ensemble,
         names: tuple[str, ...] | None,
         n_raw: int,
-        made: list[Column],
+        made: list[StepColumn],
     ) -> None:
         self._old, self._names, self._made, self._n_raw = old, names, made, n_raw
         self._steps = steps
@@ -321,7 +321,7 @@ class _Rewriting:
     def _lines(self, numbers: dict[int, list[int]]) -> dict[int, _Feature]:
         """The raw columns of numbers, with what their transformed columns are."""
         questions = [
-            Question(q, j, v) for q, own in numbers.items() for j in own for v in self._thresholds(j)
+            SplitQuestion(q, j, v) for q, own in numbers.items() for j in own for v in self._thresholds(j)
         ]
         if not questions:
             return {}
@@ -447,7 +447,7 @@ _MOST_AT_ONCE: Final = 15  # points between two ends: a table of many rows takes
 _ROWS_AT_ONCE: Final = 20_000
 
 
-class Question(NamedTuple):
+class SplitQuestion(NamedTuple):
     """A question: from which number of a raw column on is a transformed column at or above a threshold?"""
 
     raw: int
@@ -458,7 +458,7 @@ class Question(NamedTuple):
 class Asking:
     """Many questions at once, ordered by raw column."""
 
-    def __init__(self, probe: Probe, zero_is_missing: bool, questions: list[Question]) -> None:
+    def __init__(self, probe: Probe, zero_is_missing: bool, questions: list[SplitQuestion]) -> None:
         self._probe, self._zero_is_missing = probe, zero_is_missing
         self._raw, self._column, self.thresholds = (np.array(field) for field in zip(*questions, strict=True))
         starts = np.flatnonzero(np.diff(self._raw, prepend=-1))

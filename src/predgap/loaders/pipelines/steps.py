@@ -21,7 +21,7 @@ from predgap._typing import FloatArray
 from predgap.errors import LoaderError, PredgapError, TableError, UnsupportedModelError
 from predgap.loaders.wrappers import absent_is_missing, unwrapped
 
-__all__ = ["Column", "NotRaw", "Preparation", "is_pipeline", "lineage", "opened"]
+__all__ = ["NotRaw", "Preparation", "StepColumn", "is_pipeline", "lineage", "opened"]
 
 _MOST_CELLS: Final = 1 << 27  # numbers in a sparse table that is made dense: 1 GiB
 
@@ -190,7 +190,7 @@ class NotRaw(Exception):  # noqa: N818 (it is caught by predgap itself, and its 
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class StepColumn:
     """A column of a pipeline, which is a function of one raw column."""
 
     raw: int
@@ -199,10 +199,10 @@ class Column:
     none_is_missing: bool = False  # is None, not NaN, the missing value that an encoder knows?
 
 
-def lineage(steps: Sequence[Any], n_raw: int) -> list[Column]:
+def lineage(steps: Sequence[Any], n_raw: int) -> list[StepColumn]:
     """The columns after all steps of a pipeline whose first step takes n_raw columns; `NotRaw` if a step
     makes columns that are not functions of one raw column."""
-    columns = [Column(j) for j in range(n_raw)]
+    columns = [StepColumn(j) for j in range(n_raw)]
     for step in steps:
         columns = _after(step, columns)
     return columns
@@ -213,7 +213,7 @@ def is_skipped(step: Any) -> bool:
     return step is None or isinstance(step, str) or hasattr(step, "fit_resample")
 
 
-def _after(step: Any, columns: list[Column]) -> list[Column]:
+def _after(step: Any, columns: list[StepColumn]) -> list[StepColumn]:
     kind = type(step)
     known = _KNOWN.get(kind.__name__) if kind.__module__.partition(".")[0] == "sklearn" else None
     if known is None:
@@ -225,24 +225,24 @@ def _after(step: Any, columns: list[Column]) -> list[Column]:
     return known(step, columns)
 
 
-def _pipeline(step: Any, columns: list[Column]) -> list[Column]:
+def _pipeline(step: Any, columns: list[StepColumn]) -> list[StepColumn]:
     for _, inner in step.steps:
         if not is_skipped(inner):
             columns = _after(inner, columns)
     return columns
 
 
-def _function(step: Any, columns: list[Column]) -> list[Column]:
+def _function(step: Any, columns: list[StepColumn]) -> list[StepColumn]:
     if step.func is not None:
         raise NotRaw("FunctionTransformer may mix columns, or change them in any way")
     return columns
 
 
-def _scaler(step: Any, columns: list[Column]) -> list[Column]:
+def _scaler(step: Any, columns: list[StepColumn]) -> list[StepColumn]:
     return [replace(column, same=False) for column in columns]
 
 
-def _imputer(step: Any, columns: list[Column]) -> list[Column]:
+def _imputer(step: Any, columns: list[StepColumn]) -> list[StepColumn]:
     if not is_missing(step.missing_values) and any(column.labels is None for column in columns):
         raise NotRaw(f"SimpleImputer replaces the value {step.missing_values!r}, not only missing values")
     kept = columns
@@ -253,7 +253,7 @@ def _imputer(step: Any, columns: list[Column]) -> list[Column]:
     return kept + [replace(columns[j], same=False) for j in step.indicator_.features_.tolist()]
 
 
-def _one_hot(step: Any, columns: list[Column]) -> list[Column]:
+def _one_hot(step: Any, columns: list[StepColumn]) -> list[StepColumn]:
     infrequent = getattr(step, "infrequent_categories_", None) or [None] * len(columns)
     dropped = [None] * len(columns) if step.drop_idx_ is None else step.drop_idx_
     found = []
@@ -263,7 +263,7 @@ def _one_hot(step: Any, columns: list[Column]) -> list[Column]:
     return found
 
 
-def _encoded(step: Any, columns: list[Column]) -> list[Column]:
+def _encoded(step: Any, columns: list[StepColumn]) -> list[StepColumn]:
     found = []
     for column, categories in zip(columns, step.categories_, strict=True):
         if not column.same and column.labels is None:
@@ -279,11 +279,11 @@ def _encoded(step: Any, columns: list[Column]) -> list[Column]:
     return found
 
 
-def _column_transformer(step: Any, columns: list[Column]) -> list[Column]:
+def _column_transformer(step: Any, columns: list[StepColumn]) -> list[StepColumn]:
     places = getattr(step, "_transformer_to_input_indices", None)
     if places is None:
         raise NotRaw("ColumnTransformer of this scikit-learn version does not tell which columns it takes")
-    found: list[Column] = []
+    found: list[StepColumn] = []
     for name, transformer, _ in step.transformers_:
         taken = [columns[int(j)] for j in places[name]]
         if len(taken) == 0 or (isinstance(transformer, str) and transformer == "drop"):
@@ -296,7 +296,7 @@ def _column_transformer(step: Any, columns: list[Column]) -> list[Column]:
     return found
 
 
-_KNOWN: Final[dict[str, Callable[[Any, list[Column]], list[Column]]]] = {
+_KNOWN: Final[dict[str, Callable[[Any, list[StepColumn]], list[StepColumn]]]] = {
     "Pipeline": _pipeline,
     "FunctionTransformer": _function,
     **dict.fromkeys(("StandardScaler", "MinMaxScaler", "MaxAbsScaler", "RobustScaler"), _scaler),
