@@ -52,7 +52,7 @@ PREDGAP_INLINE std::int64_t push_open(TermState& s) {
         if (s.tables->is_open[q] && !stopped(s)) is_on_plan(s) ? push_edges(s, q) : push_feature(s, q);
     std::int64_t n = 0;
     for (std::int32_t c = 1; c < s.terms->n_components(); ++c) {
-        s.mattering[n] = c;
+        s.active_components[n] = c;
         n += s.component[c].has_weight;
     }
     return n;
@@ -60,7 +60,7 @@ PREDGAP_INLINE std::int64_t push_open(TermState& s) {
 
 double gap(TermState& s) {
     const auto n = push_open(s);
-    const std::int32_t *first = s.mattering.data(), *end = first + n;
+    const std::int32_t *first = s.active_components.data(), *end = first + n;
     for (const auto* c = first; c < end && !stopped(s); ++c)
         if (!is_closed(s.terms->component[*c])) {
             count_form(s, *c);
@@ -83,8 +83,8 @@ void covariances(TermState& s, double* found) {
     std::fill_n(found, width * width, 0.0);
     const auto n = push_open(s);
     for (std::int64_t i = 0; i < n && !stopped(s); ++i) {
-        s.work->add(static_cast<double>(width) * form_nanoseconds(s, s.mattering[i]));
-        const Form f(s, s.mattering[i]);
+        s.work->add(static_cast<double>(width) * form_nanoseconds(s, s.active_components[i]));
+        const Form f(s, s.active_components[i]);
         form_inside<true>(f);
         for (std::int64_t k = 0; k < width; ++k)
             for (auto l = k; l < width; ++l) {
