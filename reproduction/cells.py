@@ -32,7 +32,7 @@ _LEFT_OUT: Final[Judged] = (None, "not recomputed", "left out of this run")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
-    """Whether the models are the authors' own."""
+    """True if the models are the authors' own."""
 
     authors_models: bool = True
 

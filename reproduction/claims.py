@@ -38,7 +38,7 @@ COLUMNS: Final = ("claim", "topic", "sentence", "where", "verdict", "evidence")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
-    """Whether the results are about the models that the paper's authors saved."""
+    """True if the results are about the models that the paper's authors saved."""
 
     authors_models: bool = True
 

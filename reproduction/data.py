@@ -231,7 +231,7 @@ def places(folders: Sequence[Path]) -> str:
 # ---- data sets and splits ------------------------------------------------------------------------
 
 NAMES: Final = (*SOURCES, "diabetes")
-"""What `load_dataset` knows; those but the last have a published split."""
+"""The data sets that `load_dataset` knows; all but the last have a published split."""
 
 _MODEL_NAME: Final = str.maketrans(" ():%", "____8")
 
@@ -460,7 +460,7 @@ def load_published_split(name: str, data_dir: str | os.PathLike[str] | None = No
 
 
 def model_name(feature: str) -> str:
-    """What the saved models of the paper call a feature of the raw header.
+    """The name that the saved models of the paper give a feature of the raw header.
 
     Space, parentheses and colon are underscores there, and a per cent sign is an 8.
 
@@ -612,7 +612,7 @@ def read_numbers(content: bytes, path: Path, delimiter: str = ",", text: Collect
 
 
 def read_bytes(path: Path) -> bytes:
-    """What is in a file."""
+    """The content of a file."""
     try:
         return path.read_bytes()
     except OSError as error:
@@ -663,7 +663,7 @@ def fetch(downloads: Sequence[Download], target: Path, sha256: str) -> Path:
 
 
 def _downloader(download: Download) -> Callable[[str, str, Any], None]:
-    """What pooch calls to bring the file, out of its archive if it is in one, to a temporary path."""
+    """The function that pooch calls to bring the file, out of its archive if any, to a temporary path."""
     import pooch
 
     def bring(url: str, path: str, caller: Any) -> None:

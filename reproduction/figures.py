@@ -374,7 +374,7 @@ def ahead_and_behind(rows: Iterable[Row]) -> tuple[int, int]:
 
 
 def _advantage_label(row: Row) -> str:
-    """What a row of a table with advantages is about."""
+    """The subject of a row of a table with advantages."""
     what = f"k = {row['k']}" if "k" in row else f"σ' = {row['evaluation_scale']:g}"
     return f"{what}, {ranking_of(row)}"
 

@@ -1,4 +1,4 @@
-"""What all modules of the reproduction share: aliases, messages, CSV, files, threads."""
+"""The modules of the reproduction share these helpers: aliases, messages, CSV, files, threads."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Progress = Callable[[int, int], object]
 """A function that is called with the number of steps done, and the number of all."""
 
 HEADER_IS: Final = "the header is row 1"
-"""How rows are counted in error messages."""
+"""The way rows are counted in error messages."""
 
 
 class DatasetError(PredgapError, ValueError):

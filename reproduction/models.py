@@ -212,7 +212,7 @@ def _authors_subject(
 
 
 def method_of(scale: Scale) -> Literal["shap", "greedy"]:
-    """What a ranking is called in a table."""
+    """The name of a ranking in a table."""
     return "shap" if scale is None else "greedy"
 
 
@@ -599,7 +599,7 @@ def folds(config: Grid, dataset_name: str, n: int) -> tuple[IndexArray, ...]:
 
 
 def parameters(max_depth: int, eta: float, subsample: float, seed: int) -> dict[str, Any]:
-    """What XGBoost is told. One thread: sums do not depend on the machine's cores.
+    """The options of XGBoost. It uses one thread, so that sums do not depend on the machine's cores.
 
     Examples
     --------

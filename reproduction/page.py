@@ -88,7 +88,7 @@ class Table:
     stacks: bool = False
 
     def is_text(self, column: int) -> bool:
-        """Whether a column is of text: one of the first, or one of verdicts."""
+        """True if a column is of text: one of the first, or one of verdicts."""
         first = next((row for row in self.rows if not isinstance(row, Group)), self.header)
         entry = first[column]
         return column < self.n_text or (isinstance(entry, Cell) and not entry.sign)
@@ -245,7 +245,7 @@ METHOD_NAMES: Final[Mapping[str, str]] = MappingProxyType(
 
 
 def ranking_name(method: Value, scale: Value) -> str:
-    """What a ranking is called.
+    """The name of a ranking.
 
     Examples
     --------
@@ -256,7 +256,7 @@ def ranking_name(method: Value, scale: Value) -> str:
 
 
 def dataset_name(name: Value) -> str:
-    """What a data set is called.
+    """The name of a data set.
 
     Examples
     --------
@@ -267,7 +267,7 @@ def dataset_name(name: Value) -> str:
 
 
 def model_name(row: Mapping[str, Any]) -> str:
-    """What the model of a row is called.
+    """The name of the model of a row.
 
     Examples
     --------
@@ -463,7 +463,7 @@ def raw(found: Reproduction, experiment: str, table: Table) -> Folded:
 
 
 def key(row: Row) -> tuple[Any, ...]:
-    """What a number is about, whatever the protocol."""
+    """The subject of a number, whatever the protocol."""
     names = ("kind", "dataset", "k", "evaluation_scale", "method", "scale")
     return tuple(row.get(name) for name in names)
 

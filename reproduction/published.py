@@ -46,7 +46,7 @@ DESCRIBED: Final = "as described"
 """The protocols: what the printed numbers really are, slips included; and what the text says, done right."""
 
 SAMPLERS: Final[Mapping[Method, str]] = MappingProxyType({"mc": "mc", "qmc": "halton"})
-"""What the paper's sampling methods are called here; its quasi-random points are Halton's."""
+"""The names of the paper's sampling methods here; its quasi-random points are Halton's."""
 
 _DECIMALS: Final = 3
 _SLACK: Final = Decimal("1e-12")  # relative; a value that is half-way may be printed either way

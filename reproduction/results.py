@@ -425,7 +425,7 @@ def _read_kept(path: Path) -> NDArray[np.float64] | None:
 
 
 def _checksum(path: Path, content: bytes) -> bytes:
-    """Of the content and of the key, which the file is named after."""
+    """The hashes of the content and of the key, after which the file is named."""
     return hashlib.sha256(path.stem.encode() + content).digest()
 
 

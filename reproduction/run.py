@@ -175,7 +175,7 @@ class _Part:
         return self.study.cost(self.subject)
 
     def result(self, n_jobs: int, clock: _Clock) -> Result:
-        """What was kept, or else computed and kept now."""
+        """The result that was kept, or else is computed and kept now."""
         if self.kept is not None:
             return self.kept
         progress = clock.within(f"{self.study.experiment}, {self.subject.name}", self.cost)
@@ -255,7 +255,7 @@ _QUICK: Final[Mapping[str, str]] = {
 # ---- studies -------------------------------------------------------------------------------------
 
 GROUPS: Final = ("precision", "agreement", "pgi", "randomising", "retraining")
-"""What can be reproduced on its own."""
+"""The parts that can be reproduced on their own."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

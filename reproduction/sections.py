@@ -157,7 +157,7 @@ _TOPICS: Final[Mapping[str, str]] = {
 
 
 def outcomes(cells: Result) -> dict[str, Counter[str]]:
-    """How many printed cells of each kind have which outcome, by what they are."""
+    """Counts the printed cells of each kind by their outcome."""
     return {
         name: Counter(row["outcome"] for row in cells.where(table=table, quantity=quantity))
         for (table, quantity), name in _TABLES.items()
@@ -288,7 +288,7 @@ def sentences(found: Reproduction) -> Iterator[Block]:
 
 
 def findings(found: Reproduction) -> Iterator[str]:
-    """What each experiment found, in a sentence with its numbers."""
+    """Says in a sentence with its numbers what each experiment found."""
     for experiment, say in _FINDINGS.items():
         if experiment in found.results and len(found.results[experiment]):
             yield say(found.results[experiment])

@@ -106,7 +106,7 @@ def _seconds(do: Callable[[], object]) -> float:
 def _work(
     config: Config, explainer: Explainer, pairs: Pairs
 ) -> Iterator[tuple[tuple[str, int | None], Callable[[], object]]]:
-    """What is timed, by method and number of iterations."""
+    """The calls that are timed, by method and number of iterations."""
     X, masks = pairs.X, pairs.masks
     yield (EXACT, None), lambda: [explainer.gap(X[p : p + 1], masks[p]) for p in range(len(pairs))]
     yield (TOGETHER, None), lambda: explainer.gap(X, masks)

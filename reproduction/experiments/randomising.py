@@ -161,7 +161,7 @@ class Errors:
     variance: FloatArray
 
     def rmse(self, n_samples: int | None = None) -> float:
-        """Of ξ itself, or the one to expect when ξ is the average of some draws.
+        """The error of ξ itself, or the one to expect when ξ is the average of some draws.
 
         Examples
         --------

@@ -76,7 +76,7 @@ COLUMNS: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """How models are trained."""
+    """Says how models are trained."""
 
     max_depth: int
     eta: float
@@ -84,7 +84,7 @@ class Settings:
     trees: int
 
     def parameters(self, seed: int) -> dict[str, Any]:
-        """What XGBoost is told, but for the number of trees."""
+        """The options of XGBoost, but for the number of trees."""
         return parameters(self.max_depth, self.eta, self.subsample, seed)
 
 
@@ -222,7 +222,7 @@ def _protocols(config: Config, subject: Subject, n_jobs: int) -> Iterator[_Proto
 
 
 def described_settings(config: Config, subject: Subject) -> Settings:
-    """What the appendix says, or else the config."""
+    """The choice that the appendix states, or else that of the config."""
     entry: dict[str, Any] = {
         **{"max_depth": config.max_depth, "eta": config.eta, "subsample": config.subsample},
         **{"trees": subject.ensemble.n_trees},
