@@ -13,10 +13,12 @@ _Floats = NDArray[np.float64]
 _Ints = NDArray[np.int32]
 _Bytes = NDArray[np.uint8]
 _Strategy = Literal["auto", "plan", "compiled", "cells", "pairs"]  # "auto" but in tests and benchmarks
-_Question = Literal["gap", "curve", "greedy", "single", "subsets"]
+_Question = Literal["gap", "curve", "greedy", "single", "subsets", "examine"]
 
 LAWS: dict[str, int]  # codes of the kinds of laws: still, normal, uniform, fixed, table, category
 METHODS: tuple[str, ...]  # words of the method codes that calls return: exact, bounded, pruned
+ROUTES: tuple[str, ...]  # words of the codes of routes: plan, compiled, pairs
+SPEEDS: dict[str, tuple[float, str]]  # what the planner counts: nanoseconds of one, and what it is
 MOST_SECONDS: float  # the most that a row may take
 MOST_BYTES: int  # the most that a row may take
 
@@ -184,12 +186,29 @@ class Independent(_Kernel):
         rows: Rows,
         question: _Question,
         features: _Bytes,
-        top: int,
+        n: int,
         accuracy: Accuracy,
         context: _Context,
         units: Units | None = None,
-    ) -> tuple[_Bytes, _Floats, _Floats]:
-        """Method codes, milliseconds and megabytes, (n,), of a question about the features (1 or n, d)."""
+        order: _Ints | None = None,
+    ) -> tuple[_Bytes, _Bytes, _Floats, _Floats, _Floats, _Floats]:
+        """The way that answers would take to a question about the features (1 or n, d): codes of methods and
+        of routes, the limit of what is left out, milliseconds and megabytes, (n,); and how many things of
+        each kind of `SPEEDS` that is, (n, n_speeds). order: of a curve, (1 or n, places), if it is known."""
+
+    def way_taken(
+        self,
+        rows: Rows,
+        question: _Question,
+        features: _Bytes,
+        n: int,
+        accuracy: Accuracy,
+        context: _Context,
+        units: Units | None = None,
+        order: _Ints | None = None,
+    ) -> tuple[_Bytes, _Bytes, _Floats]:
+        """Answers a gap, a greedy ranking or a curve, and tells the way that was taken first: codes of methods
+        and of routes, and the limit of what is left out, (n,)."""
 
     def moving_units(self, rows: Rows, context: _Context, units: Units | None = None) -> tuple[_Bytes]:
         """Which units can change anything, (n, n_units)."""

@@ -60,7 +60,7 @@ void register_answers(nb::class_<Kernel>& kernel) {
             return answer_rows(
                 k, rows, {greedy ? Question::greedy : Question::single, &units, top}, accuracy, context,
                 [&](Row& row, std::int64_t, std::int32_t* order, double* score, std::uint8_t* proven) {
-                    const IndependentRow::Places places{top, order, score, proven};
+                    const Places places{top, order, score, proven};
                     return greedy ? row.greedy(units, places, accuracy) : row.single(units, places, accuracy);
                 },
                 blocks<std::int32_t>(rows, top), blocks_of(kNone, rows, units.size()),

@@ -15,8 +15,8 @@
 #include <type_traits>
 #include <vector>
 
+#include "planner/routes.hpp"
 #include "rows/each_row.hpp"
-#include "rows/routes.hpp"
 
 namespace predgap {
 

@@ -53,26 +53,87 @@ void make_independent(Independent* self, const Routes& e, const Array<std::uint8
 
 // ---- prices and parts of the variance --------------------------------------------------------------------
 
+// The questions that have a price: about features (1 or n, d), with n places; order: of a curve, if it is
+// known.
+struct PricedQuestions {
+    Question::Kind kind;
+    PerRow<std::uint8_t> features;
+    std::optional<PerRow<std::int32_t>> order;
+    std::int32_t n_features, n_places;
+    const Units& units;
+
+    PricedQuestions(const Rows& rows, const std::string& question, const Masks& masks, std::int32_t n,
+                    const std::optional<Orders>& orders, const Units* given)
+        : kind(named<Question::Kind>(question, kQuestionNames, "an unknown question")),
+          features(subsets_of(rows, masks)),
+          n_features(rows.routes.model.n_features()),
+          n_places(n),
+          units(units_of(rows, given)) {
+        if (!orders) return;
+        require(orders->shape(1) == static_cast<std::size_t>(n), "an order has as many places as are asked");
+        order = orders_of(rows, *orders, units);
+    }
+    Question row(std::int64_t r) const {
+        return {.kind = kind,
+                .features = features.row(r, n_features),
+                .n_places = n_places,
+                .units = &units,
+                .order = order ? order->row(r, n_places) : nullptr};
+    }
+};
+
+void write_way(const Way& way, std::uint8_t* method, std::uint8_t* route, double* limit) {
+    *method = static_cast<std::uint8_t>(way.method);
+    *route = static_cast<std::uint8_t>(way.route);
+    *limit = way.limit;
+}
+
 nb::tuple cost(const Independent& k, const Rows& rows, const std::string& question, const Masks& features,
-               std::int32_t top, const Accuracy& accuracy, nb::handle context, const Units* given) {
-    const auto& units = units_of(rows, given);
-    const auto asked = named<Question>(question, kQuestionNames, "an unknown question");
-    const auto subsets = subsets_of(rows, features);
-    const auto d = rows.routes.model.n_features();
-    const auto price = [&](IndependentRow& row, std::int64_t r, std::uint8_t* method, double* milliseconds,
-                           double* megabytes) {
-        Cost found;
+               std::int32_t n, const Accuracy& accuracy, nb::handle context, const Units* given,
+               const std::optional<Orders>& order) {
+    const PricedQuestions asked(rows, question, features, n, order, given);
+    const auto price = [&](IndependentRow& row, std::int64_t r, std::uint8_t* method, std::uint8_t* route,
+                           double* limit, double* milliseconds, double* megabytes, double* work) {
+        Way found{.route = Route::compiled, .method = accuracy.kind};
         try {
-            found = row.cost({asked, subsets.row(r, d), top, &units}, accuracy);
+            found = row.way_to(asked.row(r), accuracy);
         } catch (const TooCostly& refused) {
-            found = {Route::compiled, accuracy.kind, refused.nanoseconds, refused.bytes, 0.0};
+            found.nanoseconds = refused.nanoseconds;
+            found.bytes = refused.bytes;
         }
-        *method = static_cast<std::uint8_t>(found.method);
+        write_way(found, method, route, limit);
         *milliseconds = found.nanoseconds * 1e-6;
         *megabytes = found.bytes * 1e-6;
+        std::copy(found.work.counts().begin(), found.work.counts().end(), work);
     };
-    return answer_rows(k, rows, {Question::gap, &units}, accuracy, context, price, blocks<std::uint8_t>(rows),
-                       blocks<double>(rows), blocks<double>(rows));
+    return answer_rows(k, rows, {Question::gap, &asked.units}, accuracy, context, price,
+                       blocks<std::uint8_t>(rows), blocks<std::uint8_t>(rows), blocks<double>(rows),
+                       blocks<double>(rows), blocks<double>(rows), blocks<double>(rows, kNSpeeds));
+}
+
+// Answers, and tells the way that was taken first.
+nb::tuple way_taken(const Independent& k, const Rows& rows, const std::string& question,
+                    const Masks& features, std::int32_t n, const Accuracy& accuracy, nb::handle context,
+                    const Units* given, const std::optional<Orders>& order) {
+    const PricedQuestions asked(rows, question, features, n, order, given);
+    require(asked.kind == Question::gap || asked.kind == Question::greedy || asked.order,
+            "the way of a gap, of a ranking, or of a curve with its order");
+    const auto answer = [&](IndependentRow& row, std::int64_t r, std::uint8_t* method, std::uint8_t* route,
+                            double* limit) {
+        const auto own = asked.row(r);
+        std::vector<double> values(static_cast<std::size_t>(std::max(n, asked.units.size())) + 1);
+        std::vector<std::int32_t> places(static_cast<std::size_t>(n));
+        std::vector<std::uint8_t> proven(static_cast<std::size_t>(n));
+        if (own.kind == Question::gap)
+            row.gap(own.features, accuracy, values[0]);
+        else if (own.kind == Question::greedy)
+            row.greedy(asked.units, {n, places.data(), values.data(), proven.data()}, accuracy);
+        else
+            row.curve(asked.units, own.order, n, accuracy, values.data());
+        write_way(row.way_taken(), method, route, limit);
+    };
+    return answer_rows(k, rows, {asked.kind, &asked.units, n}, accuracy, context, answer,
+                       blocks<std::uint8_t>(rows), blocks<std::uint8_t>(rows), blocks<double>(rows));
 }
 
 nb::tuple moving_units(const Independent& k, const Rows& rows, nb::handle context, const Units* given) {
@@ -285,7 +346,12 @@ void register_independent(nb::module_& m) {
         return nb::make_tuple(1e-6 * most.nanoseconds, 1e-6 * most.bytes);
     });
     const auto units = "units"_a.none() = nb::none();
-    kernel.def("cost", &cost, "rows"_a, "question"_a, "features"_a, "top"_a, "accuracy"_a, "context"_a, units)
+    const auto order = "order"_a.none() = nb::none();
+    kernel
+        .def("cost", &cost, "rows"_a, "question"_a, "features"_a, "n"_a, "accuracy"_a, "context"_a, units,
+             order)
+        .def("way_taken", &way_taken, "rows"_a, "question"_a, "features"_a, "n"_a, "accuracy"_a, "context"_a,
+             units, order)
         .def("moving_units", &moving_units, "rows"_a, "context"_a, units)
         .def("main_weights", &main_weights, "rows"_a, "masks"_a, "accuracy"_a, "context"_a)
         .def("sensitivity", &sensitivity, "rows"_a, "accuracy"_a, "context"_a, units)

@@ -8,6 +8,7 @@
 
 #include "module/call.hpp"
 #include "paper/algorithm1.hpp"
+#include "planner/prices.hpp"
 #include "simd/kernels.hpp"
 
 using namespace nanobind::literals;
@@ -166,8 +167,6 @@ NewArray<double, 1> algorithm1(const Routes& e, const Array<double, 2>& x, const
     return out;
 }
 
-constexpr std::array<const char*, 3> kRouteNames{"plan", "compiled", "pairs"};
-
 void make_accuracy(Accuracy* self, const std::string& kind, double tolerance, const std::string& strategy) {
     Accuracy a;
     a.kind = named<Method>(kind, kMethodNames, "kind must be 'exact', 'bounded' or 'pruned'");
@@ -211,6 +210,12 @@ void register_model(nb::module_& m) {
     nb::list methods;
     for (const auto* name : kMethodNames) methods.append(name);
     m.attr("METHODS") = nb::tuple(methods);
+    nb::list routes;
+    for (const auto* name : kRouteNames) routes.append(name);
+    m.attr("ROUTES") = nb::tuple(routes);
+    nb::dict speeds;
+    for (const auto& speed : kSpeeds) speeds[speed.name] = nb::make_tuple(speed.nanoseconds, speed.of);
+    m.attr("SPEEDS") = speeds;
     m.attr("MOST_SECONDS") = kMostNanoseconds * 1e-9;
     m.attr("MOST_BYTES") = static_cast<std::int64_t>(kMostBytes);
     static nb::object too_costly = nb::steal(PyErr_NewException("predgap._core.TooCostly", nullptr, nullptr));

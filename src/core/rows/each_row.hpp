@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "noise/row_tables.hpp"
-#include "planner/cost.hpp"
+#include "planner/question.hpp"
 
 namespace predgap {
 
@@ -46,7 +46,7 @@ struct PerRow {
 
 // What is asked of each row, as far as it decides how long a row may take.
 struct Asked {
-    Question question;
+    Question::Kind kind;
     const Units* units;  // that are ranked
     std::int32_t n = 0;  // places, or units of which all subsets are asked
 };

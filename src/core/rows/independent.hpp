@@ -7,27 +7,23 @@
 #include <functional>
 #include <memory>
 #include <mutex>
-#include <optional>
-#include <span>
 #include <utility>
 #include <vector>
 
 #include "noise/row_tables.hpp"
-#include "planner/cost.hpp"
+#include "planner/planner.hpp"
 #include "rows/each_row.hpp"
-#include "rows/routes.hpp"
+#include "rows/from_pairs.hpp"
+#include "rows/from_terms.hpp"
 #include "sampling/many_subsets.hpp"
-#include "terms/row_compilation.hpp"
-#include "terms/subset_gaps.hpp"
-#include "terms/term_state.hpp"
 
 namespace predgap {
-
-struct Candidates;
 
 // A ranking's scores are differences of two gaps: what is promised of these.
 Accuracy of_scores(Accuracy accuracy);
 
+// Each answer goes one way: open the features that move, choose the way, put the terms in place, ask them;
+// and again with less left out, where the bound is too large.
 class IndependentRow {
 public:
     IndependentRow(const Routes& routes, const NoiseLaws& laws);
@@ -41,12 +37,6 @@ public:
     // order, gaps: (n_places), of units.
     Answer curve(const Units& units, const std::int32_t* order, std::int32_t n_places,
                  const Accuracy& accuracy, double* gaps);
-    struct Places {
-        std::int32_t n;
-        std::int32_t* order;   // (n) units
-        double* score;         // (n_units) written for those that are ranked
-        std::uint8_t* proven;  // (n)
-    };
     Answer greedy(const Units& units, const Places& places, const Accuracy& accuracy);
     // Units of one feature are exact, whatever the model.
     Answer single(const Units& units, const Places& places, const Accuracy& accuracy);
@@ -62,12 +52,6 @@ public:
     // E[f(x')] - f(x) of each output, and the covariances of the outputs, (n_outputs, n_outputs): off the
     // diagonal NaN if each output has trees of its own. The bound is that of the covariances and of the gap.
     Answer moments(const std::uint8_t* subset, const Accuracy& accuracy, double* change, double* covariance);
-    // Shares of the variance, when all features move. The sums over components are not divided yet.
-    struct Shares {
-        double& variance;
-        double *first, *total, *shapley;  // (n_units)
-        double* interaction;              // (n_units, n_units) symmetric, 0 on the diagonal
-    };
     // The bound is that of all shares, relative to the variance, to which the tolerance is relative too.
     Answer sensitivity(const Units& units, const Accuracy& accuracy, const Shares& shares);
     // The weights of the main effects of a model with one output when a subset moves, (n_thresholds). What a
@@ -75,91 +59,43 @@ public:
     Answer main_weights(const std::uint8_t* subset, const Accuracy& accuracy, double* weights);
     // E[f(x')] - f(x) of each output.
     void mean_change(const std::uint8_t* subset, double* change);
-    // The cost that an answer would have; throws TooCostly where the answer would.
-    Cost cost(const Job& job, const Accuracy& accuracy);
+
+    // The way that an answer would take, with its price; throws TooCostly where the answer would.
+    Way way_to(const Question& question, const Accuracy& accuracy);
+    // The way that the last answer took first.
+    const Way& way_taken() const { return way_; }
 
     RowTables& tables() { return tables_; }
     const std::atomic<bool>& stop() const { return *stop_; }
     RowWork::Limits take_most_work() { return work_.take_most(); }
 
 private:
-    Cost decide(const Job& job, const Accuracy& accuracy);
-    Cost decide_exact(const Job& job, const Accuracy& accuracy);
-    Cost decide_bounded(const Job& job, const Accuracy& accuracy);
-    struct ExactWays {
-        Cost plan, compiled, pairs;
-        std::optional<Cost> cheap;
-    };
-    ExactWays exact_ways(Job job, const Accuracy& accuracy);
-    Cost decide_freely(const Job& job, const Accuracy& accuracy);
-    Cost decide_as_forced(const Job& job, const Accuracy& accuracy);
-    bool are_pairs_worth_asking(const Job& job, double n_nodes, const Cost& compiled) const;
-    RowCompilation::Totals count_pruned(const Job& job, double limit);
-    Cost first_try(const Job& job, const Accuracy& accuracy);
-    Cost guess_bounded(const Job& job, const Accuracy& accuracy);
-    double n_moving(const Job& job) const;
-    Cost next_try(const Job& job, const Accuracy& accuracy, const Cost& last, double share, int n_tries);
-    Cost cost_of(const RowCompilation::Totals& totals, const Job& job, double limit, Method method);
-    std::vector<std::int32_t> likely_order(const Job& job);
-    Cost cost_by_pairs(const Job& job);
-    Cost cost_alone(const Job& job, const Accuracy& accuracy);
-    Cost by_plan(const Job& job);
-    bool plan_is_best(const Job& job, const Cost& plan);
-    std::vector<std::uint8_t> features_likely_to_cross(const Job& job) const;
-    const EvaluationCounts& lively_terms(const Job& job);
-    EvaluationCounts compiled_terms(double n_entries, bool is_pruned, const Job& job);
-    void load_compilation();
-    void find_main_effects();
-    void forget_compilation();  // other features are open
-    double first_target(const Job& job, double tolerance);
-    double exact_limit(const Job& job, const Accuracy& accuracy, const Cost& cost);
+    void open(const std::uint8_t* features);
 
-    // Entries of a compilation that fit into the memory of a row.
-    static constexpr double kMostEntries = 1e7;
-    // Puts the terms in place, for n_steps gaps one after the other, or for the gains of units.
-    double prepare(const Cost& cost, const Units* ranked, double most_entries = kMostEntries,
-                   std::int32_t n_steps = 0);
-    void prepare_plan(const Units* ranked, std::int32_t n_steps);
-    void hold_states();
-    // Evaluates by terms until the bound is within the tolerance: evaluate(cost, bound) sets the bound and
-    // gives the value that the tolerance is relative to.
-    using Evaluate = std::function<double(const Cost& cost, double& bound)>;
-    Answer answer(const Job& job, const Accuracy& accuracy, const Evaluate& evaluate);
-
-    void moments_by_terms(double* change, double* covariance);
-    void moments_by_pairs(double* change, double* covariance);
-    void add_shares(const TermState& state, const Units& units, const Shares& shares);
-    double gap_by_terms();
-    Pairs::Result gap_by_pairs(const std::uint8_t* subset);
-    std::vector<std::int32_t> used_places(const Units& units, const std::int32_t* order,
-                                          std::int32_t n_places) const;
-    double curve_by_terms(const Units& units, const std::int32_t* order, std::int32_t n_places, double* gaps);
-    double curve_by_pairs(const Units& units, const std::int32_t* order, std::int32_t n_places, double* gaps);
-    void subsets_by_terms(const Units& units, const std::int32_t* chosen, std::int32_t m, double* gaps);
-    void subsets_by_pairs(const Units& units, const std::int32_t* chosen, std::int32_t m, double* gaps);
-    // Rankings.
-    struct SearchOf {
-        const Units& units;
-        std::span<const std::int32_t> chosen;
-        std::int32_t n_places, width;
-        std::int32_t* order;
-        double* gaps;
+    // What was evaluated: the value that the tolerance is relative to, and a bound of the errors.
+    struct Evaluated {
+        double value, bound;
     };
-    double search_by_terms(SearchOf& search);
-    double search_by_pairs(SearchOf& search);
-    double greedy_by_terms(const Units& units, const Places& places, double bound);
-    double greedy_by_pairs(const Units& units, const Places& places);
-    Answer alone(const FeatureList& features, const Accuracy& accuracy, double& value, double& error_scale);
-    std::vector<std::uint8_t> open_units(const Units& units) const;
-    void set_subset(const FeatureList& features, std::uint8_t flag);
-    void read_component_errors(std::size_t group, Buffer<double>& scale);
-    void read_errors(const Units& units, std::vector<Buffer<double>>& scales, Candidates& candidates);
-    double largest_error() const;
-    bool guess_first_places(const Units& units, const Places& places);
-    void set_likely(const FeatureList& features);
-    bool stopped() const { return work_.stopped(); }
+    // Obtains an answer about the open features: from_terms(terms, way) gives what was Evaluated,
+    // from_pairs() the value.
+    template <class FromTerms, class FromPairs>
+    Answer answer(const Question& question, const Accuracy& accuracy, const FromTerms& from_terms,
+                  const FromPairs& from_pairs);
+    template <class FromTerms, class FromPairs>
+    Evaluated evaluate(const Question& question, const Accuracy& accuracy, const Way& way,
+                       const FromTerms& from_terms, const FromPairs& from_pairs);
     void refuse_too_much() const;
+
+    // The units that a coarse ranking of all names for the first places. (n_features); empty if all units are
+    // likely, or the row is too large for a guess. Tells the price.
+    std::vector<std::uint8_t> likely_features(const Units& units, std::int32_t n_places, Workload& price);
+    Answer alone(const FeatureList& features, const Accuracy& accuracy, double& value, double& error_scale);
+    Way way_to_single(const Question& question, const Accuracy& accuracy);
+
+    std::vector<std::uint8_t> all_features() const { return std::vector<std::uint8_t>(n_features(), 1); }
+    std::vector<std::uint8_t> features_of(const Units& units, const std::int32_t* some, std::int32_t n) const;
     std::size_t n_features() const { return static_cast<std::size_t>(routes_.model.n_features()); }
+    bool stopped() const { return work_.stopped(); }
 
     const Routes& routes_;
     RowTables tables_;
@@ -167,20 +103,12 @@ private:
     RowWork work_;
     Forecast* forecast_ = nullptr;
     double planned_ = 0.0;  // nanoseconds of this row
-    CellRule cell_rule_ = CellRule::cheapest;
     RowCompilation compilation_;
-    bool is_compilation_loaded_ = false, has_main_effects_ = false;
-    bool exact_overflows_ = false;                  // an exact compilation did not fit into memory
-    std::optional<EvaluationCounts> lively_terms_;  // if they are known
-    std::vector<Plan::Scratch> plan_scratch_;       // one per group of trees, if there are plans
-    std::vector<TermState> states_;                 // one per group of trees
-    bool uses_plan_ = false;
-    RowCompilation::Totals left_out_;  // of the terms in place
+    RowCounts counts_;
+    Placed::Memory memory_;
     SubsetGaps subset_gaps_;
-    Pairs::Scratch pairs_;
-    Likely likely_;
-    std::vector<std::uint8_t> likely_features_;
-    std::vector<std::uint8_t> subset_;  // (n_features) of scratch
+    RowPairs pairs_;
+    Way way_;
 };
 
 class Independent {
@@ -201,8 +129,8 @@ public:
     template <class Task>
     bool each_row(const RowArrays& rows, const Running& how, const Asked& asked, Task task) const {
         constexpr std::int32_t kFewUnits = 11;  // all subsets of more may take long
-        const bool may_be_long = asked.question == Question::search || asked.question == Question::outcomes ||
-                                 (asked.question == Question::subsets && asked.n > kFewUnits);
+        const bool may_be_long = asked.kind == Question::search || asked.kind == Question::outcomes ||
+                                 (asked.kind == Question::subsets && asked.n > kFewUnits);
         const auto make = [&] { return Borrowed(*this); };
         const auto piece = [&](Borrowed& solver, std::int64_t r, const std::atomic<bool>& stop) {
             (*solver).load(rows.row(routes_.model, r), stop, &how.forecast);

@@ -40,7 +40,7 @@ void Joint::count_visits() {
     n_turned_ /= std::max(n_rows, 1.0);
 }
 
-Cost Joint::cost(Question question, int32_t n_units, int32_t n) const {
+Joint::RowPrice Joint::price(Question::Kind question, int32_t n_units, int32_t n) const {
     constexpr double kVisit = 3.5, kCell = 3.0;  // nanoseconds
     constexpr double kTurns = 0.35;              // of the splits on a path
     const double d = routes_.model.n_features(), units = std::max(n_units, 1);
@@ -56,10 +56,8 @@ Cost Joint::cost(Question question, int32_t n_units, int32_t n) const {
     }
     const double n_rows = static_cast<double>(rows_.n_rows);
     const double batch = static_cast<double>(Walker::batch(routes_.model.n_features()));
-    Cost cost;
-    cost.nanoseconds = n_rows * rounds * (kVisit * visits + kCell * cells);
-    cost.bytes = n_rows * d * sizeof(int32_t) + batch * (d * sizeof(Move) + 2.0 * units * sizeof(double));
-    return cost;
+    return {n_rows * rounds * (kVisit * visits + kCell * cells),
+            n_rows * d * sizeof(int32_t) + batch * (d * sizeof(Move) + 2.0 * units * sizeof(double))};
 }
 
 // ---- gaps, curves and moments of a row -------------------------------------------------------------------
@@ -229,7 +227,7 @@ void JointRow::read_gains(Candidates& c) {
     }
 }
 
-Answer JointRow::ranked(bool greedy, const IndependentRow::Places& places) {
+Answer JointRow::ranked(bool greedy, const Places& places) {
     Candidates candidates(joint_.routes().model, units_);
     bool is_new = true;
     for (int32_t place = 0; place < places.n && !stopped(); ++place) {

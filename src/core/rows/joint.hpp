@@ -6,8 +6,9 @@
 #include <cstdint>
 #include <vector>
 
+#include "planner/routes.hpp"
 #include "rows/each_row.hpp"
-#include "rows/independent.hpp"
+#include "rows/from_terms.hpp"
 #include "sampling/many_subsets.hpp"
 #include "sampling/switch_boxes.hpp"
 
@@ -32,12 +33,8 @@ public:
     Answer gap(const std::uint8_t* subset, const Accuracy&, double& value);
     Answer curve(const Units&, const std::int32_t* order, std::int32_t n_places, const Accuracy&,
                  double* gaps);
-    Answer greedy(const Units&, const IndependentRow::Places& places, const Accuracy&) {
-        return ranked(true, places);
-    }
-    Answer single(const Units&, const IndependentRow::Places& places, const Accuracy&) {
-        return ranked(false, places);
-    }
+    Answer greedy(const Units&, const Places& places, const Accuracy&) { return ranked(true, places); }
+    Answer single(const Units&, const Places& places, const Accuracy&) { return ranked(false, places); }
     Answer search(const Units&, const std::int32_t* chosen, std::int32_t m, std::int32_t n_places,
                   std::int32_t width, const Accuracy&, std::int32_t* order, double* gaps);
     Answer moments(const std::uint8_t* subset, const Accuracy&, double* change, double* covariance);
@@ -62,7 +59,7 @@ private:
     void each_change(const std::uint8_t* subset, Task task);
     template <class Task>
     void each_box_list(std::int64_t step, Task task);
-    Answer ranked(bool greedy, const IndependentRow::Places& places);
+    Answer ranked(bool greedy, const Places& places);
     void read_gains(Candidates& candidates);
     bool stopped() const { return stop_->load(std::memory_order_relaxed); }
 
@@ -93,8 +90,8 @@ public:
     template <class Task>
     bool each_row(const RowArrays& rows, const Running& how, const Asked& asked, Task task) const {
         constexpr double kShort = 20e6;  // nanoseconds: Ctrl-C is looked for between rows
-        const bool is_of_boxes = asked.question == Question::subsets;
-        const auto expected = cost(asked.question, asked.units->size(), asked.n);
+        const bool is_of_boxes = asked.kind == Question::subsets;
+        const auto expected = price(asked.kind, asked.units->size(), asked.n);
         const bool is_costly = expected.nanoseconds > kMostNanoseconds || expected.bytes > kMostBytes;
         if (is_costly && !is_of_boxes && rows.n > 0) throw TooCostly{expected.nanoseconds, expected.bytes, 0};
         const auto make = [&] { return JointRow(*this, *asked.units); };
@@ -106,8 +103,11 @@ public:
         return run_rows(rows.n, how, !is_of_boxes && expected.nanoseconds < kShort, make, piece);
     }
 
-    // The cost of any row, from counts.
-    Cost cost(Question question, std::int32_t n_units, std::int32_t n) const;
+    // The price of any row, from counts.
+    struct RowPrice {
+        double nanoseconds, bytes;
+    };
+    RowPrice price(Question::Kind question, std::int32_t n_units, std::int32_t n) const;
     // Nodes that a row of the table visits when it walks through all trees.
     double n_visits() const { return n_visits_; }
     // The most units that two boxes can need.

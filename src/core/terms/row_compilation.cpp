@@ -23,13 +23,37 @@ RowCompilation::RowCompilation(const Model& model)
     amplitude_.reset(model.n_atoms(), 1.0);
 }
 
-void RowCompilation::load(const RowTables& tables, RowWork& work) {
+void RowCompilation::open(const RowTables& tables, RowWork& work) {
     tables_ = &tables;
     work_ = &work;
-    for (auto& compiler : compilers_) compiler->load(tables, work);
+    is_loaded_ = has_main_effects_ = false;
+}
+
+void RowCompilation::load() {
+    if (!is_loaded_)
+        for (auto& compiler : compilers_) compiler->load(*tables_, *work_);
+    is_loaded_ = true;
+}
+
+const Buffer<double>& RowCompilation::main_effects() {
+    find_main_effects();
+    return main_effect_;
+}
+
+const Buffer<double>& RowCompilation::main_error_scales() {
+    find_main_effects();
+    return main_error_;
+}
+
+double RowCompilation::scale() {
+    find_main_effects();
+    return scale_;
 }
 
 void RowCompilation::find_main_effects() {
+    if (has_main_effects_) return;
+    has_main_effects_ = true;
+    load();
     for (const auto q : model_.features) main_effect_[q] = main_error_[q] = 0.0;
     std::fill(squares_.begin(), squares_.end(), 0.0);
     for (std::size_t g = 0; g < compilers_.size(); ++g) find_main_effects_of(g);
@@ -46,10 +70,9 @@ void RowCompilation::find_main_effects() {
 
 void RowCompilation::find_main_effects_of(std::size_t g) {
     auto& compiler = *compilers_[g];
-    compiler.find_main_effects(terms_[g], main_.weight);
-    main_.prepare(terms_[g], *tables_, *work_, &features_);
+    compiler.find_main_effects(terms_[g], main_weight_);
+    main_.begin(terms_[g], *tables_, *work_, TermUse::gains(features_), main_weight_);
     add_squares(g);
-    kernels().begin(main_);
     kernels().gains(main_);
     for (int32_t c = 1; c < terms_[g].n_components(); ++c) {
         const auto q = terms_[g].feature[terms_[g].component[c].features];
@@ -100,11 +123,6 @@ void RowCompilation::add_set_squares(const Component& c, const RowTerms& terms, 
     for (int32_t t = 0; t < c.n_terms; ++t) squares_[atom[t]] += tables_->reach(atom[t]) * sum * sum;
 }
 
-void RowCompilation::main_error_scales(Buffer<double>& scale) const {
-    scale.reset(main_error_.size());
-    std::copy(main_error_.begin(), main_error_.end(), scale.begin());
-}
-
 Pruning RowCompilation::pruning(std::size_t g, double limit, const Likely& likely) const {
     Pruning p;
     p.limit = limit * scale_;
@@ -134,6 +152,7 @@ RowCompilation::Totals RowCompilation::add_up(const std::vector<CompileCounts>& 
 
 RowCompilation::Totals RowCompilation::count(double limit, double most_entries, const Likely& likely,
                                              bool roughly) {
+    find_main_effects();
     std::vector<CompileCounts> counts;
     for (std::size_t g = 0; g < compilers_.size() && most_entries >= 0.0; ++g) {
         auto p = pruning(g, limit, likely);
@@ -148,6 +167,7 @@ RowCompilation::Totals RowCompilation::count(double limit, double most_entries, 
 }
 
 RowCompilation::Totals RowCompilation::look(double n_trees, double most_entries) {
+    load();
     const double of_group =
         std::clamp<double>(n_trees / static_cast<double>(compilers_.size()), 1.0, Compiler::kEnoughTrees);
     Pruning nothing;
@@ -163,13 +183,14 @@ RowCompilation::Totals RowCompilation::look(double n_trees, double most_entries)
 }
 
 RowCompilation::Totals RowCompilation::compile(double limit, double most_entries,
-                                               std::vector<TermState>& states, const Likely& likely) {
+                                               std::vector<Buffer<double>>& weights, const Likely& likely) {
+    find_main_effects();
     std::vector<CompileCounts> counts;
     double laid_out = 0.0;  // of the groups so far
     for (std::size_t g = 0; g < compilers_.size() && most_entries >= 0.0; ++g) {
         auto p = pruning(g, limit, likely);
         p.most_entries = most_entries;
-        counts.push_back(compilers_[g]->compile(p, terms_[g], states[g].weight));
+        counts.push_back(compilers_[g]->compile(p, terms_[g], weights[g]));
         most_entries -= counts.back().n_entries;
         laid_out += terms_[g].used_bytes() + (g + 1 < compilers_.size() ? compilers_[g]->bytes() : 0.0);
         work_->hold(RowWork::Arrays::terms, laid_out);
@@ -180,6 +201,7 @@ RowCompilation::Totals RowCompilation::compile(double limit, double most_entries
 }
 
 double RowCompilation::guess_limit(double target, const Likely& likely, Totals& totals) {
+    find_main_effects();
     // These are shares of the target: the bound of all trees may be larger, that of sets of categories most
     // of all.
     const bool has_sets = model_.set_atoms.size() > 0;

@@ -14,14 +14,15 @@ class RowCompilation {
 public:
     explicit RowCompilation(const Model& model);
 
-    // Loads a row with its tables; whatever is open in them moves.
-    void load(const RowTables& tables, RowWork& work);
-    // Finds the gap of each feature alone, which all functions but look() need.
-    void find_main_effects();
+    // Takes another row, or other features of it: whatever is open in the tables moves. The trees are routed,
+    // and the main effects found, when something is asked that needs them.
+    void open(const RowTables& tables, RowWork& work);
 
     // The gap of each feature alone, (n_features), and the square root of their sum.
-    const Buffer<double>& main_effects() const { return main_effect_; }
-    double scale() const { return scale_; }
+    const Buffer<double>& main_effects();
+    double scale();
+    // The scale of rounding errors of the main effects, (n_features).
+    const Buffer<double>& main_error_scales();
     double largest_change(std::size_t group) const { return compilers_[group]->largest_change(); }
 
     // The totals of what a compilation does, or would do.
@@ -38,15 +39,13 @@ public:
     Totals look(double n_trees, double most_entries);
     // The share of the nodes that an estimate looks at, of the first group of trees.
     double counted_share() const { return compilers_[0]->counted_share(); }
-    // Leaves the terms in terms(), and the weights in the states, one per group of trees.
-    Totals compile(double limit, double most_entries, std::vector<TermState>& states, const Likely& likely);
+    // Leaves the terms in terms(), and their weights, for each group of trees.
+    Totals compile(double limit, double most_entries, std::vector<Buffer<double>>& weights,
+                   const Likely& likely);
     const RowTerms& terms(std::size_t group) const { return terms_[group]; }
     void error_scales(std::size_t group, Buffer<double>& scale) const {
         compilers_[group]->error_scales(terms_[group], scale);
     }
-    // The scale of rounding errors of the main effects, (n_features); after find_main_effects.
-    void main_error_scales(Buffer<double>& scale) const;
-
     // A limit whose bound is probably within the target, and not much less; and roughly what it takes.
     double guess_limit(double target, const Likely& likely, Totals& totals);
     // A limit with a bound between a part of the target and the target, and what it takes; `complete` is
@@ -54,6 +53,8 @@ public:
     double find_limit(double target, double most_entries, const Likely& likely, Totals& totals);
 
 private:
+    void load();
+    void find_main_effects();
     Pruning pruning(std::size_t group, double limit, const Likely& likely) const;
     void find_main_effects_of(std::size_t group);
     void add_squares(std::size_t group);
@@ -68,12 +69,14 @@ private:
     std::vector<std::unique_ptr<Compiler>> compilers_;
     std::vector<RowTerms> terms_;
     TermState main_;              // of one group after the other
+    Buffer<double> main_weight_;  // likewise
     Buffer<double> main_error_;   // (n_features)
     Buffer<double> main_effect_;  // (n_features)
     Buffer<double> squares_;      // (n_atoms) E[m^2; crossed] of the main effect m of its feature
     Buffer<double> amplitude_;    // (n_atoms) see Pruning
     Buffer<double> step_;         // main effect past each threshold
     double scale_ = 0.0, n_splits_ = 0.0;
+    bool is_loaded_ = false, has_main_effects_ = false;
 };
 
 }  // namespace predgap

@@ -3,16 +3,18 @@
 
 #include <algorithm>
 
+#include "simd/kernels.hpp"
+
 namespace predgap {
 
-void TermState::prepare(const RowTerms& row_terms, const RowTables& row_tables, RowWork& row_work,
-                        const Units* ranked, CellRule rule, std::int32_t n_steps) {
-    units = ranked;
-    keeps_grams = false;
+void TermState::begin(const RowTerms& row_terms, const RowTables& row_tables, RowWork& row_work,
+                      const TermUse& use, Buffer<double>& weights) {
+    weight.swap(weights);
+    units = use.units;
     terms = &row_terms;
     tables = &row_tables;
     work = &row_work;
-    own_sets.fill(row_terms, row_tables, rule, n_steps, row_work);
+    own_sets.fill(row_terms, row_tables, use.cell_rule, use.n_steps, row_work);
     scratch.reset(std::max(terms->most_scratch, own_sets.most_scratch()));
     sets = &own_sets;
     component.reset(terms->n_components());
@@ -26,7 +28,13 @@ void TermState::prepare(const RowTerms& row_terms, const RowTables& row_tables, 
     received.clear();
     versions.clear();
     in_subset.clear();
-    if (!units) return;
+    keeps_grams = use.keeps_grams && terms->n_gram > 0 && units->are_alone();
+    if (use.kind == TermUse::Kind::covariances) product.reset(weight.size());
+    if (use.kind == TermUse::Kind::curve) begin_curve();
+    if (use.kind == TermUse::Kind::gains) begin_gains();
+}
+
+void TermState::begin_gains() {
     frontier.reset(terms->n_components());
     closed_frontier.reset(terms->n_components());
     const auto d = tables->model().n_features();
@@ -35,18 +43,16 @@ void TermState::prepare(const RowTerms& row_terms, const RowTables& row_tables, 
     main_mean.reset(std::int64_t{d} * terms->width);
     gain.reset(units->size(), 0.0);
     in_subset.reset(d, 0);
-    if (units->are_alone()) return;
-    trial.reset(weight.size());
-    received.reset(terms->n_components());
-    receiver.reset(terms->n_components(), 0);
-}
-
-void TermState::keep_grams() {
-    keeps_grams = terms->n_gram > 0 && units->are_alone();
     if (keeps_grams) gram.reset(terms->n_gram);
+    if (!units->are_alone()) {
+        trial.reset(weight.size());
+        received.reset(terms->n_components());
+        receiver.reset(terms->n_components(), 0);
+    }
+    kernels().begin(*this);
 }
 
-void TermState::prepare_curve() {
+void TermState::begin_curve() {
     const auto d = tables->model().n_features();
     versions.reset(terms->n_components());
     step_of.reset(d);

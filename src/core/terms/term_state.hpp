@@ -61,6 +61,21 @@ struct Versions {
     }
 };
 
+// What is asked of a state: it decides which arrays the state has.
+struct TermUse {
+    enum class Kind : std::uint8_t { gap, covariances, curve, gains };
+    Kind kind = Kind::gap;
+    const Units* units = nullptr;  // whose gains are asked for
+    std::int32_t n_steps = 0;      // of a curve
+    bool keeps_grams = false;      // of gains: Gram matrices are kept where there is room; not in copies
+    CellRule cell_rule = CellRule::cheapest;
+
+    static TermUse gap() { return {}; }
+    static TermUse covariances() { return {.kind = Kind::covariances}; }
+    static TermUse curve(std::int32_t n) { return {.kind = Kind::curve, .n_steps = n}; }
+    static TermUse gains(const Units& of) { return {.kind = Kind::gains, .units = &of}; }
+};
+
 struct TermState {
     const RowTerms* terms = nullptr;
     const RowTables* tables = nullptr;
@@ -105,18 +120,19 @@ struct TermState {
     Buffer<std::int32_t> receiver;  // (n_components) its place among the received
     std::int32_t n_received = 0;
 
-    // Makes room for all of it, with weights in place. Without units there are no gains; n_steps: of a curve.
-    void prepare(const RowTerms& row_terms, const RowTables& row_tables, RowWork& row_work,
-                 const Units* ranked, CellRule rule = CellRule::cheapest, std::int32_t n_steps = 0);
-    // Keeps Gram matrices where there is room, after prepare(). Copies do not.
-    void keep_grams();
-    // Makes room for the versions of a curve, after prepare().
-    void prepare_curve();
+    // Begins with these weights, with no feature in the subset, and with all that the use needs. The weights
+    // are taken; see Placed for those that are asked for again.
+    void begin(const RowTerms& row_terms, const RowTables& row_tables, RowWork& row_work, const TermUse& use,
+               Buffer<double>& weights);
     // Copies another state in the same step, which must stay where it is.
     void copy(const TermState& other);
     // The bytes of all of it, and of what a copy has.
     double bytes() const;
     double bytes_of_copy() const;
+
+private:
+    void begin_gains();
+    void begin_curve();
 };
 
 }  // namespace predgap

@@ -313,10 +313,16 @@ class Kernel:
     # ---- prices ----
 
     def prices(
-        self, values: FloatArray, question: Any, masks: BoolArray, n: int, accuracy: Accuracy
+        self,
+        values: FloatArray,
+        question: Any,
+        masks: BoolArray,
+        n: int,
+        accuracy: Accuracy,
+        order: IntArray | None = None,
     ) -> Prices:
         """The expected cost of a question about the features in `masks`; n: places, or units of which all
-        subsets are asked."""
+        subsets are asked; order: of a curve."""
         n_rows = len(values)
         if isinstance(self.core, _core.Joint):
             exact = exact_codes(n_rows)
@@ -328,10 +334,11 @@ class Kernel:
         found = []
         for at in self.chunks(n_rows):
             some, own = values[at], rows_of(masks, at)
-            rows, features = self.rows(some, own), as_bytes(own)
-            found.append(
-                self.core.cost(rows, question, features, n, self.accuracy(accuracy), QUIET, self.units)
-            )
+            rows, features, how = self.rows(some, own), as_bytes(own), self.accuracy(accuracy)
+            places = None if order is None else rows_of(order, at)
+            way = self.core.cost(rows, question, features, n, how, QUIET, self.units, places)
+            method, _, _, milliseconds, megabytes, _ = way
+            found.append((method, milliseconds, megabytes))
         return Prices(*(np.concatenate(parts) for parts in zip(*found, strict=True)))
 
     def refusal(self, call: Call, row: int, milliseconds: float, megabytes: float) -> CostError:

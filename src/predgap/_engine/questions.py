@@ -236,7 +236,8 @@ class Curve(Question[GapEstimate]):
         return _estimate(curve, bound, method, np.maximum(curve, mean[:, None]), accuracy)
 
     def prices(self, kernel: Kernel, accuracy: Accuracy) -> Prices:
-        return kernel.prices(self.rows.values, "curve", self.moved(kernel), self.order.shape[1], accuracy)
+        moved, n = self.moved(kernel), self.order.shape[1]
+        return kernel.prices(self.rows.values, "curve", moved, n, accuracy, self.order)
 
     def sampled(self, kernel: Kernel, draws: Draws, context: Context) -> GapEstimate:
         return estimate_curve(

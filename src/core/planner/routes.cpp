@@ -1,10 +1,10 @@
-#include "rows/routes.hpp"
+#include "planner/routes.hpp"
 
 #include <algorithm>
 #include <numeric>
 #include <utility>
 
-#include "planner/cost.hpp"
+#include "planner/prices.hpp"
 
 namespace predgap {
 
@@ -21,15 +21,14 @@ Routes::Routes(NodeArrays arrays, const LevelSets& sets, const std::function<voi
         }
         plan.push_back(std::move(made));
     }
-    constexpr double kShort = 20e6, kCheap = 1e6;  // nanoseconds
     const std::vector<std::uint8_t> all(static_cast<std::size_t>(model.n_features()), 1);
     double longest = 0.0;
     for (const auto& own : plan)
-        longest += plan_cost(*own, own->count(nullptr), model,
-                             {Question::greedy, all.data(), model.n_features(), nullptr})
-                       .nanoseconds;
-    rows_are_short = !plan.empty() && longest < kShort;
-    plan_is_cheap = !plan.empty() && longest < kCheap;
+        longest += price_of_plan(*own, own->count(nullptr), model,
+                                 {Question::greedy, all.data(), model.n_features()})
+                       .work.nanoseconds();
+    rows_are_short = !plan.empty() && longest < rule::kInterruptible;
+    plan_is_cheap = !plan.empty() && longest < rule::kAlwaysPlan;
 }
 
 // ---- rows to price calls without data --------------------------------------------------------------------

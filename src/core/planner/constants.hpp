@@ -1,0 +1,164 @@
+// All numbers by which the planner prices and chooses. None of them changes an answer beyond its tolerance:
+// they decide which way it is obtained.
+//
+// `kSpeeds` are nanoseconds of one thing of each kind, measured: `make constants` measures them again, on the
+// models that the planner is fitted to (benchmarks/constants.py). `typical` are ratios of counts, found by
+// counting on the same models. `rule` are decisions.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+namespace predgap {
+
+enum class Speed : std::uint8_t {
+    row,
+    atom,
+    box,
+    plan_component,
+    spread,
+    weight,
+    node,
+    node_of_model,
+    entry,
+    limited_entry,
+    new_term,
+    new_component,
+    term,
+    pair,
+    set,
+    component,
+    pair_again,
+    set_again,
+    component_again,
+    pair_gained,
+    set_gained,
+    component_gained,
+    gap_by_pairs,
+    leaf,
+    split,
+};  // clang-format: a line for each part of an answer
+
+struct NamedSpeed {
+    const char* name;
+    double nanoseconds;
+    const char* of;
+};
+
+constexpr std::size_t kNSpeeds = 25;
+constexpr std::array<NamedSpeed, kNSpeeds> kSpeeds{{
+    {"row", 5000.0, "a row, whatever is asked"},
+    {"atom", 3.0, "an event on a feature, whose tails are computed"},
+    // the shared plan
+    {"box", 1.5, "a box that is tested"},
+    {"plan_component", 2.0, "a component of the plan that is looked at"},
+    {"spread", 3.5, "a signed term that gets the change of a box"},
+    {"weight", 1.0, "a weight that is cleared"},
+    // terms compiled for the row
+    {"node", 95.0, "a node that the walk of a tree comes to"},
+    {"node_of_model", 2.0, "a node of the model, whether the walk comes to it or not"},
+    {"entry", 24.0, "a product of bounds of a box"},
+    {"limited_entry", 44.0, "the same, beside: to decide whether it is left out, and to find the limit"},
+    {"new_term", 75.0, "a term that entries are merged to"},
+    {"new_component", 200.0, "a component that is laid out"},
+    // the terms of one gap
+    {"term", 6.0, "a term that is pushed"},
+    {"pair", 0.08, "a slot of a pair of terms of numbers"},
+    {"set", 1.1, "a nanosecond of forms with categories, as terms/grid_choice.cpp counts it"},
+    {"component", 15.0, "a component"},
+    // beside: what a curve computes again, because features that come later change weights
+    {"pair_again", 0.108, "a slot of a pair of terms, in a later version"},
+    {"set_again", 0.4, "a nanosecond of forms with categories, in a later version"},
+    {"component_again", 70.0, "a component"},
+    // beside: what a greedy ranking computes again, with the gains of all candidates
+    {"pair_gained", 0.2916, "a slot of a pair of terms, in a later version"},
+    {"set_gained", 3.2, "a nanosecond of forms with categories, in a later version"},
+    {"component_gained", 189.0, "a component"},
+    // pairs of leaves
+    {"gap_by_pairs", 4000.0, "a gap"},
+    {"leaf", 280.0, "a leaf that the row can reach"},
+    {"split", 27.0, "a split that eight leaves of another tree meet"},
+}};
+
+// Ratios of counts.
+namespace typical {
+
+// Compiled terms.
+constexpr double kTermsOfEntry = 0.42;   // others are merged
+constexpr double kScattered = 1.2;       // compiled terms are laid out less well than those of a plan
+constexpr double kOutputOfForm = 0.63;   // what one more output adds to the forms of a term
+constexpr double kOutputOfEntry = 0.06;  // and to its compilation
+constexpr double kOfSubsets = 0.03;      // of a gap: one of all subsets, for most components stay as they are
+constexpr double kUncachedComponents = 1.2e4;                  // so many components do not stay in the cache
+constexpr double kBytesOfEntry = 68.0, kBytesOfOutput = 12.0;  // with its terms, merged by half, and states
+constexpr double kBytesOfCurve = 1.3, kBytesOfGreedy = 1.1;    // states of these are larger
+
+// Entries that are left of those that an exact compilation counts: products of many features are small and
+// left out, unless the noise is wide. kMany entries of a node are halved by a noise as narrow as kRare, in
+// halvings of the probability to cross a threshold.
+constexpr double kMany = 130.0, kLeastLeft = 0.45, kRare = 13.0;
+
+// Terms without a plan. Of so many features are those that hold most terms; the pairs of a set of features
+// with n terms are n^2 / 2, or with more than `block` terms as many as blocks of terms leave.
+constexpr double kFeaturesOfTerm = 2.5, kTermsOfComponent = 6.0, kTermsOfSmallSet = 5.0;
+constexpr double kBlockPruned = 170.0, kBlockExact = 1500.0;     // what is pruned is of many features
+constexpr double kCellOfEntry = 1.1, kSetsOfPairs = 10.0;        // nanoseconds of forms with categories
+constexpr double kNumbersAlone = 0.25;                           // of the pairs, where there are categories
+constexpr double kChangesOfFeature = 1.0 / 4.6, kSettled = 3.0;  // versions of a component in a curve
+
+// Terms with a plan: so much of it at most, for whatever x is, some of its terms are of other rows.
+constexpr double kMostOfPlan = 0.8, kCrowdOfPlan = 40.0, kPairsPower = 2.2, kSetsPower = 1.3;
+constexpr double kEntriesOfTerm = 0.4;  // at least, of a term that the plan has
+
+// Pairs of leaves, before any walk.
+constexpr double kLeavesOfNode = 0.5;    // that a walk comes to
+constexpr double kLookedAtNode = 150.0;  // nanoseconds of a node, to look at some trees, if all features move
+
+}  // namespace typical
+
+// Decisions, with times in nanoseconds.
+namespace rule {
+
+constexpr double kAlwaysPlan = 1e6;      // a plan that answers all in this is taken without a price
+constexpr double kInterruptible = 20e6;  // shorter rows are ended between rows only
+constexpr double kCheap = 50e6;          // up to this an exact answer may be taken,
+constexpr double kShort = 10e6;          // and up to this always: a longer curve or ranking only
+constexpr double kWorthIt = 1.5;         // if it takes at most so many times what a bounded one takes
+constexpr double kUnsure = 1.6;  // counts of compiled terms are rough: so much more must be cheap, too
+constexpr double kNeverCrossed = 1e-24;  // of features that are crossed less likely hardly a product is left
+
+// A look at some trees before a plan is taken: for about this share of the plan's time, and not if the fewest
+// trees that tell something take more than the second one.
+constexpr double kLookOfPlan = 0.12, kMostLook = 0.3, kFewTrees = 2.0;
+
+// Pairs of leaves are priced by walks, where they might be cheap.
+constexpr double kFewFeatures = 12.0;  // that move, at most
+constexpr double kLongBesideWalks = 8e6, kRoughPairs = 5.0;
+constexpr int kLooksAtPrefixes = 6;                         // of a curve or a ranking
+constexpr double kLongPairs = 10e9, kUncertainPairs = 3.0;  // longer prefixes may be far harder
+
+// Bounded answers: the share of the tolerance that is aimed at, for main effects do not tell all.
+constexpr double kAimOfOrder = 0.85, kAimOfCurve = 0.6, kAimOfGap = 0.75;
+constexpr double kHopeless = 1e4;  // times the scale: a bound that says nothing; experience does not either
+constexpr double kFarFromLimit = 4.0;  // of time and memory: then a rough count suffices
+
+// Exact gaps: a bound below this share of the gap is none.
+constexpr double kExactShare = 1e-13;
+constexpr double kFewEntries = 1e4;   // of these it is not worth to leave some out,
+constexpr double kMostCounted = 0.4;  // nor where a guess of the limit would look at so many of the nodes
+
+// After a bound that was not met.
+constexpr int kTries = 4;
+constexpr double kFarOff = 10.0;  // times the tolerance: then exactly, unless that takes longer than
+constexpr double kLongExact = 2e9;
+
+// First places: a coarse ranking names the likely units, and two more.
+constexpr double kCoarse = 1e-4, kMostCoarseEntries = 4e6;
+constexpr std::int32_t kMorePlaces = 2;
+
+constexpr double kMostEntries = 1e7;  // of a compilation, which then fit into the memory of a row
+
+}  // namespace rule
+
+}  // namespace predgap
