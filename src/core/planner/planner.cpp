@@ -66,6 +66,17 @@ bool plan_is_best(RowCounts& counts, const Question& question, const Way& plan) 
     return plan.nanoseconds <= compiled_way(counts, question, totals, 0.0, Method::exact).nanoseconds;
 }
 
+// The gaps that an answer by pairs consists of, if so many features move.
+double gaps_by_pairs(const Question& question, double n_moving) {
+    const double n_places = std::min<double>(question.n_places, n_moving);
+    switch (question.kind) {
+        case Question::gap: return 1.0;
+        case Question::greedy: return 0.5 * n_places * n_places;
+        case Question::examine: return (0.5 * n_moving + question.n_places) * n_moving;
+        default: return n_places;
+    }
+}
+
 // Sums over pairs of leaves may be short if few features move. What they take is found by walks, which are
 // worth it if it could be less than what compiled terms take, or cheap, with as many leaves as the nodes that
 // a walk comes to make likely.
@@ -74,10 +85,7 @@ bool are_pairs_worth_asking(const RowCounts& counts, const Question& question, d
     const double n_moving = counts.n_moving(question);
     if (!question.by_pairs || n_moving > rule::kFewFeatures) return false;
     const bool is_gap = question.kind == Question::gap;
-    const double n_places = std::min<double>(question.n_places, n_moving);
-    const double n_gaps = is_gap                              ? 1.0
-                          : question.kind == Question::greedy ? 0.5 * n_places * n_places
-                                                              : n_places;
+    const double n_gaps = gaps_by_pairs(question, n_moving);
     const auto n_groups = static_cast<double>(counts.model().group.size());
     const auto of_gap = work_of_gap_by_pairs(Pairs::work(typical::kLeavesOfNode * n_nodes / n_groups,
                                                          trees_of(counts.model()) / n_groups, n_moving));

@@ -34,10 +34,19 @@ double rankings_of(const Question& question) {
     return question.kind == Question::greedy || question.kind == Question::examine ? 1.0 : 0.0;
 }
 
+// The part of what a ranking of all units computes again that is done for the first places: at each place, of
+// the candidates that are left.
+double share_of_places(const Question& question) {
+    if (question.kind != Question::greedy || !question.units) return 1.0;
+    const double n = std::max(question.units->size(), 1), left = n - std::min<double>(question.n_places, n);
+    return 1.0 - left * left / (n * n);
+}
+
 // What the kernels do with the terms of a row, wherever these come from. An examination answers one question
 // after the other.
 Workload evaluation(const EvaluationCounts& n, const Model& model, const Question& question) {
     const double width = width_of(model), curves = curves_of(question), rankings = rankings_of(question);
+    const double gained = rankings * share_of_places(question);
     const double of_outputs = 1.0 + typical::kOutputOfForm * (width - 1.0);
     const double again = n.components * (1.0 + n.components / typical::kUncachedComponents);
     Workload work;
@@ -49,9 +58,9 @@ Workload evaluation(const EvaluationCounts& n, const Model& model, const Questio
     return work.add(Speed::pair_again, curves * n.pairs_again * width)
         .add(Speed::component_again, curves * again)
         .add(Speed::set_again, curves * n.sets_again)
-        .add(Speed::pair_gained, rankings * n.pairs_again * width)
-        .add(Speed::component_gained, rankings * again)
-        .add(Speed::set_gained, rankings * n.sets_again);
+        .add(Speed::pair_gained, gained * n.pairs_again * width)
+        .add(Speed::component_gained, gained * again)
+        .add(Speed::set_gained, gained * n.sets_again);
 }
 
 }  // namespace

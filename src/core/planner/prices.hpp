@@ -1,13 +1,13 @@
 // The price of each way to an answer: how many things of each kind it consists of, at the speeds of
-// planner/constants.hpp, and the bytes that it needs.
+// constants.hpp, and the bytes that it needs.
 #pragma once
 
 #include <array>
 #include <cstdint>
 #include <vector>
 
+#include "constants.hpp"
 #include "pairs/pairs.hpp"
-#include "planner/constants.hpp"
 #include "planner/question.hpp"
 #include "terms/plan.hpp"
 #include "terms/set_factors.hpp"

@@ -5,6 +5,7 @@
 #include <numeric>
 #include <span>
 
+#include "constants.hpp"
 #include "rows/search.hpp"
 #include "simd/kernels.hpp"
 
@@ -41,8 +42,7 @@ void Joint::count_visits() {
 }
 
 Joint::RowPrice Joint::price(Question::Kind question, int32_t n_units, int32_t n) const {
-    constexpr double kVisit = 3.5, kCell = 3.0;  // nanoseconds
-    constexpr double kTurns = 0.35;              // of the splits on a path
+    using namespace of_walks;
     const double d = routes_.model.n_features(), units = std::max(n_units, 1);
     const double rounds = question == Question::greedy || question == Question::search ? n : 1.0;
     double visits = n_visits_, cells = d;
@@ -374,7 +374,7 @@ int32_t Joint::most_of_a_pair() const {
 
 BoxCost JointRow::box_cost(int32_t m) {
     constexpr int64_t kFew = 8;  // rows of the table
-    constexpr double kVisit = 6.0, kBox = 150.0, kPair = 1.7, kValues = 3.2, kSubset = 1.0;  // nanoseconds
+    using namespace of_boxes;
     const auto n_rows = joint_.rows().n_rows, step = std::max<int64_t>(1, n_rows / kFew);
     const auto n_read = static_cast<double>((n_rows + step - 1) / step);
     const auto each = static_cast<double>(n_rows) / n_read;

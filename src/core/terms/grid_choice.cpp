@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "constants.hpp"
+
 namespace predgap {
 
 using std::int32_t;
@@ -13,7 +15,7 @@ namespace {
 // The nanoseconds of a form: over cells, and over pairs of terms. The first version of a component's weights
 // adds all terms to cells, later ones those that changed, if the cells are kept.
 double by_cells(const CellGrid& grid, double n_terms, double n_rows, double n_versions) {
-    constexpr double kCell = 0.4, kTerm = 20.0, kRow = 4.0, kFourCells = 0.4, kChanged = 0.2;
+    using namespace of_categories;
     const double adding =
         n_terms * (kTerm + n_rows * (kRow + kFourCells * static_cast<double>(grid.row() / 4)));
     const bool are_kept = n_versions > 1.0 && grid.n_cells <= CellGrid::kMostKept;
@@ -21,7 +23,7 @@ double by_cells(const CellGrid& grid, double n_terms, double n_rows, double n_ve
     return kCell * static_cast<double>(grid.n_cells * grid.n_axes) + share * adding;
 }
 double by_pairs(const Component& c, double n_versions) {
-    constexpr double kPairSlot = 0.35, kVersion = 0.2;
+    using namespace of_categories;
     const double n_pairs = 0.5 * c.n_terms * (c.n_terms + 1.0);
     const double once = n_pairs * kPairSlot * c.size;
     return n_versions > 1.0 ? once / n_versions + kVersion * n_pairs : once;
@@ -87,7 +89,7 @@ GridChoice::Choice GridChoice::choose(const RowTerms& terms, const Component& c,
     const auto grid = lay_out(terms, c, n_rows);
     const double over_cells = terms.width * by_cells(grid, c.n_terms, n_rows, n_versions);
     if (c.size == 1) return {grid, true, over_cells};
-    const double over_pairs = (1.0 + 0.4 * (terms.width - 1)) * by_pairs(c, n_versions);
+    const double over_pairs = (1.0 + of_categories::kOutput * (terms.width - 1)) * by_pairs(c, n_versions);
     const bool is_cheaper = rule == CellRule::all || over_cells < over_pairs;
     if (grid.n_cells > CellGrid::kMostCells || !is_cheaper) return {grid, false, over_pairs};
     return {grid, true, over_cells};

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "constants.hpp"
 #include "simd/kernels.hpp"
 
 namespace predgap {
@@ -205,33 +206,31 @@ double RowCompilation::guess_limit(double target, const Likely& likely, Totals& 
     // These are shares of the target: the bound of all trees may be larger, that of sets of categories most
     // of all.
     const bool has_sets = model_.set_atoms.size() > 0;
-    const double aim = has_sets ? 0.4 : 0.65, near = has_sets ? 0.25 : 0.4;
-    constexpr double kNear = 5.0;  // from a bound so near, the limit is known
-    constexpr int kTries = 3;
+    const double aim = has_sets ? rule::kAimOfGuessWithSets : rule::kAimOfGuess;
+    const double near = has_sets ? rule::kNearTargetWithSets : rule::kNearTarget;
     double largest = 0.0;
     for (const auto& compiler : compilers_) largest += compiler->largest_change();
-    // The bound is 0.01 to 0.1 of scale * M * splits * limit on boosted models.
-    double limit = std::clamp(target / std::max(0.06 * scale_ * largest * n_splits_, 1e-300), 1e-30, 1e-2);
-    for (int i = 0; i < kTries; ++i) {
+    const double of_limit = typical::kBoundOfLimit * scale_ * largest * n_splits_;
+    double limit = std::clamp(target / std::max(of_limit, 1e-300), 1e-30, 1e-2);
+    for (int i = 0; i < rule::kTriesOfGuess; ++i) {
         totals = count(limit, Pruning::kMostEntries, likely, true);
         const double share = totals.bound / target;
         if (!totals.complete || !(share > 0.0) || (near <= share && share <= aim)) break;
         limit = std::clamp(limit * std::clamp(aim / share, 0.01, 100.0), 1e-30, 1e-2);
-        if (share * kNear >= aim && share <= kNear * aim) break;
+        if (share * rule::kKnownFrom >= aim && share <= rule::kKnownFrom * aim) break;
     }
     return limit;
 }
 
 double RowCompilation::find_limit(double target, double most_entries, const Likely& likely, Totals& totals) {
-    constexpr double kSlack = 0.15;  // a bound so far below the target is good enough
-    constexpr int kTries = 12;
     double limit = guess_limit(target, likely, totals), work = 2.0 * most_entries;  // entries of all tries
-    for (int i = 0; i < kTries; ++i) {
+    for (int i = 0; i < rule::kTriesOfCount; ++i) {
         totals = count(limit, std::min(most_entries, work), likely);
         work -= totals.n_entries;
         if (!totals.complete || work_->stopped()) return limit;
         const double share = totals.bound / target;
-        if (share <= 1.0 && (share >= kSlack || i > 0 || work < 2.0 * totals.n_entries)) return limit;
+        if (share <= 1.0 && (share >= rule::kSlackOfCount || i > 0 || work < 2.0 * totals.n_entries))
+            return limit;
         // The bound grows a little slower than the limit.
         limit *= share <= 1.0 ? std::min(0.8 * std::pow(std::max(share, 1e-6), -1.05), 1e4)
                               : std::clamp(0.7 * std::pow(share, -1.1), 1e-6, 0.7);

@@ -775,18 +775,20 @@ _MOST_ROWS: Final = 20  # of X; the cost is the mean over them
 CALL: Final = 0.03  # milliseconds that a call takes beside its rows
 
 
-def cost_of(explained: Explained, question: Any, X: Any, accuracy: Accuracy) -> Cost:
+def cost_of(explained: Explained, question: Any, X: Any, top: Any, accuracy: Accuracy) -> Cost:
     """The mean cost per row of a greedy ranking ("rank"), of a Ranking's curve, or of the gap of a subset.
 
     If X is None, the cost is estimated for rows made up from the model's thresholds, asked one at a time.
     Otherwise the rows of X share what the call takes by itself.
     """
-    n_sharing = 1
+    if top is not None and not _is_rank(question):
+        raise RankingError(f"top={shown(top)} is for cost('rank', top=...); a Ranking has its own places")
+    n_places, n_sharing = explained.places(top), 1
     if X is None:
-        asked = _on_typical_rows(explained, question)
+        asked = _on_typical_rows(explained, question, n_places)
     else:
         rows = explained.rows(X)
-        asked, n_sharing = _on_rows(explained, question, rows), max(len(rows), 1)
+        asked, n_sharing = _on_rows(explained, question, rows, n_places), max(len(rows), 1)
     if len(asked.rows) == 0:
         raise TableError("X has no rows to estimate the cost from; leave X out, or pass some rows")
     some = np.unique(np.linspace(0, len(asked.rows) - 1, _MOST_ROWS).astype(np.intp))
@@ -803,18 +805,18 @@ def prices_of(explained: Explained, question: Question[Any], accuracy: Accuracy)
     return assembled(len(question.rows), parts)
 
 
-def _on_rows(explained: Explained, question: Any, rows: Rows) -> Question[Any]:
+def _on_rows(explained: Explained, question: Any, rows: Rows, n_places: int) -> Question[Any]:
     if _is_rank(question):
-        return Rank(rows, "greedy", explained.n_units)
+        return Rank(rows, "greedy", n_places)
     if isinstance(question, Ranking):
         return Curve(rows, explained.order(rows, question))
     return Gap(rows, explained.masks(rows, question))
 
 
-def _on_typical_rows(explained: Explained, question: Any) -> Question[Any]:
+def _on_typical_rows(explained: Explained, question: Any, n_places: int) -> Question[Any]:
     rows = explained.typical_rows()
     if _is_rank(question):
-        return Rank(rows, "greedy", explained.n_units)
+        return Rank(rows, "greedy", n_places)
     if isinstance(question, Ranking):
         order = explained.order_of_any_rows(question)
         if len(order) == 0:

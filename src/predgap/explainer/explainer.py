@@ -949,7 +949,7 @@ class Explainer:
         """
         return Approximation(self, rtol, method, n_samples, seed)
 
-    def cost(self, question: Any, X: Any = None) -> Cost:
+    def cost(self, question: Any, X: Any = None, *, top: int | None = None) -> Cost:
         """Estimates the time and memory per row of a call, to decide between it and `approximate`.
 
         Parameters
@@ -962,6 +962,8 @@ class Explainer:
             The rows of the call, of which up to 20 are used. None makes up twelve rows, whose numbers are
             quantiles of the thresholds of the model's last splits; this is less sure, for real rows may lie
             elsewhere.
+        top : int, or None, default=None
+            With "rank", the number of first places, as in `rank(X, top=top)`; None for all.
 
         Returns
         -------
@@ -977,7 +979,7 @@ class Explainer:
         >>> Explainer(tree, Uniform(1.0)).cost("rank").method
         'exact'
         """
-        return cost_of(self.explained, question, X, self.accuracy)
+        return cost_of(self.explained, question, X, top, self.accuracy)
 
     def sweep(self, X: Any, rankings: Any, strengths: Any = STRENGTHS) -> Sweep:
         """PGI² of rankings at several strengths of the noise: does the choice of the strength matter?

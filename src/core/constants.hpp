@@ -1,5 +1,6 @@
 // All numbers by which the planner prices and chooses. None of them changes an answer beyond its tolerance:
-// they decide which way it is obtained.
+// they decide which way it is obtained. What a row may take while it runs is counted at the speeds of
+// model/row_work.hpp.
 //
 // `kSpeeds` are nanoseconds of one thing of each kind, measured: `make constants` measures them again, on the
 // models that the planner is fitted to (benchmarks/constants.py). `typical` are ratios of counts, found by
@@ -111,11 +112,42 @@ constexpr double kChangesOfFeature = 1.0 / 4.6, kSettled = 3.0;  // versions of 
 constexpr double kMostOfPlan = 0.8, kCrowdOfPlan = 40.0, kPairsPower = 2.2, kSetsPower = 1.3;
 constexpr double kEntriesOfTerm = 0.4;  // at least, of a term that the plan has
 
+// The bound of a compilation, of scale * largest change * splits * limit: 0.01 to 0.1 on boosted models.
+constexpr double kBoundOfLimit = 0.06;
+
 // Pairs of leaves, before any walk.
 constexpr double kLeavesOfNode = 0.5;    // that a walk comes to
 constexpr double kLookedAtNode = 150.0;  // nanoseconds of a node, to look at some trees, if all features move
 
 }  // namespace typical
+
+// Nanoseconds of the forms of components with categories, over cells and over pairs of terms; see
+// terms/grid_choice.cpp.
+namespace of_categories {
+
+constexpr double kCell = 0.4;               // of a grid, for each axis
+constexpr double kTerm = 20.0, kRow = 4.0;  // that is added to cells, and each row of cells that it changes
+constexpr double kFourCells = 0.4;          // of such a row
+constexpr double kChanged = 0.2;            // of the terms, in a later version of kept cells
+constexpr double kPairSlot = 0.35;          // of a pair of terms
+constexpr double kVersion = 0.2, kOutput = 0.4;  // of a pair, for each further version, and output
+
+}  // namespace of_categories
+
+// Nanoseconds under noise that moves features together, of a row of its table: by walks, and from boxes.
+namespace of_walks {
+
+constexpr double kVisit = 3.5, kCell = 3.0;  // of a node, and of a feature
+constexpr double kTurns = 0.35;              // of the splits on a path from which a walk goes on
+
+}  // namespace of_walks
+namespace of_boxes {
+
+constexpr double kVisit = 6.0, kBox = 150.0;  // of a node, and of a box that is found
+constexpr double kPair = 1.7, kValues = 3.2;  // of a pair of boxes: for a mean, and for Shapley values
+constexpr double kSubset = 1.0;               // of the gaps of all subsets, for each unit
+
+}  // namespace of_boxes
 
 // Decisions, with times in nanoseconds.
 namespace rule {
@@ -147,6 +179,15 @@ constexpr double kFarFromLimit = 4.0;  // of time and memory: then a rough count
 constexpr double kExactShare = 1e-13;
 constexpr double kFewEntries = 1e4;   // of these it is not worth to leave some out,
 constexpr double kMostCounted = 0.4;  // nor where a guess of the limit would look at so many of the nodes
+
+// The limit for a target of the bound: guessed by counts of some trees until the bound is a share of the
+// target between near and aim, for that of all trees may be larger, that of sets of categories most of all;
+// or found by counts of all trees until it is at most the target and not much less.
+constexpr double kAimOfGuess = 0.65, kNearTarget = 0.4;
+constexpr double kAimOfGuessWithSets = 0.4, kNearTargetWithSets = 0.25;
+constexpr double kKnownFrom = 5.0;  // a bound within so many times of the aim tells the limit
+constexpr int kTriesOfGuess = 3, kTriesOfCount = 12;
+constexpr double kSlackOfCount = 0.15;
 
 // After a bound that was not met.
 constexpr int kTries = 4;
