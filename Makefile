@@ -8,7 +8,7 @@ TIDY ?= $(filter %.cpp,$(CORE))
 TESTS ?= tests reproduction --pyargs predgap
 STRICT := $(if $(CI),--config-settings=cmake.define.PREDGAP_WERROR=ON,)
 
-.PHONY: demo reproduce test test-all test-clusters docs coverage bench leaderboard sanitize lint tidy format clean
+.PHONY: demo reproduce test test-all test-clusters docs coverage bench constants leaderboard sanitize lint tidy format clean
 
 demo: $(VENV)/.demo
 	$(VENV)/bin/predgap demo
@@ -37,6 +37,10 @@ docs: $(VENV)/.docs
 # Which lines of the package the tests run, in build/coverage/index.html. make coverage TESTS=tests/noise
 coverage: $(VENV)/.coverage
 	$(VENV)/bin/python -m pytest $(TESTS) --cov --cov-report=term --cov-report=html
+
+# The speeds by which the planner prices answers, measured again; some minutes. They are in src/core/constants.hpp.
+constants: $(VENV)/.test
+	$(VENV)/bin/python benchmarks/constants.py
 
 bench: $(VENV)/.test
 	$(VENV)/bin/python benchmarks/run.py

@@ -2,7 +2,7 @@
 
 python benchmarks/planner.py [--zoo fitted|validation|unseen] [--rows N]
 
-The models are in three sets; see zoo.py. The constants of src/core/planner/cost.cpp were set with the times
+The models are in three sets; see zoo.py. The constants of src/core/constants.hpp were set with the times
 of the fitted ones in view; the unseen ones judge them. Each question is asked about one row at a time, of the
 planner ("auto") and by every way that is possible and not foretold to take long: the shared plan, terms
 compiled for the row within 1e-6 or exactly, and pairs of leaves. The answers must agree.

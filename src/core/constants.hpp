@@ -39,7 +39,7 @@ enum class Speed : std::uint8_t {
     gap_by_pairs,
     leaf,
     split,
-};  // clang-format: a line for each part of an answer
+};
 
 struct NamedSpeed {
     const char* name;

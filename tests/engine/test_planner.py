@@ -86,7 +86,16 @@ def _asked(explainer: Explainer, X: np.ndarray, question: str, accuracy: Accurac
     moved = kernel.every if order is None else kernel.features_of(order)
     rows = kernel.rows(explainer.explained.rows(X).values, moved)
     places = order if kind == "curve" else None
-    return kernel.core, (rows, kind, as_bytes(moved), n, kernel.accuracy(accuracy), QUIET, kernel.units, places)
+    return kernel.core, (
+        rows,
+        kind,
+        as_bytes(moved),
+        n,
+        kernel.accuracy(accuracy),
+        QUIET,
+        kernel.units,
+        places,
+    )
 
 
 @pytest.mark.parametrize("accuracy", ACCURACIES)
@@ -113,9 +122,7 @@ def test_all_routes_and_methods_are_among_these():
             for question in _questions(_case(name)[1].shape[1]):
                 core, asked = _asked(*_case(name), question, accuracy)
                 method, route, *_ = core.cost(*asked)
-                ways |= {
-                    (_core.ROUTES[r], _core.METHODS[m]) for r, m in zip(route, method, strict=True)
-                }
+                ways |= {(_core.ROUTES[r], _core.METHODS[m]) for r, m in zip(route, method, strict=True)}
     assert ways >= {
         ("plan", "exact"),
         ("compiled", "exact"),

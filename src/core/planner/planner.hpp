@@ -1,5 +1,22 @@
 // The planner: the way in which a question about a row is answered, and what it costs. It follows from counts
-// of the model, the noise, the row and the question alone: never from a clock, other rows or threads.
+// of the model, the noise, the row and the question alone: never from a clock, other rows or threads. An
+// answer and its cost ask the same function, `choose`.
+//
+// There are three routes. The *plan* has the terms of all possible rows, laid out when the model was loaded;
+// small models have one. *Compiled* terms are made for the row; small ones may be left out, with a bound of
+// the error. *Pairs* of leaves are summed gap by gap, which pays for deep trees if few features move.
+//
+// The choice, in this order (all numbers are in constants.hpp):
+//   1. the plan, without a price, if whatever is asked of it is short;
+//   2. exactly: the cheapest of plan, compiled terms and pairs, if it takes at most `kCheap`. The plan is
+//      compared with compiled terms by a look at some trees. Where the answer may be inexact, a curve or a
+//      ranking above `kShort` is exact only if that takes at most `kWorthIt` times what 3 takes;
+//   3. inexactly, if the tolerance allows it: compiled terms without what the tolerance allows, or the plan
+//      or pairs where these are cheaper;
+//   4. if it must be exact: the cheapest of the three, whatever it takes.
+// The first places of a ranking are answered from terms with at most one unit that is not likely to be among
+// them. If the bound that comes with an answer is too large, `choose_again` leaves out less. What takes more
+// than a row may is refused by its caller.
 #pragma once
 
 #include "planner/counts.hpp"
