@@ -207,8 +207,8 @@ class Independent(_Kernel):
         units: Units | None = None,
         order: _Ints | None = None,
     ) -> tuple[_Bytes, _Bytes, _Floats]:
-        """Answers a gap, a greedy ranking or a curve, and tells the way that was taken first: codes of methods
-        and of routes, and the limit of what is left out, (n,)."""
+        """Answers a gap, a greedy ranking or a curve, and tells the way that was taken first: codes of
+        methods and of routes, and the limit of what is left out, (n,)."""
 
     def moving_units(self, rows: Rows, context: _Context, units: Units | None = None) -> tuple[_Bytes]:
         """Which units can change anything, (n, n_units)."""

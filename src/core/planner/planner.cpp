@@ -260,6 +260,9 @@ Way choose(RowCounts& counts, const Question& question, const Accuracy& accuracy
     auto way = accuracy.is_forced ? choose_as_forced(counts, question, accuracy)
                : is_exact         ? choose_exact(counts, question, accuracy)
                                   : choose_inexact(counts, question, accuracy);
+    // Exact ways are compared by what a whole ranking takes; the first places have a price of their own.
+    const bool is_part = question.kind == Question::greedy && question.n_places < question.units->size();
+    if (is_part && way.method == Method::exact && way.fits()) way.is_priced = false;
     way.is_counted |= is_exact || (accuracy.is_forced && accuracy.route != Route::compiled);
     return way;
 }
@@ -280,6 +283,8 @@ void set_price(RowCounts& counts, const Question& question, Way& way) {
     const bool is_counted = way.is_counted;
     if (way.route == Route::plan) {
         way = by_plan(counts, question);
+    } else if (way.route == Route::pairs) {
+        way = by_pairs(counts, question);
     } else if (way.method == Method::pruned) {
         way = pruned_at(counts, question, way.limit);
     } else {
@@ -291,7 +296,8 @@ void set_price(RowCounts& counts, const Question& question, Way& way) {
 
 // ---- the first places of a ranking -----------------------------------------------------------------------
 
-bool needs_likely_units(RowCounts& counts, const Question& question, const Accuracy& accuracy) {
+bool needs_likely_units(RowCounts& counts, Question question, const Accuracy& accuracy) {
+    question.n_places = question.units->size();  // where a whole ranking is cheap, so are its first places
     if (accuracy.is_forced && accuracy.route == Route::pairs) return false;
     const bool may_plan =
         !counts.routes().plan.empty() && !(accuracy.is_forced && accuracy.route != Route::plan);

@@ -47,7 +47,7 @@ void set_price(RowCounts& counts, const Question& question, Way& way);
 
 // Whether the first places of a ranking are answered from terms of likely units, which a coarse ranking
 // names.
-bool needs_likely_units(RowCounts& counts, const Question& question, const Accuracy& accuracy);
+bool needs_likely_units(RowCounts& counts, Question question, const Accuracy& accuracy);
 // The way of that coarse ranking, with its price if its terms are known.
 Way coarse_ranking();
 Way compiled_way(RowCounts& counts, const Question& question, const RowCompilation::Totals& totals,

@@ -329,8 +329,8 @@ class Kernel:
             if question == "subsets":
                 takes = self.core.box_costs(self.rows(values, self.every), n, QUIET, self.units)[0][:, 2]
                 return Prices(exact, takes, np.full(n_rows, 8e-6 * (1 << n)))
-            milliseconds, megabytes = self.core.cost(question, self.n_units, n)
-            return Prices(exact, np.full(n_rows, milliseconds), np.full(n_rows, megabytes))
+            takes_all, needs = self.core.cost(question, self.n_units, n)
+            return Prices(exact, np.full(n_rows, takes_all), np.full(n_rows, needs))
         found = []
         for at in self.chunks(n_rows):
             some, own = values[at], rows_of(masks, at)
