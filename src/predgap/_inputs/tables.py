@@ -110,7 +110,7 @@ class Columns:
 
     def values(self, order: Sequence[int], categories: ByFeature = None) -> FloatArray:
         """The columns `order` as one array (n_rows, len(order))."""
-        if isinstance(self.source, _Numbers):
+        if isinstance(self.source, _NumberArray):
             whole = self.source.whole
             return whole if order == range(self.n_columns) else whole[:, list(order)]
         out = np.empty((self.n_rows, len(order)))
@@ -215,7 +215,7 @@ def in_order(X: Any, names: Sequence[str]) -> Any:
 def columns_of(table: Table, names: tuple[str, ...] | None) -> Columns:
     """The columns of a table that was read, with these names."""
     n, d = table.values.shape
-    return Columns(n, d, names, False, _Numbers(table.values), table.index, table.backend)
+    return Columns(n, d, names, False, _NumberArray(table.values), table.index, table.backend)
 
 
 def column_order(
@@ -385,14 +385,14 @@ def _open_array(X: Any) -> Columns:
     if array.ndim != 2:
         raise ShapeError(_wrong_ndim(X, array))
     if array.dtype.kind in "biuf":
-        return _unnamed(array, _Numbers(np.asarray(array, dtype=np.float64)))
+        return _unnamed(array, _NumberArray(np.asarray(array, dtype=np.float64)))
     if array.dtype.kind not in "OUST":
         raise TableError(f"X has dtype {array.dtype}; expected numbers: convert it, or pass a DataFrame")
-    return _unnamed(array, _Objects(array.astype(object)))
+    return _unnamed(array, _ObjectArray(array.astype(object)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Numbers:
+class _NumberArray:
     """The columns of an array of numbers; categorical ones hold codes."""
 
     whole: FloatArray  # (n_rows, n_columns); may share memory with X
@@ -406,18 +406,18 @@ class _Numbers:
     def labels(self, j: int) -> list[Any]:
         return list(self.whole[:, j].tolist())
 
-    def copied(self) -> _Numbers:
-        return _Numbers(self.whole.copy())
+    def copied(self) -> _NumberArray:
+        return _NumberArray(self.whole.copy())
 
-    def at(self, rows: IndexArray) -> _Numbers:
-        return _Numbers(self.whole[rows])
+    def at(self, rows: IndexArray) -> _NumberArray:
+        return _NumberArray(self.whole[rows])
 
-    def only(self, some: Sequence[int]) -> _Numbers:
-        return _Numbers(self.whole[:, list(some)])
+    def only(self, some: Sequence[int]) -> _NumberArray:
+        return _NumberArray(self.whole[:, list(some)])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Objects:
+class _ObjectArray:
     """The columns of an array of objects; text is always a label."""
 
     objects: NDArray[Any]  # (n_rows, n_columns), a copy of X
@@ -431,14 +431,14 @@ class _Objects:
     def labels(self, j: int) -> list[Any]:
         return list(self.objects[:, j].tolist())
 
-    def copied(self) -> _Objects:
+    def copied(self) -> _ObjectArray:
         return self
 
-    def at(self, rows: IndexArray) -> _Objects:
-        return _Objects(self.objects[rows])
+    def at(self, rows: IndexArray) -> _ObjectArray:
+        return _ObjectArray(self.objects[rows])
 
-    def only(self, some: Sequence[int]) -> _Objects:
-        return _Objects(self.objects[:, list(some)])
+    def only(self, some: Sequence[int]) -> _ObjectArray:
+        return _ObjectArray(self.objects[:, list(some)])
 
 
 def _unnamed(array: NDArray[Any], source: _Source) -> Columns:
