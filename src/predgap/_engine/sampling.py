@@ -187,7 +187,7 @@ def estimate_mc(
     asked, seed = mask & kernel.used, checked_seed(seed)
     if not asked.any():
         return exact_estimate(np.zeros(len(rows)))
-    return _Independent(kernel, rows, asked, budget, seed).run("mc", context)
+    return _OwnPoints(kernel, rows, asked, budget, seed).run("mc", context)
 
 
 def estimate_qmc(
@@ -323,7 +323,7 @@ def _unsure(value: FloatArray, error: FloatArray, rtol: float) -> NDArray[np.boo
     return unsure
 
 
-class _Independent(_Sampler):
+class _OwnPoints(_Sampler):
     """Gaps of one subset by Monte Carlo; each row draws its own points."""
 
     sums = (3,)  # of f(x') - f(x), its square and its fourth power

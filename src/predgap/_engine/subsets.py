@@ -612,7 +612,7 @@ _TABLE_ENTRIES: Final = 1 << 20  # gaps in memory at the same time
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Same:
+class _RowsAlike:
     """Some rows in which as many units matter."""
 
     some: IndexArray  # (k,) the rows
@@ -620,7 +620,7 @@ class _Same:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Table(_Same):
+class _SubsetTable(_RowsAlike):
     """The gaps of all subsets of these units."""
 
     gaps: FloatArray  # (k, 2^m)
@@ -649,7 +649,7 @@ class _OfPlaces:
 
     def split(
         self, accuracy: Accuracy, otherwise: Callable[[FloatArray], FloatArray] | None = None
-    ) -> tuple[list[_Same], list[_Same]]:
+    ) -> tuple[list[_RowsAlike], list[_RowsAlike]]:
         """All rows: first those that are to be answered from the gaps of all subsets, and then the others.
 
         otherwise(rows) gives the milliseconds that rows take without these gaps.
@@ -667,8 +667,8 @@ class _OfPlaces:
                 takes = self.engine.milliseconds(rows, "subsets", features, m, accuracy)
                 limit = np.full(len(same), np.inf) if otherwise is None else otherwise(rows)
                 is_few &= takes <= np.minimum(limit, _MOST_MILLISECONDS)
-            few += [_Same(same[some], units[some]) for some in _chunks(is_few, _TABLE_ENTRIES >> m)]
-            many += [_Same(same[some], units[some]) for some in _chunks(~is_few, len(same))]
+            few += [_RowsAlike(same[some], units[some]) for some in _chunks(is_few, _TABLE_ENTRIES >> m)]
+            many += [_RowsAlike(same[some], units[some]) for some in _chunks(~is_few, len(same))]
         return few, many
 
     def means(self) -> Means | str:
@@ -677,7 +677,7 @@ class _OfPlaces:
             return JointMeans(self.engine, self.top)
         return Coins.of(self.engine)
 
-    def needed(self, means: Means | str, many: list[_Same]) -> tuple[Means, IndexArray]:
+    def needed(self, means: Means | str, many: list[_RowsAlike]) -> tuple[Means, IndexArray]:
         """The means over random subsets, and the rows that need them; CostError if there are none."""
         if isinstance(means, str):
             row, (_, m) = self.engine.context.number(many[0].some[0]), many[0].units.shape
@@ -688,8 +688,8 @@ class _OfPlaces:
         return means, np.concatenate([part.some for part in many])
 
     def tables(
-        self, few: list[_Same], shares: Callable[[int], FloatArray], accuracy: Accuracy
-    ) -> Iterator[_Table]:
+        self, few: list[_RowsAlike], shares: Callable[[int], FloatArray], accuracy: Accuracy
+    ) -> Iterator[_SubsetTable]:
         """The gaps of all subsets of some rows.
 
         The tolerance is relative to the sum over sizes of shares(m) (m + 1,) times the mean gap of that size.
@@ -702,7 +702,7 @@ class _OfPlaces:
                 gaps, bound, method = self.engine.subset_gaps(
                     self.rows[part.some], part.units, share, accuracy, told
                 )
-            yield _Table(part.some, part.units, gaps, bound, words(method))
+            yield _SubsetTable(part.some, part.units, gaps, bound, words(method))
             n_before += len(part.some)
 
     def part(self, n_before: int, some: IndexArray) -> Context:
@@ -713,7 +713,7 @@ class _OfPlaces:
         """How much the mean gap of each size counts in the expected PGI² of a random ranking, (m + 1,)."""
         return random_shares(m, self.n_units, self.top)
 
-    def random_of(self, table: _Table) -> FloatArray:
+    def random_of(self, table: _SubsetTable) -> FloatArray:
         """The expected PGI² of a random ranking, (k,)."""
         shares = self.random_shares(table.units.shape[1])
         found: FloatArray = (mean_by_size(table.gaps) * shares).sum(axis=1)
@@ -743,7 +743,7 @@ class RandomScores(_OfPlaces):
                     value[part.some], method[part.some] = self._by_small_subsets(part, accuracy)
         return Expected(value, method)
 
-    def _by_small_subsets(self, part: _Same, accuracy: Accuracy) -> tuple[FloatArray, NDArray[np.str_]]:
+    def _by_small_subsets(self, part: _RowsAlike, accuracy: Accuracy) -> tuple[FloatArray, NDArray[np.str_]]:
         """Values and methods, (k,), from the gaps of all subsets of at most `top` units."""
         k, m = part.units.shape
         largest = min(self.top, m)
@@ -833,7 +833,7 @@ class BestRankings(_OfPlaces):
         return Searched(order, scores, confidence, method, is_complete, gaps, curves, random)
 
     def _searched(
-        self, part: _Same, accuracy: Accuracy, context: Context
+        self, part: _RowsAlike, accuracy: Accuracy, context: Context
     ) -> tuple[IntArray, FloatArray, NDArray[np.str_]]:
         """The better of the order that a search finds and the greedy one: orders, gaps, methods."""
         rows, (_, m) = self.rows[part.some], part.units.shape
@@ -883,7 +883,7 @@ def _chunks(chosen: BoolArray, size: int) -> Iterator[IndexArray]:
         yield places[first : first + max(1, size)]
 
 
-def _parts_of(values: FloatArray, parts: list[_Same]) -> list[FloatArray]:
+def _parts_of(values: FloatArray, parts: list[_RowsAlike]) -> list[FloatArray]:
     """Values of the rows of all parts, one after the other, as those of each part."""
     return np.split(values, np.cumsum([len(part.some) for part in parts])[:-1])
 

@@ -110,7 +110,7 @@ class Columns:
 
     def values(self, order: Sequence[int], categories: ByFeature = None) -> FloatArray:
         """The columns `order` as one array (n_rows, len(order))."""
-        if isinstance(self.source, _Numbers):
+        if isinstance(self.source, _NumberArray):
             whole = self.source.whole
             return whole if order == range(self.n_columns) else whole[:, list(order)]
         out = np.empty((self.n_rows, len(order)))
@@ -181,8 +181,8 @@ def open_columns(X: Any) -> Columns:
         )
     if isinstance(X, np.ndarray | list | tuple):
         return _open_array(X)
-    frame = _as_frame(X)
-    return _open_array(X) if frame is None else _open_frame(frame)
+    of_frame = _open_frame(X)
+    return _open_array(X) if of_frame is None else of_frame
 
 
 def whole_columns(values: FloatArray) -> BoolArray:
@@ -204,20 +204,18 @@ def in_order(X: Any, names: Sequence[str]) -> Any:
 
     TableError if the frame has other columns.
     """
-    frame = _as_frame(X)
-    if frame is None:
-        return X
-    own = _open_frame(frame)
-    if own.names is None or not by_name(own.names, own.numbered, names):
+    own = _open_frame(X)
+    if own is None or own.names is None or not by_name(own.names, own.numbered, names):
         return X
     order = order_by_name(own.names, names)
-    return X if order == tuple(range(len(order))) else frame[:, list(order)].to_native()
+    assert isinstance(own.source, _Frame)
+    return X if order == tuple(range(len(order))) else own.source.only(order).frame.to_native()
 
 
 def columns_of(table: Table, names: tuple[str, ...] | None) -> Columns:
     """The columns of a table that was read, with these names."""
     n, d = table.values.shape
-    return Columns(n, d, names, False, _Numbers(table.values), table.index, table.backend)
+    return Columns(n, d, names, False, _NumberArray(table.values), table.index, table.backend)
 
 
 def column_order(
@@ -254,42 +252,20 @@ def _wrong_count(columns: Columns, n_features: int, feature_names: Sequence[str]
 # ---- frames --------------------------------------------------------------------------------------
 
 
-def _as_frame(X: Any) -> nw.DataFrame[Any] | None:
-    """X as an eager narwhals frame; None if it is not a frame."""
+def _open_frame(X: Any) -> Columns | None:
+    """The columns of an eager frame; None if X is not a frame."""
     if type(X).__name__ == "RecordBatch" and type(X).__module__.startswith("pyarrow"):
         import pyarrow as pa  # loaded already: X is one of its objects
 
         X = pa.Table.from_batches([X])
     try:
         frame = nw.from_native(X, pass_through=True, allow_series=True)
-        if isinstance(frame, nw.DataFrame):
-            frame.columns  # noqa: B018 (some libraries find repeated names only here)
+        if not isinstance(frame, nw.DataFrame):
+            _refuse_part_of_frame(frame, X)
+            return None
+        labels: list[Any] = list(frame.columns)  # some libraries find repeated names only here
     except nw.exceptions.DuplicateError:
         raise _duplicates(X) from None
-    if isinstance(frame, nw.LazyFrame):
-        raise TableError(f"X is a lazy {type(X).__name__}; collect it first, e.g. X.collect()")
-    if isinstance(frame, nw.Series):
-        row = "one row with its names as X.to_frame().T, " if frame.implementation.is_pandas_like() else ""
-        column = "X.to_frame()" if hasattr(X, "to_frame") else "pa.table({name: X})"
-        raise ShapeError(
-            f"X is a {type(X).__name__} of {count(len(frame), 'value')}, expected a table (n, d); "
-            f"pass {row}one column as {column}"
-        )
-    return frame if isinstance(frame, nw.DataFrame) else None
-
-
-def _duplicates(X: Any) -> TableError:
-    labels = X.column_names if hasattr(X, "column_names") else X.columns
-    return _repeated_names(map(str, labels))
-
-
-def _repeated_names(names: Iterable[str]) -> TableError:
-    twice = [name for name, times in Counter(names).items() if times > 1]
-    return TableError(f"X has more than one column called {format_items(twice)}; rename or drop all but one")
-
-
-def _open_frame(frame: nw.DataFrame[Any]) -> Columns:
-    labels: list[Any] = list(frame.columns)
     names = tuple(map(str, labels))
     if len(set(names)) < len(names):  # labels that differ only in type: 1 and "1"
         raise _repeated_names(names)
@@ -304,6 +280,29 @@ def _open_frame(frame: nw.DataFrame[Any]) -> Columns:
     )
 
 
+def _refuse_part_of_frame(found: Any, X: Any) -> None:
+    """TableError if narwhals found X to be a lazy frame or a Series, not a table."""
+    if isinstance(found, nw.LazyFrame):
+        raise TableError(f"X is a lazy {type(X).__name__}; collect it first, e.g. X.collect()")
+    if isinstance(found, nw.Series):
+        row = "one row with its names as X.to_frame().T, " if found.implementation.is_pandas_like() else ""
+        column = "X.to_frame()" if hasattr(X, "to_frame") else "pa.table({name: X})"
+        raise ShapeError(
+            f"X is a {type(X).__name__} of {count(len(found), 'value')}, expected a table (n, d); "
+            f"pass {row}one column as {column}"
+        )
+
+
+def _duplicates(X: Any) -> TableError:
+    labels = X.column_names if hasattr(X, "column_names") else X.columns
+    return _repeated_names(map(str, labels))
+
+
+def _repeated_names(names: Iterable[str]) -> TableError:
+    twice = [name for name, times in Counter(names).items() if times > 1]
+    return TableError(f"X has more than one column called {format_items(twice)}; rename or drop all but one")
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class _Frame:
     """The columns of a frame; categorical ones hold labels."""
@@ -312,7 +311,28 @@ class _Frame:
     names: tuple[str, ...]
 
     def column(self, j: int) -> FloatArray:
-        return _series_values(self.frame[:, j], f"column {self.names[j]!r}")
+        series, what = self.frame[:, j], f"column {self.names[j]!r}"
+        dtype = series.dtype
+        if len(series) == 0:  # an empty frame has no meaningful dtypes
+            return np.empty(0)
+        if isinstance(dtype, nw.Categorical | nw.Enum):
+            raise TableError(
+                f"{what} is categorical ({dtype}), where numbers are needed: pass the numbers that the model "
+                "was trained on, or, if it splits on categories, give this feature Discrete, Flip or "
+                "Marginal noise"
+            )
+        if dtype.is_temporal() or dtype.is_nested():
+            raise TableError(
+                f"{what} has type {dtype}, first {shown(_first(series))}; expected numbers: convert or "
+                "drop it"
+            )
+        if dtype.is_integer() or dtype == nw.Boolean:
+            return _whole_numbers(series, what)
+        if dtype.is_float() or dtype == nw.Unknown:
+            values = _arrow_values(series) if series.implementation.is_pyarrow() else series.to_numpy()
+            if values.ndim == 1 and values.dtype.kind in "biuf":
+                return values.astype(np.float64)
+        return numbers_from(series.to_list(), what)
 
     def codes(self, j: int, levels: Categories) -> FloatArray:
         return codes_of_labels(self.frame[:, j].to_list(), levels, f"column {self.names[j]!r}")
@@ -328,28 +348,6 @@ class _Frame:
 
     def only(self, some: Sequence[int]) -> _Frame:
         return _Frame(self.frame[:, list(some)], tuple(self.names[j] for j in some))
-
-
-def _series_values(series: nw.Series[Any], what: str) -> FloatArray:
-    dtype = series.dtype
-    if len(series) == 0:  # an empty frame has no meaningful dtypes
-        return np.empty(0)
-    if isinstance(dtype, nw.Categorical | nw.Enum):
-        raise TableError(
-            f"{what} is categorical ({dtype}), where numbers are needed: pass the numbers that the model was "
-            "trained on, or, if it splits on categories, give this feature Discrete, Flip or Marginal noise"
-        )
-    if dtype.is_temporal() or dtype.is_nested():
-        raise TableError(
-            f"{what} has type {dtype}, first {shown(_first(series))}; expected numbers: convert or drop it"
-        )
-    if dtype.is_integer() or dtype == nw.Boolean:
-        return _whole_numbers(series, what)
-    if dtype.is_float() or dtype == nw.Unknown:
-        values = _arrow_values(series) if series.implementation.is_pyarrow() else series.to_numpy()
-        if values.ndim == 1 and values.dtype.kind in "biuf":
-            return values.astype(np.float64)
-    return numbers_from(series.to_list(), what)
 
 
 def _arrow_values(series: nw.Series[Any]) -> NDArray[Any]:
@@ -387,14 +385,14 @@ def _open_array(X: Any) -> Columns:
     if array.ndim != 2:
         raise ShapeError(_wrong_ndim(X, array))
     if array.dtype.kind in "biuf":
-        return _unnamed(array, _Numbers(np.asarray(array, dtype=np.float64)))
+        return _unnamed(array, _NumberArray(np.asarray(array, dtype=np.float64)))
     if array.dtype.kind not in "OUST":
         raise TableError(f"X has dtype {array.dtype}; expected numbers: convert it, or pass a DataFrame")
-    return _unnamed(array, _Objects(array.astype(object)))
+    return _unnamed(array, _ObjectArray(array.astype(object)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Numbers:
+class _NumberArray:
     """The columns of an array of numbers; categorical ones hold codes."""
 
     whole: FloatArray  # (n_rows, n_columns); may share memory with X
@@ -408,18 +406,18 @@ class _Numbers:
     def labels(self, j: int) -> list[Any]:
         return list(self.whole[:, j].tolist())
 
-    def copied(self) -> _Numbers:
-        return _Numbers(self.whole.copy())
+    def copied(self) -> _NumberArray:
+        return _NumberArray(self.whole.copy())
 
-    def at(self, rows: IndexArray) -> _Numbers:
-        return _Numbers(self.whole[rows])
+    def at(self, rows: IndexArray) -> _NumberArray:
+        return _NumberArray(self.whole[rows])
 
-    def only(self, some: Sequence[int]) -> _Numbers:
-        return _Numbers(self.whole[:, list(some)])
+    def only(self, some: Sequence[int]) -> _NumberArray:
+        return _NumberArray(self.whole[:, list(some)])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Objects:
+class _ObjectArray:
     """The columns of an array of objects; text is always a label."""
 
     objects: NDArray[Any]  # (n_rows, n_columns), a copy of X
@@ -433,14 +431,14 @@ class _Objects:
     def labels(self, j: int) -> list[Any]:
         return list(self.objects[:, j].tolist())
 
-    def copied(self) -> _Objects:
+    def copied(self) -> _ObjectArray:
         return self
 
-    def at(self, rows: IndexArray) -> _Objects:
-        return _Objects(self.objects[rows])
+    def at(self, rows: IndexArray) -> _ObjectArray:
+        return _ObjectArray(self.objects[rows])
 
-    def only(self, some: Sequence[int]) -> _Objects:
-        return _Objects(self.objects[:, list(some)])
+    def only(self, some: Sequence[int]) -> _ObjectArray:
+        return _ObjectArray(self.objects[:, list(some)])
 
 
 def _unnamed(array: NDArray[Any], source: _Source) -> Columns:

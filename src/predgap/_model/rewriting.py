@@ -227,7 +227,7 @@ def _replaced_nodes(
     }
 
 
-class _Range(NamedTuple):
+class _PathRange(NamedTuple):
     """The range of a numeric feature on a path: low <= x < high, or perhaps missing."""
 
     low: float
@@ -235,8 +235,8 @@ class _Range(NamedTuple):
     missing: bool
 
 
-_ANYWHERE: Final = _Range(-np.inf, np.inf, True)
-_Ranges = dict[int, _Range]
+_ANYWHERE: Final = _PathRange(-np.inf, np.inf, True)
+_PathRanges = dict[int, _PathRange]
 
 
 class _Builder:
@@ -252,7 +252,7 @@ class _Builder:
         self._e, self._tests, self._sets = e, tests, sets
         self._of_node = of_node.tolist()
         self._nodes: list[list[Any]] = []  # feature, threshold, left, right, default_left, set; old node
-        self._waiting: list[tuple[int, _Ranges, int, int]] = []  # old node, ranges, its parent and side
+        self._waiting: list[tuple[int, _PathRanges, int, int]] = []  # old node, ranges, its parent and side
         self._limit = _GROWTH * e.n_nodes + 1000
         self._all_numbers = True  # is no test one that infinite values would get wrong?
 
@@ -270,7 +270,7 @@ class _Builder:
         fields = {"root": np.array(roots, dtype=np.int32), "value": self._e.value[old]}
         return fields | dict(zip(names, columns, strict=False)), self._all_numbers
 
-    def _add(self, node: int, ranges: _Ranges, parent: int, side: int) -> None:
+    def _add(self, node: int, ranges: _PathRanges, parent: int, side: int) -> None:
         """Adds the old node `node`, or what is left of it, as a child of the new node `parent`."""
         while self._e.feature[node] != LEAF:
             way = self._only_way(self._tests[self._of_node[node]], ranges)
@@ -290,7 +290,7 @@ class _Builder:
         elif isinstance(test, _Steps):
             self._add_steps(node, test, children, ranges, parent, side)
 
-    def _only_way(self, test: _Test, ranges: _Ranges) -> bool | None:
+    def _only_way(self, test: _Test, ranges: _PathRanges) -> bool | None:
         """True if all rows that can come here go left, False if all go right; None if there may be both."""
         if isinstance(test, bool):
             return test
@@ -301,7 +301,7 @@ class _Builder:
         return ways.pop() if len(ways) == 1 else None
 
     def _add_steps(
-        self, node: int, test: _Steps, children: dict[bool, int], ranges: _Ranges, parent: int, side: int
+        self, node: int, test: _Steps, children: dict[bool, int], ranges: _PathRanges, parent: int, side: int
     ) -> None:
         here, q = ranges.get(test.feature, _ANYWHERE), test.feature
         pieces = _pieces(test, here)
@@ -313,12 +313,12 @@ class _Builder:
             new = self._append([q, threshold, LEAF, LEAF, not numbers_left, NUMERIC, node], parent, side)
             for k in (0, 1):
                 numbers = (k == 0) == numbers_left
-                there = _Range(low, high, False) if numbers else _Range(np.inf, np.inf, True)
+                there = _PathRange(low, high, False) if numbers else _PathRange(np.inf, np.inf, True)
                 self._waiting.append((children[way == numbers], ranges | {q: there}, new, k))
             return
         with_missing = [way for _, _, way in pieces].index(test.missing_left) if here.missing else -1
         for i, (low, high, way) in enumerate(pieces):
-            in_piece = ranges | {q: _Range(low, high, i == with_missing)}
+            in_piece = ranges | {q: _PathRange(low, high, i == with_missing)}
             if i == len(pieces) - 1:
                 self._waiting.append((children[way], in_piece, parent, 1))
                 break
@@ -337,7 +337,7 @@ class _Builder:
         return len(self._nodes) - 1
 
 
-def _pieces(test: _Steps, here: _Range) -> list[tuple[float, float, bool]]:
+def _pieces(test: _Steps, here: _PathRange) -> list[tuple[float, float, bool]]:
     """The parts of a range in which all numbers go one way: low, high, left."""
     ends = (-np.inf, *test.breaks, np.inf)
     found = []

@@ -236,7 +236,7 @@ def completion(shell: str) -> None:
 Progressing = Callable[[int, Any], object] | None
 
 
-class Shown:
+class RowsDone:
     """Rows done, through several calls, on a bar; without a bar, nothing is shown."""
 
     def __init__(self, update: Progressing, n_rows: int | None) -> None:

@@ -18,7 +18,7 @@ from predgap._inputs.subsets import are_default
 from predgap._inputs.tables import read_table
 from predgap._model.ensemble import has_other_class
 from predgap._text import count, did_you_mean, format_items, shown
-from predgap.cli.app import Shown, complain, row_progress
+from predgap.cli.app import RowsDone, complain, row_progress
 from predgap.cli.noise import MOST_ROWS, NoisePlan, TableOf, check_rows, sampled, values_of
 from predgap.cli.tables import DataFile, Roles, csv_columns, layout, open_data, reference_layout, split_names
 from predgap.loaders import ModelFile
@@ -84,7 +84,7 @@ class OpenedCommand:
     explainer: Explainer
     names: tuple[str, ...]  # of features and groups
     table: ModelTable
-    shown: Shown
+    shown: RowsDone
 
     def answers(self, compute: Callable[[pa.Table], Found]) -> Iterator[tuple[pa.Array, Found]]:
         """The labels of some rows and what is computed for them, block by block; progress is shown."""
@@ -130,7 +130,7 @@ def opened(
         data.check()
         plan = request.plan(ensemble)
         noise = plan.noise(_noise_table(reference, request, ensemble, data), request.flip, ensemble)
-        shown = Shown(files.enter_context(row_progress(what)), data.n_rows)
+        shown = RowsDone(files.enter_context(row_progress(what)), data.n_rows)
         explainer = Explainer(
             request.model if request.own_model else ensemble,
             noise,

@@ -154,7 +154,7 @@ def _batches(file: Any, form: str) -> Iterator[pa.RecordBatch]:
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class TableLayout:
     """The places of the columns of a table."""
 
     features: tuple[int, ...]
@@ -182,7 +182,7 @@ class Roles:
     index: str | None = None  # the row labels
 
 
-def layout(name: str, columns: Sequence[str], ensemble: Ensemble, roles: Roles) -> Layout:
+def layout(name: str, columns: Sequence[str], ensemble: Ensemble, roles: Roles) -> TableLayout:
     """Finds out which column of DATA is what; TableError if columns are left over, or the target or the row
     labels are not there.
 
@@ -216,7 +216,7 @@ def check_roles(name: str, columns: Sequence[str], known: Collection[str], roles
         raise TableError(f"{name}: --index and {other} name the same column {roles.index!r}; leave one out")
 
 
-def reference_layout(columns: Sequence[str], ensemble: Ensemble, roles: Roles) -> Layout:
+def reference_layout(columns: Sequence[str], ensemble: Ensemble, roles: Roles) -> TableLayout:
     """Finds the columns of the reference table that are features; the others are not needed."""
     known = match_names(columns, ensemble.feature_names or (), TableError)
     found = _laid_out(columns, ensemble, known, roles)
@@ -225,7 +225,9 @@ def reference_layout(columns: Sequence[str], ensemble: Ensemble, roles: Roles) -
     return replace(found, features=tuple(j for j in found.features if columns[j] in known))
 
 
-def _laid_out(columns: Sequence[str], ensemble: Ensemble, known: Mapping[str, int], roles: Roles) -> Layout:
+def _laid_out(
+    columns: Sequence[str], ensemble: Ensemble, known: Mapping[str, int], roles: Roles
+) -> TableLayout:
     """All columns but the row labels, the target and those to drop as features."""
     rest = [j for j, column in enumerate(columns) if column not in (*roles.drop, roles.target)]
     if roles.index is not None:
@@ -234,7 +236,7 @@ def _laid_out(columns: Sequence[str], ensemble: Ensemble, known: Mapping[str, in
         label = next((j for j in rest if _is_index(j, columns[j]) and columns[j] not in known), None)
         if not (ensemble.feature_names or len(rest) > ensemble.n_features):
             label = None
-    return Layout(tuple(j for j in rest if j != label), label, None)
+    return TableLayout(tuple(j for j in rest if j != label), label, None)
 
 
 def _is_index(place: int, name: str) -> bool:
@@ -242,7 +244,7 @@ def _is_index(place: int, name: str) -> bool:
     return (place == 0 and name in ("", "Unnamed: 0")) or name == "__index_level_0__"
 
 
-def csv_columns(schema: pa.Schema, places: Layout, ensemble: Ensemble) -> CsvColumns:
+def csv_columns(schema: pa.Schema, places: TableLayout, ensemble: Ensemble) -> CsvColumns:
     """Chooses how to read the columns of a CSV file, given the types of its first block.
 
     A column that has only whole numbers there, or nothing, may have other numbers further down. What is

@@ -20,7 +20,7 @@ from predgap.explainer import Explainer
 from predgap.explainer.explained import Explained
 from predgap.metrics._attributions import attributions_of, sizes_of
 from predgap.ranking import Ranking
-from predgap.ranking.reading import is_explanation, open_order
+from predgap.ranking.reading import open_order
 
 WORDS: Final = ("greedy", "single", "optimal", "shapley", "shap", "gain", "permutation", "random")
 """The rankings that `evaluate` makes by itself."""
@@ -137,4 +137,4 @@ def given_attributions(request: Request, explainer: Explainer, rows: Rows) -> Gi
 def _are_attributions(given: Any, explainer: Explainer) -> bool:
     if isinstance(given, np.ndarray):
         return given.dtype.kind == "f" and given.ndim > 1
-    return is_explanation(given) or open_order(given, explainer.ensemble.names) is None
+    return open_order(given, explainer.ensemble.names) is None

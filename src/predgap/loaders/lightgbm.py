@@ -193,7 +193,12 @@ def _refuse_linear(tree: Fields) -> None:
 
 
 def _ensemble(
-    header: Fields, names: list[str], nodes: Nodes, sizes: Counts, sets: Sets, levels: list[Categories | None]
+    header: Fields,
+    names: list[str],
+    nodes: Nodes,
+    sizes: Counts,
+    sets: SetsOfTrees,
+    levels: list[Categories | None],
 ) -> _Loaded:
     n_trees = len(sizes)
     n_outputs = count(header, "num_tree_per_iteration", 1, _MAX_OUTPUTS)
@@ -279,7 +284,7 @@ _NODE: Final = np.dtype(
 )
 
 
-def _nodes(trees: list[Fields], sets: Sets) -> tuple[Nodes, Counts]:
+def _nodes(trees: list[Fields], sets: SetsOfTrees) -> tuple[Nodes, Counts]:
     """All nodes, and the number of nodes of each tree: splits before leaves, both in LightGBM's order."""
     n_leaves = np.array([count(tree, "num_leaves", 1, _MAX_LEAVES) for tree in trees], dtype=np.int64)
     n_splits = n_leaves - 1
@@ -295,7 +300,7 @@ def _nodes(trees: list[Fields], sets: Sets) -> tuple[Nodes, Counts]:
     return nodes, n_splits + n_leaves
 
 
-def _splits(trees: list[Fields], n_splits: Counts, sets: Sets) -> Nodes:
+def _splits(trees: list[Fields], n_splits: Counts, sets: SetsOfTrees) -> Nodes:
     feature, decision = (integers(trees, name, n_splits) for name in ("split_feature", "decision_type"))
     threshold = floats(trees, "threshold", n_splits)
     kind, default_left, by_set = decision >> 2, decision & _DEFAULT_LEFT != 0, decision & _CATEGORICAL != 0
@@ -461,7 +466,7 @@ _PARAMETER: Final = re.compile(rb"(?m)^\[categorical_feature: ([0-9]{1,9}(?:,[0-
 # ---- sets ----
 
 
-class Sets(NamedTuple):
+class SetsOfTrees(NamedTuple):
     """The sets of all trees, concatenated."""
 
     counts: Counts  # (n_trees,) number of sets of each tree
@@ -482,7 +487,7 @@ class Sets(NamedTuple):
         return found
 
 
-def read_sets(trees: list[Fields]) -> Sets:
+def read_sets(trees: list[Fields]) -> SetsOfTrees:
     """The sets of all trees."""
     counts = np.array([count(tree, "num_cat", 0, _MAX_SETS) for tree in trees], dtype=np.int64)
     trees = [tree for tree, n in zip(trees, counts.tolist(), strict=True) if n]
@@ -497,7 +502,7 @@ def read_sets(trees: list[Fields]) -> Sets:
     n_words = bound[last]
     word = words(trees, "cat_threshold", n_words)
     start = bound + np.repeat(np.cumsum(n_words) - n_words, n_bounds)
-    return Sets(counts, *_members(word, np.append(np.delete(start, last), len(word))))
+    return SetsOfTrees(counts, *_members(word, np.append(np.delete(start, last), len(word))))
 
 
 def _members(word: NDArray[np.uint32], edges: Counts) -> tuple[IntArray, IntArray]:
@@ -533,7 +538,12 @@ def _bits(word: NDArray[np.uint32]) -> BoolArray:
 
 
 def read_levels(
-    header: Fields, tail: bytes, names: list[str], feature: IntArray, category_set: IntArray, sets: Sets
+    header: Fields,
+    tail: bytes,
+    names: list[str],
+    feature: IntArray,
+    category_set: IntArray,
+    sets: SetsOfTrees,
 ) -> list[Categories | None]:
     """The categories of each feature, None if numeric. `feature` and `category_set` describe the splits."""
     known, categorical = _known(header, tail, len(names), feature, category_set, sets)
@@ -560,7 +570,7 @@ def read_levels(
 
 
 def _known(
-    header: Fields, tail: bytes, n_features: int, feature: IntArray, category_set: IntArray, sets: Sets
+    header: Fields, tail: bytes, n_features: int, feature: IntArray, category_set: IntArray, sets: SetsOfTrees
 ) -> tuple[NDArray[np.int64], set[int]]:
     """All known categories as (feature << 32) | code, ascending; and the set of categorical features."""
     by_set = category_set != NUMERIC

@@ -70,7 +70,7 @@ class _Tree(NamedTuple):
     by_set: NDArray[np.bool_]  # splits by a set of categories; the sets are in `_Sum.sets`
 
 
-class _Sets(NamedTuple):
+class _CategorySets(NamedTuple):
     """The sets of categories that go left, in the order of their nodes."""
 
     begin: NDArray[Any]  # (n_sets + 1,)
@@ -78,14 +78,14 @@ class _Sets(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class _Sum:
+class _TreeSum:
     """The trees of a model, and a function that computes their sum with the model itself."""
 
     trees: list[_Tree]
     margins: Callable[[Rows], Any]
     bias: FloatArray | None = None  # (n_outputs,); trees then belong to the outputs in turn. None: zeros
     kind: type[np.floating[Any]] = np.float32  # to which scikit-learn rounds rows
-    sets: _Sets | None = None
+    sets: _CategorySets | None = None
     categories: tuple[Categories | None, ...] | None = None  # (n_features,)
 
 
@@ -125,7 +125,7 @@ def from_object(model: Any) -> Ensemble:
     return ensemble
 
 
-def _check(ensemble: Ensemble, parts: _Sum, quiet: Any) -> None:
+def _check(ensemble: Ensemble, parts: _TreeSum, quiet: Any) -> None:
     translation.check_predictions(
         ensemble,
         library="scikit-learn",
@@ -139,7 +139,7 @@ def _check(ensemble: Ensemble, parts: _Sum, quiet: Any) -> None:
 # ---- which model it is ----
 
 
-def _reader(model: Any) -> Callable[[Any], _Sum]:
+def _reader(model: Any) -> Callable[[Any], _TreeSum]:
     """The function that reads a model of this class; `UnsupportedModelError` if there is none."""
     kind = type(model)
     bases = [base.__name__ for base in kind.__mro__ if base.__module__.partition(".")[0] == "sklearn"]
@@ -188,7 +188,7 @@ def _ask(question: Callable[[Rows], Any], rows: Rows) -> Any:
         )
 
 
-def _takes(parts: _Sum, n_features: int, value: float) -> bool:
+def _takes(parts: _TreeSum, n_features: int, value: float) -> bool:
     """True if the model accepts a row of this value. That depends on its class, options and version."""
     row = np.full((1, n_features), value)
     row[:, [levels is not None for levels in parts.categories or ()]] = np.nan
@@ -199,7 +199,7 @@ def _takes(parts: _Sum, n_features: int, value: float) -> bool:
     return True
 
 
-def _accepts_infinity(parts: _Sum, n_features: int) -> bool:
+def _accepts_infinity(parts: _TreeSum, n_features: int) -> bool:
     # An infinite threshold cannot be represented for infinite values in rows: see `translation.as_cuts`.
     finite = all(np.isfinite(tree.threshold).all() for tree in parts.trees)
     return finite and _takes(parts, n_features, np.inf)
@@ -208,14 +208,14 @@ def _accepts_infinity(parts: _Sum, n_features: int) -> bool:
 # ---- reading models ----
 
 
-def _read_trees(model: Any) -> _Sum:
+def _read_trees(model: Any) -> _TreeSum:
     """A forest predicts the mean of its trees; a single tree is treated as a forest of one."""
     estimators = getattr(model, "estimators_", [model])
     trees = [_tree(each.tree_, _leaves(each) / len(estimators)) for each in estimators]
-    return _Sum(trees, lambda rows: _predictions(model, rows))
+    return _TreeSum(trees, lambda rows: _predictions(model, rows))
 
 
-def _read_bagging(model: Any) -> _Sum:
+def _read_bagging(model: Any) -> _TreeSum:
     n_classes = getattr(model, "n_classes_", None)
     wanted = "DecisionTreeRegressor" if n_classes is None else "DecisionTreeClassifier"
     for each in model.estimators_:
@@ -229,10 +229,10 @@ def _read_bagging(model: Any) -> _Sum:
         _tree(each.tree_, _leaves(each, n_classes) / model.n_estimators, columns)
         for each, columns in _members(model)[: model.n_estimators]
     ]
-    return _Sum(trees, lambda rows: _predictions(model, rows))
+    return _TreeSum(trees, lambda rows: _predictions(model, rows))
 
 
-def _read_votes(model: Any) -> _Sum:
+def _read_votes(model: Any) -> _TreeSum:
     """Reads AdaBoost: trees vote for a class with their weights, and against the others in equal shares."""
     if getattr(model, "algorithm", None) == "SAMME.R":
         raise UnsupportedModelError(
@@ -250,10 +250,10 @@ def _read_votes(model: Any) -> _Sum:
         votes = np.full((each.tree_.node_count, k), -weight / max(1, k - 1))
         votes[np.arange(len(votes)), each.tree_.value[:, 0].argmax(axis=1)] = weight if k > 1 else 0.0
         trees.append(_tree(each.tree_, 2.0 * votes[:, 1:] if k == 2 else votes))
-    return _Sum(trees, model.decision_function)
+    return _TreeSum(trees, model.decision_function)
 
 
-def _read_isolation_forest(model: Any) -> _Sum:
+def _read_isolation_forest(model: Any) -> _TreeSum:
     """The value of a leaf is its depth plus the expected further depth that isolates its training rows."""
     members = _members(model)
     trees = []
@@ -261,10 +261,10 @@ def _read_isolation_forest(model: Any) -> _Sum:
         length = each.tree_.compute_node_depths() - 1.0 + _mean_depth(each.tree_.n_node_samples)
         trees.append(_tree(each.tree_, length[:, None] / len(members), columns))
     scale = _mean_depth(np.array([model.max_samples_]))
-    return _Sum(trees, lambda rows: -np.log2(-model.score_samples(rows)) * scale)
+    return _TreeSum(trees, lambda rows: -np.log2(-model.score_samples(rows)) * scale)
 
 
-def _read_gradient_boosting(model: Any) -> _Sum:
+def _read_gradient_boosting(model: Any) -> _TreeSum:
     init = model.init_
     kind, strategy = type(init).__name__, getattr(init, "strategy", None)
     constant = kind in ("DummyRegressor", "DummyClassifier") and strategy != "stratified"
@@ -277,7 +277,7 @@ def _read_gradient_boosting(model: Any) -> _Sum:
     # output.
     trees = [_tree(each.tree_, _leaves(each) * model.learning_rate) for each in model.estimators_.flat]
     bias = model._raw_predict_init(np.zeros((1, model.n_features_in_)))[0]
-    return _Sum(trees, getattr(model, "decision_function", model.predict), bias)
+    return _TreeSum(trees, getattr(model, "decision_function", model.predict), bias)
 
 
 def histogram_columns(model: Any) -> IndexArray:
@@ -288,15 +288,15 @@ def histogram_columns(model: Any) -> IndexArray:
     return np.argsort(~model.is_categorical_, kind="stable")
 
 
-def _read_hist_gradient_boosting(model: Any) -> _Sum:
+def _read_hist_gradient_boosting(model: Any) -> _TreeSum:
     predictors = [predictor for iteration in model._predictors for predictor in iteration]
     bias, columns = np.ravel(model._baseline_prediction), histogram_columns(model)
     trees = [_hist_tree(predictor.nodes, columns) for predictor in predictors]
     if model.is_categorical_ is None:
-        return _Sum(trees, model._raw_predict, bias, np.float64)
+        return _TreeSum(trees, model._raw_predict, bias, np.float64)
     categories = _categories(model)
     sets = _sets(predictors, [levels for levels in categories if levels is not None])
-    return _Sum(
+    return _TreeSum(
         trees,
         lambda rows: model._raw_predict(_with_labels(rows, categories)),
         bias,
@@ -306,7 +306,7 @@ def _read_hist_gradient_boosting(model: Any) -> _Sum:
     )
 
 
-_READERS: Final[dict[str, Callable[[Any], _Sum]]] = {
+_READERS: Final[dict[str, Callable[[Any], _TreeSum]]] = {
     f"{family}{task}": read
     for family, read in {
         "DecisionTree": _read_trees,
@@ -394,7 +394,7 @@ def _levels(values: NDArray[Any], what: str) -> Categories:
     return Categories(np.array(labels, dtype=np.int32))
 
 
-def _sets(predictors: list[Any], levels: list[Categories]) -> _Sets:
+def _sets(predictors: list[Any], levels: list[Categories]) -> _CategorySets:
     """The sets of categories in splits. In a node's bitset, bit i says whether category i goes left."""
     nodes = [predictor.nodes[_by_set(predictor.nodes)] for predictor in predictors]
     bits = np.concatenate(
@@ -409,7 +409,7 @@ def _sets(predictors: list[Any], levels: list[Categories]) -> _Sets:
     for own, row in zip(levels, codes, strict=True):
         row[: len(own)] = own.codes
     at, level = np.nonzero(member)
-    return _Sets(np.append(0, np.cumsum(member.sum(axis=1))), codes[column[at], level])
+    return _CategorySets(np.append(0, np.cumsum(member.sum(axis=1))), codes[column[at], level])
 
 
 def _with_labels(rows: Rows, categories: tuple[Categories | None, ...]) -> NDArray[Any]:
@@ -462,7 +462,7 @@ def _by_set(nodes: NDArray[Any]) -> NDArray[np.bool_]:
     return np.asarray((nodes["is_categorical"] != 0) & (nodes["is_leaf"] == 0))
 
 
-def _nodes(parts: _Sum, *, accepts_infinity: bool) -> dict[str, Any]:
+def _nodes(parts: _TreeSum, *, accepts_infinity: bool) -> dict[str, Any]:
     """The node arrays of all trees, concatenated; the order of nodes within a tree is kept."""
     left, right, feature, threshold, default_left, value, by_set = (
         np.concatenate(column) for column in zip(*parts.trees, strict=True)

@@ -52,7 +52,7 @@ def from_object(model: Any) -> Ensemble:
     kind = _ask("be read", lambda: _KINDS[model.input_type])  # first: on invalid objects accessors crash
     header = _header(model)
     trees = _ask("be read", lambda: _columns(model, int(header["num_tree"][0])))
-    outputs = _Outputs(header)
+    outputs = _TreeOutputs(header)
     try:
         ensemble = Ensemble(
             **_nodes(trees, outputs, int(header["num_feature"][0]), kind),
@@ -68,7 +68,7 @@ def from_object(model: Any) -> Ensemble:
     return ensemble
 
 
-def _check(ensemble: Ensemble, model: Any, outputs: _Outputs, kind: type[np.floating[Any]]) -> None:
+def _check(ensemble: Ensemble, model: Any, outputs: _TreeOutputs, kind: type[np.floating[Any]]) -> None:
     gtil = import_module("treelite.gtil")
 
     def rounded(rows: translation.Rows) -> NDArray[Any]:
@@ -150,7 +150,7 @@ def _columns(model: Any, n_trees: int) -> Columns:
     return columns
 
 
-class _Outputs:
+class _TreeOutputs:
     """The outputs that there are, and which of them each tree adds to."""
 
     def __init__(self, header: dict[str, Any]) -> None:
@@ -207,7 +207,7 @@ class _Outputs:
 
 
 def _nodes(
-    trees: Columns, outputs: _Outputs, n_features: int, kind: type[np.floating[Any]]
+    trees: Columns, outputs: _TreeOutputs, n_features: int, kind: type[np.floating[Any]]
 ) -> dict[str, Any]:
     sizes, node_type, compare = trees["sizes"], trees["node_type"], trees["cmp"]
     inner, by_set = node_type != _LEAF, node_type == _BY_SET
@@ -263,7 +263,7 @@ def _categories(trees: Columns, by_set: BoolArray) -> tuple[Integers, FloatArray
     return node, code
 
 
-def _values(trees: Columns, outputs: _Outputs, root: Integers) -> tuple[FloatArray, Integers]:
+def _values(trees: Columns, outputs: _TreeOutputs, root: Integers) -> tuple[FloatArray, Integers]:
     """The values of leaves, and the output that each tree adds to."""
     sizes = trees["sizes"]
     vectors = _leaf_vectors(trees, int(np.prod(outputs.shape)))

@@ -193,7 +193,7 @@ def _innermost(model: Any) -> Iterator[Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
+class _AskedMember:
     """A member of a wrapper."""
 
     name: str  # for messages
@@ -204,25 +204,25 @@ class _Part:
 
 
 @dataclass(frozen=True, slots=True)
-class _Sum:
+class _MemberSum:
     """A wrapper that predicts bias + Σ matrix · answer of its members."""
 
-    members: list[_Part]
+    members: list[_AskedMember]
     bias: FloatArray  # (n_outputs,)
     answer: Callable[[Rows], Any] | None  # the wrapper's own prediction; None if that is something else
     link: Link | None = None  # how probabilities follow from the sum
 
 
-def _read_voting_regressor(model: Any) -> _Sum:
+def _read_voting_regressor(model: Any) -> _MemberSum:
     weights = _weights(model)
     members = [
         _summing(model, each, "predict", np.array([[weight]]))
         for each, weight in zip(_named_members(model), weights, strict=True)
     ]
-    return _Sum(members, np.zeros(1), model.predict)
+    return _MemberSum(members, np.zeros(1), model.predict)
 
 
-def _read_voting_classifier(model: Any) -> _Sum:
+def _read_voting_classifier(model: Any) -> _MemberSum:
     if model.voting != "soft":
         raise _refused(
             model,
@@ -234,10 +234,10 @@ def _read_voting_classifier(model: Any) -> _Sum:
         for each, weight in zip(_named_members(model), _weights(model), strict=True)
     ]
     answer = partial(_probabilities, model)
-    return _Sum(members, np.zeros(width), answer, Link("identity"))
+    return _MemberSum(members, np.zeros(width), answer, Link("identity"))
 
 
-def _read_stacking(model: Any) -> _Sum:
+def _read_stacking(model: Any) -> _MemberSum:
     final, kinds = model.final_estimator_, set(_bases(model.final_estimator_))
     classifies = "ClassifierMixin" in _bases(model)
     if ("LinearClassifierMixin" if classifies else "LinearModel") not in kinds:
@@ -261,8 +261,8 @@ def _read_stacking(model: Any) -> _Sum:
         first += width
     bias = np.broadcast_to(np.asarray(final.intercept_, dtype=np.float64), (len(weights),)).copy()
     if not classifies:
-        return _Sum(members, bias, model.predict)
-    return _Sum(members, bias, model.decision_function, _final_link(final))
+        return _MemberSum(members, bias, model.predict)
+    return _MemberSum(members, bias, model.decision_function, _final_link(final))
 
 
 def _final_link(final: Any) -> Link:
@@ -278,7 +278,7 @@ def _final_link(final: Any) -> Link:
     return Link("other")
 
 
-def _read_transformed_target(model: Any) -> _Sum:
+def _read_transformed_target(model: Any) -> _MemberSum:
     transformer = model.transformer_
     read = next((_INVERSES[base] for base in _bases(transformer) if base in _INVERSES), None)
     inverse = None if read is None else read(transformer)
@@ -292,20 +292,20 @@ def _read_transformed_target(model: Any) -> _Sum:
     member = _summing(model, ("its regressor_", model.regressor_), "predict", np.zeros((0, 0)))
     width = member.ensemble.n_outputs
     slope, shift = (np.broadcast_to(np.asarray(part, dtype=np.float64), (width,)) for part in inverse)
-    return _Sum([replace(member, matrix=np.diag(slope))], shift.copy(), model.predict)
+    return _MemberSum([replace(member, matrix=np.diag(slope))], shift.copy(), model.predict)
 
 
-def _read_side_by_side(model: Any) -> _Sum:
+def _read_side_by_side(model: Any) -> _MemberSum:
     """The outputs of one member after the other. Each is loaded as if it were alone, so that nothing is left
     to check."""
     loaded = [(name, each, _member(model, name, each)) for name, each in _named_members(model)]
     first = np.cumsum([0, *(ensemble.n_outputs for _, _, ensemble in loaded)])
     every = np.eye(first[-1])
     members = [
-        _Part(name, each, ensemble, ensemble.predict, every[:, at : at + ensemble.n_outputs])
+        _AskedMember(name, each, ensemble, ensemble.predict, every[:, at : at + ensemble.n_outputs])
         for (name, each, ensemble), at in zip(loaded, first, strict=False)
     ]
-    return _Sum(members, np.zeros(len(every)), None, _common_link(model, [e for _, _, e in loaded]))
+    return _MemberSum(members, np.zeros(len(every)), None, _common_link(model, [e for _, _, e in loaded]))
 
 
 def _common_link(model: Any, ensembles: list[Ensemble]) -> Link | None:
@@ -318,7 +318,7 @@ def _common_link(model: Any, ensembles: list[Ensemble]) -> Link | None:
     return link
 
 
-_READERS: Final[dict[str, Callable[[Any], _Sum]]] = {
+_READERS: Final[dict[str, Callable[[Any], _MemberSum]]] = {
     "VotingRegressor": _read_voting_regressor,
     "VotingClassifier": _read_voting_classifier,
     "StackingRegressor": _read_stacking,
@@ -374,7 +374,7 @@ def _member(model: Any, name: str, each: Any) -> Ensemble:
         raise type(error)(f"the {type(model).__name__}: {name}: {error}") from error
 
 
-def _summing(model: Any, named: tuple[str, Any], method: str, matrix: FloatArray) -> _Part:
+def _summing(model: Any, named: tuple[str, Any], method: str, matrix: FloatArray) -> _AskedMember:
     """A member whose answer is the sum of its trees; UnsupportedModelError if it is something else."""
     name, each = named
     ensemble = _member(model, name, each)
@@ -383,7 +383,7 @@ def _summing(model: Any, named: tuple[str, Any], method: str, matrix: FloatArray
         answer = _probabilities(each, rows) if method == "predict_proba" else getattr(each, method)(rows)
         return np.asarray(answer).reshape(len(rows), -1)
 
-    part = _Part(name, each, ensemble, lambda rows: _ask(ask, rows), matrix)
+    part = _AskedMember(name, each, ensemble, lambda rows: _ask(ask, rows), matrix)
     advice = "pass its regressor_" if "TransformedTargetRegressor" in _bases(model) else _ONE_BY_ONE
     try:
         double, takes_missing = _is_double(part), _takes_missing(part)
@@ -423,12 +423,12 @@ def _ask(question: Callable[[Rows], Any], rows: Rows) -> NDArray[Any]:
         return np.asarray(answer)
 
 
-def _is_double(part: _Part) -> bool:
+def _is_double(part: _AskedMember) -> bool:
     zeros = np.zeros((1, part.ensemble.n_features))
     return part.ask(zeros).dtype != np.float32
 
 
-def _takes_missing(part: _Part) -> bool:
+def _takes_missing(part: _AskedMember) -> bool:
     rows = np.full((1, part.ensemble.n_features), np.nan)
     try:
         part.ask(rows)
@@ -437,7 +437,7 @@ def _takes_missing(part: _Part) -> bool:
     return True
 
 
-def _check(parts: _Sum, ensemble: Ensemble, answer: Callable[[Rows], Any]) -> None:
+def _check(parts: _MemberSum, ensemble: Ensemble, answer: Callable[[Rows], Any]) -> None:
     """LoaderError unless the wrapper gives what its members' own answers sum to, and the ensemble too."""
     missing = all(_takes_missing(part) for part in parts.members)
     rows = translation.rows_at_thresholds(ensemble, takes_missing=missing)

@@ -278,7 +278,7 @@ class Numbers(ABC):
 
 
 @dataclass(frozen=True, slots=True)
-class _Same(Numbers):
+class _ForAll(Numbers):
     value: float
 
     def of(self, features: Sequence[int], n_features: int, feature_names: Names) -> list[float]:
@@ -397,7 +397,7 @@ def read_numbers(value: Any, what: str) -> Numbers:
         raise NoiseError(f"{what} is {reprlib.repr(value)}, expected a positive number, or one per feature")
     if dimensions == 1:
         return _ByPlace(tuple(positive(v, f"{what}[{j}]") for j, v in enumerate(value)), what)
-    return _Same(positive(value, what))
+    return _ForAll(positive(value, what))
 
 
 def _read_named(pairs: list[tuple[Any, Any]], what: str) -> _ByName:

@@ -22,14 +22,12 @@ from predgap._typing import FloatArray, IndexArray
 from predgap.errors import DependencyError, RankingError
 from predgap.ranking.reading import (
     Attributions,
-    GivenOrder,
     bias_hint,
     check_features,
     check_finite,
     check_places,
     given_order,
     integers,
-    is_explanation,
     open_order,
     read_attributions,
     summed_over,
@@ -523,7 +521,9 @@ def ranking_order(
     names = names_or_default(n_features, feature_names)
     if units is not None and feature_names is None:
         names = units.names
-    found = ranking if isinstance(ranking, Ranking) else _opened(ranking, names, explained, units)
+    found = ranking if isinstance(ranking, Ranking) else open_order(ranking, names)
+    if found is None:
+        found = _ranked(ranking, explained, units)
     if isinstance(found, Ranking):
         order, labels, output = _aligned(found, n_features, feature_names), found.index, found.output
     else:
@@ -581,17 +581,8 @@ def _hint(ranking: Any, n_ranked: int, n_rows: int) -> str:
     return ""
 
 
-def _opened(
-    ranking: Any, names: Sequence[str], explained: OutputsOfRows | None, units: Units | None
-) -> Ranking | GivenOrder:
-    """Attributions as a Ranking; indices, names and importances as what they are."""
-    if is_explanation(ranking):
-        return _ranked(ranking, explained, units)
-    given = open_order(ranking, names)
-    return _ranked(ranking, explained, units) if given is None else given
-
-
 def _ranked(values: Any, explained: OutputsOfRows | None, units: Units | None) -> Ranking:
+    """The ranking by attributions of any form."""
     read = read_attributions(values, None if units is None else units.feature_names)
     read = read.of(None if explained is None else explained.output_of(read.n_outputs))
     return by_size(read if units is None else summed_over(read, units), None)

@@ -38,13 +38,15 @@ class GivenOrder:
 
 
 def open_order(ranking: Any, names: Sequence[str]) -> GivenOrder | None:
-    """A ranking that is no `Ranking`; None if it is a frame of attributions.
+    """A ranking that is no `Ranking`; None if it is a shap.Explanation or a frame of attributions.
 
     A frame of floats holds attributions; one of integers or texts has the indices or names of the features of
     each row. A pandas Series of numbers, labelled by feature, has importances, larger ones first.
     """
     if isinstance(ranking, np.ndarray | list | tuple):
         return GivenOrder(ranking)
+    if is_explanation(ranking):
+        return None
     try:
         found = nw.from_native(ranking, pass_through=True, allow_series=True)
         kinds = found.schema.dtypes() if isinstance(found, nw.DataFrame) else []

@@ -38,7 +38,7 @@ class Cell:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class RankingLine:
     """A ranking on the leaderboard. `share` is the interval of `normalized`, `low` and `high` that of `mean`;
     positions are in percent of the width of the chart."""
 
@@ -59,7 +59,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Leaderboard:
-    lines: tuple[Line, ...]
+    lines: tuple[RankingLine, ...]
     random: str
     best: str
     at_random: float
@@ -67,7 +67,7 @@ class Leaderboard:
 
 
 @dataclass(frozen=True, slots=True)
-class Feature:
+class FeatureLine:
     """A line of the table of features: the gap when it moves alone, and its mean place in each ranking."""
 
     name: str
@@ -89,7 +89,7 @@ def leaderboard(evaluation: Evaluation) -> Leaderboard:
         return round(4 + 92 * (share - low) / (high - low), 2) if math.isfinite(share) else 50.0
 
     lines = [
-        Line(
+        RankingLine(
             ranking=i,
             name=name(row["ranking"]),
             normalized=percent(row["normalized"]),
@@ -137,7 +137,7 @@ def sweep_table(evaluation: Evaluation) -> tuple[list[str], list[tuple[str, list
     return [f"{strength:g}" for strength in sweep.strengths], rows
 
 
-def features(evaluation: Evaluation) -> tuple[list[Feature], list[Feature], int]:
+def features(evaluation: Evaluation) -> tuple[list[FeatureLine], list[FeatureLine], int]:
     """The features with the largest gaps alone, those after them, and how many are not listed."""
     means = evaluation.single.mean(axis=0)
     order = np.argsort(-means, kind="stable")[:_LISTED_FEATURES]
@@ -145,7 +145,7 @@ def features(evaluation: Evaluation) -> tuple[list[Feature], list[Feature], int]
     places = [_mean_places(evaluation.rankings[key].ranks) for key in evaluation.names]
     names, k = evaluation.feature_names, evaluation.curves.shape[2]
     listed = [
-        Feature(
+        FeatureLine(
             name(names[j]),
             text,
             round(100 * float(means[j]) / largest, 1) if largest > 0 else 0.0,

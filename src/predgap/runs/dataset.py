@@ -193,7 +193,7 @@ def _consecutive(parts: list[Part]) -> Iterator[list[Part]]:
         yield parts[begin:end]
 
 
-class _Rows:
+class _BatchedRows:
     """Rows that come in batches of any size, and are taken in numbers that the caller chooses."""
 
     def __init__(self, batches: Iterator[pa.RecordBatch], skip: int) -> None:
@@ -215,7 +215,7 @@ class _Rows:
         return taken
 
 
-def _rows(opened: pq.ParquetFile, first: int, end: int, columns: Sequence[str]) -> _Rows:
+def _rows(opened: pq.ParquetFile, first: int, end: int, columns: Sequence[str]) -> _BatchedRows:
     """The rows from `first` to `end`; row groups outside of them are not read."""
     metadata = opened.metadata
     ends = [0]
@@ -223,7 +223,7 @@ def _rows(opened: pq.ParquetFile, first: int, end: int, columns: Sequence[str]) 
         ends.append(ends[-1] + metadata.row_group(group).num_rows)
     groups = [g for g, (a, b) in enumerate(pairwise(ends)) if a < end and b > first]
     batches = opened.iter_batches(_AT_ONCE, row_groups=groups, columns=list(columns), use_threads=False)
-    return _Rows(batches, first - ends[groups[0]])
+    return _BatchedRows(batches, first - ends[groups[0]])
 
 
 def _with_numbers(table: pa.Table, part: Part) -> pa.RecordBatch:

@@ -30,7 +30,7 @@ from predgap.loaders import translation
 from predgap.loaders.catboost import binary_file, json_file
 from predgap.loaders.catboost.categories import HashedCategories, categories_of, sets_of
 from predgap.loaders.catboost.combinations import rewritten
-from predgap.loaders.catboost.model import NUMBER, Classes, Model
+from predgap.loaders.catboost.model import NUMBER, CatBoostModel, Classes
 from predgap.loaders.translation import above
 
 __all__ = ["from_file", "from_object"]
@@ -51,7 +51,7 @@ def from_object(model: Any) -> Ensemble:
     return _checked(_ensemble(found), model, numbered, found.classes.places)
 
 
-def _read(data: bytes) -> Model:
+def _read(data: bytes) -> CatBoostModel:
     if data.startswith(binary_file.MARK):
         return binary_file.read(data, known_only=True)
     return json_file.read(data)
@@ -97,7 +97,7 @@ def _with_texts(rows: translation.Rows, ensemble: Ensemble) -> Any:
     return texts
 
 
-def _ensemble(model: Model) -> Ensemble:
+def _ensemble(model: CatBoostModel) -> Ensemble:
     _warn_of_absent(model.classes)
     known = categories_of(model)
     model, sets = rewritten(model, known, sets_of(model, known))
@@ -151,13 +151,13 @@ def _warn_of_absent(classes: Classes) -> None:
         )
 
 
-def _feature_names(model: Model) -> tuple[str, ...] | None:
+def _feature_names(model: CatBoostModel) -> tuple[str, ...] | None:
     """The feature names, None if there are none; as in CatBoost, a feature without one has its number."""
     name = {feature.column: feature.name for feature in model.features}
     return tuple(name.get(q) or str(q) for q in range(model.n_columns)) if any(name.values()) else None
 
 
-def _by_column(model: Model, known: list[HashedCategories]) -> tuple[Categories | None, ...]:
+def _by_column(model: CatBoostModel, known: list[HashedCategories]) -> tuple[Categories | None, ...]:
     """The categories of each column, None for a numeric one."""
     found: list[Categories | None] = [None] * model.n_columns
     for feature, own in zip(model.categorical, known, strict=True):

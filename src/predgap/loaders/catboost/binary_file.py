@@ -22,12 +22,12 @@ from predgap.loaders.catboost.categories import known_hashes
 from predgap.loaders.catboost.model import (
     KINDS,
     NO_HASH,
+    CatBoostModel,
     CategoricalFeature,
     Combination,
     Counters,
     Ctr,
     FloatFeature,
-    Model,
     Nodes,
     combination,
     counters,
@@ -66,7 +66,7 @@ _MAX_LEVELS: Final = 10_000
 _MAX_PARAMS: Final = 1 << 20  # characters; CatBoost writes a few thousand
 
 
-def read(data: bytes, *, known_only: bool) -> Model:
+def read(data: bytes, *, known_only: bool) -> CatBoostModel:
     """The model in the bytes of a file. `known_only`: refuse parts that CatBoost 1.2 does not write."""
     buffer, after = _core(data)
     core = buffer.root(_CORE)
@@ -83,7 +83,7 @@ def read(data: bytes, *, known_only: bool) -> Model:
     nodes = _nodes(trees, leaves)
     shared.check_places(nodes.place, asked)
     info = _info(core)
-    model = Model(
+    model = CatBoostModel(
         floats=floats,
         categorical=categorical,
         ctrs=ctrs,

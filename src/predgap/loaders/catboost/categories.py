@@ -27,11 +27,11 @@ from predgap._text import did_you_mean, format_items
 from predgap._typing import BoolArray, IntArray
 from predgap.errors import LoaderError, ShapeError, TableError, UnsupportedModelError
 from predgap.loaders.catboost.model import (
+    CatBoostModel,
     CategoricalFeature,
     Combination,
     Ctr,
     FloatFeature,
-    Model,
     ranks,
     shown_combination,
     shown_name,
@@ -40,7 +40,7 @@ from predgap.loaders.catboost.model import (
 __all__ = [
     "OTHERS",
     "HashedCategories",
-    "Sets",
+    "SetsOfQuestions",
     "Unnamed",
     "categories_of",
     "combined",
@@ -478,7 +478,7 @@ def _translated(ensemble: Ensemble, codes: Mapping[int, tuple[IntArray, IntArray
 _MAX_CODES: Final = 1 << 25  # categories in all sets together; each takes 4 bytes, three times while loading
 
 
-class Sets(NamedTuple):
+class SetsOfQuestions(NamedTuple):
     """A set for each question about categories, in the order of the questions."""
 
     begin: IntArray  # (n + 1,) where each set begins in `codes`
@@ -486,7 +486,7 @@ class Sets(NamedTuple):
     right: BoolArray  # (n,) does the set go right in CatBoost?
 
 
-def categories_of(model: Model) -> list[HashedCategories]:
+def categories_of(model: CatBoostModel) -> list[HashedCategories]:
     """The categories of each categorical feature: those of its splits, and those that have counters."""
     return [
         levels((own & 0xFFFFFFFF).tolist(), model.texts, f"feature {shown_name(feature)!r}")
@@ -494,7 +494,7 @@ def categories_of(model: Model) -> list[HashedCategories]:
     ]
 
 
-def sets_of(model: Model, categories: list[HashedCategories]) -> Sets:
+def sets_of(model: CatBoostModel, categories: list[HashedCategories]) -> SetsOfQuestions:
     """The sets of a model, in the codes of these categories of its categorical features.
 
     Questions about combinations have empty sets, which no node uses.
@@ -521,7 +521,7 @@ def sets_of(model: Model, categories: list[HashedCategories]) -> Sets:
         found += members
         right.append(goes_right)
     begin = np.cumsum([0, *map(len, found)], dtype=np.int64)
-    return Sets(
+    return SetsOfQuestions(
         begin.astype(np.int32), np.concatenate([nothing, *found]), np.concatenate([[False], *right])[1:]
     )
 

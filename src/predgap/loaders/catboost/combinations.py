@@ -17,13 +17,13 @@ from numpy.typing import NDArray
 
 from predgap._typing import BoolArray, FloatArray, IntArray
 from predgap.errors import UnsupportedModelError
-from predgap.loaders.catboost.categories import HashedCategories, Sets, combined, found_at
+from predgap.loaders.catboost.categories import HashedCategories, SetsOfQuestions, combined, found_at
 from predgap.loaders.catboost.model import (
     CTR,
     NUMBER,
     ONE_HOT,
+    CatBoostModel,
     Ctr,
-    Model,
     Nodes,
     Questions,
     ranks,
@@ -41,7 +41,7 @@ Levels = tuple[int, ...]
 """Categories of a feature by their index; the last index is that of all others."""
 
 
-class _Table(NamedTuple):
+class _CtrTable(NamedTuple):
     borders: tuple[tuple[int, float], ...]  # of numbers; one axis each
     features: tuple[int, ...]  # categorical; then one axis each
     rank: IntArray  # how many borders of the CTR are below
@@ -54,14 +54,14 @@ class _Path(NamedTuple):
     levels: dict[int, Levels]  # categorical features
 
 
-class _Number(NamedTuple):
+class _SplitOnNumber(NamedTuple):
     """A split on a number is needed first."""
 
     number: int
     border: float
 
 
-class _Classes(NamedTuple):
+class _SplitOnLevels(NamedTuple):
     """A split on a categorical feature is needed first."""
 
     feature: int
@@ -69,10 +69,12 @@ class _Classes(NamedTuple):
     right: Levels  # without the last category
 
 
-_Answer = bool | _Number | _Classes  # True: right
+_Answer = bool | _SplitOnNumber | _SplitOnLevels  # True: right
 
 
-def rewritten(model: Model, categories: list[HashedCategories], sets: Sets) -> tuple[Model, Sets]:
+def rewritten(
+    model: CatBoostModel, categories: list[HashedCategories], sets: SetsOfQuestions
+) -> tuple[CatBoostModel, SetsOfQuestions]:
     """The model, and its sets, without splits on combinations; they have new questions at the end.
 
     `categories` are those of the categorical features. UnsupportedModelError, which names the features, if
@@ -80,7 +82,7 @@ def rewritten(model: Model, categories: list[HashedCategories], sets: Sets) -> t
     """
     if all(ctr.of.is_single for ctr in model.ctrs):
         return model, sets
-    builder = _Builder(model, _Questions(model, categories))
+    builder = _TreeRewriter(model, _KnownAnswers(model, categories))
     for tree in range(len(model.nodes.root)):
         builder.add(tree)
     feature = [q for q, _ in builder.new]
@@ -99,7 +101,7 @@ def rewritten(model: Model, categories: list[HashedCategories], sets: Sets) -> t
             nodes=builder.nodes(),
             asked=_joined(asked, more),
         ),
-        Sets(
+        SetsOfQuestions(
             begin=np.append(sets.begin, ends).astype(np.int32),
             codes=np.concatenate([sets.codes, *codes]),
             right=np.append(sets.right, np.ones(n, dtype=np.bool_)),
@@ -115,10 +117,10 @@ def _joined(one: Questions, other: Questions) -> Questions:
 # ---- what splits ask, and what is known ----
 
 
-class _Questions:
+class _KnownAnswers:
     """Answers the questions of splits as far as what is known allows."""
 
-    def __init__(self, model: Model, categories: list[HashedCategories]) -> None:
+    def __init__(self, model: CatBoostModel, categories: list[HashedCategories]) -> None:
         self._model = model
         asked = model.asked
         self._kind: list[int] = asked.kind.tolist()
@@ -130,7 +132,7 @@ class _Questions:
         first = len(asked.kind) - sum(sizes)
         self.ctr = np.append(np.full(first, -1), np.repeat(np.arange(len(sizes)), sizes)).tolist()
         self._begin = np.append(first, first + np.cumsum(sizes)).tolist()
-        self._tables: dict[int, _Table] = {}
+        self._tables: dict[int, _CtrTable] = {}
         self._n_cells = 0
         self._known: dict[Any, _Answer] = {}
 
@@ -172,22 +174,22 @@ class _Questions:
         one, other = (tuple(sorted(level for own in half for level in own)) for half in halves)
         last = len(self._all[features[axis]]) - 1
         left, in_set = (one, other) if one[-1] == last else (other, one)
-        return _Classes(features[axis], left, in_set)
+        return _SplitOnLevels(features[axis], left, in_set)
 
-    def _table(self, place: int) -> _Table:
+    def _table(self, place: int) -> _CtrTable:
         ctr = self.ctr[place]
         key = ctr if ctr >= 0 else -1 - place
         if key not in self._tables:
             self._tables[key] = self._of_ctr(self._model.ctrs[ctr]) if ctr >= 0 else self._of_one_hot(place)
         return self._tables[key]
 
-    def _of_one_hot(self, place: int) -> _Table:
+    def _of_one_hot(self, place: int) -> _CtrTable:
         assert self._kind[place] == ONE_HOT
         q = self._number[place]
         own = np.append(self._hashes[q] == int(self._compared[place]), False)
-        return _Table((), (q,), own.astype(np.int32))
+        return _CtrTable((), (q,), own.astype(np.int32))
 
-    def _of_ctr(self, ctr: Ctr) -> _Table:
+    def _of_ctr(self, ctr: Ctr) -> _CtrTable:
         of = ctr.of
         features = tuple(dict.fromkeys([*of.categories, *(q for q, _ in of.exact)]))
         axis = {q: len(of.borders) + i for i, q in enumerate(features)}
@@ -206,12 +208,12 @@ class _Questions:
         at = found_at(np.broadcast_to(combined(parts), shape), ctr.counters.hashes)
         for q in of.categories:  # categories that are not known have no counters
             np.moveaxis(at, axis[q], -1)[..., -1] = -1
-        return _Table(of.borders, features, ranks(ctr)[at])
+        return _CtrTable(of.borders, features, ranks(ctr)[at])
 
 
-def _above(number: int, border: float, path: _Path) -> bool | _Number:
+def _above(number: int, border: float, path: _Path) -> bool | _SplitOnNumber:
     low, high = path.ranges.get(number, (-np.inf, np.inf))
-    return border <= low if border <= low or border >= high else _Number(number, border)
+    return border <= low if border <= low or border >= high else _SplitOnNumber(number, border)
 
 
 def _classes(levels: Levels, right: BoolArray, axis: int) -> list[list[int]]:
@@ -225,11 +227,11 @@ def _classes(levels: Levels, right: BoolArray, axis: int) -> list[list[int]]:
 # ---- trees ----
 
 
-class _Builder:
+class _TreeRewriter:
     """Adds trees one after the other; those that split on combinations are made anew."""
 
-    def __init__(self, model: Model, questions: _Questions) -> None:
-        self._model, self._questions = model, questions
+    def __init__(self, model: CatBoostModel, known: _KnownAnswers) -> None:
+        self._model, self._known = model, known
         self._old = model.nodes
         self._n_questions = len(model.asked.kind)
         old = self._old
@@ -266,7 +268,7 @@ class _Builder:
         begin, end = int(self._old.root[tree]), int(self._end[tree])
         place, left = self._place[begin:end], self._old.left[begin:end] - begin
         value = self._old.value[self._leaf[begin:end][place < 0]]
-        if any(map(self._questions.is_combined, set(place.tolist()))):
+        if any(map(self._known.is_combined, set(place.tolist()))):
             if self._old.symmetric:
                 place, value = self._reordered(place, value)
             place, left, value = self._made(place.tolist(), left.tolist(), value)
@@ -280,7 +282,7 @@ class _Builder:
         asked = [int(place[2**k - 1]) for k in range(depth)]
 
         def n_parts(k: int) -> int:
-            ctr = self._questions.ctr[asked[k]]
+            ctr = self._known.ctr[asked[k]]
             return sum(map(len, self._model.ctrs[ctr].of)) if ctr >= 0 else 0
 
         order = sorted(range(depth), key=n_parts)
@@ -299,7 +301,7 @@ class _Builder:
         for at, (node, path) in enumerate(waiting):  # children are appended while we iterate
             answer: _Answer = False
             while place[node] >= 0:
-                answer = self._questions.answer(place[node], path)
+                answer = self._known.answer(place[node], path)
                 if not isinstance(answer, bool):
                     break
                 node = left[node] + answer
@@ -311,16 +313,16 @@ class _Builder:
             new_place += (-1, -1)
             new_left += (-1, -1)
             if self._n_made + len(waiting) > _MAX_NODES or self._n_codes > _MAX_CODES:
-                ctr = max(self._questions.ctr[p] for p in place if self._questions.is_combined(p))
+                ctr = max(self._known.ctr[p] for p in place if self._known.is_combined(p))
                 would = f"take more than {_MAX_NODES:,} splits on one feature each, or too many categories"
                 raise _too_large(self._model, self._model.ctrs[ctr], would)
         self._n_made += len(waiting)
-        self._questions.forget()
+        self._known.forget()
         return np.array(new_place, dtype=np.int32), np.array(new_left, dtype=np.int32), value[leaves]
 
-    def _asked(self, answer: _Number | _Classes) -> int:
+    def _asked(self, answer: _SplitOnNumber | _SplitOnLevels) -> int:
         """The place of a question, which may be new."""
-        if isinstance(answer, _Number):
+        if isinstance(answer, _SplitOnNumber):
             return self._of_number[answer]
         key = answer.feature, answer.right
         if key not in self.new:
@@ -329,7 +331,7 @@ class _Builder:
         return self.new[key]
 
 
-def _too_large(model: Model, ctr: Ctr, would: str) -> UnsupportedModelError:
+def _too_large(model: CatBoostModel, ctr: Ctr, would: str) -> UnsupportedModelError:
     shown = shown_combination(ctr.of, model.floats, model.categorical)
     return UnsupportedModelError(
         f"the model splits on statistics (CTRs) of combinations of features, such as {shown}, which would "
@@ -337,9 +339,9 @@ def _too_large(model: Model, ctr: Ctr, would: str) -> UnsupportedModelError:
     )
 
 
-def _ways(answer: _Number | _Classes, path: _Path) -> Iterator[_Path]:
+def _ways(answer: _SplitOnNumber | _SplitOnLevels, path: _Path) -> Iterator[_Path]:
     """Yields the paths left and right of a new split."""
-    if isinstance(answer, _Number):
+    if isinstance(answer, _SplitOnNumber):
         low, high = path.ranges.get(answer.number, (-np.inf, np.inf))
         for ends in ((low, answer.border), (answer.border, high)):
             yield _Path(path.ranges | {answer.number: ends}, path.levels)

@@ -27,12 +27,12 @@ from predgap.loaders.catboost.model import (
     CTR,
     NUMBER,
     ONE_HOT,
+    CatBoostModel,
     CategoricalFeature,
     Combination,
     Counters,
     Ctr,
     FloatFeature,
-    Model,
     Nodes,
     Questions,
     combination,
@@ -78,7 +78,7 @@ Splits = dict[Any, Document]
 _object = partial(object_in, model="a CatBoost model saved as JSON")
 
 
-def read(data: bytes) -> Model:
+def read(data: bytes) -> CatBoostModel:
     """The model in the bytes of a file; parts that CatBoost 1.2 does not write are refused."""
     document = _decode(data)
     info = _object(document, "features_info")
@@ -95,7 +95,7 @@ def read(data: bytes) -> Model:
     asked = shared.questions(floats, categorical, ctrs)
     _check_splits(splits, asked)
     hashes = known_hashes(floats, categorical, ctrs)
-    return Model(
+    return CatBoostModel(
         floats=floats,
         categorical=categorical,
         ctrs=ctrs,

@@ -22,6 +22,7 @@ __all__ = [
     "NO_HASH",
     "NUMBER",
     "ONE_HOT",
+    "CatBoostModel",
     "CategoricalFeature",
     "Classes",
     "Combination",
@@ -29,7 +30,6 @@ __all__ = [
     "Ctr",
     "Feature",
     "FloatFeature",
-    "Model",
     "Nodes",
     "Questions",
     "check_features",
@@ -293,7 +293,7 @@ class Classes(NamedTuple):
     absent: list[str]  # classes that were not in the training data, to which CatBoost gives a margin of -inf
 
 
-class Model(NamedTuple):
+class CatBoostModel(NamedTuple):
     floats: list[FloatFeature]
     categorical: list[CategoricalFeature]
     ctrs: Sequence[Ctr]

@@ -450,23 +450,23 @@ _AROUND: Final = frozenset({("", "Cast"), ("", "Identity"), (_DOMAIN, "ZipMap")}
 
 
 # Field numbers of onnx.proto, which never change.
-class _Model:
+class _ModelFields:
     PRODUCER, GRAPH, VERSIONS, FUNCTIONS = 2, 7, 8, 25
 
 
-class _Graph:
+class _GraphFields:
     NODES, NAME, INPUTS, OUTPUTS = 1, 2, 11, 12
 
 
-class _Node:
+class _NodeFields:
     INPUTS, OUTPUTS, OPERATOR, ATTRIBUTES, DOMAIN = 1, 2, 4, 5, 7
 
 
-class _Attribute:
+class _AttributeFields:
     NAME, INTEGER, TEXT, TENSOR, FLOATS, INTEGERS, TEXTS, TYPE = 1, 3, 4, 5, 7, 8, 9, 20
 
 
-class _Tensor:
+class _TensorFields:
     TYPE, RAW, EXTERNAL, LOCATION = 2, 9, 13, 14
 
 
@@ -503,22 +503,22 @@ class TreeNode:
 def read(data: bytes) -> TreeNode:
     """The node with the trees; UnsupportedModelError if other nodes do more than pass values on."""
     model = Message(data)
-    if _Model.FUNCTIONS in model:
+    if _ModelFields.FUNCTIONS in model:
         raise UnsupportedModelError("the ONNX model defines functions of its own; inline them first")
-    graph = Message(model.part(_Model.GRAPH))
-    nodes = graph.messages(_Graph.NODES)
+    graph = Message(model.part(_ModelFields.GRAPH))
+    nodes = graph.messages(_GraphFields.NODES)
     node = _tree_node(nodes)
     types, n_features = _rows(node, nodes, graph)
     attributes = _attributes(node)
     return TreeNode(
-        operator=node.text(_Node.OPERATOR),
-        version=_version(model, node.text(_Node.OPERATOR)),
+        operator=node.text(_NodeFields.OPERATOR),
+        version=_version(model, node.text(_NodeFields.OPERATOR)),
         attributes=attributes,
-        raw=dict(zip(attributes, node.parts(_Node.ATTRIBUTES), strict=True)),
+        raw=dict(zip(attributes, node.parts(_NodeFields.ATTRIBUTES), strict=True)),
         row_kind=np.float32 if _FLOAT in types else np.float64,
         tree_kind=_ROW_KINDS[types[0]],
         n_features=n_features,
-        producer=model.text(_Model.PRODUCER)[:60],
+        producer=model.text(_ModelFields.PRODUCER)[:60],
     )
 
 
@@ -526,30 +526,30 @@ def single_node_model(node: TreeNode, attributes: dict[str, bytes], n_features: 
     """The bytes of a model of this node alone, with these attributes; its input is `X`, its output `Y`."""
     outputs = [b"L", b"Y"] if node.operator == CLASSIFIER else [b"Y"]
     trees = encode(
-        (_Node.INPUTS, b"X"),
-        *((_Node.OUTPUTS, name) for name in outputs),
-        (_Node.OPERATOR, node.operator.encode()),
-        *((_Node.ATTRIBUTES, attribute) for attribute in attributes.values()),
-        (_Node.DOMAIN, _DOMAIN.encode()),
+        (_NodeFields.INPUTS, b"X"),
+        *((_NodeFields.OUTPUTS, name) for name in outputs),
+        (_NodeFields.OPERATOR, node.operator.encode()),
+        *((_NodeFields.ATTRIBUTES, attribute) for attribute in attributes.values()),
+        (_NodeFields.DOMAIN, _DOMAIN.encode()),
     )
     element = _FLOAT if node.tree_kind is np.float32 else _DOUBLE
     shape = encode((1, b""), (1, encode((1, n_features))))
     table = encode((1, b"X"), (2, encode((1, encode((1, element), (2, shape))))))
     graph = encode(
-        (_Graph.NODES, trees),
-        (_Graph.NAME, b"trees"),
-        (_Graph.INPUTS, table),
-        (_Graph.OUTPUTS, encode((1, b"Y"))),
+        (_GraphFields.NODES, trees),
+        (_GraphFields.NAME, b"trees"),
+        (_GraphFields.INPUTS, table),
+        (_GraphFields.OUTPUTS, encode((1, b"Y"))),
     )
     version = encode((1, _DOMAIN.encode()), (2, node.version))
-    return encode((1, 8), (_Model.GRAPH, graph), (_Model.VERSIONS, version))
+    return encode((1, 8), (_ModelFields.GRAPH, graph), (_ModelFields.VERSIONS, version))
 
 
 # ---- the graph ----
 
 
 def _tree_node(nodes: list[Message]) -> Message:
-    names = [(node.text(_Node.DOMAIN), node.text(_Node.OPERATOR)) for node in nodes]
+    names = [(node.text(_NodeFields.DOMAIN), node.text(_NodeFields.OPERATOR)) for node in nodes]
     names = [("" if domain == "ai.onnx" else domain, name) for domain, name in names]
     trees = [i for i, (domain, name) in enumerate(names) if domain == _DOMAIN and name in _VERSIONS]
     if len(trees) != 1:
@@ -567,7 +567,7 @@ def _tree_node(nodes: list[Message]) -> Message:
 
 
 def _version(model: Message, operator: str) -> int:
-    sets = model.messages(_Model.VERSIONS)
+    sets = model.messages(_ModelFields.VERSIONS)
     version = next((entry.integer(2) for entry in sets if entry.text(1) == _DOMAIN), 0)
     oldest, newest = _VERSIONS[operator]
     if not oldest <= version <= newest:
@@ -580,16 +580,16 @@ def _version(model: Message, operator: str) -> int:
 
 def _rows(node: Message, nodes: list[Message], graph: Message) -> tuple[list[int], int | None]:
     """The types that rows are cast to, from the trees back to the input, and the number of columns."""
-    makers = {name: maker for maker in nodes for name in maker.parts(_Node.OUTPUTS)}
-    types, name = [], node.part(_Node.INPUTS)
+    makers = {name: maker for maker in nodes for name in maker.parts(_NodeFields.OUTPUTS)}
+    types, name = [], node.part(_NodeFields.INPUTS)
     for _ in nodes:  # a longer path would be a cycle
         if name not in makers:
             break
         maker = makers[name]
-        if maker.text(_Node.OPERATOR) == "Cast":
+        if maker.text(_NodeFields.OPERATOR) == "Cast":
             types.append(_cast_type(maker))
-        name = maker.part(_Node.INPUTS)
-    inputs = {entry.part(1): entry for entry in graph.messages(_Graph.INPUTS)}
+        name = maker.part(_NodeFields.INPUTS)
+    inputs = {entry.part(1): entry for entry in graph.messages(_GraphFields.INPUTS)}
     if inputs.keys() != {name}:
         raise UnsupportedModelError(
             f"the ONNX model has {len(inputs)} inputs, or its trees get something else; predgap handles "
@@ -634,8 +634,8 @@ def _table(entry: Message) -> tuple[int, int | None]:
 def _attributes(node: Message) -> dict[str, Value]:
     """The value of each attribute, in order."""
     values: dict[str, Value] = {}
-    for attribute in node.messages(_Node.ATTRIBUTES):
-        name = attribute.text(_Attribute.NAME)
+    for attribute in node.messages(_NodeFields.ATTRIBUTES):
+        name = attribute.text(_AttributeFields.NAME)
         if name in values:
             raise LoaderError(f"the attribute {name[:40]!r} occurs twice; the file is damaged")
         values[name] = _value(name, attribute)
@@ -644,38 +644,38 @@ def _attributes(node: Message) -> dict[str, Value]:
 
 def _value(name: str, found: Message) -> Value:
     """The value of an attribute, by the type that it states."""
-    match found.integer(_Attribute.TYPE):
+    match found.integer(_AttributeFields.TYPE):
         case 2:
-            return found.integer(_Attribute.INTEGER)
+            return found.integer(_AttributeFields.INTEGER)
         case 3:
-            return found.text(_Attribute.TEXT)
+            return found.text(_AttributeFields.TEXT)
         case 4:
-            return _tensor(name, Message(found.part(_Attribute.TENSOR)))
+            return _tensor(name, Message(found.part(_AttributeFields.TENSOR)))
         case 6:
-            return found.floats(_Attribute.FLOATS, np.dtype("<f4"))
+            return found.floats(_AttributeFields.FLOATS, np.dtype("<f4"))
         case 7:
-            return found.integers(_Attribute.INTEGERS)
+            return found.integers(_AttributeFields.INTEGERS)
         case 8:
-            return found.parts(_Attribute.TEXTS)
+            return found.parts(_AttributeFields.TEXTS)
         case other:
             raise LoaderError(f"the attribute {name[:40]!r} has type {other}, which it cannot have")
 
 
 def _tensor(name: str, tensor: Message) -> NDArray[Any]:
     """The numbers of a tensor as a flat array."""
-    if _Tensor.EXTERNAL in tensor or tensor.integer(_Tensor.LOCATION):
+    if _TensorFields.EXTERNAL in tensor or tensor.integer(_TensorFields.LOCATION):
         raise UnsupportedModelError(
             f"the attribute {name[:40]!r} is kept in another file; save the model with all data inside"
         )
-    stated = tensor.integer(_Tensor.TYPE)
+    stated = tensor.integer(_TensorFields.TYPE)
     if stated not in _TENSORS:
         raise UnsupportedModelError(
             f"the attribute {name[:40]!r} is a tensor of {_type_name(stated)}; predgap handles FLOAT, DOUBLE "
             "and UINT8"
         )
     number, dtype = _TENSORS[stated]
-    if _Tensor.RAW in tensor:
-        return from_bytes(tensor.part(_Tensor.RAW), dtype)
+    if _TensorFields.RAW in tensor:
+        return from_bytes(tensor.part(_TensorFields.RAW), dtype)
     if stated != _UINT8:
         return tensor.floats(number, dtype)
     wide = tensor.integers(number)

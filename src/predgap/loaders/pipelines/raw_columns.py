@@ -36,7 +36,7 @@ _ROUNDING: Final = 2.0**-20  # how far a value may be moved, relative to it and 
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Feature:
+class _RawFeature:
     """A raw column that the model uses, and the transformed columns that are made of it."""
 
     raw: int
@@ -52,7 +52,7 @@ class RawColumns:
     steps: Preparation
     old: Ensemble  # of the transformed columns
     names: tuple[str, ...] | None  # of the raw columns; None if the pipeline was fitted without names
-    features: tuple[_Feature, ...]
+    features: tuple[_RawFeature, ...]
     feature_space: None = None  # the features are the columns of X
 
     @property
@@ -102,7 +102,7 @@ class RawColumns:
         found = match_names(names, self.names, TableError)
         return {found[name]: j for j, name in enumerate(names) if name in found}
 
-    def _numbers(self, feature: _Feature, x: FloatArray, old: FloatArray, seen: FloatArray) -> FloatArray:
+    def _numbers(self, feature: _RawFeature, x: FloatArray, old: FloatArray, seen: FloatArray) -> FloatArray:
         """A raw column of numbers that go where the steps send them; `old` is the transformed table, `seen`
         the same as the model casts it."""
         gone = np.isnan(x)
@@ -130,7 +130,7 @@ class RawColumns:
         self._refuse(feature, lost | far)
         return moved
 
-    def _codes(self, feature: _Feature, codes: FloatArray, old: FloatArray) -> FloatArray:
+    def _codes(self, feature: _RawFeature, codes: FloatArray, old: FloatArray) -> FloatArray:
         """A raw column of codes; TableError if the steps make something else of a category."""
         assert feature.levels is not None
         place = np.where(np.isnan(codes), len(feature.levels) + 1, feature.levels.levels_of(codes))
@@ -143,7 +143,7 @@ class RawColumns:
         self._refuse(feature, lost)
         return codes
 
-    def _refuse(self, feature: _Feature, lost: BoolArray) -> None:
+    def _refuse(self, feature: _RawFeature, lost: BoolArray) -> None:
         if lost.any():
             name = names_or_default(feature.raw + 1, self.names and self.names[: feature.raw + 1])[-1]
             kind = (
@@ -289,7 +289,7 @@ class _Rewriting:
             return self._ask_for_missing(asked[:half]) | self._ask_for_missing(asked[half:])
         return dict.fromkeys(asked, self._old.cast(row)[0])
 
-    def _category(self, q: int, own: list[int]) -> _Feature:
+    def _category(self, q: int, own: list[int]) -> _RawFeature:
         probe, native = self._probe, self._is_native(own)
         levels = (
             self._native[own[0]] if native else _levels(self._labels(q), self._names is None, self._name(q))
@@ -305,7 +305,7 @@ class _Rewriting:
             levels = Categories(levels.codes, levels.labels, closed=True)
         elif self._old.unseen_is_missing and any(map(self._is_native, self._used.values())):
             raise NotRaw(f"unknown categories of {self._name(q)!r} are no missing values, as those of others")
-        return _Feature(q, levels, {
+        return _RawFeature(q, levels, {
             j: Levels(
                 q,
                 levels.codes,
@@ -318,7 +318,7 @@ class _Rewriting:
 
     # ---- numbers ----
 
-    def _lines(self, numbers: dict[int, list[int]]) -> dict[int, _Feature]:
+    def _lines(self, numbers: dict[int, list[int]]) -> dict[int, _RawFeature]:
         """The raw columns of numbers, with what their transformed columns are."""
         questions = [
             SplitQuestion(q, j, v) for q, own in numbers.items() for j in own for v in self._thresholds(j)
@@ -327,10 +327,10 @@ class _Rewriting:
             return {}
         ask = Asking(self._probe, self._zero_is_missing, questions)
         cuts, rising = ask.cuts()
-        found: dict[int, _Feature] = {}
+        found: dict[int, _RawFeature] = {}
         for q, own in numbers.items():
             missing = self._at_missing[q]
-            found[q] = _Feature(q, None, {}, {})
+            found[q] = _RawFeature(q, None, {}, {})
             for j in own:
                 mine = ask.places(j)
                 thresholds = ask.thresholds[mine]
@@ -386,7 +386,7 @@ class _Rewriting:
         if not np.array_equal(expected, found):
             raise NotRaw("the rewritten model does not agree with the Pipeline")
 
-    def _accepted(self, feature: _Feature, column: FloatArray) -> Any:
+    def _accepted(self, feature: _RawFeature, column: FloatArray) -> Any:
         """A column of codes or numbers as raw values, with a base value for what the steps refuse."""
         q, levels, base = feature.raw, feature.levels, self._probe.base[feature.raw]
         missing = base if self._at_missing[q] is None else self._missing(q)
