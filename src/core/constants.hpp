@@ -1,13 +1,15 @@
-// All numbers by which the planner prices and chooses. None of them changes an answer beyond its tolerance:
-// they decide which way it is obtained. What a row may take while it runs is counted at the speeds of
-// model/row_work.hpp.
+// The numbers by which the planner prices and chooses. They decide which way an answer is obtained; a
+// guaranteed answer keeps its tolerance whatever they are. (`kExactShare` is a part of what exact means.)
+// What a row may take while it runs is counted at the speeds of model/row_work.hpp.
 //
 // `kSpeeds` are nanoseconds of one thing of each kind, measured: `make constants` measures them again, on the
 // models that the planner is fitted to (benchmarks/constants.py). `typical` are ratios of counts, found by
 // counting on the same models. `rule` are decisions.
 #pragma once
 
+#include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 
@@ -22,6 +24,7 @@ enum class Speed : std::uint8_t {
     weight,
     node,
     node_of_model,
+    walked_node,
     entry,
     limited_entry,
     new_term,
@@ -42,45 +45,55 @@ enum class Speed : std::uint8_t {
 };
 
 struct NamedSpeed {
+    Speed speed;
     const char* name;
     double nanoseconds;
     const char* of;
 };
 
-constexpr std::size_t kNSpeeds = 25;
+constexpr std::size_t kNSpeeds = 26;
 constexpr std::array<NamedSpeed, kNSpeeds> kSpeeds{{
-    {"row", 5000.0, "a row, whatever is asked"},
-    {"atom", 3.0, "an event on a feature, whose tails are computed"},
+    {Speed::row, "row", 5000.0, "a row, whatever is asked"},
+    {Speed::atom, "atom", 3.0, "an event on a feature, whose tails are computed"},
     // the shared plan
-    {"box", 1.5, "a box that is tested"},
-    {"plan_component", 2.0, "a component of the plan that is looked at"},
-    {"spread", 3.5, "a signed term that gets the change of a box"},
-    {"weight", 1.0, "a weight that is cleared"},
+    {Speed::box, "box", 1.5, "a box that is tested"},
+    {Speed::plan_component, "plan_component", 2.0, "a component of the plan that is looked at"},
+    {Speed::spread, "spread", 3.5, "a signed term that gets the change of a box"},
+    {Speed::weight, "weight", 1.0, "a weight that is cleared"},
     // terms compiled for the row
-    {"node", 95.0, "a node that the walk of a tree comes to"},
-    {"node_of_model", 2.0, "a node of the model, whether the walk comes to it or not"},
-    {"entry", 24.0, "a product of bounds of a box"},
-    {"limited_entry", 44.0, "the same, beside: to decide whether it is left out, and to find the limit"},
-    {"new_term", 75.0, "a term that entries are merged to"},
-    {"new_component", 200.0, "a component that is laid out"},
+    {Speed::node, "node", 95.0, "a node that the walk of a tree comes to"},
+    {Speed::node_of_model, "node_of_model", 2.0, "a node of the model, whether the walk comes to it or not"},
+    {Speed::walked_node, "walked_node", 130.0,
+     "a node that the walk comes to, in prices that are counted on some trees"},
+    {Speed::entry, "entry", 24.0, "a product of bounds of a box"},
+    {Speed::limited_entry, "limited_entry", 44.0,
+     "the same, beside: to decide whether it is left out, and to find the limit"},
+    {Speed::new_term, "new_term", 75.0, "a term that entries are merged to"},
+    {Speed::new_component, "new_component", 200.0, "a component that is laid out"},
     // the terms of one gap
-    {"term", 6.0, "a term that is pushed"},
-    {"pair", 0.08, "a slot of a pair of terms of numbers"},
-    {"set", 1.1, "a nanosecond of forms with categories, as terms/grid_choice.cpp counts it"},
-    {"component", 15.0, "a component"},
+    {Speed::term, "term", 6.0, "a term that is pushed"},
+    {Speed::pair, "pair", 0.08, "a slot of a pair of terms of numbers"},
+    {Speed::set, "set", 1.1, "a nanosecond of forms with categories, as terms/grid_choice.cpp counts it"},
+    {Speed::component, "component", 15.0, "a component"},
     // beside: what a curve computes again, because features that come later change weights
-    {"pair_again", 0.108, "a slot of a pair of terms, in a later version"},
-    {"set_again", 0.4, "a nanosecond of forms with categories, in a later version"},
-    {"component_again", 70.0, "a component"},
+    {Speed::pair_again, "pair_again", 0.108, "a slot of a pair of terms, in a later version"},
+    {Speed::set_again, "set_again", 0.4, "a nanosecond of forms with categories, in a later version"},
+    {Speed::component_again, "component_again", 70.0, "a component"},
     // beside: what a greedy ranking computes again, with the gains of all candidates
-    {"pair_gained", 0.2916, "a slot of a pair of terms, in a later version"},
-    {"set_gained", 3.2, "a nanosecond of forms with categories, in a later version"},
-    {"component_gained", 189.0, "a component"},
+    {Speed::pair_gained, "pair_gained", 0.2916, "a slot of a pair of terms, in a later version"},
+    {Speed::set_gained, "set_gained", 3.2, "a nanosecond of forms with categories, in a later version"},
+    {Speed::component_gained, "component_gained", 189.0, "a component"},
     // pairs of leaves
-    {"gap_by_pairs", 4000.0, "a gap"},
-    {"leaf", 280.0, "a leaf that the row can reach"},
-    {"split", 27.0, "a split that eight leaves of another tree meet"},
+    {Speed::gap_by_pairs, "gap_by_pairs", 4000.0, "a gap"},
+    {Speed::leaf, "leaf", 280.0, "a leaf that the row can reach"},
+    {Speed::split, "split", 27.0, "a split that eight leaves of another tree meet"},
 }};
+constexpr bool are_in_order() {
+    for (std::size_t i = 0; i < kNSpeeds; ++i)
+        if (static_cast<std::size_t>(kSpeeds[i].speed) != i) return false;
+    return true;
+}
+static_assert(are_in_order());
 
 // Ratios of counts.
 namespace typical {
@@ -92,6 +105,7 @@ constexpr double kOutputOfForm = 0.63;   // what one more output adds to the for
 constexpr double kOutputOfEntry = 0.06;  // and to its compilation
 constexpr double kOfSubsets = 0.03;      // of a gap: one of all subsets, for most components stay as they are
 constexpr double kUncachedComponents = 1.2e4;                  // so many components do not stay in the cache
+constexpr double kUncachedTerms = 5e5;                         // nor so many terms, while they are found
 constexpr double kBytesOfEntry = 68.0, kBytesOfOutput = 12.0;  // with its terms, merged by half, and states
 constexpr double kBytesOfCurve = 1.3, kBytesOfGreedy = 1.1;    // states of these are larger
 
@@ -118,6 +132,11 @@ constexpr double kBoundOfLimit = 0.06;
 // Pairs of leaves, before any walk.
 constexpr double kLeavesOfNode = 0.5;    // that a walk comes to
 constexpr double kLookedAtNode = 150.0;  // nanoseconds of a node, to look at some trees, if all features move
+
+// Prices that are counted on some of the trees: nanoseconds of planning and of pairs for one that is counted
+// at the speeds of model/row_work.hpp, of an atom whose tables are filled, and of a model that left the
+// cache.
+constexpr double kOfCounted = 1.35, kOpenedAtom = 6.0, kCold = 1e5;
 
 }  // namespace typical
 
@@ -189,16 +208,25 @@ constexpr double kKnownFrom = 5.0;  // a bound within so many times of the aim t
 constexpr int kTriesOfGuess = 3, kTriesOfCount = 12;
 constexpr double kSlackOfCount = 0.15;
 
+// After a bound that was so many times too large: the bound grows a little slower than the limit.
+inline double smaller_limit(double share) { return std::clamp(0.7 * std::pow(share, -1.1), 1e-6, 0.7); }
+
 // After a bound that was not met.
 constexpr int kTries = 4;
 constexpr double kFarOff = 10.0;  // times the tolerance: then exactly, unless that takes longer than
 constexpr double kLongExact = 2e9;
 
+// Prices that are counted on some of the trees: about so many entries, but so many trees, or a share of them.
+constexpr double kSampledEntries = 4e5, kLeastTrees = 8.0, kMostTrees = 32.0, kMostShareOfTrees = 1.0 / 3.0;
+constexpr double kSureRetry = 2.0;  // times the tolerance: a bound from which another try is priced
+
 // First places: a coarse ranking names the likely units, and two more.
 constexpr double kCoarse = 1e-4, kMostCoarseEntries = 4e6;
+constexpr double kAlmostCoarse = 1e-5;  // a pruned ranking with this tolerance costs about as little
 constexpr std::int32_t kMorePlaces = 2;
 
-constexpr double kMostEntries = 1e7;  // of a compilation, which then fit into the memory of a row
+constexpr double kMostEntries =
+    1e7;  // of a compilation; with up to three outputs they fit into the memory of a row
 
 }  // namespace rule
 

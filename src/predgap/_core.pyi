@@ -191,10 +191,13 @@ class Independent(_Kernel):
         context: _Context,
         units: Units | None = None,
         order: _Ints | None = None,
+        closely: bool = False,
     ) -> tuple[_Bytes, _Bytes, _Floats, _Floats, _Floats, _Floats]:
         """The way that answers would take to a question about the features (1 or n, d): codes of methods and
         of routes, the limit of what is left out, milliseconds and megabytes, (n,); and how many things of
-        each kind of `SPEEDS` that is, (n, n_speeds). order: of a curve, (1 or n, places), if it is known."""
+        each kind of `SPEEDS` that is, (n, n_speeds). order: of a curve, (1 or n, places), if it is known.
+        closely: of a model without a plan milliseconds and megabytes are counted on some of its trees, which
+        takes a part of that time."""
 
     def way_taken(
         self,

@@ -18,6 +18,7 @@ namespace predgap {
 namespace nominal {
 constexpr double kRow = 5000.0, kAtom = 3.0;  // to begin, and for each atom of the model
 constexpr double kWalkedNode = 30.0;          // of a tree that is compiled, or counted
+constexpr double kAtomLeftOut = 4.0;          // of the model, where the bound is added up
 constexpr double kEntry = 16.0;               // of a box that is multiplied out
 constexpr double kLimitOfEntry = 20.0;        // to decide whether it is left out
 constexpr double kCompiledTerm = 55.0;        // of one that is new, found and laid out
@@ -62,9 +63,7 @@ public:
     enum class Arrays : std::uint8_t { compilation, boxes, terms, states, trees, parts, copies };
     void hold(Arrays arrays, double bytes) {
         held_[static_cast<std::size_t>(arrays)] = bytes;
-        double sum = 0.0;
-        for (const double own : held_) sum += own;
-        bytes_ = std::max(bytes_, sum);
+        bytes_ = std::max(bytes_, held());
         if (bytes_ > limits_.bytes) stop_ = &kAlways;
     }
 
@@ -74,6 +73,11 @@ public:
 
     double nanoseconds() const { return nanoseconds_; }
     double bytes() const { return bytes_; }  // at most, at any time
+    double held() const {                    // now
+        double sum = 0.0;
+        for (const double own : held_) sum += own;
+        return sum;
+    }
 
 private:
     static constexpr std::size_t kKinds = 7;

@@ -90,13 +90,13 @@ void write_way(const Way& way, std::uint8_t* method, std::uint8_t* route, double
 
 nb::tuple cost(const Independent& k, const Rows& rows, const std::string& question, const Masks& features,
                std::int32_t n, const Accuracy& accuracy, nb::handle context, const Units* given,
-               const std::optional<Orders>& order) {
+               const std::optional<Orders>& order, bool closely) {
     const PricedQuestions asked(rows, question, features, n, order, given);
     const auto price = [&](IndependentRow& row, std::int64_t r, std::uint8_t* method, std::uint8_t* route,
                            double* limit, double* milliseconds, double* megabytes, double* work) {
         Way found{.route = Route::compiled, .method = accuracy.kind};
         try {
-            found = row.way_to(asked.row(r), accuracy);
+            found = row.way_to(asked.row(r), accuracy, closely);
         } catch (const TooCostly& refused) {
             found.nanoseconds = refused.nanoseconds;
             found.bytes = refused.bytes;
@@ -116,7 +116,9 @@ nb::tuple way_taken(const Independent& k, const Rows& rows, const std::string& q
                     const Masks& features, std::int32_t n, const Accuracy& accuracy, nb::handle context,
                     const Units* given, const std::optional<Orders>& order) {
     const PricedQuestions asked(rows, question, features, n, order, given);
-    require(asked.kind == Question::gap || asked.kind == Question::greedy || asked.order,
+    require(n >= 0 && n <= asked.units.size(), "not more places than units");
+    require(asked.kind == Question::gap || asked.kind == Question::greedy ||
+                (asked.kind == Question::curve && asked.order),
             "the way of a gap, of a ranking, or of a curve with its order");
     const auto answer = [&](IndependentRow& row, std::int64_t r, std::uint8_t* method, std::uint8_t* route,
                             double* limit) {
@@ -349,7 +351,7 @@ void register_independent(nb::module_& m) {
     const auto order = "order"_a.none() = nb::none();
     kernel
         .def("cost", &cost, "rows"_a, "question"_a, "features"_a, "n"_a, "accuracy"_a, "context"_a, units,
-             order)
+             order, "closely"_a = false)
         .def("way_taken", &way_taken, "rows"_a, "question"_a, "features"_a, "n"_a, "accuracy"_a, "context"_a,
              units, order)
         .def("moving_units", &moving_units, "rows"_a, "context"_a, units)

@@ -73,6 +73,7 @@ nb::tuple box_costs(const Joint& k, const Rows& rows, std::int32_t m, nb::handle
 std::tuple<double, double> cost(const Joint& k, const std::string& question, std::int32_t n_units,
                                 std::int32_t top) {
     const auto asked = named<Question::Kind>(question, kQuestionNames, "an unknown question");
+    require(asked != Question::examine, "an examination has no price under this noise");
     const auto found = k.price(asked, n_units, top);
     return {found.nanoseconds * 1e-6, found.bytes * 1e-6};
 }

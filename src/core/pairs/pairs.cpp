@@ -111,11 +111,20 @@ public:
     // centred by these means.
     void subtract(std::vector<double> mean) { mean_ = std::move(mean); }
 
-    // Adds up all pairs of leaves; ends early if stopped.
-    void run(RowWork& work) {
+    int64_t n_groups() const {
+        int64_t n = 0;
+        for (std::size_t tree = 0; tree < r_.root.size(); ++tree)
+            n += (r_.leaf_begin[tree + 1] - r_.leaf_begin[tree] + kLanes - 1) / kLanes;
+        return n;
+    }
+
+    // Adds up all pairs of leaves, or those of one group of leaves of every `step`; ends early if stopped.
+    void run(RowWork& work, int64_t step = 1) {
         const auto n_trees = r_.root.size();
+        int64_t group = 0;
         for (std::size_t tree = 0; tree < n_trees; ++tree)
             for (auto first = r_.leaf_begin[tree]; first < r_.leaf_begin[tree + 1]; first += kLanes) {
+                if (group++ % step != step / 2) continue;
                 const auto n = static_cast<int>(std::min<int64_t>(kLanes, r_.leaf_begin[tree + 1] - first));
                 load(r_.leaf.data() + first, n);
                 std::array<double, kLanes> rest{};
@@ -195,6 +204,19 @@ double Pairs::mean_change(Scratch& s, const RowTables& row) const {
                            [&](double sum, int32_t root) { return sum + trees.node[root].mean; });
 }
 
+double Pairs::counted_nanoseconds(Scratch& s, const RowTables& row) const {
+    constexpr int64_t kEnough = 100;  // groups of leaves
+    const double before = s.work->nanoseconds();
+    s.trees.find(e_, atoms_, row, *s.work);
+    const double found = s.work->nanoseconds();
+    PairSum sum(e_, row, s.trees);
+    const auto n_groups = sum.n_groups(), step = std::max<int64_t>(n_groups / kEnough, 1);
+    sum.run(*s.work, step);
+    const auto n_run = static_cast<double>((n_groups + step - 1 - step / 2) / step);
+    return found - before +
+           (s.work->nanoseconds() - found) * static_cast<double>(n_groups) / std::max(n_run, 1.0);
+}
+
 Pairs::Result Pairs::gap(Scratch& s, const RowTables& row) const {
     s.trees.find(e_, atoms_, row, *s.work);
     PairSum sum(e_, row, s.trees);
@@ -217,12 +239,13 @@ Pairs::Spread Pairs::spread(Scratch& s, const RowTables& row) const {
 Pairs::Reach Pairs::reachable(int32_t root, const std::uint8_t* perturbed, const RowTables& row) const {
     // Without recursion: a path may be as long as the tree has nodes.
     std::vector<std::pair<int32_t, double>> stack{{root, 0.0}};
-    Reach reach{0.0, 0.0};
+    Reach reach{0.0, 0.0, 0.0};
     while (!stack.empty()) {
         auto [node, depth] = stack.back();
         stack.pop_back();
         while (e_.feature[node] != kLeaf) {
             const auto q = e_.feature[node];
+            reach.walked += 1.0;
             if (perturbed[q] && row.is_open[q]) {
                 stack.emplace_back(e_.right[node], ++depth);
                 node = e_.left[node];
@@ -266,7 +289,7 @@ Pairs::Work Pairs::work(const std::uint8_t* perturbed, const RowTables& row) con
     double n_perturbed = 0.0;
     for (const auto q : row.model().features) n_perturbed += perturbed[q];
     n_perturbed = std::max(n_perturbed, 1.0);
-    double leaves = 0.0, met = 0.0, own = 0.0, intervals = 0.0;
+    double leaves = 0.0, met = 0.0, own = 0.0, intervals = 0.0, walked = 0.0;
     // Counts on some trees where there are many: one of every `step`, at a scrambled place among them.
     constexpr std::size_t kEnough = 64;
     const auto n_trees = e_.root.size(), step = std::max<std::size_t>(n_trees / kEnough, 1);
@@ -275,6 +298,7 @@ Pairs::Work Pairs::work(const std::uint8_t* perturbed, const RowTables& row) con
         const auto reach = reachable(e_.root[tree], perturbed, row);
         const double splits = splits_met(reach.leaves, n_perturbed);
         leaves += reach.leaves;
+        walked += reach.walked;
         met += splits;
         own += reach.leaves * splits;
         intervals += reach.leaves * std::min(reach.depth, n_perturbed);
@@ -288,7 +312,8 @@ Pairs::Work Pairs::work(const std::uint8_t* perturbed, const RowTables& row) con
         if (perturbed[q]) most_words = std::max(most_words, static_cast<double>(e_.cells->n_words(q)));
     return {
         leaves, 0.5 * (leaves * met - own) / kLanes * (1.0 + 2.0 * most_words),
-        intervals * bytes_per_interval() + leaves * (2 * sizeof(ReducedNode) + sizeof(ReducedTrees::Leaf))};
+        intervals * bytes_per_interval() + leaves * (2 * sizeof(ReducedNode) + sizeof(ReducedTrees::Leaf)),
+        walked};
 }
 
 }  // namespace predgap

@@ -22,6 +22,9 @@ public:
         ReducedTrees trees;
     };
 
+    // Counts the nanoseconds of a gap: the walk, and the pairs of some of the leaves.
+    double counted_nanoseconds(Scratch& s, const RowTables& row) const;
+
     // The features that are open in the row's tables move.
     Result gap(Scratch& s, const RowTables& row) const;
     double mean_change(Scratch& s, const RowTables& row) const;
@@ -33,6 +36,7 @@ public:
     // A rough count of the leaves that a row reaches, and of the splits that eight of them meet.
     struct Work {
         double leaves, splits, bytes;
+        double walked = 0.0;  // nodes, to count them
     };
     Work work(const std::uint8_t* perturbed, const RowTables& row) const;
     // Estimates the work if all trees are alike and all features are numeric.
@@ -41,7 +45,8 @@ public:
 private:
     struct Reach {
         double leaves;
-        double depth;  // perturbed splits on a path, at most
+        double depth;   // perturbed splits on a path, at most
+        double walked;  // nodes
     };
     Reach reachable(std::int32_t root, const std::uint8_t* perturbed, const RowTables& row) const;
     double bytes_per_interval() const;

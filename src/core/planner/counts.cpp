@@ -104,9 +104,8 @@ RowCompilation::Totals RowCounts::look(double n_trees) {
     return compilation_.look(n_trees, rule::kMostEntries);
 }
 
-RowCompilation::Totals RowCounts::count(double limit, const Question& question, bool roughly,
-                                        double most_entries) {
-    return compilation_.count(limit, most_entries, question.likely, roughly);
+RowCompilation::Totals RowCounts::count(double limit, const Question& question, bool roughly) {
+    return compilation_.count(limit, rule::kMostEntries, question.likely, roughly);
 }
 
 RowCompilation::Totals RowCounts::guess_limit(double target, const Question& question, double& limit) {
@@ -161,7 +160,7 @@ Price RowCounts::pairs(const Question& question) {
     const auto order = likely_order(question);
     Price sum;
     for (const auto& pairs : routes_.pairs) {
-        const auto own = price_of_pairs(pairs, question, order, tables_);
+        const auto own = price_of_pairs(pairs, question, order, tables_, work_);
         sum.work += own.work;
         sum.bytes = std::max(sum.bytes, own.bytes);
     }

@@ -14,8 +14,8 @@ namespace predgap {
 class RowCounts {
 public:
     // The tables and the compilation are those of the row that is in place.
-    RowCounts(const Routes& routes, const RowTables& tables, RowCompilation& compilation)
-        : routes_(routes), tables_(tables), compilation_(compilation) {}
+    RowCounts(const Routes& routes, const RowTables& tables, RowCompilation& compilation, RowWork& work)
+        : routes_(routes), tables_(tables), compilation_(compilation), work_(work) {}
 
     // Forgets the counts: another row is in place, or other features of it are open.
     void forget();
@@ -43,7 +43,7 @@ public:
     // Counts of a compilation: from about so many trees; from some of them; with a limit that is guessed, or
     // that is found by counts of all trees.
     RowCompilation::Totals look(double n_trees);
-    RowCompilation::Totals count(double limit, const Question& question, bool roughly, double most_entries);
+    RowCompilation::Totals count(double limit, const Question& question, bool roughly);
     RowCompilation::Totals guess_limit(double target, const Question& question, double& limit);
     RowCompilation::Totals find_limit(double target, const Question& question, double& limit);
     double counted_share() const { return compilation_.counted_share(); }
@@ -59,6 +59,7 @@ private:
     const Routes& routes_;
     const RowTables& tables_;
     RowCompilation& compilation_;
+    RowWork& work_;  // that counting takes
     std::optional<EvaluationCounts> lively_terms_;
     bool has_overflowed_ = false;
 };

@@ -20,14 +20,15 @@ Way priced(Route route, const Price& price) {
     return way;
 }
 
-// Not by the plan: there may be none, and a count that is stopped is infinite, too.
+// A way that is not asked. It is not the plan, for there may be none, and counts that were stopped are
+// infinite, too.
 Way impossible(Route route = Route::compiled) {
     return {.route = route, .nanoseconds = kInfinity, .bytes = kInfinity, .is_priced = true};
 }
 
 const Way& cheaper(const Way& a, const Way& b) {
-    const auto fits = [](const Way& way) { return way.bytes <= kMostBytes; };
-    if (fits(a) != fits(b)) return fits(a) ? a : b;
+    const auto has_room = [](const Way& way) { return way.bytes <= kMostBytes; };
+    if (has_room(a) != has_room(b)) return has_room(a) ? a : b;
     return a.nanoseconds <= b.nanoseconds ? a : b;
 }
 
@@ -94,14 +95,21 @@ bool are_pairs_worth_asking(const RowCounts& counts, const Question& question, d
     return is_gap && likely < compiled.nanoseconds;
 }
 
+// The ranking of all units of which the first places are asked; other questions stay as they are.
+Question whole_ranking(Question question) {
+    if (question.kind == Question::greedy) question.n_places = question.units->size();
+    question.likely = {};
+    return question;
+}
+
 // The exact ways, and the one to take if it is cheap; infinite where one is not asked. All terms count, also
 // where only the first places are asked for: they are as exact as a whole ranking.
 struct ExactWays {
     Way plan = impossible(), compiled = impossible();
     std::optional<Way> cheap;
 };
-ExactWays exact_ways(RowCounts& counts, Question question, const Accuracy& accuracy) {
-    if (question.kind == Question::greedy) question.n_places = question.units->size();
+ExactWays exact_ways(RowCounts& counts, const Question& asked, const Accuracy& accuracy) {
+    const auto question = whole_ranking(asked);
     ExactWays ways;
     if (!counts.routes().plan.empty() && !accuracy.is_forced) ways.plan = by_plan(counts, question);
     const bool is_plan_cheap = ways.plan.nanoseconds <= rule::kCheap;
@@ -124,12 +132,10 @@ ExactWays exact_ways(RowCounts& counts, Question question, const Accuracy& accur
     return ways;
 }
 
-// Compiled terms, or pairs where these are cheaper.
+// Takes compiled terms, or pairs where these are cheaper.
 Way exactly_without_plan(RowCounts& counts, const Question& question, const Accuracy& accuracy) {
-    const auto most = accuracy.is_forced ? rule::kMostEntries
-                                         : std::min(rule::kMostEntries, entries_within(kMostNanoseconds));
-    const auto compiled =
-        compiled_way(counts, question, counts.count(0.0, question, true, most), 0.0, Method::exact);
+    const auto totals = counts.count(0.0, question, true);
+    const auto compiled = compiled_way(counts, question, totals, 0.0, Method::exact);
     if (accuracy.is_forced || compiled.nanoseconds <= rule::kCheap) return compiled;
     return cheaper(compiled, by_pairs(counts, question));
 }
@@ -147,7 +153,7 @@ double limit_of_exact(RowCounts& counts, const Question& question, const Accurac
     return limit;
 }
 
-Way exact(RowCounts& counts, const Question& question, const Accuracy& accuracy, Way way) {
+Way with_exact_limit(RowCounts& counts, const Question& question, const Accuracy& accuracy, Way way) {
     if (const double limit = limit_of_exact(counts, question, accuracy, way); limit > 0.0) {
         way.limit = limit;
         way.is_priced = false;
@@ -155,14 +161,19 @@ Way exact(RowCounts& counts, const Question& question, const Accuracy& accuracy,
     return way;
 }
 
+bool is_near_limits(const Way& way) {
+    return rule::kFarFromLimit * way.nanoseconds > kMostNanoseconds ||
+           rule::kFarFromLimit * way.bytes > kMostBytes;
+}
+
 // Counts what is left at this limit: in some of the trees, unless that is near to what a row may take. Where
-// the bound says nothing at all, experience does not either.
+// the bound says nothing at all, experience does not either: then the price is infinite, and `approximate`
+// samples, unless pruned terms were asked for by name.
 Way pruned_at(RowCounts& counts, const Question& question, double limit) {
-    auto totals = counts.count(limit, question, true, rule::kMostEntries);
+    auto totals = counts.count(limit, question, true);
     auto way = compiled_way(counts, question, totals, limit, Method::pruned);
-    if (rule::kFarFromLimit * way.nanoseconds > kMostNanoseconds ||
-        rule::kFarFromLimit * way.bytes > kMostBytes) {
-        totals = counts.count(limit, question, false, rule::kMostEntries);
+    if (is_near_limits(way)) {
+        totals = counts.count(limit, question, false);
         way = compiled_way(counts, question, totals, limit, Method::pruned);
     }
     if (totals.bound > rule::kHopeless * counts.scale() * counts.scale())
@@ -170,15 +181,21 @@ Way pruned_at(RowCounts& counts, const Question& question, double limit) {
     return way;
 }
 
-// Leaves out as much as a guess of the limit allows.
+// Leaves out as much as a guess of the limit allows. Where that is near to what a row may take, all trees are
+// counted: too many entries are refused, for less may not be left out.
 Way bounded_by_guess(RowCounts& counts, const Question& question, const Accuracy& accuracy) {
     double limit = 0.0;
     const auto totals = counts.guess_limit(counts.target(question, accuracy.tolerance), question, limit);
-    return compiled_way(counts, question, totals, limit, Method::bounded);
+    const auto guessed = compiled_way(counts, question, totals, limit, Method::bounded);
+    if (!is_near_limits(guessed)) return guessed;
+    const auto counted = counts.count(limit, question, false);
+    auto way = compiled_way(counts, question, counted, limit, Method::bounded);
+    way.may_refuse = !counted.complete;
+    return way;
 }
 
 // Leaves out as much as the tolerance allows, by counts of all trees; or takes pairs where these are cheaper.
-Way inexact_by_count(RowCounts& counts, const Question& question, const Accuracy& accuracy) {
+Way as_promised_by_count(RowCounts& counts, const Question& question, const Accuracy& accuracy) {
     Way way;
     if (accuracy.kind == Method::pruned) {
         way = pruned_at(counts, question, accuracy.tolerance);
@@ -192,8 +209,8 @@ Way inexact_by_count(RowCounts& counts, const Question& question, const Accuracy
     return cheaper(way, by_pairs(counts, question));
 }
 
-// What leaves something out: as the tolerance says, or a guess.
-Way inexact(RowCounts& counts, const Question& question, const Accuracy& accuracy) {
+// Leaves out what the tolerance says, or what a guess allows.
+Way as_promised(RowCounts& counts, const Question& question, const Accuracy& accuracy) {
     if (accuracy.kind == Method::bounded) return bounded_by_guess(counts, question, accuracy);
     return {.route = Route::compiled, .method = Method::pruned, .limit = accuracy.tolerance};
 }
@@ -202,24 +219,26 @@ Way inexact(RowCounts& counts, const Question& question, const Accuracy& accurac
 Way choose_inexact(RowCounts& counts, const Question& question, const Accuracy& accuracy) {
     const auto exact_way = exact_ways(counts, question, accuracy);
     if (exact_way.cheap && is_exact_taken(*exact_way.cheap, question, accuracy))
-        return exact(counts, question, accuracy, *exact_way.cheap);
+        return with_exact_limit(counts, question, accuracy, *exact_way.cheap);
+    // The plan at the price of what is asked; that of the exact ways is of a whole ranking.
+    const bool has_plan = !counts.routes().plan.empty() && !accuracy.is_forced;
+    const auto plan = has_plan ? by_plan(counts, question) : impossible();
     // Whatever is left out, it may not fit.
     if (!exact_way.cheap && exact_way.compiled.bytes > kMostBytes) {
-        auto way = cheaper(inexact_by_count(counts, question, accuracy), exact_way.plan);
-        way.is_counted = true;
+        auto way = cheaper(as_promised_by_count(counts, question, accuracy), plan);
+        way.may_refuse = true;
         return way;
     }
-    // Whether first places are exact is decided by the terms of the whole ranking.
+    // Whether first places are exact is decided by what the whole ranking takes.
     if (exact_way.cheap) {
-        auto whole = question;
-        whole.likely = {};
-        auto other = inexact(counts, whole, accuracy);
+        const auto whole = whole_ranking(question);
+        auto other = as_promised(counts, whole, accuracy);
         set_price(counts, whole, other);
         if (is_exact_worth_it(*exact_way.cheap, other)) return *exact_way.cheap;
         if (!question.likely) return other;
     }
-    if (accuracy.kind == Method::pruned) return inexact(counts, question, accuracy);
-    const auto bounded = cheaper(inexact(counts, question, accuracy), exact_way.plan);
+    if (accuracy.kind == Method::pruned) return as_promised(counts, question, accuracy);
+    const auto bounded = cheaper(as_promised(counts, question, accuracy), plan);
     if (accuracy.is_forced || bounded.nanoseconds <= rule::kCheap) return bounded;
     return cheaper(bounded, by_pairs(counts, question));
 }
@@ -228,7 +247,7 @@ Way choose_exact(RowCounts& counts, const Question& question, const Accuracy& ac
     if (counts.routes().plan.empty()) return exactly_without_plan(counts, question, accuracy);
     const auto ways = exact_ways(counts, question, accuracy);
     if (ways.cheap) return *ways.cheap;
-    return cheaper(exactly_without_plan(counts, question, accuracy), ways.plan);
+    return cheaper(exactly_without_plan(counts, question, accuracy), by_plan(counts, question));
 }
 
 Way choose_as_forced(RowCounts& counts, const Question& question, const Accuracy& accuracy) {
@@ -263,24 +282,24 @@ Way choose(RowCounts& counts, const Question& question, const Accuracy& accuracy
     // Exact ways are compared by what a whole ranking takes; the first places have a price of their own.
     const bool is_part = question.kind == Question::greedy && question.n_places < question.units->size();
     if (is_part && way.method == Method::exact && way.fits()) way.is_priced = false;
-    way.is_counted |= is_exact || (accuracy.is_forced && accuracy.route != Route::compiled);
+    way.may_refuse |= is_exact || (accuracy.is_forced && accuracy.route != Route::compiled);
     return way;
 }
 
 Way choose_again(RowCounts& counts, const Question& question, const Accuracy& accuracy, const Way& last,
                  double share, int n_tries) {
     auto next = last;
-    next.limit *= std::clamp(0.7 * std::pow(share, -1.1), 1e-6, 0.7);
+    next.limit *= rule::smaller_limit(share);
     if (n_tries < rule::kTries && share <= rule::kFarOff) return next;
     auto exact = exactly_without_plan(counts, question, accuracy);
     if (n_tries < rule::kTries && std::isfinite(share) && exact.nanoseconds > rule::kLongExact) return next;
-    exact.is_counted = true;
+    exact.may_refuse = true;
     return exact;
 }
 
 void set_price(RowCounts& counts, const Question& question, Way& way) {
     if (way.is_priced) return;
-    const bool is_counted = way.is_counted;
+    const bool may_refuse = way.may_refuse;
     if (way.route == Route::plan) {
         way = by_plan(counts, question);
     } else if (way.route == Route::pairs) {
@@ -288,24 +307,23 @@ void set_price(RowCounts& counts, const Question& question, Way& way) {
     } else if (way.method == Method::pruned) {
         way = pruned_at(counts, question, way.limit);
     } else {
-        const auto totals = counts.count(way.limit, question, false, rule::kMostEntries);
+        const auto totals = counts.count(way.limit, question, false);
         way = compiled_way(counts, question, totals, way.limit, way.method);
     }
-    way.is_counted = is_counted;
+    way.may_refuse = may_refuse;
 }
 
 // ---- the first places of a ranking -----------------------------------------------------------------------
 
-bool needs_likely_units(RowCounts& counts, Question question, const Accuracy& accuracy) {
-    question.n_places = question.units->size();  // where a whole ranking is cheap, so are its first places
+bool needs_likely_units(RowCounts& counts, const Question& asked, const Accuracy& accuracy) {
+    const auto question = whole_ranking(asked);  // where that is cheap, so are its first places
+    if (accuracy.kind == Method::pruned && accuracy.tolerance >= rule::kAlmostCoarse) return false;
     if (accuracy.is_forced && accuracy.route == Route::pairs) return false;
     const bool may_plan =
         !counts.routes().plan.empty() && !(accuracy.is_forced && accuracy.route != Route::plan);
     return !may_plan ||
            !(counts.routes().plan_is_cheap || by_plan(counts, question).nanoseconds <= rule::kCheap);
 }
-
-Way coarse_ranking() { return {.route = Route::compiled, .method = Method::pruned, .limit = rule::kCoarse}; }
 
 void refuse_too_costly(const Way& way) {
     if (!way.is_priced || way.fits()) return;

@@ -6,24 +6,31 @@
 // small models have one. *Compiled* terms are made for the row; small ones may be left out, with a bound of
 // the error. *Pairs* of leaves are summed gap by gap, which pays for deep trees if few features move.
 //
-// The choice, in this order (all numbers are in constants.hpp):
-//   1. the plan, without a price, if whatever is asked of it is short;
-//   2. exactly: the cheapest of plan, compiled terms and pairs, if it takes at most `kCheap`. The plan is
-//      compared with compiled terms by a look at some trees. Where the answer may be inexact, a curve or a
-//      ranking above `kShort` is exact only if that takes at most `kWorthIt` times what 3 takes;
-//   3. inexactly, if the tolerance allows it: compiled terms without what the tolerance allows, or the plan
-//      or pairs where these are cheaper;
-//   4. if it must be exact: the cheapest of the three, whatever it takes.
-// The first places of a ranking are answered from terms with at most one unit that is not likely to be among
-// them. If the bound that comes with an answer is too large, `choose_again` leaves out less. What takes more
-// than a row may is refused by its caller.
+// `choose` goes through the following, with the numbers of constants.hpp:
+//   1. A plan that answers any question within `kAlwaysPlan` is taken without a price
+//   (Routes::plan_is_cheap).
+//   2. An exact way of at most `kCheap` is taken: the cheapest of plan, compiled terms (if `kUnsure` times
+//      their price is cheap, where the plan is not) and pairs (if few features move, and a guess says that
+//      they may be cheap). Where the accuracy is bounded or pruned, a curve or a ranking of more than
+//      `kShort` must also take at most `kWorthIt` times what 3 takes. A gap that is said to be exact may
+//      leave out `kExactShare` of itself.
+//   3. A bounded answer takes compiled terms at a guessed limit, or the plan or pairs if these are cheaper. A
+//      pruned answer takes compiled terms at its own limit; other ways only if these do not fit.
+//   4. An exact answer takes the cheapest of the three, whatever it takes.
+// Accuracy comes from Python: rtol=0 is exact, rtol > 0 bounded, approximate() pruned at rtol / 150. Models
+// of more than Plan::kMostEntries entries have no plan.
+//
+// First places: if no plan answers the whole ranking within `kCheap`, IndependentRow::likely_features makes a
+// coarse ranking, and `choose` is asked with the units that it names (Question::likely). If the bound that
+// comes with an answer is too large, `choose_again` leaves out less. What takes more than a row may is
+// refused by the caller.
 #pragma once
 
 #include "planner/counts.hpp"
 
 namespace predgap {
 
-// A way to an answer.
+// A way in which an answer may be obtained.
 struct Way {
     Route route = Route::plan;
     Method method = Method::exact;
@@ -32,12 +39,12 @@ struct Way {
     Workload work{};
     double nanoseconds = 0.0, bytes = 0.0;  // infinite where a count did not end
     bool is_priced = false;
-    bool is_counted = false;  // true if it is known, not guessed, whether it is within the limits
+    bool may_refuse = false;  // true if the answer is refused where the price is beyond the limits
 
     bool fits() const { return nanoseconds <= kMostNanoseconds && bytes <= kMostBytes; }
 };
 
-// Chooses the way. Where no other is looked at, it has no price yet.
+// Chooses the way. It may have no price yet; `set_price` finds it.
 Way choose(RowCounts& counts, const Question& question, const Accuracy& accuracy);
 // The next way, after one whose bound is `share` times what it may be: leaves out less, or nothing.
 Way choose_again(RowCounts& counts, const Question& question, const Accuracy& accuracy, const Way& last,
@@ -47,9 +54,8 @@ void set_price(RowCounts& counts, const Question& question, Way& way);
 
 // Whether the first places of a ranking are answered from terms of likely units, which a coarse ranking
 // names.
-bool needs_likely_units(RowCounts& counts, Question question, const Accuracy& accuracy);
-// The way of that coarse ranking, with its price if its terms are known.
-Way coarse_ranking();
+bool needs_likely_units(RowCounts& counts, const Question& question, const Accuracy& accuracy);
+// The way of compiled terms, with the price of what was counted of them.
 Way compiled_way(RowCounts& counts, const Question& question, const RowCompilation::Totals& totals,
                  double limit, Method method);
 

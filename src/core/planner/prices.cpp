@@ -34,11 +34,20 @@ double rankings_of(const Question& question) {
     return question.kind == Question::greedy || question.kind == Question::examine ? 1.0 : 0.0;
 }
 
+// The units that move and that some tree uses.
+double moving_units(const Model& model, const Question& question) {
+    std::vector<std::uint8_t> moves(static_cast<std::size_t>(question.units->size()), 0);
+    for (const auto q : model.features)
+        if (question.features[q]) moves[static_cast<std::size_t>(question.units->of(q))] = 1;
+    return static_cast<double>(std::count(moves.begin(), moves.end(), 1));
+}
+
 // The part of what a ranking of all units computes again that is done for the first places: at each place, of
 // the candidates that are left.
-double share_of_places(const Question& question) {
-    if (question.kind != Question::greedy || !question.units) return 1.0;
-    const double n = std::max(question.units->size(), 1), left = n - std::min<double>(question.n_places, n);
+double share_of_places(const Model& model, const Question& question) {
+    if (question.kind != Question::greedy || question.n_places >= question.units->size()) return 1.0;
+    const double n = std::max(moving_units(model, question), 1.0);
+    const double left = n - std::min<double>(question.n_places, n);
     return 1.0 - left * left / (n * n);
 }
 
@@ -46,7 +55,7 @@ double share_of_places(const Question& question) {
 // after the other.
 Workload evaluation(const EvaluationCounts& n, const Model& model, const Question& question) {
     const double width = width_of(model), curves = curves_of(question), rankings = rankings_of(question);
-    const double gained = rankings * share_of_places(question);
+    const double gained = rankings * share_of_places(model, question);
     const double of_outputs = 1.0 + typical::kOutputOfForm * (width - 1.0);
     const double again = n.components * (1.0 + n.components / typical::kUncachedComponents);
     Workload work;
@@ -148,37 +157,50 @@ EvaluationCounts terms_of_plan(double n_entries, const EvaluationCounts& plan) {
             of_sets * plan.sets_again};
 }
 
+namespace {
+
+Workload compiling(double n_entries, bool is_pruned, const EvaluationCounts& terms, const Model& model) {
+    const double of_outputs = 1.0 + typical::kOutputOfEntry * (width_of(model) - 1.0);
+    return Workload()
+        .add(Speed::entry, n_entries * of_outputs)
+        .add(Speed::limited_entry, is_pruned ? n_entries * of_outputs : 0.0)
+        .add(Speed::new_term, terms.terms * of_outputs)
+        .add(Speed::new_component, terms.components);
+}
+
+}  // namespace
+
+Workload work_of_counted_terms(double n_entries, double n_nodes, bool is_pruned,
+                               const EvaluationCounts& terms, const Model& model) {
+    auto work = compiling(n_entries, is_pruned, terms, model);
+    work += evaluation(terms, model, {Question::gap, nullptr});
+    return work.add(Speed::row, 1.0)
+        .add(Speed::atom, model.n_atoms())
+        .add(Speed::walked_node, n_nodes)
+        .add(Speed::new_term, terms.terms * (terms.terms / typical::kUncachedTerms));
+}
+
 Price price_of_compiling(double n_entries, double n_nodes, bool is_pruned, const EvaluationCounts& terms,
                          const Model& model, const Question& question) {
     using namespace typical;
     const double of_question = curves_of(question) > 0.0           ? kBytesOfCurve
                                : question.kind == Question::greedy ? kBytesOfGreedy
                                                                    : 1.0;
-    const double width = width_of(model), of_outputs = 1.0 + kOutputOfEntry * (width - 1.0);
     auto work = evaluation(terms, model, question);
     work *= kScattered;
-    work.add(Speed::entry, n_entries * of_outputs)
-        .add(Speed::limited_entry, is_pruned ? n_entries * of_outputs : 0.0)
-        .add(Speed::new_term, terms.terms * of_outputs)
-        .add(Speed::new_component, terms.components);
+    work += compiling(n_entries, is_pruned, terms, model);
     work *= times_of_gap(question);
     work.add(Speed::row, 1.0)
         .add(Speed::atom, model.n_atoms())
         .add(Speed::node, n_nodes)
         .add(Speed::node_of_model, nodes_of(model));
-    return {work, of_question * (kBytesOfEntry + kBytesOfOutput * width) * n_entries +
+    return {work, of_question * (kBytesOfEntry + kBytesOfOutput * width_of(model)) * n_entries +
                       KeptSets::bytes(model, question.features)};
 }
 
 double least_nodes(const Model& model) {
     const double n_trees = trees_of(model);
     return n_trees * std::log2(1.0 + nodes_of(model) / std::max(n_trees, 1.0));
-}
-
-double entries_within(double nanoseconds) {
-    Workload of_entry;
-    of_entry.add(Speed::entry, 1.0).add(Speed::new_term, typical::kTermsOfEntry);
-    return nanoseconds / of_entry.nanoseconds();
 }
 
 double trees_within(double nanoseconds, double n_moving, const Model& model) {
@@ -196,11 +218,12 @@ Workload work_of_gap_by_pairs(const Pairs::Work& counted) {
 }
 
 Price price_of_pairs(const Pairs& pairs, const Question& question, const std::vector<int32_t>& order,
-                     const RowTables& row) {
+                     const RowTables& row, RowWork& counting) {
     std::vector<std::uint8_t> subset(question.features, question.features + row.model().n_features());
     Price price;
     const auto add = [&](double times) {
         const auto counted = pairs.work(subset.data(), row);
+        counting.add(nominal::kWalkedNode * counted.walked);
         auto work = work_of_gap_by_pairs(counted);
         price.work += work *= times;
         price.bytes = std::max(price.bytes, counted.bytes);

@@ -51,9 +51,14 @@ Price price_of_plan(const Plan& plan, const EvaluationCounts& moving, const Mode
 // Terms compiled for the row from so many entries.
 Price price_of_compiling(double n_entries, double n_nodes, bool is_pruned, const EvaluationCounts& terms,
                          const Model& model, const Question& question);
+// The compilation and the terms of a gap, but for pairs of terms, where all of these were counted. Many terms
+// do not stay in the cache while they are found.
+Workload work_of_counted_terms(double n_entries, double n_nodes, bool is_pruned,
+                               const EvaluationCounts& terms, const Model& model);
 // Pairs of leaves of one output. order: of curves and rankings the units that move, as they will come.
+// counting: gets the walks that find this out.
 Price price_of_pairs(const Pairs& pairs, const Question& question, const std::vector<std::int32_t>& order,
-                     const RowTables& row);
+                     const RowTables& row, RowWork& counting);
 Workload work_of_gap_by_pairs(const Pairs::Work& counted);
 
 // The counts of the terms that so many entries make: as a rule, if n_moving features move; or if the plans of
@@ -65,8 +70,6 @@ EvaluationCounts terms_of_plan(double n_entries, const EvaluationCounts& plan);
 double trees_of(const Model& model);
 // The number of nodes that a walk of a row comes to, if hardly a feature moves.
 double least_nodes(const Model& model);
-// The number of entries of a compilation that takes so long, at least.
-double entries_within(double nanoseconds);
 // The number of trees that a walk looks at in that time, if so many features move.
 double trees_within(double nanoseconds, double n_moving, const Model& model);
 

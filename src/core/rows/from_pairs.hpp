@@ -19,6 +19,8 @@ public:
     void begin() { memory_.work = &work_; }
 
     Pairs::Result gap(const std::uint8_t* subset);
+    // Counts the nanoseconds of a gap, on some of the leaves.
+    double counted_nanoseconds(const std::uint8_t* subset);
     // These return what a tolerance would be relative to, as those from terms do.
     double curve(const Units& units, const std::int32_t* order, std::int32_t n, double* gaps);
     void subset_gaps(const Units& units, const std::int32_t* chosen, std::int32_t m, double* gaps);

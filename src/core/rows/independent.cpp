@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 
 #include "rows/search.hpp"
@@ -30,7 +31,7 @@ IndependentRow::IndependentRow(const Routes& routes, const NoiseLaws& laws)
     : routes_(routes),
       tables_(routes.model, laws),
       compilation_(routes.model),
-      counts_(routes, tables_, compilation_),
+      counts_(routes, tables_, compilation_, work_),
       memory_(routes.model.group.size()),
       pairs_(routes, tables_, work_) {}
 
@@ -81,10 +82,10 @@ template <class FromTerms, class FromPairs>
 Answer IndependentRow::answer(const Question& question, const Accuracy& accuracy, const FromTerms& from_terms,
                               const FromPairs& from_pairs) {
     auto way = way_ = choose(counts_, question, accuracy);
-    plan(way.nanoseconds);
     for (int n_tries = 1;; ++n_tries) {
         refuse_too_much();
-        if (way.is_counted && !stopped()) refuse_too_costly(way);  // counts that were stopped are too small
+        if (way.may_refuse && !stopped()) refuse_too_costly(way);  // counts that were stopped are too small
+        if (n_tries == 1) plan(way.nanoseconds);
         const auto [value, bound] = evaluate(question, accuracy, way, from_terms, from_pairs);
         refuse_too_much();
         const bool is_exact = way.method == Method::exact;
@@ -118,38 +119,46 @@ IndependentRow::Evaluated IndependentRow::evaluate(const Question& question, con
     return terms.is_complete() ? from_terms(terms, way) : Evaluated{0.0, kInfinity};
 }
 
-Way IndependentRow::way_to(const Question& question, const Accuracy& accuracy) {
+Way IndependentRow::way_to(const Question& question, const Accuracy& accuracy, bool closely) {
+    const double before = work_.nanoseconds();
     open(question.features);
-    if (question.kind == Question::single) return way_to_single(question, accuracy);
+    if (question.kind == Question::single) return way_to_single(question, accuracy, closely);
     auto asked = question;
     auto promised = accuracy;
-    Workload coarse;
+    Way coarse;
     std::vector<uint8_t> likely;
     if (question.kind == Question::greedy) {
         promised = of_scores(accuracy);
         if (needs_likely_units(counts_, question, accuracy))
-            likely = likely_features(*question.units, question.n_places, coarse);
+            likely = likely_features(*question.units, question.n_places, &coarse);
         if (!likely.empty()) asked.likely = {likely.data(), question.units->of_features()};
     }
     auto way = choose(counts_, asked, promised);
-    set_price(counts_, asked, way);
-    way.work += coarse;
-    way.nanoseconds += coarse.nanoseconds();
+    const bool is_sampled =
+        asked.kind == Question::gap || asked.kind == Question::curve || asked.kind == Question::greedy;
+    if (closely && is_sampled && routes_.plan.empty() && accuracy.kind != Method::pruned) {
+        set_close_price(asked, promised, work_.nanoseconds() - before, way);
+    } else {
+        set_price(counts_, asked, way);
+        way.work += coarse.work;
+        way.nanoseconds += coarse.nanoseconds;
+    }
+    way.bytes = std::max(way.bytes, coarse.bytes);
     refuse_too_much();
     if (!stopped()) refuse_too_costly(way);
     return way;
 }
 
 // Main effects, whatever the accuracy; and the gap of each unit of several features.
-Way IndependentRow::way_to_single(const Question& question, const Accuracy& accuracy) {
+Way IndependentRow::way_to_single(const Question& question, const Accuracy& accuracy, bool closely) {
     auto sum = compiled_way(counts_, question, {}, 0.0, Method::exact);
     for (int32_t u = 0; u < question.units->size(); ++u) {
         if (question.units->is_alone(u)) continue;
         const auto subset = features_of(*question.units, &u, 1);
-        const auto own = way_to({Question::gap, subset.data()}, accuracy);
+        const auto own = way_to({Question::gap, subset.data()}, accuracy, closely);
         sum.work += own.work;
         sum.nanoseconds += own.nanoseconds;
-        sum.bytes += own.bytes;
+        sum.bytes = std::max(sum.bytes, own.bytes);
         sum.method = std::max(sum.method, own.method);
     }
     return sum;
@@ -229,7 +238,7 @@ void IndependentRow::mean_change(const uint8_t* subset, double* change) {
 
 // For a few places, terms with at most one unit outside the likely ones suffice: those of a coarse ranking,
 // and two more.
-std::vector<uint8_t> IndependentRow::likely_features(const Units& units, int32_t n_places, Workload& price) {
+std::vector<uint8_t> IndependentRow::likely_features(const Units& units, int32_t n_places, Way* price) {
     std::vector<uint8_t> is_used(n_features(), 0), likely(n_features(), 0);
     for (const auto q : routes_.model.features) is_used[static_cast<std::size_t>(q)] = 1;
     int32_t n_used = 0;
@@ -246,7 +255,7 @@ std::vector<uint8_t> IndependentRow::likely_features(const Units& units, int32_t
     greedy_of(terms, units, {n, order.data(), score.data(), proven.data()});
     refuse_too_much();
     const Question coarse{Question::greedy, is_used.data(), n, &units};
-    price = compiled_way(counts_, coarse, terms.left_out(), rule::kCoarse, Method::pruned).work;
+    if (price) *price = compiled_way(counts_, coarse, terms.left_out(), rule::kCoarse, Method::pruned);
     for (const auto u : order)
         for (const auto q : units.members(u)) likely[static_cast<std::size_t>(q)] = 1;
     return likely;
@@ -257,10 +266,9 @@ Answer IndependentRow::greedy(const Units& units, const Places& places, const Ac
     Question question{Question::greedy, all.data(), places.n, &units};
     open(all.data());
     std::vector<uint8_t> likely;
-    Workload of_guess;
-    if (needs_likely_units(counts_, question, accuracy)) likely = likely_features(units, places.n, of_guess);
+    if (needs_likely_units(counts_, question, accuracy)) likely = likely_features(units, places.n, nullptr);
     if (!likely.empty()) question.likely = {likely.data(), units.of_features()};
-    for (;;) {
+    for (std::optional<Way> first;;) {
         bool are_complete = likely.empty();  // all candidates
         const auto found = answer(
             question, of_scores(accuracy),
@@ -273,6 +281,8 @@ Answer IndependentRow::greedy(const Units& units, const Places& places, const Ac
                 are_complete = true;
                 return pairs_.greedy(units, places);
             });
+        if (!first) first = way_;
+        way_ = *first;
         if (are_complete || stopped()) return found;
         // The candidates for a place are complete only while those before it are likely.
         are_complete = true;

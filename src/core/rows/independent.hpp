@@ -27,7 +27,10 @@ Accuracy of_scores(Accuracy accuracy);
 class IndependentRow {
 public:
     IndependentRow(const Routes& routes, const NoiseLaws& laws);
+    IndependentRow(const IndependentRow&) = delete;  // its parts refer to each other
+    IndependentRow& operator=(const IndependentRow&) = delete;
 
+    // Takes a row. Every answer opens the features that move before it asks anything of the row.
     void load(const RawRow& row, const std::atomic<bool>& stop, Forecast* forecast);
     // Tells the forecast what a part of the row's answer is expected to take, and that the row is done.
     void plan(double nanoseconds);
@@ -60,9 +63,10 @@ public:
     // E[f(x')] - f(x) of each output.
     void mean_change(const std::uint8_t* subset, double* change);
 
-    // The way that an answer would take, with its price; throws TooCostly where the answer would.
-    Way way_to(const Question& question, const Accuracy& accuracy);
-    // The way that the last answer took first.
+    // The way that an answer would take, with its price; throws TooCostly where the answer would. closely: of
+    // a model without a plan the price is counted on some of the trees, which takes a part of that time.
+    Way way_to(const Question& question, const Accuracy& accuracy, bool closely);
+    // The way that the last gap, curve or greedy ranking took first.
     const Way& way_taken() const { return way_; }
 
     RowTables& tables() { return tables_; }
@@ -86,11 +90,22 @@ private:
                        const FromTerms& from_terms, const FromPairs& from_pairs);
     void refuse_too_much() const;
 
-    // The units that a coarse ranking of all names for the first places. (n_features); empty if all units are
-    // likely, or the row is too large for a guess. Tells the price.
-    std::vector<std::uint8_t> likely_features(const Units& units, std::int32_t n_places, Workload& price);
+    // The features (n_features) of the units that a coarse ranking of all names for the first places; empty
+    // if all units are likely, or the row is too large for a guess. price: gets what it takes, if it is not
+    // null.
+    std::vector<std::uint8_t> likely_features(const Units& units, std::int32_t n_places, Way* price);
     Answer alone(const FeatureList& features, const Accuracy& accuracy, double& value, double& error_scale);
-    Way way_to_single(const Question& question, const Accuracy& accuracy);
+    Way way_to_single(const Question& question, const Accuracy& accuracy, bool closely);
+
+    // Prices that are counted on some of the trees; see independent_price.cpp.
+    struct Sampled;
+    struct PriceOfTry;
+    Sampled sample(const Question& question, const Way& way, const std::vector<std::int32_t>& order,
+                   SomeTrees some);
+    PriceOfTry price_of_try(const Question& question, const Way& way, const std::vector<std::int32_t>& order);
+    void price_terms_closely(const Question& question, const Accuracy& accuracy, Way& way);
+    void price_pairs_closely(const Question& question, Way& way);
+    void set_close_price(const Question& question, const Accuracy& accuracy, double counted, Way& way);
 
     std::vector<std::uint8_t> all_features() const { return std::vector<std::uint8_t>(n_features(), 1); }
     std::vector<std::uint8_t> features_of(const Units& units, const std::int32_t* some, std::int32_t n) const;

@@ -56,7 +56,7 @@ int32_t Compiler::end_of(std::size_t t) const {
 }
 
 CompileCounts Compiler::count(const Pruning& pruning) {
-    return pruning.limit == 0.0 ? run<Mode::count_all>(pruning) : run<Mode::count>(pruning);
+    return pruning.limit == 0.0 ? run<Mode::count_all>(pruning, {}) : run<Mode::count>(pruning, {});
 }
 
 std::size_t Compiler::step_of_counts(std::size_t most) const {
@@ -88,16 +88,17 @@ CompileCounts Compiler::count_on_some_trees(Pruning pruning, std::size_t most) {
     const auto share = counted_share(most);
     pruning.most_entries *= share;
     auto counts =
-        pruning.limit == 0.0 ? run<Mode::count_all>(pruning, step) : run<Mode::count>(pruning, step);
+        pruning.limit == 0.0 ? run<Mode::count_all>(pruning, {step}) : run<Mode::count>(pruning, {step});
     for (double* n : {&counts.n_nodes, &counts.n_entries, &counts.mean_error}) *n /= share;
     for (double* n : {&counts.square_error, &counts.product_error}) *n /= share * share;
     return counts;
 }
 
-CompileCounts Compiler::compile(const Pruning& pruning, RowTerms& terms, Buffer<double>& weights) {
+CompileCounts Compiler::compile(const Pruning& pruning, SomeTrees some, RowTerms& terms,
+                                Buffer<double>& weights) {
     store_.clear(group_.width);
     box_scale_.clear();
-    const auto counts = run<Mode::compile>(pruning);
+    const auto counts = run<Mode::compile>(pruning, some);
     store_.lay_out(terms, weights);
     return counts;
 }
@@ -110,16 +111,16 @@ void Compiler::error_scales(const RowTerms& terms, Buffer<double>& scale) const 
 }
 
 template <Compiler::Mode kMode>
-CompileCounts Compiler::run(const Pruning& pruning, std::size_t step) {
+CompileCounts Compiler::run(const Pruning& pruning, SomeTrees some) {
     pruning_ = pruning;
     counts_ = {};
     for (auto& box : boxes_) box.entries.clear();
     const bool may_lose = kMode != Mode::count_all && pruning.limit > 0.0;
     if (may_lose) left_out_.clear(*tables_);
-    const auto n_trees = group_.root.size();
-    for (std::size_t first = 0; first < n_trees; first += step) {
+    const auto n_trees = group_.root.size(), step = some.step, stride = some.of * step;
+    for (std::size_t first = some.which * step; first < n_trees; first += stride) {
         if (work_->stopped() || !counts_.complete) break;
-        if (first + step < n_trees) prefetch(counted_tree(first + step, step));
+        if (first + stride < n_trees) prefetch(counted_tree(first + stride, step));
         const auto before = counts_;
         const auto n_terms = store_.size();
         walk<kMode>(group_.root[counted_tree(first, step)]);
@@ -134,6 +135,7 @@ CompileCounts Compiler::run(const Pruning& pruning, std::size_t step) {
         counts_.mean_error = left_out_.mean();
         counts_.square_error = left_out_.square();
         counts_.product_error = left_out_.with_boxes();
+        work_->add(nominal::kAtomLeftOut * model_.n_atoms());
     }
     return counts_;
 }

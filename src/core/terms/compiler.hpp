@@ -55,6 +55,12 @@ struct CompileCounts {
     bool complete = true;      // false: there were more entries than wanted
 };
 
+// The trees that are compiled: one of every `step`, and of these every `of`-th, beginning with number
+// `which`.
+struct SomeTrees {
+    std::size_t step = 1, which = 0, of = 1;
+};
+
 class Compiler {
 public:
     static constexpr std::size_t kEnoughTrees = 32;  // to estimate counts from
@@ -70,7 +76,7 @@ public:
     CompileCounts count(const Pruning& pruning);
     CompileCounts count_on_some_trees(Pruning pruning, std::size_t most = kEnoughTrees);
     double counted_share(std::size_t most = kEnoughTrees) const;  // of all nodes, those of these trees
-    CompileCounts compile(const Pruning& pruning, RowTerms& terms, Buffer<double>& weights);
+    CompileCounts compile(const Pruning& pruning, SomeTrees some, RowTerms& terms, Buffer<double>& weights);
 
     // sum over trees of the largest possible |T(x') - T(x)|.
     double largest_change() const { return largest_change_; }
@@ -138,9 +144,9 @@ private:
         std::int32_t atom_of(const Entry& e) const { return sides[e.stage / 2].atom[e.stage % 2]; }
     };
 
-    // Walks one tree of every `step`.
+    // Walks these trees.
     template <Mode kMode>
-    CompileCounts run(const Pruning& pruning, std::size_t step = 1);
+    CompileCounts run(const Pruning& pruning, SomeTrees some);
     std::int32_t end_of(std::size_t tree) const;
     void prefetch(std::size_t tree) const;
     template <Mode kMode>

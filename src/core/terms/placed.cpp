@@ -4,8 +4,13 @@
 
 namespace predgap {
 
+Placed::Memory& Placed::Memory::ready() {
+    for (std::size_t g = 0; g < state.size(); ++g) weight[g].swap(state[g].weight);
+    return *this;
+}
+
 Placed::Placed(Memory& memory, const Plans& plans, const RowTables& tables, RowWork& work)
-    : memory_(memory), plans_(&plans), tables_(tables), work_(work) {
+    : memory_(memory.ready()), plans_(&plans), tables_(tables), work_(work) {
     double spread = 0.0;
     for (std::size_t g = 0; g < plans.size(); ++g) {
         plans[g]->spread(tables, memory.scratch[g], memory.weight[g]);
@@ -17,12 +22,13 @@ Placed::Placed(Memory& memory, const Plans& plans, const RowTables& tables, RowW
 
 Placed::Placed(Memory& memory, RowCompilation& compilation, const Compiled& asked, const RowTables& tables,
                RowWork& work)
-    : memory_(memory),
+    : memory_(memory.ready()),
       compilation_(&compilation),
       tables_(tables),
       work_(work),
       cell_rule_(asked.cell_rule),
-      left_out_(compilation.compile(asked.limit, asked.most_entries, memory.weight, asked.likely)) {}
+      left_out_(
+          compilation.compile(asked.limit, asked.most_entries, memory.weight, asked.likely, asked.trees)) {}
 
 const RowTerms& Placed::terms(std::size_t group) const {
     return plans_ ? (*plans_)[group]->terms() : compilation_->terms(group);
@@ -38,7 +44,7 @@ std::vector<TermState>& Placed::begin(TermUse use) {
         auto& weight = memory_.weight[g];
         if (keeps_weights_) {
             Buffer<double> copy;
-            copy.swap(state.weight);  // for its memory
+            copy.swap(state.weight);  // for its room
             copy.assign(weight);
             state.begin(terms(g), tables_, work_, use, copy);
             bytes += weight.used_bytes();

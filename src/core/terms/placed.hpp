@@ -26,6 +26,8 @@ public:
         std::vector<TermState> state;
 
         explicit Memory(std::size_t n_groups) : scratch(n_groups), weight(n_groups), state(n_groups) {}
+        // Takes the room of the weights that the last states used up.
+        Memory& ready();
     };
     using Plans = std::vector<std::unique_ptr<Plan>>;
 
@@ -35,6 +37,7 @@ public:
         double most_entries;  // with more the compilation ends, and is not complete
         const Likely& likely;
         CellRule cell_rule = CellRule::cheapest;
+        SomeTrees trees{};  // all, unless others are named
     };
 
     // Fills the weights of the plans' terms.

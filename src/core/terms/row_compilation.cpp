@@ -53,7 +53,6 @@ double RowCompilation::scale() {
 
 void RowCompilation::find_main_effects() {
     if (has_main_effects_) return;
-    has_main_effects_ = true;
     load();
     for (const auto q : model_.features) main_effect_[q] = main_error_[q] = 0.0;
     std::fill(squares_.begin(), squares_.end(), 0.0);
@@ -67,6 +66,7 @@ void RowCompilation::find_main_effects() {
         if (chance > 0.0 && squares_[a] > 0.0 && scale_ > 0.0)
             amplitude_[a] += std::sqrt(squares_[a] / chance) / scale_;
     }
+    has_main_effects_ = true;
 }
 
 void RowCompilation::find_main_effects_of(std::size_t g) {
@@ -184,14 +184,15 @@ RowCompilation::Totals RowCompilation::look(double n_trees, double most_entries)
 }
 
 RowCompilation::Totals RowCompilation::compile(double limit, double most_entries,
-                                               std::vector<Buffer<double>>& weights, const Likely& likely) {
+                                               std::vector<Buffer<double>>& weights, const Likely& likely,
+                                               SomeTrees some) {
     find_main_effects();
     std::vector<CompileCounts> counts;
     double laid_out = 0.0;  // of the groups so far
     for (std::size_t g = 0; g < compilers_.size() && most_entries >= 0.0; ++g) {
         auto p = pruning(g, limit, likely);
         p.most_entries = most_entries;
-        counts.push_back(compilers_[g]->compile(p, terms_[g], weights[g]));
+        counts.push_back(compilers_[g]->compile(p, some, terms_[g], weights[g]));
         most_entries -= counts.back().n_entries;
         laid_out += terms_[g].used_bytes() + (g + 1 < compilers_.size() ? compilers_[g]->bytes() : 0.0);
         work_->hold(RowWork::Arrays::terms, laid_out);
@@ -233,7 +234,7 @@ double RowCompilation::find_limit(double target, double most_entries, const Like
             return limit;
         // The bound grows a little slower than the limit.
         limit *= share <= 1.0 ? std::min(0.8 * std::pow(std::max(share, 1e-6), -1.05), 1e4)
-                              : std::clamp(0.7 * std::pow(share, -1.1), 1e-6, 0.7);
+                              : rule::smaller_limit(share);
     }
     return limit;
 }

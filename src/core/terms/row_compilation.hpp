@@ -39,9 +39,10 @@ public:
     Totals look(double n_trees, double most_entries);
     // The share of the nodes that an estimate looks at, of the first group of trees.
     double counted_share() const { return compilers_[0]->counted_share(); }
-    // Leaves the terms in terms(), and their weights, for each group of trees.
+    // Leaves the terms in terms(), and their weights, for each group of trees; of some trees alone, if these
+    // are named.
     Totals compile(double limit, double most_entries, std::vector<Buffer<double>>& weights,
-                   const Likely& likely);
+                   const Likely& likely, SomeTrees some = {});
     const RowTerms& terms(std::size_t group) const { return terms_[group]; }
     void error_scales(std::size_t group, Buffer<double>& scale) const {
         compilers_[group]->error_scales(terms_[group], scale);

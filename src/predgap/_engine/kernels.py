@@ -320,9 +320,11 @@ class Kernel:
         n: int,
         accuracy: Accuracy,
         order: IntArray | None = None,
+        *,
+        closely: bool = False,
     ) -> Prices:
         """The expected cost of a question about the features in `masks`; n: places, or units of which all
-        subsets are asked; order: of a curve."""
+        subsets are asked; order: of a curve; closely: counted on some of the trees, which takes longer."""
         n_rows = len(values)
         if isinstance(self.core, _core.Joint):
             exact = exact_codes(n_rows)
@@ -336,7 +338,7 @@ class Kernel:
             some, own = values[at], rows_of(masks, at)
             rows, features, how = self.rows(some, own), as_bytes(own), self.accuracy(accuracy)
             places = None if order is None else rows_of(order, at)
-            way = self.core.cost(rows, question, features, n, how, QUIET, self.units, places)
+            way = self.core.cost(rows, question, features, n, how, QUIET, self.units, places, closely)
             method, _, _, milliseconds, megabytes, _ = way
             found.append((method, milliseconds, megabytes))
         return Prices(*(np.concatenate(parts) for parts in zip(*found, strict=True)))

@@ -158,8 +158,8 @@ class Question(ABC, Generic[Found]):
     def answer(self, kernel: Kernel, rows: _core.Rows, accuracy: Accuracy, context: Context) -> Found:
         """The answer of the core; raises `_core.TooCostly` if a row exceeds the limits."""
 
-    def prices(self, kernel: Kernel, accuracy: Accuracy) -> Prices:
-        """The expected cost of the answer, row by row."""
+    def prices(self, kernel: Kernel, accuracy: Accuracy, *, closely: bool = False) -> Prices:
+        """The expected cost of the answer, row by row; see `Kernel.prices`."""
         raise NotImplementedError(f"{type(self).__name__} has no price")
 
     def sampled(self, kernel: Kernel, draws: Draws, context: Context) -> Found:
@@ -189,8 +189,8 @@ class Gap(_OfSubset[GapEstimate]):
         found = kernel.core.gap(rows, as_bytes(self.masks), kernel.accuracy(accuracy), context)
         return _estimate(*found, found[0], accuracy)
 
-    def prices(self, kernel: Kernel, accuracy: Accuracy) -> Prices:
-        return kernel.prices(self.rows.values, "gap", self.masks, 0, accuracy)
+    def prices(self, kernel: Kernel, accuracy: Accuracy, *, closely: bool = False) -> Prices:
+        return kernel.prices(self.rows.values, "gap", self.masks, 0, accuracy, closely=closely)
 
     def sampled(self, kernel: Kernel, draws: Draws, context: Context) -> GapEstimate:
         n = len(self.rows)
@@ -235,9 +235,9 @@ class Curve(Question[GapEstimate]):
         # of the curve they may be large, so its standard error is at least that of the mean.
         return _estimate(curve, bound, method, np.maximum(curve, mean[:, None]), accuracy)
 
-    def prices(self, kernel: Kernel, accuracy: Accuracy) -> Prices:
-        moved, n = self.moved(kernel), self.order.shape[1]
-        return kernel.prices(self.rows.values, "curve", moved, n, accuracy, self.order)
+    def prices(self, kernel: Kernel, accuracy: Accuracy, *, closely: bool = False) -> Prices:
+        values, moved, n = self.rows.values, self.moved(kernel), self.order.shape[1]
+        return kernel.prices(values, "curve", moved, n, accuracy, self.order, closely=closely)
 
     def sampled(self, kernel: Kernel, draws: Draws, context: Context) -> GapEstimate:
         return estimate_curve(
@@ -266,8 +266,9 @@ class Rank(Question[Ranked]):
         )
         return Ranked(order, scores, np.where(proven, 1.0, np.nan), METHODS[method])
 
-    def prices(self, kernel: Kernel, accuracy: Accuracy) -> Prices:
-        return kernel.prices(self.rows.values, self.method, kernel.every, self.top, accuracy)
+    def prices(self, kernel: Kernel, accuracy: Accuracy, *, closely: bool = False) -> Prices:
+        values, moved = self.rows.values, kernel.every
+        return kernel.prices(values, self.method, moved, self.top, accuracy, closely=closely)
 
     def sampled(self, kernel: Kernel, draws: Draws, context: Context) -> Ranked:
         if draws.n_samples is not None:

@@ -801,7 +801,7 @@ def prices_of(explained: Explained, question: Question[Any], accuracy: Accuracy)
     parts = []
     for kernel, some in explained.kernels(question.rows):
         mine = question if some is None else question.at(some)
-        parts.append((some, mine.prices(kernel, accuracy)))
+        parts.append((some, mine.prices(kernel, accuracy, closely=True)))
     return assembled(len(question.rows), parts)
 
 
