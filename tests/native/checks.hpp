@@ -34,7 +34,7 @@ std::vector<double> everywhere(Ask ask) {
         use(*k);
         const std::vector<double> found = ask(*k);
         if (k == instruction_sets()[0]) first = found;
-        INFO("kernels: ", k->name);
+        INFO("kernels: ", std::string(k->name));
         CHECK(are_same_bits(found, first));
     }
     return first;

@@ -53,7 +53,7 @@ void use(const Kernels& kernels) { chosen = &kernels; }
 
 TEST_CASE("an instruction set is there") {
     REQUIRE_FALSE(instruction_sets().empty());
-    for (const auto* k : instruction_sets()) MESSAGE("kernels: ", k->name);
+    for (const auto* k : instruction_sets()) MESSAGE("kernels: ", std::string(k->name));
 }
 
 }  // namespace test
