@@ -1,4 +1,4 @@
-"""Change the core in one place at a time, and see whether the native tests notice. ``make mutants``; some minutes."""
+"""Change the core in one place at a time, and see whether the native tests notice: ``make mutants``."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import subprocess
 import sys
 import time
 from dataclasses import dataclass
-from pathlib import Path
 
 import native_tests
 
@@ -41,8 +40,10 @@ MUTANTS = [
     Mutant(
         "the gain counts `nearer` once",
         "terms/forms.hpp",
-        "const double crossed = w[t] * tables.tail[2 * f.atom[t] + 1];\n            total += crossed * (w[t] + nearer + nearer);",
-        "const double crossed = w[t] * tables.tail[2 * f.atom[t] + 1];\n            total += crossed * (w[t] + nearer);",
+        "const double crossed = w[t] * tables.tail[2 * f.atom[t] + 1];\n"
+        "            total += crossed * (w[t] + nearer + nearer);",
+        "const double crossed = w[t] * tables.tail[2 * f.atom[t] + 1];\n"
+        "            total += crossed * (w[t] + nearer);",
     ),
     Mutant(
         "a maximum for a minimum",

@@ -1,6 +1,7 @@
 """Build the tests of the kernels, which need neither Python nor a model, and run them.
 
-``python native_tests.py`` builds and runs, with ``--sanitize`` under the sanitizers; ``--fetch`` gets what is missing.
+``python native_tests.py`` builds and runs them, with ``--sanitize`` under the sanitizers. ``--fetch`` gets what
+is missing.
 """
 
 from __future__ import annotations
@@ -114,6 +115,7 @@ def run(executable: Path, *options: str, seconds: float | None = None) -> subpro
 
 
 def main(*arguments: str) -> int:
+    """Fetch what is missing, or build and run; return the exit code."""
     if "--fetch" in arguments:
         fetch()
         return 0

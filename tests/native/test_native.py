@@ -1,9 +1,10 @@
-"""The kernels by themselves, against their definition: an executable without Python; see docs/internals.md."""
+"""The kernels by themselves, against their definition, in an executable without Python."""
 
 from __future__ import annotations
 
-import native_tests
 import pytest
+
+import native_tests
 
 
 def test_kernels_compute_what_is_defined() -> None:
