@@ -1,7 +1,7 @@
 """Build the tests of the kernels, which need neither Python nor a model, and run them.
 
-``python native_tests.py`` builds and runs them, with ``--sanitize`` under the sanitizers. ``--fetch`` gets what
-is missing.
+``python native_tests.py`` builds and runs them, with ``--sanitize`` under the sanitizers. ``--fetch`` gets
+what is missing.
 """
 
 from __future__ import annotations
