@@ -3,12 +3,12 @@ PYTHON ?= python3
 VENV := .venv
 PIP := $(VENV)/bin/python -m pip --disable-pip-version-check
 SOURCES := pyproject.toml CMakeLists.txt README.md LICENSE $(shell find src -type f -name '*.[chp]*' ! -name '*.pyc')
-CORE := $(shell find src/core -name '*.[ch]pp')
-TIDY ?= $(filter %.cpp,$(CORE))
+CORE := $(shell find src/core tests/native -name '*.[ch]pp')
+TIDY ?= $(filter src/%.cpp,$(CORE))
 TESTS ?= tests reproduction --pyargs predgap
 STRICT := $(if $(CI),--config-settings=cmake.define.PREDGAP_WERROR=ON,)
 
-.PHONY: demo reproduce test test-all test-clusters docs coverage bench constants leaderboard sanitize lint tidy format clean
+.PHONY: demo reproduce test test-all test-clusters native mutants docs coverage bench constants leaderboard sanitize lint tidy format clean
 
 demo: $(VENV)/.demo
 	$(VENV)/bin/predgap demo
@@ -18,16 +18,24 @@ reproduce: $(VENV)/.reproduce
 	$(VENV)/bin/python -m reproduction $(ARGS)
 
 # On all cores. make test PYTEST='-m "not slow_paper"' leaves out the paper's slow checks.
-test: $(VENV)/.test
+test: $(VENV)/.test $(VENV)/.native
 	$(VENV)/bin/python -m pytest -n auto $(PYTEST) tests reproduction --pyargs predgap
 
 # The same with many more random cases, other ones each time: before a release, or when an issue is resolved.
-test-all: $(VENV)/.test
+test-all: $(VENV)/.test $(VENV)/.native
 	HYPOTHESIS_PROFILE=full $(VENV)/bin/python -m pytest -n auto $(PYTEST) tests reproduction --pyargs predgap
 
 # Spark and Ray, which make test leaves out: 800 MB to install, and Spark takes a minute to start.
 test-clusters: $(VENV)/.clusters
 	$(VENV)/bin/python -m pytest $(PYTEST) tests/clusters
+
+# The kernels against their definition, without Python or a model: a minute. Part of make test.
+native: $(VENV)/.native
+	$(VENV)/bin/python tests/native/native_tests.py
+
+# Whether these tests notice changes of the core, one after the other; some minutes. make mutants MUTANTS="push plan"
+mutants: $(VENV)/.native
+	$(VENV)/bin/python tests/native/mutants.py $(MUTANTS)
 
 # The pages in build/docs/index.html, warnings as errors; the code on them is run and its output compared.
 docs: $(VENV)/.docs
@@ -50,7 +58,8 @@ leaderboard: $(VENV)/.leaderboard
 	$(VENV)/bin/python -W ignore benchmarks/leaderboard.py
 
 # The kernels' tests with the address and undefined-behaviour sanitizers, on a build of its own.
-sanitize: $(VENV)/.test
+sanitize: $(VENV)/.test $(VENV)/.native
+	$(VENV)/bin/python tests/native/native_tests.py --sanitize
 	$(PIP) install --quiet --no-deps --upgrade --target build/sanitized \
 	  --config-settings=build-dir=build/sanitizing --config-settings=cmake.define.PREDGAP_SANITIZE=ON .
 	LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libubsan.so)" \
@@ -102,6 +111,12 @@ $(VENV)/.test: $(VENV)/.demo
 	    { apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends chromium; } \
 	      > /dev/null 2>&1 || echo 'Chromium cannot be installed; the tests that drive it are skipped'; \
 	  fi
+	touch $@
+
+# cmake, and the one header of the native tests. Where it cannot be had they are skipped, and say so.
+$(VENV)/.native: $(VENV)/.pip
+	$(PIP) install --quiet --group native
+	$(VENV)/bin/python tests/native/native_tests.py --fetch
 	touch $@
 
 $(VENV)/.clusters: $(VENV)/.test

@@ -77,6 +77,10 @@ struct TermUse {
 };
 
 struct TermState {
+    TermState() = default;
+    TermState(const TermState&) = delete;  // `sets` may be its own
+    TermState& operator=(const TermState&) = delete;
+
     const RowTerms* terms = nullptr;
     const RowTables* tables = nullptr;
     const Units* units = nullptr;  // whose gains are asked for, if any
