@@ -25,7 +25,7 @@ Routes::Routes(NodeArrays arrays, const LevelSets& sets, const std::function<voi
     double longest = 0.0;
     for (const auto& own : plan)
         longest += price_of_plan(*own, own->count(nullptr), model,
-                                 {Question::greedy, all.data(), model.n_features()})
+                                 {Question::greedy, all.data(), model.n_features(), &features})
                        .work.nanoseconds();
     rows_are_short = !plan.empty() && longest < rule::kInterruptible;
     plan_is_cheap = !plan.empty() && longest < rule::kAlwaysPlan;

@@ -134,6 +134,7 @@ Way IndependentRow::way_to(const Question& question, const Accuracy& accuracy, b
         if (!likely.empty()) asked.likely = {likely.data(), question.units->of_features()};
     }
     auto way = choose(counts_, asked, promised);
+    if (way.may_refuse && !stopped()) refuse_too_costly(way);  // as the answer does
     const bool is_sampled =
         asked.kind == Question::gap || asked.kind == Question::curve || asked.kind == Question::greedy;
     if (closely && is_sampled && routes_.plan.empty() && accuracy.kind != Method::pruned) {
