@@ -22,6 +22,12 @@ RowTables::RowTables(const Model& model, const NoiseLaws& laws) : model_(model),
     event.reset(model.n_atoms(), 0);
 }
 
+double RowTables::bytes() const {
+    return x.used_bytes() + missing.used_bytes() + moves.used_bytes() + is_open.used_bytes() +
+           first_above.used_bytes() + tail.used_bytes() + crossing.used_bytes() + shift.used_bytes() +
+           event.used_bytes();
+}
+
 void RowTables::load(const RawRow& row) {
     const auto& atoms = model_.atoms;
     for (const auto q : model_.features) {

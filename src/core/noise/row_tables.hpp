@@ -84,6 +84,9 @@ public:
     Buffer<double> shift;              // (n_atoms) E tau
     Buffer<std::uint8_t> event;        // (n_atoms) 1 if x is in it
 
+    // The bytes of all of these.
+    double bytes() const;
+
 private:
     void open_sets(std::int32_t q);
     double stay_beyond_mass(std::int32_t q) const;

@@ -64,8 +64,9 @@ Cost plan_cost(const Plan& plan, const EvaluationCounts& moving, const Model& mo
     constexpr double kWeight = 1.0;  // to clear it
     const double share = moving.terms / std::max(plan.n_terms(), 1.0);
     const auto use = job.question == Question::curve    ? Plan::Use::curve
-                     : job.question == Question::greedy ? Plan::Use::gains
-                                                        : Plan::Use::gaps;
+                     : job.question != Question::greedy ? Plan::Use::gaps
+                     : job.units->are_alone()           ? Plan::Use::gains
+                                                        : Plan::Use::gains_of_units;
     const double set_up = kRow + kThreshold * model.n_atoms() + kBox * static_cast<double>(plan.n_boxes()) +
                           kComponent * plan.n_components() + kSpread * plan.typical_spread() * share +
                           kWeight * plan.n_terms() * width_of(model);

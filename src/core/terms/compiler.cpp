@@ -99,7 +99,16 @@ CompileCounts Compiler::compile(const Pruning& pruning, RowTerms& terms, Buffer<
     box_scale_.clear();
     const auto counts = run<Mode::compile>(pruning);
     store_.lay_out(terms, weights);
+    work_->hold(RowWork::Arrays::compilation, bytes());  // the components are known now
     return counts;
+}
+
+double Compiler::bytes() const {
+    const auto of_path = [](const auto&... lists) {
+        return (0.0 + ... + static_cast<double>(lists.size() * sizeof(lists[0])));
+    };
+    return store_.bytes() + box_scale_.used_bytes() + leaves_.bytes() + left_out_.bytes() +
+           main_effects_.bytes() + of_path(bounds_, n_bounded_, path_, features_, stack_);
 }
 
 void Compiler::error_scales(const RowTerms& terms, Buffer<double>& scale) const {
@@ -362,7 +371,8 @@ void Compiler::expand(double size) {
     for (int64_t j = 0; j < box_->sides.size(); ++j) {
         extend<kMode>(static_cast<int32_t>(j));
         if (box_->entries.size() > kManyEntries)
-            work_->hold(RowWork::Arrays::boxes, box_->bytes() + other_box().bytes());
+            work_->hold(RowWork::Arrays::boxes,
+                        box_->bytes() + other_box().bytes() + lost_.used_bytes() + entry_main_.used_bytes());
         if (static_cast<double>(box_->entries.size()) > pruning_.most_entries || work_->stopped()) {
             counts_.complete = false;
             return;

@@ -77,8 +77,8 @@ public:
     // The scale of rounding errors, of each component of the last compilation: E in
     // the correctness criterion of docs/internals.md.
     void error_scales(const RowTerms& terms, Buffer<double>& scale) const;
-    // The bytes of the terms that were collected last.
-    double bytes() const { return store_.bytes() + box_scale_.used_bytes(); }
+    // The bytes of the terms that were collected last, and of what it takes to collect any.
+    double bytes() const;
 
 private:
     std::size_t step_of_counts(std::size_t most) const;
@@ -133,7 +133,10 @@ private:
         std::vector<double> change;        // (width) what it adds
         double scale = 0.0;                // see error_scales
 
-        double bytes() const { return entries.used_bytes() + extended.used_bytes(); }
+        double bytes() const {
+            return sides.used_bytes() + entries.used_bytes() + extended.used_bytes() +
+                   stage_begin.used_bytes();
+        }
 
         std::int32_t atom_of(const Entry& e) const { return sides[e.stage / 2].atom[e.stage % 2]; }
     };

@@ -33,6 +33,7 @@ void RowCompilation::find_main_effects() {
     for (const auto q : model_.features) main_effect_[q] = main_error_[q] = 0.0;
     std::fill(squares_.begin(), squares_.end(), 0.0);
     for (std::size_t g = 0; g < compilers_.size(); ++g) find_main_effects_of(g);
+    work_->hold(RowWork::Arrays::main_effects, bytes_of_main_effects());
     double sum = 0.0;
     for (const auto q : model_.features) sum += main_effect_[q];
     scale_ = std::sqrt(sum);
@@ -42,6 +43,13 @@ void RowCompilation::find_main_effects() {
         if (chance > 0.0 && squares_[a] > 0.0 && scale_ > 0.0)
             amplitude_[a] += std::sqrt(squares_[a] / chance) / scale_;
     }
+}
+
+double RowCompilation::bytes_of_main_effects() const {
+    double sum = main_.bytes();
+    for (const auto* array : {&main_error_, &main_effect_, &squares_, &amplitude_, &step_})
+        sum += array->used_bytes();
+    return sum;
 }
 
 void RowCompilation::find_main_effects_of(std::size_t g) {

@@ -74,6 +74,8 @@ private:
     Buffer<double> amplitude_;    // (n_atoms) see Pruning
     Buffer<double> step_;         // main effect past each threshold
     double scale_ = 0.0, n_splits_ = 0.0;
+
+    double bytes_of_main_effects() const;
 };
 
 }  // namespace predgap
