@@ -28,6 +28,12 @@ double RowTables::bytes() const {
            event.used_bytes();
 }
 
+double RowTables::bytes_of(const Model& model) {
+    constexpr double kOfFeature = sizeof(double) + sizeof(int32_t) + 3 * sizeof(std::uint8_t),
+                     kOfThreshold = 4 * sizeof(double), kOfAtom = sizeof(double) + sizeof(std::uint8_t);
+    return kOfFeature * model.n_features() + kOfThreshold * model.n_thresholds() + kOfAtom * model.n_atoms();
+}
+
 void RowTables::load(const RawRow& row) {
     const auto& atoms = model_.atoms;
     for (const auto q : model_.features) {

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <vector>
 
+#include "terms/row_compilation.hpp"
+
 namespace predgap {
 
 using std::int32_t;
@@ -63,15 +65,17 @@ Cost plan_cost(const Plan& plan, const EvaluationCounts& moving, const Model& mo
     constexpr double kBox = 1.5, kComponent = 2.0, kSpread = 3.5;
     constexpr double kWeight = 1.0;  // to clear it
     const double share = moving.terms / std::max(plan.n_terms(), 1.0);
-    const auto use = job.question == Question::curve    ? Plan::Use::curve
-                     : job.question != Question::greedy ? Plan::Use::gaps
-                     : job.units->are_alone()           ? Plan::Use::gains
-                                                        : Plan::Use::gains_of_units;
+    const auto use = job.question == Question::curve        ? Plan::Use::curve
+                     : job.question != Question::greedy     ? Plan::Use::gaps
+                     : !job.units || job.units->are_alone() ? Plan::Use::gains
+                                                            : Plan::Use::gains_of_units;
     const double set_up = kRow + kThreshold * model.n_atoms() + kBox * static_cast<double>(plan.n_boxes()) +
                           kComponent * plan.n_components() + kSpread * plan.typical_spread() * share +
                           kWeight * plan.n_terms() * width_of(model);
     return {Route::plan, Method::exact, (set_up + evaluation(moving, model, job)) * times_of_gap(job),
-            plan.bytes() + plan.row_bytes(use) + KeptSets::bytes(model, job.features), 0.0};
+            plan.bytes() + plan.row_bytes(use) + RowTables::bytes_of(model) +
+                KeptSets::bytes(model, job.features),
+            0.0};
 }
 
 // ---- compiled terms --------------------------------------------------------------------------------------
@@ -158,7 +162,8 @@ Cost compiled_cost(double n_entries, double n_nodes, bool is_pruned, const Evalu
             Method::exact,
             kRow + kThreshold * model.n_atoms() + kNode * n_nodes + kNodeOfModel * nodes_of(model) +
                 (compiling + kScattered * evaluation(terms, model, job)) * times_of_gap(job),
-            of_question * (kEntryBytes + 12.0 * width) * n_entries + KeptSets::bytes(model, job.features),
+            of_question * (kEntryBytes + 12.0 * width) * n_entries + RowTables::bytes_of(model) +
+                RowCompilation::bytes_of(model) + KeptSets::bytes(model, job.features),
             0.0,
             n_entries};
 }
@@ -189,7 +194,7 @@ Cost pairs_cost(const Pairs& pairs, const Job& job, const std::vector<int32_t>& 
     const auto add = [&](double times) {
         const auto work = pairs.work(subset.data(), row);
         cost.nanoseconds += times * pairs_nanoseconds(work);
-        cost.bytes = std::max(cost.bytes, work.bytes);
+        cost.bytes = std::max(cost.bytes, work.bytes + RowTables::bytes_of(row.model()));
     };
     if (job.question == Question::gap || job.question == Question::subsets) {
         add(job.question == Question::gap ? 1.0 : n_subsets(job));

@@ -58,6 +58,10 @@ struct CompileCounts {
 class Compiler {
 public:
     static constexpr std::size_t kEnoughTrees = 32;  // to estimate counts from
+    // The bytes of each atom: its hash, where its terms come, its main effect, and three sizes of what is
+    // left out. And of each feature: the bounds of two paths, and the number of its splits on one.
+    static constexpr double kOfAtom = 4 * sizeof(double) + 2 * sizeof(std::int32_t);
+    static constexpr double kOfFeature = 2 * sizeof(PathBounds) + sizeof(double) + sizeof(std::int32_t);
 
     Compiler(const Model& model, const TreeGroup& group);
 

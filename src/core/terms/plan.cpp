@@ -392,11 +392,12 @@ double Plan::row_bytes(Use use) const {
     if (const double n_sets = model_.set_atoms.size(); n_sets > 0.0)  // see SetFactors
         state += n * (sizeof(int32_t) + sizeof(double)) + grids.n * sizeof(CellGrid) +
                  n_sets * (2 * sizeof(int32_t) + sizeof(double*) + sizeof(uint8_t));
-    if (use == Use::gains_of_units)
-        state += n_weights * sizeof(double) + n * (sizeof(TermState::Received) + sizeof(int32_t));
     if (use == Use::gains || use == Use::gains_of_units)
         state += n * (sizeof(predgap::Use) + sizeof(ClosedGain)) +
-                 (2.0 * n_weights + terms_.n_gram + d * (width + 1.0)) * sizeof(double) + d;
+                 (2.0 * n_weights + d * (width + 1.0)) * sizeof(double) + d;
+    if (use == Use::gains) state += terms_.n_gram * sizeof(double);
+    if (use == Use::gains_of_units)
+        state += n_weights * sizeof(double) + n * (sizeof(TermState::Received) + sizeof(int32_t));
     if (use == Use::curve)
         state += n * (sizeof(Versions) + sizeof(int32_t)) +
                  (d + 1.0) * (2 * sizeof(int32_t) + sizeof(double)) +

@@ -23,6 +23,14 @@ RowCompilation::RowCompilation(const Model& model)
     amplitude_.reset(model.n_atoms(), 1.0);
 }
 
+double RowCompilation::bytes_of(const Model& model) {
+    double sum = model.n_atoms() * 2.0 * sizeof(double);  // squares and amplitudes
+    for (const auto& group : model.group)
+        sum += static_cast<double>(group.node.size()) * sizeof(int32_t) +
+               Compiler::kOfAtom * model.n_atoms() + Compiler::kOfFeature * model.n_features();
+    return sum;
+}
+
 void RowCompilation::load(const RowTables& tables, RowWork& work) {
     tables_ = &tables;
     work_ = &work;

@@ -14,6 +14,9 @@ class RowCompilation {
 public:
     explicit RowCompilation(const Model& model);
 
+    // The bytes that the compilation of any row has beside those of its terms: arrays of nodes and of atoms.
+    static double bytes_of(const Model& model);
+
     // Loads a row with its tables; whatever is open in them moves.
     void load(const RowTables& tables, RowWork& work);
     // Finds the gap of each feature alone, which all functions but look() need.
