@@ -91,12 +91,6 @@ public:
         items_[size_ - 1] = copy;
     }
     void clear() { kIsChecked ? reset(0) : resize(0); }
-    // Makes room for n more items; the size stays.
-    void make_room(std::int64_t n) {
-        const auto size = size_;
-        grow(size_ + n);
-        resize(size);
-    }
 
     PREDGAP_INLINE T* data() { return items_; }
     PREDGAP_INLINE const T* data() const { return items_; }

@@ -406,7 +406,6 @@ void Compiler::extend(int32_t j) {
     for (int bound = 0; bound < 2; ++bound) {
         box_->stage_begin.push(box_->extended.size());
         if (side.atom[bound] == kNone) continue;
-        box_->entries.make_room(n);
         if (kMode != Mode::count) box_->extended.grow(box_->extended.size() + n);
         if (pruning_.limit == 0.0)
             extend_by<kMode, true>(side, bound, n, 2 * j + bound);
@@ -424,8 +423,10 @@ void Compiler::extend_by(const Side& side, int bound, int64_t n, int32_t stage) 
     const auto unlikely = side.inside ? side.unlikely : kNone;  // those outside count from the start
     const double main = kExact && kMode == Mode::compile ? pruning_.main_effect[side.feature] : 0.0;
     const double low_limit = Pruning::kLowOrder * pruning_.limit;
+    const auto first = box_->entries.size();
+    box_->entries.grow(first + n);  // those that are not needed go in the end
     Entry* entry = box_->entries.data();
-    auto next = static_cast<int32_t>(box_->entries.size());
+    auto next = static_cast<int32_t>(first);
     int32_t* extended = kMode == Mode::count
                             ? nullptr
                             : box_->extended.data() + box_->stage_begin[box_->stage_begin.size() - 1];
@@ -462,7 +463,7 @@ void Compiler::extend_by(const Side& side, int bound, int64_t n, int32_t stage) 
                          static_cast<std::int8_t>(bound ? before.sign : -before.sign),
                          static_cast<std::int8_t>(before.n_atoms + 1)};
     }
-    if (!kExact) lost_.grow_by(next - box_->entries.size(), 0.0);
+    if (!kExact) lost_.grow_by(next - first, 0.0);
     box_->entries.grow(next);
     if (lost > 0.0) lose(side, bound, lost, n_lost);
 }
