@@ -57,14 +57,14 @@ bench: $(VENV)/.test
 leaderboard: $(VENV)/.leaderboard
 	$(VENV)/bin/python -W ignore benchmarks/leaderboard.py
 
-# The kernels' tests with the address and undefined-behaviour sanitizers, on a build of its own.
+# The kernels' tests with the address and undefined-behaviour sanitizers, on a build of its own, with exact buffers and checked indices.
 sanitize: $(VENV)/.test $(VENV)/.native
 	$(VENV)/bin/python tests/native/native_tests.py --sanitize
 	$(PIP) install --quiet --no-deps --upgrade --target build/sanitized \
 	  --config-settings=build-dir=build/sanitizing --config-settings=cmake.define.PREDGAP_SANITIZE=ON .
 	LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libubsan.so)" \
 	  ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1 PYTHONPATH=build/sanitized \
-	  $(VENV)/bin/python -m pytest -p no:cacheprovider $(addprefix tests/engine/test_,background.py blocks.py bounded.py categories.py category_laws.py curves.py \
+	  $(VENV)/bin/python -m pytest -p no:cacheprovider $(addprefix tests/engine/test_,background.py blocks.py bounded.py categories.py category_laws.py curves.py curves_of_tables.py \
 	  engine.py exact_gaps.py gains.py joint_means.py moments.py outcomes.py plan.py racing.py sampling.py sensitivity.py subset_gaps.py)
 
 lint: $(VENV)/.lint

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -20,7 +21,7 @@ from predgap import CostError, Ensemble, Explainer, Normal, Ranking, _core
 from predgap._engine import context as running
 from predgap._engine.accuracy import EXACT, guaranteed
 from predgap._engine.kernels import Kernel
-from strategies import full_trees
+from strategies import cities, full_trees
 
 D = 8
 NO_LIMIT = 1e9
@@ -255,6 +256,40 @@ def test_the_memory_of_a_plan_counts_all_its_arrays(tmp_path):
         _, of_row = _took(kernel_of(explainer), ask)
         shared = explainer.cost(question, x).megabytes - of_row
         assert 0.85 * allocated < shared < allocated  # a part is the trees themselves
+
+
+def _planned(kind: str) -> tuple[Explainer, np.ndarray]:
+    """An explainer with a plan, and one row that moves in all features."""
+    rng = np.random.default_rng(2)
+    if kind == "categories":
+        ensemble, noise = cities(rng, n_trees=40, sizes=(40, 12), depth=4)
+        return Explainer(ensemble, noise, _strategy="plan"), np.array([[3.0, 5.0, 0.1, -0.2]])
+    ensemble = full_trees(rng, n_trees=40, depth=4, n_features=D)
+    if kind == "outputs":
+        value, target = rng.normal(size=(len(ensemble.feature), 2)), np.full(40, -1)
+        ensemble = replace(ensemble, value=value, target=target, bias=np.zeros(2))
+    groups = {"first": [0, 1, 2], "second": [3, 4]} if kind == "units" else None
+    explainer = Explainer(ensemble, Normal(0.5), groups=groups, _strategy="plan")
+    return explainer, rng.normal(size=(1, D))
+
+
+@pytest.mark.parametrize("kind", ["numbers", "categories", "outputs", "units"])
+def test_a_plan_states_the_arrays_of_each_question(kind):
+    """What is stated of two questions differs by what their rows hold, array by array."""
+    explainer, x = _planned(kind)
+    subset, order = ["first"] if kind == "units" else range(x.shape[1]), explainer.rank(x)
+    held, stated = {}, {}
+    for name, question, ask in (
+        ("gap", subset, lambda: explainer.gap(x, subset)),
+        ("curve", order, lambda: explainer.curve(x, order)),
+        ("rank", "rank", lambda: explainer.rank(x)),
+    ):
+        _, held[name] = _took(kernel_of(explainer), ask)
+        stated[name] = explainer.cost(question, x).megabytes
+    for name in ("curve", "rank"):
+        more = held[name] - held["gap"]
+        assert more > 0.01
+        assert 0.95 < (stated[name] - stated["gap"]) / more < 1.05
 
 
 @pytest.mark.parametrize("asked", ["exact gap", "curve", "rank"])

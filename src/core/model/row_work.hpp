@@ -60,7 +60,18 @@ public:
     }
 
     // Names the arrays of a row. They are in memory at the same time, so their bytes add up.
-    enum class Arrays : std::uint8_t { compilation, boxes, terms, states, trees, parts, copies };
+    enum class Arrays : std::uint8_t {
+        tables,
+        main_effects,
+        compilation,
+        boxes,
+        terms,
+        states,
+        trees,
+        parts,
+        copies,
+        n_kinds
+    };
     void hold(Arrays arrays, double bytes) {
         held_[static_cast<std::size_t>(arrays)] = bytes;
         bytes_ = std::max(bytes_, held());
@@ -78,9 +89,9 @@ public:
         for (const double own : held_) sum += own;
         return sum;
     }
+    double held(Arrays arrays) const { return held_[static_cast<std::size_t>(arrays)]; }
 
 private:
-    static constexpr std::size_t kKinds = 7;
     static const std::atomic<bool> kAlways;
 
     void keep_most() {
@@ -92,7 +103,7 @@ private:
     const std::atomic<bool>* asked_ = nullptr;
     Limits limits_, most_{0.0, 0.0};
     double nanoseconds_ = 0.0, bytes_ = 0.0;
-    std::array<double, kKinds> held_{};
+    std::array<double, static_cast<std::size_t>(Arrays::n_kinds)> held_{};
 };
 
 }  // namespace predgap

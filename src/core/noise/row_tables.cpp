@@ -22,6 +22,18 @@ RowTables::RowTables(const Model& model, const NoiseLaws& laws) : model_(model),
     event.reset(model.n_atoms(), 0);
 }
 
+double RowTables::bytes() const {
+    return x.used_bytes() + missing.used_bytes() + moves.used_bytes() + is_open.used_bytes() +
+           first_above.used_bytes() + tail.used_bytes() + crossing.used_bytes() + shift.used_bytes() +
+           event.used_bytes();
+}
+
+double RowTables::bytes_of(const Model& model) {
+    constexpr double kOfFeature = sizeof(double) + sizeof(int32_t) + 3 * sizeof(std::uint8_t),
+                     kOfThreshold = 4 * sizeof(double), kOfAtom = sizeof(double) + sizeof(std::uint8_t);
+    return kOfFeature * model.n_features() + kOfThreshold * model.n_thresholds() + kOfAtom * model.n_atoms();
+}
+
 void RowTables::load(const RawRow& row) {
     const auto& atoms = model_.atoms;
     for (const auto q : model_.features) {

@@ -84,6 +84,10 @@ public:
     Buffer<double> shift;              // (n_atoms) E tau
     Buffer<std::uint8_t> event;        // (n_atoms) 1 if x is in it
 
+    // The bytes of all of these; they are the same for all rows of a model.
+    double bytes() const;
+    static double bytes_of(const Model& model);
+
 private:
     void open_sets(std::int32_t q);
     double stay_beyond_mass(std::int32_t q) const;

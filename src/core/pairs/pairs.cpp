@@ -122,6 +122,8 @@ public:
     void run(RowWork& work, int64_t step = 1) {
         const auto n_trees = r_.root.size();
         int64_t group = 0;
+        work.hold(RowWork::Arrays::trees,
+                  r_.bytes() + memory_.used_bytes() + static_cast<double>(mean_.size() * sizeof(mean_[0])));
         for (std::size_t tree = 0; tree < n_trees; ++tree)
             for (auto first = r_.leaf_begin[tree]; first < r_.leaf_begin[tree + 1]; first += kLanes) {
                 if (group++ % step != step / 2) continue;
@@ -310,10 +312,16 @@ Pairs::Work Pairs::work(const std::uint8_t* perturbed, const RowTables& row) con
     double most_words = 0.0;
     for (int32_t q = 0; q < e_.n_features; ++q)
         if (perturbed[q]) most_words = std::max(most_words, static_cast<double>(e_.cells->n_words(q)));
-    return {
-        leaves, 0.5 * (leaves * met - own) / kLanes * (1.0 + 2.0 * most_words),
-        intervals * bytes_per_interval() + leaves * (2 * sizeof(ReducedNode) + sizeof(ReducedTrees::Leaf)),
-        walked};
+    // Beside its leaves a tree has its root, where its leaves begin, and its mean; and a feature has its
+    // place, its bounds, their mass and their number, and the ends of eight boxes.
+    constexpr double kOfTree = sizeof(int32_t) + sizeof(int64_t) + sizeof(double);
+    constexpr double kOfFeature =
+        4 * sizeof(int32_t) + 2 * sizeof(int64_t) + (1 + LeafGroup::kEnds * kLanes) * sizeof(double);
+    return {leaves, 0.5 * (leaves * met - own) / kLanes * (1.0 + 2.0 * most_words),
+            intervals * bytes_per_interval() +
+                leaves * (2 * sizeof(ReducedNode) + sizeof(ReducedTrees::Leaf)) +
+                static_cast<double>(n_trees) * kOfTree + e_.n_features * kOfFeature,
+            walked};
 }
 
 }  // namespace predgap

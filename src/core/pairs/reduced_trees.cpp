@@ -9,6 +9,15 @@ namespace predgap {
 using std::int32_t;
 using std::int64_t;
 
+namespace {
+
+template <class... Vectors>
+double bytes_of(const Vectors&... vectors) {
+    return (0.0 + ... + static_cast<double>(vectors.size() * sizeof(vectors[0])));
+}
+
+}  // namespace
+
 // Walks down one tree after the other: x decides at unperturbed splits, every branch with positive mass is
 // taken at perturbed ones.
 class ReducedTrees::Walk {
@@ -219,8 +228,8 @@ void ReducedTrees::find(const EnsembleView& e, const Atoms& atoms, const RowTabl
 }
 
 double ReducedTrees::bytes() const {
-    return static_cast<double>(node.size() * sizeof(ReducedNode) + leaf.size() * sizeof(Leaf) +
-                               interval.size() * sizeof(Interval) + sets.size() * sizeof(sets[0]));
+    return bytes_of(node, root, leaf_begin, leaf, interval, slot, feature, sets, stack_, lo_, hi_, mass_,
+                    n_limits_, used_, walked_);
 }
 
 std::vector<double> ReducedTrees::centre() {

@@ -40,6 +40,7 @@ public:
 
     // The features that are open in the row's tables move.
     void find(const EnsembleView& e, const Atoms& atoms, const RowTables& row, RowWork& work);
+    // The bytes of all of it, but for the room that rows before have left.
     double bytes() const;
     // The mean change of each tree, which is subtracted from the means of its nodes.
     std::vector<double> centre();

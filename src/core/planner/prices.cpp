@@ -4,6 +4,8 @@
 #include <cmath>
 #include <vector>
 
+#include "terms/row_compilation.hpp"
+
 namespace predgap {
 
 using std::int32_t;
@@ -85,7 +87,8 @@ double trees_of(const Model& model) {
 Price price_of_plan(const Plan& plan, const EvaluationCounts& moving, const Model& model,
                     const Question& question) {
     const double share = moving.terms / std::max(plan.n_terms(), 1.0);
-    const auto use = rankings_of(question) > 0.0 ? Plan::Use::gains
+    const bool are_alone = !question.units || question.units->are_alone();
+    const auto use = rankings_of(question) > 0.0 ? (are_alone ? Plan::Use::gains : Plan::Use::gains_of_units)
                      : curves_of(question) > 0.0 ? Plan::Use::curve
                                                  : Plan::Use::gaps;
     auto work = evaluation(moving, model, question);
@@ -96,7 +99,8 @@ Price price_of_plan(const Plan& plan, const EvaluationCounts& moving, const Mode
         .add(Speed::spread, plan.typical_spread() * share)
         .add(Speed::weight, plan.n_terms() * width_of(model));
     work *= times_of_gap(question);
-    return {work, plan.bytes() + plan.row_bytes(use) + KeptSets::bytes(model, question.features)};
+    return {work, plan.bytes() + plan.row_bytes(use) + RowTables::bytes_of(model) +
+                      KeptSets::bytes(model, question.features)};
 }
 
 // ---- compiled terms --------------------------------------------------------------------------------------
@@ -195,6 +199,7 @@ Price price_of_compiling(double n_entries, double n_nodes, bool is_pruned, const
         .add(Speed::node, n_nodes)
         .add(Speed::node_of_model, nodes_of(model));
     return {work, of_question * (kBytesOfEntry + kBytesOfOutput * width_of(model)) * n_entries +
+                      RowTables::bytes_of(model) + RowCompilation::bytes_of(model) +
                       KeptSets::bytes(model, question.features)};
 }
 
@@ -226,7 +231,7 @@ Price price_of_pairs(const Pairs& pairs, const Question& question, const std::ve
         counting.add(nominal::kWalkedNode * counted.walked);
         auto work = work_of_gap_by_pairs(counted);
         price.work += work *= times;
-        price.bytes = std::max(price.bytes, counted.bytes);
+        price.bytes = std::max(price.bytes, counted.bytes + RowTables::bytes_of(row.model()));
     };
     if (question.kind == Question::gap || question.kind == Question::subsets) {
         add(question.kind == Question::gap ? 1.0 : n_subsets(question));

@@ -40,6 +40,7 @@ void IndependentRow::load(const RawRow& row, const std::atomic<bool>& stop, Fore
     stop_ = &stop;
     work_.begin(stop, routes_.limits);
     work_.add(nominal::kRow + nominal::kAtom * routes_.model.n_atoms());
+    work_.hold(RowWork::Arrays::tables, tables_.bytes());
     forecast_ = forecast;
     planned_ = 0.0;
     pairs_.begin();

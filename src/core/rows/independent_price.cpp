@@ -41,7 +41,8 @@ struct IndependentRow::Sampled {
     double n_entries = 0, n_nodes = 0, n_terms = 0, n_components = 0;
     double evaluation = 0;  // nanoseconds
     double value = 0;       // that a tolerance is relative to
-    double bytes = 0;
+    double bytes = 0;       // of terms and states, and of what does not grow with the trees
+    double fixed_bytes = 0;
     bool is_complete = false;
 };
 
@@ -75,7 +76,8 @@ IndependentRow::Sampled IndependentRow::sample(const Question& question, const W
     found.evaluation = work_.nanoseconds() - before;
     found.n_entries = terms.left_out().n_entries;
     found.n_nodes = terms.left_out().n_nodes;
-    found.bytes = work_.held();
+    found.bytes = work_.held(RowWork::Arrays::terms) + work_.held(RowWork::Arrays::states);
+    found.fixed_bytes = work_.held() - found.bytes;
     for (const auto& state : terms.states()) {
         found.n_terms += state.terms->n_weights;
         found.n_components += state.terms->n_components();
@@ -105,7 +107,7 @@ IndependentRow::PriceOfTry IndependentRow::price_of_try(const Question& question
     const auto compiled = work_of_counted_terms(times * whole.n_entries, times * whole.n_nodes,
                                                 way.limit > 0.0, terms, routes_.model);
     return {compiled.nanoseconds() + halves(&Sampled::evaluation).grown(times),
-            std::max(halves(&Sampled::bytes).grown(times), whole.bytes),
+            whole.fixed_bytes + std::max(halves(&Sampled::bytes).grown(times), whole.bytes),
             halves(&Sampled::value).of_pairs(times)};
 }
 

@@ -14,15 +14,24 @@ namespace {
 
 constexpr std::size_t kSmallPage = 64, kLargePage = std::size_t{2} << 20;
 
+#ifndef _MSC_VER
+// Unlike std::aligned_alloc, it takes any size.
+void* exactly(std::size_t n, std::size_t page) {
+    void* p = nullptr;
+    return n > 0 && posix_memalign(&p, page, n) == 0 ? p : nullptr;
+}
+#endif
+
 }  // namespace
 
+// In checked builds the size is not rounded: the first byte behind it is known to be out of bounds.
 void* allocate_bytes(std::size_t n) {
-    const auto page = n >= kLargePage ? kLargePage : kSmallPage;
-    const auto rounded = (n + page - 1) / page * page;
+    const auto page = n >= kLargePage && !kIsChecked ? kLargePage : kSmallPage;
+    const auto rounded = kIsChecked ? n : (n + page - 1) / page * page;
 #ifdef _MSC_VER
     void* p = _aligned_malloc(rounded, page);
 #else
-    void* p = std::aligned_alloc(page, rounded);
+    void* p = kIsChecked ? exactly(rounded, page) : std::aligned_alloc(page, rounded);
 #endif
     if (!p && rounded) throw std::bad_alloc();
 #ifdef __linux__

@@ -8,6 +8,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "simd/checks.hpp"
 #include "simd/lanes.hpp"
 
 namespace predgap {
@@ -27,6 +28,9 @@ void prefetch_items(const T* items, std::size_t n) {
 
 // An array of plain items. Unlike those of std::vector, its accessors are always inlined: code that is
 // compiled for a newer processor must not leave copies of them that the linker may choose for all.
+//
+// Where kernels use items beyond the last one, up to a whole vector, the size has room for them. In checked
+// builds no room is kept that the size does not have: AddressSanitizer sees whoever uses it.
 template <class T>
 class Buffer {
     static_assert(std::is_trivially_copyable_v<T>);
@@ -48,13 +52,13 @@ public:
 
     // Makes the size n. The values of all items are then arbitrary.
     void reset(std::int64_t n) {
-        if (n > capacity_) {
+        if (kIsChecked ? n != capacity_ : n > capacity_) {
             data_.reset();
             data_.reset(allocate(n));
             items_ = data_.get();
             capacity_ = n;
         }
-        size_ = n;
+        resize(n);
     }
     void reset(std::int64_t n, T value) {
         reset(n);
@@ -74,7 +78,7 @@ public:
             items_ = data_.get();
             capacity_ = room;
         }
-        size_ = n;
+        resize(n);
     }
     // Appends n items of one value.
     void grow_by(std::int64_t n, T value) {
@@ -86,19 +90,19 @@ public:
         grow(size_ + 1);
         items_[size_ - 1] = copy;
     }
-    void clear() { size_ = 0; }
-    // Makes room for n more items; the size stays.
-    void make_room(std::int64_t n) {
-        const auto size = size_;
-        grow(size_ + n);
-        size_ = size;
-    }
+    void clear() { kIsChecked ? reset(0) : resize(0); }
 
     PREDGAP_INLINE T* data() { return items_; }
     PREDGAP_INLINE const T* data() const { return items_; }
     PREDGAP_INLINE std::int64_t size() const { return size_; }
-    PREDGAP_INLINE T& operator[](std::int64_t i) { return items_[i]; }
-    PREDGAP_INLINE const T& operator[](std::int64_t i) const { return items_[i]; }
+    PREDGAP_INLINE T& operator[](std::int64_t i) {
+        check(i);
+        return items_[i];
+    }
+    PREDGAP_INLINE const T& operator[](std::int64_t i) const {
+        check(i);
+        return items_[i];
+    }
     PREDGAP_INLINE T* begin() { return data(); }
     PREDGAP_INLINE T* end() { return data() + size_; }
     PREDGAP_INLINE const T* begin() const { return data(); }
@@ -108,6 +112,16 @@ public:
     double used_bytes() const { return static_cast<double>(size_) * sizeof(T); }
 
 private:
+    PREDGAP_INLINE void check(std::int64_t i) const {
+        if (kIsChecked && (i < 0 || i >= size_)) fail_index(i, size_);
+    }
+    void resize(std::int64_t n) {
+        size_ = n;
+        if constexpr (kIsChecked) {
+            allow_bytes(items_, static_cast<std::size_t>(size_) * sizeof(T));
+            forbid_bytes(items_ + size_, static_cast<std::size_t>(capacity_ - size_) * sizeof(T));
+        }
+    }
     static T* allocate(std::int64_t n) {
         return static_cast<T*>(allocate_bytes(static_cast<std::size_t>(n) * sizeof(T)));
     }

@@ -10,7 +10,6 @@
 #pragma once
 
 #include <algorithm>
-#include <utility>
 
 #include "terms/form.hpp"
 
@@ -21,50 +20,32 @@ namespace {
 template <int kSlots>
 class RankGrid {
 public:
-    static constexpr int kSums = 1 << (kSlots - 1);  // bit 0: columns from above; bit 1: rows from above
+    static constexpr int kSums =
+        RankSums::count(kSlots);  // bit 0: columns from above; bit 1: rows from above
 
-    RankGrid(const Form& f, std::int32_t outside) : stride_(f.c.stride) {
-        double* at = f.scratch;
-        const auto take = [&](std::int64_t n) { return std::exchange(at, at + n); };
-        for (int j = 0; j < kSlots; ++j) {
-            u_[j] = take(stride_);
-            v_[j] = take(stride_);
-            gather(f, j, j == outside);
-        }
-        for (int j = 1; j < kSlots; ++j) {
-            rank_[j] = reinterpret_cast<std::int32_t*>(take(stride_));
-            const auto q = f.tables.model().feature_of(f.atom[j * stride_]);
-            auto* marks = reinterpret_cast<std::int32_t*>(at);  // what comes after is not used yet
-            set_ranks(f, j, q, j == outside, marks);
-        }
-        const auto n_cells = n_rows() * n_columns();
-        for (int i = 0; i < kSums; ++i) {
-            cell_[i] = take(n_cells);
-            sum_[i] = take(n_cells);
-        }
-    }
+    RankGrid(const Form& f, std::int32_t outside) : RankGrid(f, outside, f.scratch) {}
 
     // The u and v of the first slot, by which terms are sorted.
-    const double* u() const { return u_[0]; }
-    const double* v() const { return v_[0]; }
+    const double* u() const { return terms_.u[0]; }
+    const double* v() const { return terms_.v[0]; }
 
     void clear() {
-        for (int i = 0; i < kSums; ++i) std::fill_n(cell_[i], n_rows() * n_columns(), 0.0);
+        for (int i = 0; i < kSums; ++i) std::fill_n(sums_.cell[i], n_cells_, 0.0);
     }
     void add(std::int64_t s, double amount) {
         const auto at = place(s);
         for (int i = 0; i < kSums; ++i) {
             double a = amount;
-            for (int j = 1; j < kSlots; ++j) a *= (is_above(i, j) ? v_[j] : u_[j])[s];
-            cell_[i][at] += a;
+            for (int j = 1; j < kSlots; ++j) a *= (is_above(i, j) ? terms_.v[j] : terms_.u[j])[s];
+            sums_.cell[i][at] += a;
         }
     }
     // The sum of what all terms that were added before the last refresh() give to t.
     double with(std::int64_t t) const {
         double total = 0.0;
         for (int i = 0; i < kSums; ++i) {
-            double a = sum_[i][place(t) + (i & 1) + (i & 2 ? n_columns() : 0)];
-            for (int j = 1; j < kSlots; ++j) a *= (is_above(i, j) ? u_[j] : v_[j])[t];
+            double a = sums_.sum[i][place(t) + (i & 1) + (i & 2 ? n_columns() : 0)];
+            for (int j = 1; j < kSlots; ++j) a *= (is_above(i, j) ? terms_.u[j] : terms_.v[j])[t];
             total += a;
         }
         return total;
@@ -76,12 +57,32 @@ public:
 
 private:
     static constexpr int kColumn = kSlots - 1, kRow = kSlots - 2;  // slots
+
+    RankGrid(const Form& f, std::int32_t outside, Arena memory)
+        : stride_(f.c.stride),
+          terms_(memory, kSlots, stride_),
+          n_cells_(find_ranks(f, outside, memory)),
+          sums_(memory, kSlots, n_cells_) {}
+
+    // Gathers and ranks the terms; returns the number of cells. The marks lie where the sums come later:
+    // `later` is a copy of the memory.
+    std::int64_t find_ranks(const Form& f, std::int32_t outside, const Arena& memory) {
+        for (int j = 0; j < kSlots; ++j) gather(f, j, j == outside);
+        const auto& atoms = f.tables.model().atoms;
+        for (int j = 1; j < kSlots; ++j) {
+            const auto q = f.tables.model().feature_of(f.atom[j * stride_]);
+            Arena later = memory;
+            set_ranks(f, j, q, j == outside, take_marks(later, atoms.begin[q + 1] - atoms.begin[q]));
+        }
+        return n_rows() * n_columns();
+    }
+
     static bool is_above(int sum, int slot) { return sum >> (kColumn - slot) & 1; }
 
     std::int64_t n_columns() const { return n_ranks_[kColumn]; }
     std::int64_t n_rows() const { return kSlots == 3 ? n_ranks_[kRow] : 1; }
     std::int64_t place(std::int64_t t) const {
-        return (kSlots == 3 ? rank_[kRow][t] * n_columns() : 0) + rank_[kColumn][t];
+        return (kSlots == 3 ? terms_.rank[kRow][t] * n_columns() : 0) + terms_.rank[kColumn][t];
     }
 
     void gather(const Form& f, int slot, bool outside) {
@@ -89,8 +90,8 @@ private:
         const double* table = f.tables.tail.data();
         for (std::int64_t i = 0; i < f.c.n_terms; ++i) {
             const bool below = outside && !f.tables.event[atom[i]], above = outside && !below;
-            u_[slot][i] = above ? 1.0 : table[2 * atom[i]];
-            v_[slot][i] = below ? 1.0 : table[2 * atom[i] + 1];
+            terms_.u[slot][i] = above ? 1.0 : table[2 * atom[i]];
+            terms_.v[slot][i] = below ? 1.0 : table[2 * atom[i] + 1];
         }
     }
 
@@ -112,7 +113,7 @@ private:
         }
         if (empty_[slot] < 0) empty_[slot] = next++;
         n_ranks_[slot] = next + 1;
-        for (std::int64_t i = 0; i < f.c.n_terms; ++i) rank_[slot][i] = rank_of[atom[i] - first];
+        for (std::int64_t i = 0; i < f.c.n_terms; ++i) terms_.rank[slot][i] = rank_of[atom[i] - first];
     }
 
     // Sums the cells of a row from below and from above. No sum goes beyond the empty rank.
@@ -122,17 +123,17 @@ private:
         for (std::int64_t k = 0; k < n; ++k) {
             const auto up = row + k, down = row + n - 1 - k;
             for (int i = 0; i < kSums; i += 2) {
-                run[i] = k == empty ? 0.0 : run[i] + cell_[i][up];
-                run[i + 1] = n - 1 - k == empty ? 0.0 : run[i + 1] + cell_[i + 1][down];
-                sum_[i][up] = run[i];
-                sum_[i + 1][down] = run[i + 1];
+                run[i] = k == empty ? 0.0 : run[i] + sums_.cell[i][up];
+                run[i + 1] = n - 1 - k == empty ? 0.0 : run[i + 1] + sums_.cell[i + 1][down];
+                sums_.sum[i][up] = run[i];
+                sums_.sum[i + 1][down] = run[i + 1];
             }
         }
     }
     void sum_rows() {
         const auto n = n_rows(), empty = empty_[kRow];
         const auto add_row = [&](int i, std::int64_t to, std::int64_t from) {
-            double* sum = sum_[i];
+            double* sum = sums_.sum[i];
             const auto m = n_columns();
             for (std::int64_t k = 0; k < m; ++k) sum[to * m + k] += sum[from * m + k];
         };
@@ -145,10 +146,10 @@ private:
     }
 
     std::int64_t stride_;
-    double *u_[kSlots], *v_[kSlots];  // (stride)
-    std::int32_t* rank_[kSlots];      // (stride)
     std::int64_t n_ranks_[kSlots], empty_[kSlots];
-    double *cell_[kSums], *sum_[kSums];  // (rows, columns)
+    RankedTerms terms_;
+    std::int64_t n_cells_;
+    RankSums sums_;
 };
 
 // The number of terms per block; all of them where pairs one by one take less.

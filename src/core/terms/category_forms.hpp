@@ -2,7 +2,6 @@
 #pragma once
 
 #include <algorithm>
-#include <utility>
 
 #include "terms/pair_forms.hpp"
 #include "terms/tiles.hpp"
@@ -15,21 +14,23 @@ namespace {
 // terms that share a set.
 class SetRows {
 public:
-    static constexpr std::int32_t kMostSlots = 8;
+    static constexpr std::int32_t kMostSlots = kMostFormSlots;
     static constexpr std::int64_t kBlock = 64;  // fours, whose arrays stay in the nearest memory
     static constexpr std::int64_t kAhead = 3;   // terms
 
-    SetRows(const Form& f, std::int32_t outside, double* at) : n_(f.c.stride / 4), outside_(outside) {
-        const auto take = [&] { return std::exchange(at, at + f.c.stride); };
-        row_ = take();
-        of_leading_ = take();
-        add_set(f, f.c.leading, take(), take());
+    SetRows(const Form& f, std::int32_t outside, Arena memory)
+        : n_(f.c.stride / 4),
+          outside_(outside),
+          arrays_(memory, f.c.size, n_set_slots(f), f.c.stride),
+          row_(arrays_.row),
+          of_leading_(arrays_.of_leading) {
+        add_set(f, f.c.leading);
         for (std::int32_t j = 0; j < f.c.size; ++j) {
             if (j == f.c.leading) continue;
             if (is_set_slot(f, j))
-                add_set(f, j, take(), take());
+                add_set(f, j);
             else
-                add_number(f, j, take(), take());
+                add_number(f, j);
         }
     }
 
@@ -58,15 +59,22 @@ private:
         const double *low, *high;  // (stride)
         bool is_outside;
     };
-    void add_set(const Form& f, std::int32_t slot, double* column, double* mean) {
-        auto& own = sets_[n_sets_++] = {set_slot(f, slot, slot == outside_),
-                                        reinterpret_cast<std::int32_t*>(column), mean};
+    static std::int64_t n_set_slots(const Form& f) {
+        std::int64_t n = 0;
+        for (std::int32_t j = 0; j < f.c.size; ++j) n += is_set_slot(f, j);
+        return n;
+    }
+    void add_set(const Form& f, std::int32_t slot) {
+        auto& own = sets_[n_sets_] = {set_slot(f, slot, slot == outside_), arrays_.column[n_sets_],
+                                      arrays_.mean[n_sets_]};
+        ++n_sets_;
         for (std::int64_t i = 0; i < f.c.stride; ++i) {
             own.column[i] = own.slot.column(i);
-            mean[i] = f.tables.shift[own.slot.atom[i]];
+            own.mean[i] = f.tables.shift[own.slot.atom[i]];
         }
     }
-    void add_number(const Form& f, std::int32_t slot, double* low, double* high) {
+    void add_number(const Form& f, std::int32_t slot) {
+        double *low = arrays_.low[n_numbers_], *high = arrays_.high[n_numbers_];
         const double* table = (slot == outside_ ? f.tables.crossing : f.tables.tail).data();
         const auto* atom = f.atom + slot * std::int64_t{f.c.stride};
         for (std::int64_t v = 0; v < n_; ++v)
@@ -124,9 +132,10 @@ private:
 
     std::int64_t n_;  // fours
     std::int32_t outside_, n_sets_ = 0, n_numbers_ = 0;
+    SetRowArrays arrays_;
+    double *row_, *of_leading_;
     Set sets_[kMostSlots];  // the leading one first
     Number numbers_[kMostSlots];
-    double *row_, *of_leading_;  // (stride)
 };
 
 // True if there are tables of all factors, and terms enough.
@@ -138,8 +147,9 @@ template <bool kProduct>
 double form_with_sets(const Form& f, std::int32_t outside) {
     if (!has_set_rows(f)) return form_by_pairs<kProduct>(f, outside);
     const std::int64_t stride = f.c.stride, n = stride / 4;
-    double* below = f.scratch;  // (width, stride) of products: what comes from terms before
-    SetRows rows(f, outside, f.scratch + (kProduct ? f.width * stride : 0));
+    Arena memory = f.scratch;
+    double* below = kProduct ? take_below(memory, f.width, stride) : nullptr;  // (width, stride)
+    SetRows rows(f, outside, memory);
     if (kProduct)
         for (std::int64_t i = 0; i < f.width * n; ++i) fours(below)[i] = four(0.0);
     for (std::int64_t k = 0; kProduct && k < f.width; ++k)
@@ -164,9 +174,10 @@ double form_with_sets(const Form& f, std::int32_t outside) {
     return 2.0 * sum(total);
 }
 
-// The forms of several versions of the weights, (kVersions, n_weights), each factor computed once.
+// The forms of several versions of the weights; each factor is computed once.
 template <int kVersions>
-void set_forms_of_versions(const Form& f, double* found) {
+void set_forms_of_versions(const Form& f, const double* weight, double* found) {
+    const std::int64_t stride = f.c.stride;
     SetRows rows(f, kInside, f.scratch);
     Four total[kVersions];
     for (auto& of_version : total) of_version = four(0.0);
@@ -174,21 +185,23 @@ void set_forms_of_versions(const Form& f, double* found) {
         Four own[kVersions];
         for (auto& of_version : own) of_version = four(0.0);
         for (auto v = first; v < end; ++v)
-            for (int k = 0; k < kVersions; ++k) own[k] += z[v] * fours(f.weight + k * f.n_weights)[v];
-        for (int k = 0; k < kVersions; ++k) total[k] += own[k] * four(f.weight[k * f.n_weights + s]);
+            for (int k = 0; k < kVersions; ++k) own[k] += z[v] * fours(weight + k * stride)[v];
+        for (int k = 0; k < kVersions; ++k) total[k] += own[k] * four(weight[k * stride + s]);
     });
     for (int k = 0; k < kVersions; ++k) found[k] = 2.0 * sum(total[k]);
 }
-void set_forms_of_versions(const Form& f, double* found) {
-    switch (f.width) {
-        case 1: return set_forms_of_versions<1>(f, found);
-        case 2: return set_forms_of_versions<2>(f, found);
-        case 3: return set_forms_of_versions<3>(f, found);
-        case 4: return set_forms_of_versions<4>(f, found);
-        case 5: return set_forms_of_versions<5>(f, found);
-        case 6: return set_forms_of_versions<6>(f, found);
-        case 7: return set_forms_of_versions<7>(f, found);
-        default: return set_forms_of_versions<8>(f, found);
+void set_forms_of_versions(const Form& f, const VersionWeights& versions, double* found) {
+    const double* weight = versions.weight;
+    switch (versions.n) {
+        case 1: return set_forms_of_versions<1>(f, weight, found);
+        case 2: return set_forms_of_versions<2>(f, weight, found);
+        case 3: return set_forms_of_versions<3>(f, weight, found);
+        case 4: return set_forms_of_versions<4>(f, weight, found);
+        case 5: return set_forms_of_versions<5>(f, weight, found);
+        case 6: return set_forms_of_versions<6>(f, weight, found);
+        case 7: return set_forms_of_versions<7>(f, weight, found);
+        case 8: return set_forms_of_versions<8>(f, weight, found);
+        default: unreachable_size("set_forms_of_versions", versions.n);
     }
 }
 

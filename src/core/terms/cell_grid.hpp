@@ -21,15 +21,18 @@ struct CellGrid {
     std::int64_t length[kMostAxes];
     std::int64_t step[kMostAxes];  // from a cell to the next one along the axis
     std::int64_t n_cells;
-    std::int64_t n_thresholds;  // of all features that are numbers
+    std::int64_t most_thresholds;  // of a feature that is a number
 
-    PREDGAP_INLINE std::int64_t row() const { return length[n_axes - 1]; }
-    // Doubles for the cells, a mean along an axis, a row, probabilities along each axis, places of terms and
-    // of thresholds.
-    PREDGAP_INLINE std::int64_t scratch(std::int64_t n_terms) const {
-        std::int64_t sum = n_cells + (n_axes > 1 ? step[0] : 0) + row() + n_numeric * n_terms + n_thresholds;
-        for (std::int32_t i = 0; i < n_axes; ++i) sum += (length[i] + 3) / 4 * 4;
-        return sum;
+    // The doubles that a curve keeps of it, from step to step: its cells, and the weights of the terms that
+    // were added; a multiple of eight.
+    PREDGAP_INLINE constexpr std::int64_t kept(std::int64_t n_terms) const {
+        return n_cells <= kMostKept ? (n_cells + n_terms + 7) / 8 * 8 : 0;
+    }
+
+    PREDGAP_INLINE constexpr std::int64_t row() const { return length[n_axes - 1]; }
+    // The length of an axis with the cells of probability 0 that fill its last four.
+    PREDGAP_INLINE constexpr std::int64_t padded_length(std::int32_t axis) const {
+        return (length[axis] + 3) / 4 * 4;
     }
 };
 

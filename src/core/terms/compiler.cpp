@@ -100,7 +100,16 @@ CompileCounts Compiler::compile(const Pruning& pruning, SomeTrees some, RowTerms
     box_scale_.clear();
     const auto counts = run<Mode::compile>(pruning, some);
     store_.lay_out(terms, weights);
+    work_->hold(RowWork::Arrays::compilation, bytes());  // the components are known now
     return counts;
+}
+
+double Compiler::bytes() const {
+    const auto of_path = [](const auto&... lists) {
+        return (0.0 + ... + static_cast<double>(lists.size() * sizeof(lists[0])));
+    };
+    return store_.bytes() + box_scale_.used_bytes() + leaves_.bytes() + left_out_.bytes() +
+           main_effects_.bytes() + of_path(bounds_, n_bounded_, path_, features_, stack_);
 }
 
 void Compiler::error_scales(const RowTerms& terms, Buffer<double>& scale) const {
@@ -364,7 +373,8 @@ void Compiler::expand(double size) {
     for (int64_t j = 0; j < box_->sides.size(); ++j) {
         extend<kMode>(static_cast<int32_t>(j));
         if (box_->entries.size() > kManyEntries)
-            work_->hold(RowWork::Arrays::boxes, box_->bytes() + other_box().bytes());
+            work_->hold(RowWork::Arrays::boxes,
+                        box_->bytes() + other_box().bytes() + lost_.used_bytes() + entry_main_.used_bytes());
         if (static_cast<double>(box_->entries.size()) > pruning_.most_entries || work_->stopped()) {
             counts_.complete = false;
             return;
@@ -398,7 +408,6 @@ void Compiler::extend(int32_t j) {
     for (int bound = 0; bound < 2; ++bound) {
         box_->stage_begin.push(box_->extended.size());
         if (side.atom[bound] == kNone) continue;
-        box_->entries.make_room(n);
         if (kMode != Mode::count) box_->extended.grow(box_->extended.size() + n);
         if (pruning_.limit == 0.0)
             extend_by<kMode, true>(side, bound, n, 2 * j + bound);
@@ -416,8 +425,10 @@ void Compiler::extend_by(const Side& side, int bound, int64_t n, int32_t stage) 
     const auto unlikely = side.inside ? side.unlikely : kNone;  // those outside count from the start
     const double main = kExact && kMode == Mode::compile ? pruning_.main_effect[side.feature] : 0.0;
     const double low_limit = Pruning::kLowOrder * pruning_.limit;
+    const auto first = box_->entries.size();
+    box_->entries.grow(first + n);  // those that are not needed go in the end
     Entry* entry = box_->entries.data();
-    auto next = static_cast<int32_t>(box_->entries.size());
+    auto next = static_cast<int32_t>(first);
     int32_t* extended = kMode == Mode::count
                             ? nullptr
                             : box_->extended.data() + box_->stage_begin[box_->stage_begin.size() - 1];
@@ -454,7 +465,7 @@ void Compiler::extend_by(const Side& side, int bound, int64_t n, int32_t stage) 
                          static_cast<std::int8_t>(bound ? before.sign : -before.sign),
                          static_cast<std::int8_t>(before.n_atoms + 1)};
     }
-    if (!kExact) lost_.grow_by(next - box_->entries.size(), 0.0);
+    if (!kExact) lost_.grow_by(next - first, 0.0);
     box_->entries.grow(next);
     if (lost > 0.0) lose(side, bound, lost, n_lost);
 }

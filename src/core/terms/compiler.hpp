@@ -64,6 +64,10 @@ struct SomeTrees {
 class Compiler {
 public:
     static constexpr std::size_t kEnoughTrees = 32;  // to estimate counts from
+    // The bytes of each atom: its hash, where its terms come, its main effect, and three sizes of what is
+    // left out. And of each feature: the bounds of two paths, and the number of its splits on one.
+    static constexpr double kOfAtom = 4 * sizeof(double) + 2 * sizeof(std::int32_t);
+    static constexpr double kOfFeature = 2 * sizeof(PathBounds) + sizeof(double) + sizeof(std::int32_t);
 
     Compiler(const Model& model, const TreeGroup& group);
 
@@ -83,8 +87,8 @@ public:
     // The scale of rounding errors, of each component of the last compilation: E in
     // the correctness criterion of docs/internals.md.
     void error_scales(const RowTerms& terms, Buffer<double>& scale) const;
-    // The bytes of the terms that were collected last.
-    double bytes() const { return store_.bytes() + box_scale_.used_bytes(); }
+    // The bytes of the terms that were collected last, and of what it takes to collect any.
+    double bytes() const;
 
 private:
     std::size_t step_of_counts(std::size_t most) const;
@@ -139,7 +143,10 @@ private:
         std::vector<double> change;        // (width) what it adds
         double scale = 0.0;                // see error_scales
 
-        double bytes() const { return entries.used_bytes() + extended.used_bytes(); }
+        double bytes() const {
+            return sides.used_bytes() + entries.used_bytes() + extended.used_bytes() +
+                   stage_begin.used_bytes();
+        }
 
         std::int32_t atom_of(const Entry& e) const { return sides[e.stage / 2].atom[e.stage % 2]; }
     };

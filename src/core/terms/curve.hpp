@@ -40,8 +40,8 @@ PREDGAP_INLINE void keep_weights(const double* weight, const Component& c, std::
 // Computes the forms row by row of the Gram matrix: a factor is computed once for all versions, and used from
 // a register.
 template <int kSlots, int kVersions>
-void forms_of_versions(const Form& f, double* found) {
-    const Tiles<kSlots> t(f, kInside);
+void forms_of_versions(const Form& f, const double* weight, double* found) {
+    const GatheredTables<kSlots> t(f, kInside);
     Four total[kVersions];
     for (auto& of_version : total) of_version = four(0.0);
     for (std::int64_t s = 0; s < f.c.n_terms; ++s) {
@@ -53,44 +53,43 @@ void forms_of_versions(const Form& f, double* found) {
                 z *= min(four(t.low[j * t.stride + s]), fours(t.low)[j * t.n + v]) *
                      min(four(t.high[j * t.stride + s]), fours(t.high)[j * t.n + v]);
             if (v == s / 4) z *= *fours(kDiagonal[s % 4]);
-            for (int k = 0; k < kVersions; ++k) own[k] += z * load<4>(f.weight + k * t.stride + 4 * v);
+            for (int k = 0; k < kVersions; ++k) own[k] += z * load<4>(weight + k * t.stride + 4 * v);
         }
-        for (int k = 0; k < kVersions; ++k) total[k] += own[k] * four(f.weight[k * t.stride + s]);
+        for (int k = 0; k < kVersions; ++k) total[k] += own[k] * four(weight[k * t.stride + s]);
     }
     for (int k = 0; k < kVersions; ++k) found[k] = 2.0 * sum(total[k]);
 }
 
 template <int kSlots>
-void forms_of_versions(const Form& f, double* found) {
-    switch (f.width) {
-        case 1: return forms_of_versions<kSlots, 1>(f, found);
-        case 2: return forms_of_versions<kSlots, 2>(f, found);
-        case 3: return forms_of_versions<kSlots, 3>(f, found);
-        case 4: return forms_of_versions<kSlots, 4>(f, found);
-        case 5: return forms_of_versions<kSlots, 5>(f, found);
-        case 6: return forms_of_versions<kSlots, 6>(f, found);
-        case 7: return forms_of_versions<kSlots, 7>(f, found);
-        default: return forms_of_versions<kSlots, 8>(f, found);
+void forms_of_versions(const Form& f, const VersionWeights& versions, double* found) {
+    const double* weight = versions.weight;
+    switch (versions.n) {
+        case 1: return forms_of_versions<kSlots, 1>(f, weight, found);
+        case 2: return forms_of_versions<kSlots, 2>(f, weight, found);
+        case 3: return forms_of_versions<kSlots, 3>(f, weight, found);
+        case 4: return forms_of_versions<kSlots, 4>(f, weight, found);
+        case 5: return forms_of_versions<kSlots, 5>(f, weight, found);
+        case 6: return forms_of_versions<kSlots, 6>(f, weight, found);
+        case 7: return forms_of_versions<kSlots, 7>(f, weight, found);
+        case 8: return forms_of_versions<kSlots, 8>(f, weight, found);
+        default: unreachable_size("forms_of_versions, by versions", versions.n);
     }
 }
 
-// Computes the forms of n versions.
-PREDGAP_INLINE void versions_forms(TermState& s, std::int32_t component, const double* weight, std::int64_t n,
+PREDGAP_INLINE void versions_forms(TermState& s, std::int32_t component, const VersionWeights& versions,
                                    double* found) {
-    Form f(s, component);
-    f.weight = weight;
-    f.n_weights = f.c.stride;
-    f.width = n;
-    if (f.c.has_sets) return set_forms_of_versions(f, found);
+    const Form f(s, component);
+    if (f.c.has_sets) return set_forms_of_versions(f, versions, found);
     switch (f.c.size) {
-        case 1: *lanes(found) = sweep_lanes(f, lanes(weight), 1); return;
-        case 2: return forms_of_versions<2>(f, found);
-        case 3: return forms_of_versions<3>(f, found);
-        case 4: return forms_of_versions<4>(f, found);
-        case 5: return forms_of_versions<5>(f, found);
-        case 6: return forms_of_versions<6>(f, found);
-        case 7: return forms_of_versions<7>(f, found);
-        default: return forms_of_versions<8>(f, found);
+        case 1: *lanes(found) = sweep_lanes(f, lanes(versions.weight), 1); return;
+        case 2: return forms_of_versions<2>(f, versions, found);
+        case 3: return forms_of_versions<3>(f, versions, found);
+        case 4: return forms_of_versions<4>(f, versions, found);
+        case 5: return forms_of_versions<5>(f, versions, found);
+        case 6: return forms_of_versions<6>(f, versions, found);
+        case 7: return forms_of_versions<7>(f, versions, found);
+        case 8: return forms_of_versions<8>(f, versions, found);
+        default: unreachable_size("forms_of_versions, by features", f.c.size);
     }
 }
 
@@ -121,7 +120,7 @@ PREDGAP_INLINE void show_versions(TermState& s, std::int32_t component, double* 
     alignas(64) double found[Versions::kMost];
     if (v.n == 0) return;
     count_versions(s, component, v.n);
-    versions_forms(s, component, s.kept.data() + v.kept, v.n, found);
+    versions_forms(s, component, {s.kept.data() + v.kept, v.n}, found);
     for (std::int32_t k = 0; k < v.n; ++k) {
         for (auto i = v.since; i < v.step[k]; ++i) gaps[i] += v.form;
         v.form = found[k];
@@ -146,8 +145,8 @@ PREDGAP_INLINE void make_room(TermState& s, const Component& c, Versions& v) {
 PREDGAP_INLINE double form_at_once(TermState& s, std::int32_t component, Versions& v) {
     count_form(s, component);
     const Form f(s, component);
-    if (!f.grid || f.width > 1 || f.grid->n_cells > CellGrid::kMostKept) return form_inside<false>(f);
-    const auto size = (f.grid->n_cells + f.c.n_terms + 7) / 8 * 8;
+    const auto size = f.grid ? f.grid->kept(f.c.n_terms) : 0;
+    if (size == 0 || f.width > 1) return form_inside<false>(f);
     if (v.room == 0 && v.n_coming > 1 && s.n_kept + size <= s.kept.size()) {
         v.room = 1;
         v.kept = s.n_kept;
@@ -171,7 +170,7 @@ PREDGAP_INLINE void renew(TermState& s, std::int32_t component, std::int32_t ste
         count_form(s, component);
         if (c.size == 1 || c.has_sets) return show(s, v, form_inside<false>(Form(s, component)), step);
         alignas(64) double found[Versions::kMost];
-        versions_forms(s, component, weight, 1, found);
+        versions_forms(s, component, {weight, 1}, found);
         return show(s, v, found[0], step);
     }
     if (v.n == v.room) show_versions(s, component, gaps);

@@ -16,7 +16,7 @@ struct Form {
     const double* weight;      // of its first term; outputs are n_weights apart
     double* product;           // likewise
     std::int64_t n_weights, width;
-    double* scratch;
+    Arena scratch;  // its arrays are taken from a copy
     const SetFactors& sets;
     const CellGrid* grid;  // if it is evaluated over its cells
     const RowWork& work;
@@ -30,7 +30,7 @@ struct Form {
           product(s.product.data() + c.first_term),
           n_weights(s.terms->n_weights),
           width(s.terms->width),
-          scratch(s.scratch.data()),
+          scratch(s.scratch),
           sets(*s.sets),
           grid(c.has_sets ? sets.grid(component) : nullptr),
           work(*s.work) {}
@@ -43,6 +43,12 @@ struct Form {
         for (std::int64_t k = 1; k < width; ++k) sum += weight[k * n_weights + s] * weight[k * n_weights + t];
         return sum;
     }
+};
+
+// Versions of the weights of a component, (n, stride) of them.
+struct VersionWeights {
+    const double* weight;
+    std::int64_t n;
 };
 
 }  // namespace

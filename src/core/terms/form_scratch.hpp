@@ -4,15 +4,13 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "simd/lanes.hpp"
-#include "terms/row_terms.hpp"
+#include "terms/form_arrays.hpp"
 
 namespace predgap {
 
-// Large components of two or three numeric features are taken in blocks of terms; see terms/blocks.hpp. The
-// ranks of a slot: as many as the terms or the feature's thresholds, and two that stay empty.
-constexpr std::int32_t kMostBlockSlots = 3;
 constexpr std::int64_t kLeastBlock = 64;  // terms
+
+// The ranks of a slot: as many as the terms or the feature's thresholds, and two that stay empty.
 PREDGAP_INLINE constexpr std::int64_t ranks_of(const Component& c, std::int64_t n_thresholds) {
     return std::min<std::int64_t>(c.n_terms, n_thresholds) + 2;
 }
@@ -51,18 +49,34 @@ PREDGAP_INLINE constexpr double pairs_of_form(const Component& c, std::int64_t s
            (n / static_cast<double>(block) * of_cells + kTerm * n) / kSlotOfPair;
 }
 
-// The number of doubles that the form of a component needs; its layout is in terms/tiles.hpp, blocks.hpp and
-// category_forms.hpp. n_cells: of the only feature, if it is categorical; second, third: as for
+// The number of doubles that the forms of a component need at most, from the layouts in form_arrays.hpp;
+// those over cells are counted apart. n_sets: its categorical features; second, third: as for
 // terms_per_block.
 PREDGAP_INLINE constexpr std::int64_t form_scratch(const Component& c, std::int64_t width,
-                                                   std::int64_t n_cells, std::int64_t second,
+                                                   std::int64_t n_sets, std::int64_t second,
                                                    std::int64_t third) {
-    const std::int64_t room = (c.stride + 3) / 4 * 4;
-    const auto by_tiles = std::max(room * (2 * c.size + 2 * width + 1) + 16 * width, n_cells * (width + 1));
-    if (terms_per_block(c, second, third) >= c.n_terms) return by_tiles;
-    const auto grid = ranks_of(c, second) * (c.size == 3 ? ranks_of(c, third) : 1);
-    const std::int64_t sums = c.size == 3 ? 8 : 4;
-    return std::max(by_tiles, room * (3 * c.size - 1) + std::max(sums * grid, second + third));
+    if (c.n_terms <= 2 || c.size > kMostFormSlots || (c.size < 2 && !c.has_sets)) return 0;
+    Room pairs;
+    if (c.has_sets) {
+        take_below(pairs, width, c.stride);
+        SetRowArrays(pairs, c.size, n_sets, c.stride);
+        return pairs.doubles();
+    }
+    TileArrays(pairs, c.size, c.stride, width);
+    if (terms_per_block(c, second, third) >= c.n_terms) return pairs.doubles();
+    Room blocks;
+    RankedTerms(blocks, c.size, c.stride);
+    Room marks = blocks;  // these lie where the sums come later
+    take_marks(marks, std::max(second, third));
+    RankSums(blocks, c.size, ranks_of(c, second) * (c.size == 3 ? ranks_of(c, third) : 1));
+    return std::max({pairs.doubles(), blocks.doubles(), marks.doubles()});
+}
+
+// The number of doubles that the form of a component over its cells needs.
+PREDGAP_INLINE constexpr std::int64_t grid_scratch(const CellGrid& grid, std::int64_t n_terms) {
+    Room room;
+    GridArrays(room, grid, n_terms);
+    return room.doubles();
 }
 
 }  // namespace predgap

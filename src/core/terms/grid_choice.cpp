@@ -61,7 +61,8 @@ CellGrid GridChoice::lay_out(const RowTerms& terms, const Component& c, double& 
         const auto q = feature(j);
         if (!model_.cells.categorical(q)) {
             add(j, 1 + count_atoms(terms.atom.data() + c.slots + int64_t{j} * c.stride, c.n_terms));
-            grid.n_thresholds += model_.atoms.begin[q + 1] - model_.atoms.begin[q];
+            grid.most_thresholds =
+                std::max<int64_t>(grid.most_thresholds, model_.atoms.begin[q + 1] - model_.atoms.begin[q]);
             continue;
         }
         if (last < 0 || model_.cells.count(q) < model_.cells.count(feature(last))) last = j;

@@ -7,8 +7,6 @@
 // difference of two tails on its side of x, so that small masses keep their digits.
 #pragma once
 
-#include <utility>
-
 #include "terms/form.hpp"
 
 namespace predgap::PREDGAP_ISA {
@@ -23,21 +21,7 @@ alignas(32) constexpr double kFourCells[16][4] = {{0, 0, 0, 0}, {1, 0, 0, 0}, {0
 class GridForm {
 public:
     GridForm(const Form& f, const CellGrid& grid, std::int32_t outside)
-        : f_(f), g_(grid), last_(grid.n_axes - 1), outside_(outside) {
-        double* at = f.scratch;
-        const auto take = [&](std::int64_t n) { return std::exchange(at, at + n); };
-        cell_ = take(g_.n_cells);
-        mean_ = take(last_ > 0 ? g_.step[0] : 0);
-        row_ = take(g_.row());
-        for (std::int32_t i = 0; i <= last_; ++i) {
-            feature_[i] = f.tables.model().feature_of(f.atom[g_.slot[i] * f.c.stride]);
-            probability_[i] = take((g_.length[i] + 3) / 4 * 4);
-        }
-        for (std::int32_t i = 0; i < g_.n_numeric; ++i)
-            place_[i] = reinterpret_cast<std::int32_t*>(take(f.c.n_terms));
-        auto* marks = reinterpret_cast<std::int32_t*>(at);
-        for (std::int32_t i = 0; i <= last_; ++i) i < g_.n_numeric ? place_terms(i, marks) : read_masses(i);
-    }
+        : GridForm(f, grid, outside, f.scratch) {}
 
     // Fills the cells with h, the sum of W tau over the terms, for one output.
     void fill(std::int64_t output) {
@@ -83,6 +67,21 @@ public:
     }
 
 private:
+    GridForm(const Form& f, const CellGrid& grid, std::int32_t outside, Arena memory)
+        : f_(f),
+          g_(grid),
+          last_(grid.n_axes - 1),
+          outside_(outside),
+          arrays_(memory, grid, f.c.n_terms),
+          cell_(arrays_.cell),
+          mean_(arrays_.mean),
+          row_(arrays_.row) {
+        for (std::int32_t i = 0; i <= last_; ++i)
+            feature_[i] = f.tables.model().feature_of(f.atom[g_.slot[i] * f.c.stride]);
+        for (std::int32_t i = 0; i <= last_; ++i)
+            i < g_.n_numeric ? place_terms(i, arrays_.marks) : read_masses(i);
+    }
+
     std::int32_t atom(std::int32_t axis, std::int32_t t) const {
         return f_.atom[g_.slot[axis] * std::int64_t{f_.c.stride} + t];
     }
@@ -111,8 +110,8 @@ private:
         const auto& noise = *f_.tables.laws().categories;
         const auto q = feature_[axis];
         const auto own = static_cast<std::int32_t>(f_.tables.x[q]), first = cells.begin[q];
-        for (std::int32_t z = 0; z < (g_.length[axis] + 3) / 4 * 4; ++z)
-            probability_[axis][z] =
+        for (std::int32_t z = 0; z < g_.padded_length(axis); ++z)
+            arrays_.probability[axis][z] =
                 z >= cells.count(q) ? 0.0 : (z == own ? noise.stay : noise.mass).data()[first + z];
     }
 
@@ -124,7 +123,7 @@ private:
         for (std::int32_t a = 0; a < n; ++a) marks[a] = 0;
         for (std::int32_t t = 0; t < f_.c.n_terms; ++t) marks[atom(axis, t) - first] = 1;
         const double* tail = f_.tables.tail.data() + 2 * first;
-        double* p = probability_[axis];
+        double* p = arrays_.probability[axis];
         std::int32_t next = 0, own = 0, last = -1;  // last: the threshold before
         for (std::int32_t a = 0; a < n; ++a) {
             if (!marks[a]) continue;
@@ -144,7 +143,7 @@ private:
         p[next] = tail[2 * last + 1];
         for (std::int32_t i = 0; i <= next; ++i) p[i] = p[i] > 0.0 ? p[i] : 0.0;  // tails are rounded
         own_[axis] = own;
-        for (std::int32_t t = 0; t < f_.c.n_terms; ++t) place_[axis][t] = marks[atom(axis, t) - first];
+        for (std::int32_t t = 0; t < f_.c.n_terms; ++t) arrays_.place[axis][t] = marks[atom(axis, t) - first];
     }
     // The probability of the cell of x, by the smaller tails.
     static double between(const double* tail, std::int32_t low, std::int32_t high) {
@@ -181,7 +180,8 @@ private:
     template <class Visit>
     void each_row(std::int32_t t, std::int32_t axis, std::int64_t at, const Visit& visit) const {
         if (axis == last_) return visit(at);
-        if (axis < g_.n_numeric) return each_row(t, axis + 1, at + place_[axis][t] * g_.step[axis], visit);
+        if (axis < g_.n_numeric)
+            return each_row(t, axis + 1, at + arrays_.place[axis][t] * g_.step[axis], visit);
         const auto own = atom(axis, t);
         for (std::int64_t first = 0; first < g_.length[axis]; first += 64)
             for (auto set = changed(axis, own, static_cast<std::size_t>(first / 64)); set; set &= set - 1)
@@ -231,7 +231,7 @@ private:
         each_line(axis, [&](double* line) {
             for (std::int64_t v = 0; v < n; ++v) fours(mean_)[v] = four(0.0);
             for (std::int64_t i = 0; i < g_.length[axis]; ++i) {
-                const Four p = four(probability_[axis][i]);
+                const Four p = four(arrays_.probability[axis][i]);
                 for (std::int64_t v = 0; v < n; ++v) fours(mean_)[v] += p * fours(line)[i * n + v];
             }
             for (std::int64_t i = 0; i < g_.length[axis]; ++i)
@@ -255,7 +255,7 @@ private:
     template <bool kSquare>
     double sum_of(std::int32_t axis, std::int64_t at) const {
         if (axis == last_) {
-            const Four *own = fours(cell_ + at), *p = fours(probability_[axis]);
+            const Four *own = fours(cell_ + at), *p = fours(arrays_.probability[axis]);
             Four total = four(0.0);
             for (std::int64_t v = 0; v < g_.row() / 4; ++v)
                 total += kSquare ? p[v] * own[v] * own[v] : p[v] * own[v];
@@ -263,7 +263,7 @@ private:
         }
         double total = 0.0;
         for (std::int64_t i = 0; i < g_.length[axis]; ++i)
-            if (const double p = probability_[axis][i]; p > 0.0)
+            if (const double p = arrays_.probability[axis][i]; p > 0.0)
                 total += p * sum_of<kSquare>(axis + 1, at + i * g_.step[axis]);
         return total;
     }
@@ -271,21 +271,20 @@ private:
     void weigh(std::int32_t axis, std::int64_t at, double p) {
         if (axis < last_) {
             for (std::int64_t i = 0; i < g_.length[axis]; ++i)
-                weigh(axis + 1, at + i * g_.step[axis], p * probability_[axis][i]);
+                weigh(axis + 1, at + i * g_.step[axis], p * arrays_.probability[axis][i]);
             return;
         }
         Four* own = fours(cell_ + at);
         for (std::int64_t v = 0; v < g_.row() / 4; ++v)
-            own[v] = own[v] * (four(p) * fours(probability_[axis])[v]);
+            own[v] = own[v] * (four(p) * fours(arrays_.probability[axis])[v]);
     }
 
     const Form& f_;
     const CellGrid& g_;
     const std::int32_t last_, outside_;
     std::int32_t feature_[CellGrid::kMostAxes];
-    std::int64_t own_[CellGrid::kMostAxes];     // of numbers: the cell of x
-    std::int32_t* place_[CellGrid::kMostAxes];  // of numbers: (n_terms) cells
-    double* probability_[CellGrid::kMostAxes];  // (length)
+    std::int64_t own_[CellGrid::kMostAxes];  // of numbers: the cell of x
+    GridArrays arrays_;
     double *cell_, *mean_, *row_;
 };
 

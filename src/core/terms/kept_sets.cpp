@@ -46,8 +46,12 @@ double KeptSets::bytes(const Model& model, const std::uint8_t* features) {
     double sum = 0.0;
     for (const auto q : model.features) {
         if (!features[q] || !model.cells.categorical(q)) continue;
-        const auto n = static_cast<double>(most_sets(model, q));
-        sum += n * (n * sizeof(double) + 0.5 * model.cells.count(q) * sizeof(int32_t));
+        const auto n = static_cast<double>(most_sets(model, q)),
+                   n_cells = static_cast<double>(model.cells.count(q));
+        if (n == 0.0) continue;
+        const auto stride = static_cast<double>(stride_of(most_sets(model, q)));
+        sum += stride * (stride + 2.0) * sizeof(double) + n * 3.0 * sizeof(int32_t) +
+               n * 0.5 * n_cells * sizeof(int32_t) + n_cells * SetSquare::kColumns * sizeof(double);
     }
     return sum;
 }
@@ -70,7 +74,7 @@ void KeptSets::forget(int32_t* number) {
 
 void KeptSets::make_room(const Model& model, int32_t q) {
     most_ = most_sets(model, q);
-    stride_ = (most_ + SetSquare::kColumns - 1) / SetSquare::kColumns * SetSquare::kColumns;
+    stride_ = stride_of(most_);
     determinant_.reset(stride_ * stride_);
     side_.reset(stride_, 0.0);
     sign_.reset(stride_, 0.0);

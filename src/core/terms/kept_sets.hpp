@@ -37,6 +37,10 @@ public:
 
 private:
     static std::int64_t most_sets(const Model& model, std::int32_t q);
+    // The room of each row of determinants of so many sets: the kernel takes kColumns at a time.
+    static constexpr std::int64_t stride_of(std::int64_t n_sets) {
+        return (n_sets + SetSquare::kColumns - 1) / SetSquare::kColumns * SetSquare::kColumns;
+    }
     bool list_new(const Buffer<std::int32_t>& used, const RowTables& tables, const std::int32_t* number);
     void forget(std::int32_t* number);
     void make_room(const Model& model, std::int32_t q);

@@ -29,6 +29,8 @@ public:
     double square() const { return product(size_); }
     double with_boxes() const { return product(box_); }
 
+    double bytes() const { return box_.used_bytes() + size_.used_bytes() + mean_.used_bytes(); }
+
 private:
     double product(const Buffer<double>& size) const;
     double of_thresholds(const Buffer<double>& size, std::int32_t far, std::int32_t end,

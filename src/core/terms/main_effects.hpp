@@ -22,6 +22,10 @@ public:
 
     // (n_features) the scale of rounding errors: E in the correctness criterion of docs/internals.md.
     const Buffer<double>& error_scale() const { return error_scale_; }
+    double bytes() const {
+        return term_.used_bytes() + found_.used_bytes() + error_scale_.used_bytes() +
+               static_cast<double>(bounds_.size() * sizeof(bounds_[0]));
+    }
 
 private:
     struct Visit {

@@ -8,6 +8,7 @@
 #include <map>
 #include <numeric>
 
+#include "terms/form_scratch.hpp"
 #include "terms/term_state.hpp"
 #include "terms/term_store.hpp"
 
@@ -56,8 +57,7 @@ public:
             p_.terms_.most_scratch = std::max(
                 p_.terms_.most_scratch, store_.scratch_of(own, p_.terms_.feature.data(), p_.group_.width));
             p_.pairs_.push_back(own.has_sets ? 0.0 : store_.pairs_of(own, p_.terms_.feature.data()));
-            p_.sets_.push_back(own.has_sets ? choice.choose(p_.terms_, own, CellRule::cheapest).nanoseconds
-                                            : 0.0);
+            p_.sets_.push_back(own.has_sets ? choose_grid(choice, own) : 0.0);
         }
         p_.count_changes();
         p_.all_ = p_.add_up(nullptr);
@@ -65,6 +65,21 @@ public:
     }
 
 private:
+    // Counts the cells of a component with categories; returns the nanoseconds of a form.
+    double choose_grid(GridChoice& choice, const Component& c) {
+        const auto count = [&](Grids& grids, int32_t n_steps) {
+            const auto chosen = choice.choose(p_.terms_, c, CellRule::cheapest, n_steps);
+            if (!chosen.over_cells) return chosen.nanoseconds;
+            grids.n += 1.0;
+            grids.scratch =
+                std::max(grids.scratch, static_cast<double>(grid_scratch(chosen.grid, c.n_terms)));
+            grids.kept += static_cast<double>(chosen.grid.kept(c.n_terms));
+            return chosen.nanoseconds;
+        };
+        count(p_.of_curve_, static_cast<int32_t>(p_.model_.features.size()));
+        return count(p_.of_gaps_, 0);
+    }
+
     struct Member {
         int32_t tree, value;  // where its values begin
     };
@@ -364,20 +379,31 @@ double Plan::Scratch::used_bytes() const {
 
 double Plan::row_bytes(Use use) const {
     const double n = terms_.n_components(), width = group_.width, d = model_.n_features();
+    const auto& grids = use == Use::curve ? of_curve_ : of_gaps_;
     const double n_weights = width * terms_.n_weights, n_boxes = static_cast<double>(boxes_.size());
-    const double scratch = n_boxes * (sizeof(Masks) + 0.125 + sizeof(int32_t) + width * sizeof(double)) +
+    const double scratch = n_boxes * (sizeof(Masks) + sizeof(int32_t) + width * sizeof(double)) +
+                           std::ceil(n_boxes / 64.0) * sizeof(uint64_t) + sizeof(int32_t) +
                            static_cast<double>(literals_.size()) * sizeof(uint32_t) +
                            static_cast<double>(group_.root.size()) * width * sizeof(double) +
                            static_cast<double>((kBuckets + 1) * parts_.size()) * sizeof(int64_t);
-    double state = n * (sizeof(ComponentState) + sizeof(Closed) + sizeof(int32_t) + sizeof(double)) +
-                   (n_weights + static_cast<double>(terms_.most_scratch)) * sizeof(double);
-    if (use == Use::gains)
+    double state =
+        n * (sizeof(ComponentState) + sizeof(Closed) + sizeof(int32_t) + sizeof(double)) +
+        (n_weights + std::max(static_cast<double>(terms_.most_scratch), grids.scratch)) * sizeof(double);
+    if (const double n_sets = model_.set_atoms.size(); n_sets > 0.0)  // see SetFactors
+        state += n * (sizeof(int32_t) + sizeof(double)) + grids.n * sizeof(CellGrid) +
+                 n_sets * (2 * sizeof(int32_t) + sizeof(double*) + sizeof(uint8_t));
+    if (use == Use::gains || use == Use::gains_of_units)
         state += n * (sizeof(predgap::Use) + sizeof(ClosedGain)) +
-                 (2.0 * n_weights + terms_.n_gram + d * (width + 1.0)) * sizeof(double) + d;
+                 (2.0 * n_weights + d * (width + 1.0)) * sizeof(double) + d;
+    if (use == Use::gains) state += terms_.n_gram * sizeof(double);
+    if (use == Use::gains_of_units)
+        state += n_weights * sizeof(double) + n * (sizeof(TermState::Received) + sizeof(int32_t));
     if (use == Use::curve)
-        state +=
-            n * (sizeof(Versions) + sizeof(int32_t)) + d * (2 * sizeof(int32_t) + sizeof(double)) +
-            std::min(static_cast<double>(Versions::kMostKept), Versions::kMost * n_weights) * sizeof(double);
+        state += n * (sizeof(Versions) + sizeof(int32_t)) +
+                 (d + 1.0) * (2 * sizeof(int32_t) + sizeof(double)) +
+                 std::min(static_cast<double>(Versions::kMostKept),
+                          static_cast<double>(Versions::kMost) * terms_.n_weights + grids.kept) *
+                     sizeof(double);
     return scratch + state;
 }
 

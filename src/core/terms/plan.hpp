@@ -61,9 +61,9 @@ public:
 
         double used_bytes() const;
     };
-    // The bytes of the scratch and the state of a row, but for those of components over cells: for gaps, for
-    // the gains of units, or for a curve.
-    enum class Use : std::uint8_t { gaps, gains, curve };
+    // The bytes of the scratch and the state of a row: for gaps, for the gains of features or of units of
+    // several, or for a curve.
+    enum class Use : std::uint8_t { gaps, gains, gains_of_units, curve };
     double row_bytes(Use use) const;
     // The weights of a row when its open features may move; weights is (width, n_weights).
     void spread(const RowTables& tables, Scratch& scratch, Buffer<double>& weights) const;
@@ -110,6 +110,11 @@ private:
     };
     class Builder;
 
+    // Counts of the components that are evaluated over their cells, if all features move.
+    struct Grids {
+        double n = 0, scratch = 0, kept = 0;  // doubles: of the largest one; that a curve keeps of all
+    };
+
     void count_changes();
     EvaluationCounts add_up(const std::uint8_t* subset) const;
     bool has_all(const Component& c, const std::uint8_t* subset) const;
@@ -143,6 +148,7 @@ private:
     std::vector<double> pairs_, sets_;        // (n_components) see EvaluationCounts
     std::vector<double> changes_;             // (n_components) see count_changes
     EvaluationCounts all_;                    // of all features
+    Grids of_gaps_, of_curve_;
     double typical_spread_ = 0.0;
 };
 

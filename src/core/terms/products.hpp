@@ -18,7 +18,7 @@ PREDGAP_INLINE bool keeps_gram(const TermState& s, std::int32_t component) {
 
 template <int kSlots, bool kOutside>
 void write_gram(const Form& f, std::int32_t outside, double* gram) {
-    const Tiles<kSlots> t(f, outside);
+    const GatheredTables<kSlots> t(f, outside);
     for (std::int64_t v = 0; v < t.n; ++v) {
         Four low[kSlots], high[kSlots];
         for (int j = 0; j < kSlots; ++j) {
@@ -75,7 +75,8 @@ void begin_gram(TermState& s, std::int32_t component, std::int32_t outside) {
     switch (f.c.size) {
         case 2: write_gram<2>(f, outside, gram); break;
         case 3: write_gram<3>(f, outside, gram); break;
-        default: write_gram<4>(f, outside, gram);
+        case 4: write_gram<4>(f, outside, gram); break;
+        default: unreachable_size("write_gram", f.c.size);
     }
     std::fill_n(f.product, f.c.stride, 0.0);
     add_rows(gram, f.c.stride / 4, f.weight, f.c.n_terms, [](std::int32_t t) { return t; }, f.product);

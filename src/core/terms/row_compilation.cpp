@@ -24,6 +24,14 @@ RowCompilation::RowCompilation(const Model& model)
     amplitude_.reset(model.n_atoms(), 1.0);
 }
 
+double RowCompilation::bytes_of(const Model& model) {
+    double sum = model.n_atoms() * 2.0 * sizeof(double);  // squares and amplitudes
+    for (const auto& group : model.group)
+        sum += static_cast<double>(group.node.size()) * sizeof(int32_t) +
+               Compiler::kOfAtom * model.n_atoms() + Compiler::kOfFeature * model.n_features();
+    return sum;
+}
+
 void RowCompilation::open(const RowTables& tables, RowWork& work) {
     tables_ = &tables;
     work_ = &work;
@@ -57,6 +65,7 @@ void RowCompilation::find_main_effects() {
     for (const auto q : model_.features) main_effect_[q] = main_error_[q] = 0.0;
     std::fill(squares_.begin(), squares_.end(), 0.0);
     for (std::size_t g = 0; g < compilers_.size(); ++g) find_main_effects_of(g);
+    work_->hold(RowWork::Arrays::main_effects, bytes_of_main_effects());
     double sum = 0.0;
     for (const auto q : model_.features) sum += main_effect_[q];
     scale_ = std::sqrt(sum);
@@ -67,6 +76,13 @@ void RowCompilation::find_main_effects() {
             amplitude_[a] += std::sqrt(squares_[a] / chance) / scale_;
     }
     has_main_effects_ = true;
+}
+
+double RowCompilation::bytes_of_main_effects() const {
+    double sum = main_.bytes();
+    for (const auto* array : {&main_error_, &main_effect_, &squares_, &amplitude_, &step_})
+        sum += array->used_bytes();
+    return sum;
 }
 
 void RowCompilation::find_main_effects_of(std::size_t g) {

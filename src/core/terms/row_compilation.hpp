@@ -14,6 +14,9 @@ class RowCompilation {
 public:
     explicit RowCompilation(const Model& model);
 
+    // The bytes that the compilation of any row has beside those of its terms: arrays of nodes and of atoms.
+    static double bytes_of(const Model& model);
+
     // Takes another row, or other features of it: whatever is open in the tables moves. The trees are routed,
     // and the main effects found, when something is asked that needs them.
     void open(const RowTables& tables, RowWork& work);
@@ -78,6 +81,8 @@ private:
     Buffer<double> step_;         // main effect past each threshold
     double scale_ = 0.0, n_splits_ = 0.0;
     bool is_loaded_ = false, has_main_effects_ = false;
+
+    double bytes_of_main_effects() const;
 };
 
 }  // namespace predgap

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "terms/form_scratch.hpp"
+
 namespace predgap {
 
 using std::int32_t;
@@ -34,8 +36,8 @@ void SetFactors::choose_grids(const RowTerms& terms, const RowTables& tables, Ce
         if (!chosen.over_cells) continue;
         grid_of_[i] = static_cast<int32_t>(grid_.size());
         grid_.push(chosen.grid);
-        most_scratch_ = std::max(most_scratch_, chosen.grid.scratch(c.n_terms));
-        if (chosen.grid.n_cells <= CellGrid::kMostKept) n_kept_ += chosen.grid.n_cells + c.n_terms + 8;
+        most_scratch_ = std::max(most_scratch_, grid_scratch(chosen.grid, c.n_terms));
+        n_kept_ += chosen.grid.kept(c.n_terms);
     }
 }
 

@@ -47,7 +47,21 @@ void SubsetGaps::number_units(const TermState& s, const Units& units, const int3
         for (int32_t j = 0; j < own.size; ++j)
             units_of_[c] |= unit_bit_[static_cast<std::size_t>(s.terms->feature[own.features + j])];
     }
-    pool_.clear();
+    n_parts_ = 0;
+    in_block_.clear();
+    for (auto* array : {&pool_, &weight_, &gram_, &form_}) array->clear();
+}
+
+// The bytes of all of it, but for the room that rows before have left. What is full is copied to an array
+// that is twice as large.
+double SubsetGaps::bytes() const {
+    constexpr double kGrowing = 2.0;
+    const auto n = static_cast<double>(units_of_.size());
+    return kGrowing * (pool_.used_bytes() + static_cast<double>(n_parts_ * sizeof(WeightPart)) +
+                       static_cast<double>(in_block_.size() * sizeof(in_block_[0]))) +
+           weight_.used_bytes() + gram_.used_bytes() + form_.used_bytes() +
+           n * (sizeof(units_of_[0]) + sizeof(parts_[0])) +
+           static_cast<double>(unit_bit_.size() * sizeof(unit_bit_[0]));
 }
 
 // Begins the parts of a component with its own weights, if it has any.
@@ -63,10 +77,9 @@ void SubsetGaps::begin_part(const TermState& s, int32_t component) {
             pool_[at + k * c.n_terms + t] = w;
             any |= w != 0.0;
         }
-    if (any)
-        parts_[static_cast<std::size_t>(component)].push_back({0, std::numeric_limits<int32_t>::max(), at});
-    else
-        pool_.grow(at);
+    if (!any) return pool_.grow(at);
+    parts_[static_cast<std::size_t>(component)].push_back({0, std::numeric_limits<int32_t>::max(), at});
+    ++n_parts_;
 }
 
 // Gives its parts to the components with one feature less. Features are pushed in descending order, so that
@@ -94,9 +107,9 @@ void SubsetGaps::push_parts(const TermState& s, int32_t component) {
             }
             const auto rest = (part.units | units_of_[own]) & ~units_of_[static_cast<std::size_t>(to)];
             parts_[static_cast<std::size_t>(to)].push_back({rest, q, at});
+            ++n_parts_;
         }
-        constexpr double kGrowing = 2.0;  // what is full is copied to an array that is twice as large
-        s.work->hold(RowWork::Arrays::parts, kGrowing * pool_.used_bytes());
+        s.work->hold(RowWork::Arrays::parts, bytes());
     }
 }
 
@@ -113,6 +126,7 @@ void SubsetGaps::compute_forms(TermState& s, int32_t component) {
     weight_.reset(n_rows << n_bits);
     const int64_t n_terms = terms_of(s, component);
     gram_.reset(n_terms <= SubsetBlock::kMostGram ? n_terms * n_terms : 0);
+    s.work->hold(RowWork::Arrays::parts, bytes());
     const uint32_t low = (uint32_t{1} << n_bits) - 1;
     const auto n_blocks = uint32_t{1} << std::max(n_others - n_bits, 0);
     for (uint32_t block = 0; block < n_blocks && !is_stopped(s); ++block) {

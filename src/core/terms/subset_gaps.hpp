@@ -48,10 +48,12 @@ private:
     void push_parts(const TermState& state, std::int32_t component);
     void compute_forms(TermState& state, std::int32_t component);
     void add_forms(std::int32_t component, std::uint32_t all, double* gaps) const;
+    double bytes() const;
 
     std::vector<std::uint32_t> unit_bit_;         // (n_features)
     std::vector<std::uint32_t> units_of_;         // (n_components)
     std::vector<std::vector<WeightPart>> parts_;  // (n_components)
+    std::size_t n_parts_ = 0;                     // of all components
     std::vector<SubsetBlock::Part> in_block_;
     Buffer<double> pool_;  // weights of parts
     Buffer<double> weight_, gram_, form_;

@@ -61,7 +61,6 @@ void TermState::begin_curve() {
     ended.reset(d + 1, 0.0);
     kept.reset(
         std::min(Versions::kMostKept, std::int64_t{Versions::kMost} * terms->n_weights + sets->n_kept()));
-    scratch.reset(std::max(scratch.size(), Versions::kScratch));
 }
 
 void TermState::copy(const TermState& other) {

@@ -36,10 +36,9 @@ struct ClosedGain {
 // The versions of a component in a curve: the weights that it had after some of the steps, and the form that
 // it has now.
 struct Versions {
-    static constexpr std::int32_t kMost = 8;                               // that wait for their forms
-    static constexpr std::int32_t kMostSlots = 8, kMostTerms = 124;        // of their component
-    static constexpr std::int64_t kMostKept = std::int64_t{1} << 20;       // doubles, of all components
-    static constexpr std::int64_t kScratch = kMostTerms * 2 * kMostSlots;  // doubles; see Tiles
+    static constexpr std::int32_t kMost = 8;                          // that wait for their forms
+    static constexpr std::int32_t kMostSlots = 8, kMostTerms = 124;   // of their component
+    static constexpr std::int64_t kMostKept = std::int64_t{1} << 20;  // doubles, of all components
 
     double form;            // the last one that is known
     std::int32_t since;     // the step that it counts from

@@ -50,6 +50,8 @@ TermStore::TermStore(const Model& model) : model_(model), hash_(model.n_atoms())
 void TermStore::clear(int32_t width) {
     width_ = width;
     keys_.clear(1);
+    component_keys_.clear(1);
+    component_.clear();
     slots_.clear();
     term_.clear();
     term_.push({0, 0, -1, -1});
@@ -59,9 +61,14 @@ void TermStore::clear(int32_t width) {
 }
 
 double TermStore::bytes() const {
-    // Beside each term: the hash of its features, its component, its place, and three orders.
-    constexpr double kOfTerm = sizeof(uint64_t) + 6.0 * sizeof(int32_t);
-    return keys_.bytes() + term_.used_bytes() + slots_.used_bytes() + weight_.used_bytes() + kOfTerm * size();
+    // Beside each term: the hash of its features, its component, its place, and three orders. Beside each
+    // component: its place, the number of its terms, and an order. Beside each atom: its hash, and where its
+    // terms come.
+    constexpr double kOfTerm = sizeof(uint64_t) + 6.0 * sizeof(int32_t), kOfComponent = 3.0 * sizeof(int32_t);
+    return keys_.bytes() + term_.used_bytes() + slots_.used_bytes() + weight_.used_bytes() +
+           kOfTerm * size() + component_keys_.bytes() + component_.used_bytes() +
+           kOfComponent * static_cast<double>(component_.size()) + hash_.used_bytes() +
+           static_cast<double>(hash_.size() + 1) * sizeof(int32_t);
 }
 
 // Finds the component of each term: that of its prefix, with one more feature.
@@ -134,9 +141,10 @@ int64_t TermStore::thresholds_of(const Component& c, const int32_t* feature, int
 }
 
 int64_t TermStore::scratch_of(const Component& c, const int32_t* feature, int32_t width) const {
-    const bool by_cells = c.has_sets && c.size == 1;
-    return form_scratch(c, width, by_cells ? model_.cells.count(feature[c.features]) : 0,
-                        thresholds_of(c, feature, 1), thresholds_of(c, feature, 2));
+    const auto* own = feature + c.features;
+    const auto n_sets =
+        std::count_if(own, own + c.size, [&](int32_t q) { return model_.cells.categorical(q); });
+    return form_scratch(c, width, n_sets, thresholds_of(c, feature, 1), thresholds_of(c, feature, 2));
 }
 
 double TermStore::pairs_of(const Component& c, const int32_t* feature) const {

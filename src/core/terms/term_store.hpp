@@ -90,7 +90,8 @@ public:
         return add(0, atom, 1, [&](Slot* slot) { *slot = {atom, 0}; });
     }
 
-    // The bytes that these terms take, also while they are laid out.
+    // The bytes that these terms take, also while they are laid out, and their components, once they are
+    // known.
     double bytes() const;
 
     // The component of a term, after lay_out().

@@ -25,45 +25,53 @@ PREDGAP_INLINE Four factors(const double* low, const double* high, std::int64_t 
 alignas(32) constexpr double kDiagonal[4][4] = {
     {0.5, 1, 1, 1}, {0, 0.5, 1, 1}, {0, 0, 0.5, 1}, {0, 0, 0, 0.5}};
 
-// The arrays of a component's tiles, in scratch.
+PREDGAP_INLINE void gather_slot(const Form& f, const double* table, std::int32_t slot, std::int64_t to,
+                                const TileTables& t) {
+    const std::int64_t stride = f.c.stride, n = stride / 4;
+    const auto* atom = f.atom + slot * stride;
+    for (std::int64_t i = 0; i < n; ++i)
+        look_up_pairs(table, atom + 4 * i, fours(t.low)[to * n + i], fours(t.high)[to * n + i]);
+}
+
+// Gathers the tables of the slots; that of the slot outside comes last.
 template <int kSlots>
-struct Tiles {
+PREDGAP_INLINE void gather_slots(const Form& f, std::int32_t outside, const TileTables& t) {
+    std::int32_t to = 0;
+    for (std::int32_t j = 0; j < kSlots; ++j)
+        if (j != outside) gather_slot(f, f.tables.tail.data(), j, to++, t);
+    if (outside != kInside) gather_slot(f, f.tables.crossing.data(), outside, to, t);
+}
+
+// The tables of a component, gathered.
+template <int kSlots>
+struct GatheredTables : TileTables {
     std::int64_t stride, n;
-    double *low, *high;        // (kSlots, stride) tables of the slots; that of the slot outside comes last
-    double* column = nullptr;  // (width, stride) weights, times S of the first slot where it is folded
-    double* below = nullptr;   // (width, stride) of products: what comes from the terms before
-    double* sums = nullptr;    // (width, 4, 4)
+
+    PREDGAP_INLINE GatheredTables(const Form& f, std::int32_t outside)
+        : GatheredTables(f, outside, f.scratch) {}
+
+private:
+    PREDGAP_INLINE GatheredTables(const Form& f, std::int32_t outside, Arena memory)
+        : TileTables(memory, kSlots, f.c.stride), stride(f.c.stride), n(stride / 4) {
+        gather_slots<kSlots>(f, outside, *this);
+    }
+};
+
+// The same with the weights, and with room for what is added up.
+template <int kSlots>
+struct Tiles : TileArrays {
+    std::int64_t stride, n;
 
     PREDGAP_INLINE Tiles(const Form& f, std::int32_t outside, bool folded)
-        : stride(f.c.stride),
-          n(stride / 4),
-          low(f.scratch),
-          high(low + kSlots * stride),
-          column(high + kSlots * stride),
-          below(column + f.width * stride),
-          sums(below + f.width * stride) {
-        gather_slots(f, outside);
+        : Tiles(f, outside, folded, f.scratch) {}
+
+private:
+    PREDGAP_INLINE Tiles(const Form& f, std::int32_t outside, bool folded, Arena memory)
+        : TileArrays(memory, kSlots, f.c.stride, f.width), stride(f.c.stride), n(stride / 4) {
+        gather_slots<kSlots>(f, outside, *this);
         for (std::int64_t k = 0; k < f.width; ++k)
             for (std::int64_t i = 0; i < stride; ++i)
                 column[k * stride + i] = f.weight[k * f.n_weights + i] * (folded ? high[i] : 1.0);
-    }
-    // Gathers the tables alone.
-    PREDGAP_INLINE Tiles(const Form& f, std::int32_t outside)
-        : stride(f.c.stride), n(stride / 4), low(f.scratch), high(low + kSlots * stride) {
-        gather_slots(f, outside);
-    }
-
-private:
-    PREDGAP_INLINE void gather_slots(const Form& f, std::int32_t outside) {
-        std::int32_t to = 0;
-        for (std::int32_t j = 0; j < kSlots; ++j)
-            if (j != outside) gather(f, f.tables.tail.data(), j, to++);
-        if (outside != kInside) gather(f, f.tables.crossing.data(), outside, to);
-    }
-    PREDGAP_INLINE void gather(const Form& f, const double* table, std::int32_t slot, std::int32_t to) {
-        const auto* atom = f.atom + slot * stride;
-        for (std::int64_t i = 0; i < n; ++i)
-            look_up_pairs(table, atom + 4 * i, fours(low)[to * n + i], fours(high)[to * n + i]);
     }
 };
 

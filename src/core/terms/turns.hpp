@@ -88,6 +88,7 @@ public:
         tables_ = &tables;
         values_.reset(static_cast<std::int64_t>(group_.node.size()), kUnknown);
     }
+    double bytes() const { return values_.used_bytes(); }
     void prefetch(std::size_t first, std::size_t n) const { prefetch_items(values_.data() + first, n); }
     std::int32_t operator()(std::int32_t from) {
         auto& found = values_[from];
