@@ -29,8 +29,7 @@ from planner import table
 from zoo import OneOf, Range
 
 import predgap
-from predgap._engine.questions import Rank
-from predgap.explainer.explained import CALL, prices_of
+from predgap.explainer.explained import CALL
 
 SEEDS = {"fitted": 29, "judged": 2026_12_03}
 OF_A_MODEL = 4  # cases: training takes longer than most of them
@@ -159,17 +158,10 @@ def asked_of(explainer: predgap.Explainer, asked: str, order: np.ndarray, few: i
     if asked == "rank":
         return Asked(lambda X: explainer.cost("rank", X=X), explainer.rank)
     if asked == "rank top":
-        return Asked(lambda X: cost_of_top(explainer, X, few), lambda X: explainer.rank(X, top=few))
+        return Asked(lambda X: explainer.cost("rank", X=X, top=few), lambda X: explainer.rank(X, top=few))
     size = {"gap of few": few, "gap of half": d // 2, "gap of all": d}[asked]
     subset = sorted(int(j) for j in order[:size])
     return Asked(lambda X: explainer.cost(subset, X=X), lambda X: explainer.gap(X, subset))
-
-
-def cost_of_top(explainer: predgap.Explainer, X: Any, k: int) -> predgap.Cost:
-    """What `rank(X, top=k)` is foretold to take: `cost` has no word for it."""
-    explained = explainer.explained
-    rows = explained.typical_rows() if X is None else explained.rows(X)
-    return prices_of(explained, Rank(rows, "greedy", k), explainer.accuracy).mean()
 
 
 # --- times --------------------------------------------------------------------------------------------------

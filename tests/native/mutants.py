@@ -60,8 +60,8 @@ MUTANTS = [
     Mutant(
         "a wrong slot outside",
         "terms/tiles.hpp",
-        "if (j != outside) gather(f, f.tables.tail.data(), j, to++);",
-        "if (j != outside) gather(f, f.tables.tail.data(), to, to), ++to;",
+        "if (j != outside) gather_slot(f, f.tables.tail.data(), j, to++, t);",
+        "if (j != outside) gather_slot(f, f.tables.tail.data(), to, to, t), ++to;",
     ),
     Mutant(
         "a block that ends too early",
@@ -164,8 +164,8 @@ MUTANTS = [
     Mutant(
         "scratch memory that is too small by the weights of an output",
         "terms/form_scratch.hpp",
-        "room * (2 * c.size + 2 * width + 1) + 16 * width",
-        "room * (2 * c.size + 2 * width - 1) + 16 * width",
+        "TileArrays(pairs, c.size, c.stride, width);",
+        "TileArrays(pairs, c.size, c.stride, width - 1);",
         sanitized=True,
     ),
 ]
@@ -205,7 +205,7 @@ def _caught_by(mutant: Mutant) -> str:
     if done.returncode == 0:
         return "SURVIVED"
     if mutant.sanitized:
-        found = re.search(r"(?:AddressSanitizer: \S+|runtime error: .*)", done.stdout)
+        found = re.search(r"(?:AddressSanitizer: \S+|runtime error: .*|predgap: .*)", done.stdout)
         return found[0] if found else "SURVIVED the sanitizers"
     names = re.findall(r"TEST CASE:\s+(.*)", done.stdout)
     return names[-1] if names else f"exit code {done.returncode}"

@@ -923,9 +923,11 @@ class Explainer:
             "pruned" skips small terms without a proof that their sum is small. Its standard error, a third of
             `rtol`, was calibrated on many models.
             "qmc" and "mc" average over samples, at quasi-random and at random points.
-            "auto" chooses for each row: exact if that takes up to about 50 ms, else "pruned", else "qmc" if
-            "pruned" would exceed the limits of time and memory. The result says which method was used; a
-            pruned answer whose error bound happens to be within `rtol` is called "bounded".
+            "auto" chooses for each row: exact where that is as quick as a guaranteed answer may be (up to
+            about 50 ms; a curve or ranking above 10 ms only if "pruned" would not take a third less), else
+            "pruned", else "qmc" if "pruned" would exceed the limits of time and memory. The result says which
+            method was used; a pruned answer whose error bound happens to be within `rtol` is called
+            "bounded".
         n_samples : int, or None, default=None
             The largest number of samples per row, or for rankings per row and place; rounded down to 16 times
             a power of 2. None is 16384 for gaps and curves, 4096 for rankings.
