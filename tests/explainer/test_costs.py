@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from types import SimpleNamespace
 
@@ -171,7 +172,8 @@ def test_the_row_that_is_refused_is_counted_from_the_first(monkeypatch, explaine
             raise _core.TooCostly(0, 5e6, 1.0)
         return np.zeros(1), np.zeros(1), np.zeros(1, dtype=np.uint8)
 
-    monkeypatch.setattr(kernel_of(tabulated), "core", SimpleNamespace(gap=refuse))
+    kernel = kernel_of(tabulated)
+    monkeypatch.setattr(kernel, "core", SimpleNamespace(gap=refuse, cost=kernel.core.cost))
     with pytest.raises(CostError, match="row 5 would take"):
         tabulated.gap(table, ["age"])
 
@@ -199,3 +201,14 @@ def test_noise_is_needed_for_features_that_splits_use_only():
     assert explainer.rank(np.zeros((1, 3))).order.tolist() == [[1, 0, 2]]
     with pytest.raises(predgap.NoiseError, match="no noise for 1 feature: 'f2'"):
         Explainer(ensemble_of([Split(2, 0.5, 1.0, 3.0)], 3), PerFeature({1: Normal(0.5)}))
+
+
+def test_a_refusal_names_a_tolerance_that_is_answered():
+    """Exactly, the row would take minutes; with what hardly ever matters left out, seconds."""
+    rng = np.random.default_rng(0)
+    ensemble, X = full_trees(rng, n_trees=60, depth=13, n_features=20), rng.normal(size=(1, 20))
+    with pytest.raises(CostError) as refused:
+        Explainer(ensemble, Normal(0.3), rtol=0).pgi2(X, range(20))
+    rtol = float(re.search(r"An explainer with rtol=(\S+) would take about", str(refused.value))[1])
+    assert 0 < rtol <= 1e-2
+    assert not Explainer(ensemble, Normal(0.3), rtol=rtol).cost(Ranking(np.arange(20)[None]), X).refused

@@ -48,12 +48,18 @@ class Call:
     faster: str | None = None  # what takes less time; None: the same of `approximate`
     n_passes: int = 1  # how often it goes through its rows; progress counts each time
 
-    def refusal(self, row: int, milliseconds: float, megabytes: float) -> CostError:
-        """The error of a row that would exceed the limits."""
+    def refusal(
+        self, row: int, milliseconds: float, megabytes: float, looser: tuple[float, float] | None = None
+    ) -> CostError:
+        """The error of a row that would exceed the limits; looser: an rtol that fits, its seconds."""
         works = self._approximated if self.instead is None else self.instead
+        hints = [self.hint] if self.hint else []
+        if looser is not None:
+            rtol, seconds = looser
+            hints.append(f"An explainer with rtol={rtol:g} would take about {in_words(seconds)}.")
         return CostError(
             f"{self.described}: row {row} would take about {milliseconds:,.0f} ms and "
-            f"{megabytes:,.0f} MB; {LIMITS}. {self.hint}{' ' if self.hint else ''}This works: {works}"
+            f"{megabytes:,.0f} MB; {LIMITS}. {' '.join([*hints, f'This works: {works}'])}"
         )
 
     def is_long(self, seconds: float, n_rows: int, n_threads: int) -> LongCallWarning:

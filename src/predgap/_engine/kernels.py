@@ -343,10 +343,17 @@ class Kernel:
             found.append((method, milliseconds, megabytes))
         return Prices(*(np.concatenate(parts) for parts in zip(*found, strict=True)))
 
-    def refusal(self, call: Call, row: int, milliseconds: float, megabytes: float) -> CostError:
-        """The error of a row that would exceed the limits."""
+    def refusal(
+        self,
+        call: Call,
+        row: int,
+        milliseconds: float,
+        megabytes: float,
+        looser: tuple[float, float] | None = None,
+    ) -> CostError:
+        """The error of a row that would exceed the limits; looser: an rtol that fits, its seconds."""
         if self.background is None:
-            return call.refusal(row, milliseconds, megabytes)
+            return call.refusal(row, milliseconds, megabytes, looser)
         return CostError(
             f"{call.described}: with {len(self.background):,} background rows a row would take about "
             f"{milliseconds:,.0f} ms and {megabytes:,.0f} MB; {LIMITS}. Both grow with the background: use "

@@ -11,13 +11,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, ClassVar, Generic, Literal, Protocol, Self, TypeVar
+from typing import Any, ClassVar, Final, Generic, Literal, Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from predgap import _core
-from predgap._engine.accuracy import Accuracy, Auto, Draws, How, Prices
+from predgap._engine.accuracy import Accuracy, Auto, Draws, How, Prices, guaranteed
 from predgap._engine.context import Context
 from predgap._engine.decisions import Bounds, Function, change_of_row, listed_outcomes, sampled_mean
 from predgap._engine.kernels import Kernel, as_bytes, rows_of
@@ -116,9 +116,28 @@ def _asked(
         if otherwise is not None and way is not otherwise:
             return _row_by_row(part, kernel, way, otherwise, context)
         row, milliseconds, megabytes = refused.args
-        raise kernel.refusal(context.call, context.number(row), milliseconds, megabytes) from None
+        looser = _looser_tolerance(part.at(np.array([row])), kernel, way)
+        number = context.number(row)
+        raise kernel.refusal(context.call, number, milliseconds, megabytes, looser) from None
     context.look(len(part.rows.values))  # the core looks from time to time: not at all if a part is quick
     return found
+
+
+_LOOSER: Final = (1e-9, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2)
+
+
+def _looser_tolerance(
+    row: Question[Any], kernel: Kernel, way: Accuracy | Draws
+) -> tuple[float, float] | None:
+    """The least larger rtol at which a refused row is expected to be answered, and the seconds it takes."""
+    if not isinstance(row, Gap | Curve | Rank) or not isinstance(way, Accuracy) or way.kind == "pruned":
+        return None
+    for rtol in _LOOSER:
+        if rtol > way.tolerance and not kernel.moves_together:
+            prices = row.prices(kernel, guaranteed(rtol), closely=True)
+            if prices.within().all():
+                return rtol, 1e-3 * float(prices.milliseconds[0])
+    return None
 
 
 def _row_by_row(
