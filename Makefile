@@ -115,7 +115,7 @@ $(VENV)/.test: $(VENV)/.demo
 
 # cmake, and the one header of the native tests. Where it cannot be had they are skipped, and say so.
 $(VENV)/.native: $(VENV)/.pip
-	$(PIP) install --quiet --group native
+	$(PIP) install --quiet --group native || echo 'cmake cannot be installed'
 	$(VENV)/bin/python tests/native/native_tests.py --fetch
 	touch $@
 

@@ -218,6 +218,8 @@ constexpr double kLongExact = 2e9;
 
 // Prices that are counted on some of the trees: about so many entries, but so many trees, or a share of them.
 constexpr double kSampledEntries = 4e5, kLeastTrees = 8.0, kMostTrees = 32.0, kMostShareOfTrees = 1.0 / 3.0;
+constexpr double kMostTrial =
+    5e9;  // nanoseconds, as they are counted, of all of this: else the price is rough
 constexpr double kSureRetry = 2.0;  // times the tolerance: a bound from which another try is priced
 
 // First places: a coarse ranking names the likely units, and two more.

@@ -53,7 +53,11 @@ class OutputError(PredgapError, ValueError):
 
 
 class CostError(PredgapError, RuntimeError):
-    """An answer would exceed the limits of time or memory; the message names the cost and what works."""
+    """An answer would exceed the limits of time or memory.
+
+    The message names the row, its cost, what works, and a larger `rtol` that would be answered, if there is
+    one.
+    """
 
 
 class LongCallWarning(UserWarning):

@@ -209,6 +209,20 @@ def test_a_refusal_names_a_tolerance_that_is_answered():
     ensemble, X = full_trees(rng, n_trees=60, depth=13, n_features=20), rng.normal(size=(1, 20))
     with pytest.raises(CostError) as refused:
         Explainer(ensemble, Normal(0.3), rtol=0).pgi2(X, range(20))
-    rtol = float(re.search(r"An explainer with rtol=(\S+) would take about", str(refused.value))[1])
+    rtol = float(re.search(r"With Explainer\(..., rtol=(\S+)\) this row would take", str(refused.value))[1])
     assert 0 < rtol <= 1e-2
-    assert not Explainer(ensemble, Normal(0.3), rtol=rtol).cost(Ranking(np.arange(20)[None]), X).refused
+    assert Explainer(ensemble, Normal(0.3), rtol=rtol).pgi2(X, range(20)) > 0
+
+
+def test_prices_that_are_counted_are_no_part_of_the_answer():
+    """Trees that are tried for a price do not count for the limits of the row."""
+    rng = np.random.default_rng(0)
+    ensemble, X = full_trees(rng, n_trees=48, depth=9, n_features=20), rng.normal(size=(1, 20))
+    explainer = Explainer(ensemble, Normal(0.5), rtol=0)
+    kernel = kernel_of(explainer)
+    core = kernel.independent("counted work")
+    explainer.gap(X, range(20))
+    milliseconds, megabytes = core.most_work()
+    kernel.model.limit_work(1.2 * milliseconds, 1.2 * megabytes)
+    explainer.gap(X, range(20))
+    assert not explainer.cost(range(20), X).refused

@@ -1,5 +1,6 @@
 // The kernels that the tests call: those of one instruction set after the other, not those that the core
 // would choose.
+#include <cstdio>
 #include <cstdlib>
 #include <string_view>
 
@@ -36,6 +37,11 @@ std::vector<const Kernels*> runnable() {
 #endif
     const char* asked = std::getenv("PREDGAP_ISA");
     if (asked) std::erase_if(found, [&](const auto* k) { return std::string_view(k->name) != asked; });
+    if (found.empty()) {
+        std::fprintf(stderr, "PREDGAP_ISA=%s is none of the instruction sets that are built and run here\n",
+                     asked);
+        std::exit(2);
+    }
     return found;
 }
 

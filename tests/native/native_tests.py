@@ -27,6 +27,9 @@ def include_folder() -> Path | None:
     return next((folder for folder in folders if (folder / "doctest" / "doctest.h").is_file()), None)
 
 
+PATIENCE = 300  # seconds
+
+
 def cmake() -> str | None:
     """Return the cmake of this Python, or else that of the path."""
     return shutil.which("cmake", path=sysconfig.get_path("scripts")) or shutil.which("cmake")
@@ -69,7 +72,15 @@ def _download() -> None:
             f"--dest={folder}",
             f"--requirement={requirements}",
         ]
-        subprocess.run(pip, capture_output=True, check=False)
+        try:
+            done = subprocess.run(pip, capture_output=True, check=False, text=True, timeout=PATIENCE)
+        except subprocess.TimeoutExpired:
+            print(f"doctest.h did not come within {PATIENCE} seconds")
+            return
+        if done.returncode:
+            print(
+                "doctest.h cannot be had: " + (done.stderr.strip().splitlines() or ["pip failed"])[-1][:200]
+            )
         for archive in Path(folder).glob("*.tar.gz"):
             with tarfile.open(archive) as files:
                 name = next(name for name in files.getnames() if name.endswith("/doctest/doctest.h"))
@@ -118,8 +129,8 @@ def main(*arguments: str) -> int:
     if "--fetch" in arguments:
         fetch()
         return 0
-    if reason := missing():
-        print(reason)
+    fetch()
+    if missing():  # fetch() has said why
         return 0
     sanitized = "--sanitize" in arguments
     # With the sanitizers the kernels of each instruction set take minutes to compile: one is enough.

@@ -116,7 +116,7 @@ TEST_CASE("rows of several components") {
         check_gains(*row, singles(n_features), random.shuffled(n_features), false);
         check_gains(*row, singles(n_features), random.shuffled(n_features), true);
         check_gains(*row, units, random.shuffled(n_units), true);
-        check_subsets(*row, singles(std::min(n_features, n_features)));
+        check_subsets(*row, singles(n_features));
         check_subsets(*row, units);
     }
 }

@@ -92,6 +92,7 @@ public:
     double held(Arrays arrays) const { return held_[static_cast<std::size_t>(arrays)]; }
 
 private:
+    friend class WorkApart;
     static const std::atomic<bool> kAlways;
 
     void keep_most() {
@@ -104,6 +105,24 @@ private:
     Limits limits_, most_{0.0, 0.0};
     double nanoseconds_ = 0.0, bytes_ = 0.0;
     std::array<double, static_cast<std::size_t>(Arrays::n_kinds)> held_{};
+};
+
+// Counts what follows apart, with limits of its own, until it is destroyed: trials that are no part of an
+// answer.
+class WorkApart {
+public:
+    WorkApart(RowWork& work, const RowWork::Limits& limits) : work_(work), kept_(work) {
+        work.limits_ = limits;
+        work.stop_ = work.asked_;
+        work.nanoseconds_ = work.bytes_ = 0.0;
+    }
+    WorkApart(const WorkApart&) = delete;
+    WorkApart& operator=(const WorkApart&) = delete;
+    ~WorkApart() { work_ = kept_; }
+
+private:
+    RowWork& work_;
+    const RowWork kept_;
 };
 
 }  // namespace predgap

@@ -102,6 +102,7 @@ private:
     struct PriceOfTry;
     Sampled sample(const Question& question, const Way& way, const std::vector<std::int32_t>& order,
                    SomeTrees some);
+    PriceOfTry price_of_whole(const Sampled& whole, const Way& way) const;
     PriceOfTry price_of_try(const Question& question, const Way& way, const std::vector<std::int32_t>& order);
     void price_terms_closely(const Question& question, const Accuracy& accuracy, Way& way);
     void price_pairs_closely(const Question& question, Way& way);

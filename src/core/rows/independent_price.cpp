@@ -1,7 +1,7 @@
 // What an answer of a model without a plan takes, counted on the row itself: counts of entries do not tell
 // how many terms meet in a component, which decides what deep forests take.
 //
-// Some of the trees are compiled and answered with, and so are both halves of these. From one half to the
+// Every n-th tree is compiled and answered with, and so are both halves of these trees. From one half to the
 // whole an amount grows like a power, or like a sum over trees and pairs of trees; the price is the geometric
 // mean of what both come to for all trees. What planning took is a part of the price. The way is the one that
 // `choose` gave; it does not depend on any of this.
@@ -25,7 +25,7 @@ struct Halves {
     double of_pairs(double times) const {
         return (4.0 * half - whole) * times + 2.0 * (whole - 2.0 * half) * times * times;
     }
-    // The same for what grows like such a sum, or like a power, as where terms are taken in blocks: in
+    // The same for what grows like such a sum, or like a power, as where terms are taken in blocks: it is in
     // between.
     double grown(double times) const {
         if (!(half > 0.0) || !(whole > half)) return whole * times;
@@ -50,6 +50,16 @@ struct IndependentRow::PriceOfTry {
     double nanoseconds, bytes;
     double value;  // that the tolerance is relative to, roughly; 0 if it is not known
 };
+
+// The price where all trees were compiled.
+IndependentRow::PriceOfTry IndependentRow::price_of_whole(const Sampled& whole, const Way& way) const {
+    EvaluationCounts terms;
+    terms.terms = whole.n_terms;
+    terms.components = whole.n_components;
+    const auto compiled =
+        work_of_counted_terms(whole.n_entries, whole.n_nodes, way.limit > 0.0, terms, routes_.model);
+    return {compiled.nanoseconds() + whole.evaluation, whole.fixed_bytes + whole.bytes, whole.value};
+}
 
 // Compiles some of the trees and answers with their terms.
 IndependentRow::Sampled IndependentRow::sample(const Question& question, const Way& way,
@@ -86,7 +96,7 @@ IndependentRow::Sampled IndependentRow::sample(const Question& question, const W
     return found;
 }
 
-// The price of an answer by compiled terms, with nothing done again.
+// The price of one try of an answer by compiled terms.
 IndependentRow::PriceOfTry IndependentRow::price_of_try(const Question& question, const Way& way,
                                                         const std::vector<int32_t>& order) {
     const double n_trees = trees_of(routes_.model) / static_cast<double>(routes_.model.group.size());
@@ -95,6 +105,7 @@ IndependentRow::PriceOfTry IndependentRow::price_of_try(const Question& question
                    std::max(rule::kMostShareOfTrees * n_trees, rule::kMostTrees));
     const auto step = static_cast<std::size_t>(std::max(n_trees / wanted, 1.0));
     const auto whole = sample(question, way, order, {step, 0, 1});
+    if (whole.is_complete && step == 1) return price_of_whole(whole, way);
     const auto first = sample(question, way, order, {step, 0, 2}),
                second = sample(question, way, order, {step, 1, 2});
     if (!whole.is_complete || !first.is_complete || !second.is_complete)
@@ -121,7 +132,7 @@ void IndependentRow::price_terms_closely(const Question& question, const Accurac
     for (int n_tries = 1;; ++n_tries) {
         const auto priced = price_of_try(question, next, order);
         way.nanoseconds = sum += priced.nanoseconds;
-        way.bytes = priced.bytes;
+        way.bytes = n_tries > 1 ? std::max(way.bytes, priced.bytes) : priced.bytes;
         if (next.limit == 0.0 || !(priced.value > 0.0) || stopped()) return;
         const auto totals = counts_.count(next.limit, question, false);
         const double share = totals.bound / (tolerance * priced.value);
@@ -133,6 +144,7 @@ void IndependentRow::price_terms_closely(const Question& question, const Accurac
         next = choose_again(counts_, question, accuracy, next, share, n_tries);
         if (next.route == Route::compiled) continue;
         way.nanoseconds += next.nanoseconds;
+        way.bytes = std::max(way.bytes, next.bytes);
         return;
     }
 }
@@ -141,14 +153,15 @@ void IndependentRow::price_terms_closely(const Question& question, const Accurac
 // candidates: a few are looked at.
 void IndependentRow::price_pairs_closely(const Question& question, Way& way) {
     if (question.kind == Question::gap) {
-        way.nanoseconds = typical::kOfCounted * pairs_.counted_nanoseconds(question.features);
+        const double counted = typical::kOfCounted * pairs_.counted_nanoseconds(question.features);
+        if (!stopped()) way.nanoseconds = counted;
         return;
     }
     constexpr std::size_t kLooks = rule::kLooksAtPrefixes;
     const auto order = counts_.likely_order(question);
     const bool is_greedy = question.kind == Question::greedy;
     const auto n = order.size(), places = std::min(static_cast<std::size_t>(question.n_places), n);
-    way.nanoseconds = 0.0;
+    double sum = 0.0;
     for (std::size_t look = 0; look < kLooks && places > 0; ++look) {
         const auto place = (2 * look + 1) * places / (2 * kLooks);
         // A ranking asks for all candidates, a curve for the next one.
@@ -157,9 +170,10 @@ void IndependentRow::price_pairs_closely(const Question& question, Way& way) {
         for (std::size_t i = 0; i <= place; ++i)
             for (const auto q : question.units->members(order[i < place ? i : last]))
                 subset[static_cast<std::size_t>(q)] = question.features[q];
-        way.nanoseconds += typical::kOfCounted * pairs_.counted_nanoseconds(subset.data()) *
-                           static_cast<double>(places * (is_greedy ? n - place : 1)) / kLooks;
+        sum += typical::kOfCounted * pairs_.counted_nanoseconds(subset.data()) *
+               static_cast<double>(places * (is_greedy ? n - place : 1)) / kLooks;
     }
+    if (!stopped()) way.nanoseconds = sum;
 }
 
 // counted: what planning took.
@@ -170,12 +184,15 @@ void IndependentRow::set_close_price(const Question& question, const Accuracy& a
         if (tables_.is_open[q])
             planning +=
                 typical::kOpenedAtom * (routes_.model.atoms.begin[q + 1] - routes_.model.atoms.begin[q]);
-    if (way.route == Route::pairs)
-        price_pairs_closely(question, way);
-    else
-        price_terms_closely(question, accuracy, way);
+    set_price(counts_, question, way);  // it stays where the trials end early
+    {
+        const WorkApart trials(work_, {rule::kMostTrial, routes_.limits.bytes});
+        if (way.route == Route::pairs)
+            price_pairs_closely(question, way);
+        else
+            price_terms_closely(question, accuracy, way);
+    }
     way.nanoseconds += planning;
-    way.is_priced = true;
 }
 
 }  // namespace predgap

@@ -54,6 +54,8 @@ public:
     void reset(std::int64_t n) {
         if (kIsChecked ? n != capacity_ : n > capacity_) {
             data_.reset();
+            items_ = nullptr;
+            size_ = capacity_ = 0;  // there may be no memory
             data_.reset(allocate(n));
             items_ = data_.get();
             capacity_ = n;

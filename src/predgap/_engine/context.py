@@ -56,7 +56,8 @@ class Call:
         hints = [self.hint] if self.hint else []
         if looser is not None:
             rtol, seconds = looser
-            hints.append(f"An explainer with rtol={rtol:g} would take about {in_words(seconds)}.")
+            takes = "less than a second" if seconds < 1 else f"about {in_words(seconds)}"
+            hints.append(f"With Explainer(..., rtol={rtol:g}) this row would take {takes}.")
         return CostError(
             f"{self.described}: row {row} would take about {milliseconds:,.0f} ms and "
             f"{megabytes:,.0f} MB; {LIMITS}. {' '.join([*hints, f'This works: {works}'])}"

@@ -116,7 +116,8 @@ def _asked(
         if otherwise is not None and way is not otherwise:
             return _row_by_row(part, kernel, way, otherwise, context)
         row, milliseconds, megabytes = refused.args
-        looser = _looser_tolerance(part.at(np.array([row])), kernel, way)
+        is_guaranteed = context.call.rtol is not None
+        looser = _looser_tolerance(part.at(np.array([row])), kernel, way) if is_guaranteed else None
         number = context.number(row)
         raise kernel.refusal(context.call, number, milliseconds, megabytes, looser) from None
     context.look(len(part.rows.values))  # the core looks from time to time: not at all if a part is quick
@@ -133,10 +134,12 @@ def _looser_tolerance(
     if not isinstance(row, Gap | Curve | Rank) or not isinstance(way, Accuracy) or way.kind == "pruned":
         return None
     for rtol in _LOOSER:
-        if rtol > way.tolerance and not kernel.moves_together:
-            prices = row.prices(kernel, guaranteed(rtol), closely=True)
-            if prices.within().all():
-                return rtol, 1e-3 * float(prices.milliseconds[0])
+        accuracy = guaranteed(rtol)
+        if rtol <= way.tolerance or kernel.moves_together or not row.prices(kernel, accuracy).within().all():
+            continue
+        prices = row.prices(kernel, accuracy, closely=True)
+        if prices.within().all():
+            return rtol, 1e-3 * float(prices.milliseconds[0])
     return None
 
 

@@ -923,11 +923,10 @@ class Explainer:
             "pruned" skips small terms without a proof that their sum is small. Its standard error, a third of
             `rtol`, was calibrated on many models.
             "qmc" and "mc" average over samples, at quasi-random and at random points.
-            "auto" chooses for each row: exact where that is as quick as a guaranteed answer may be (up to
-            about 50 ms; a curve or ranking above 10 ms only if "pruned" would not take a third less), else
-            "pruned", else "qmc" if "pruned" would exceed the limits of time and memory. The result says which
-            method was used; a pruned answer whose error bound happens to be within `rtol` is called
-            "bounded".
+            "auto" chooses for each row: exact up to about 50 ms (curves and rankings: up to 10 ms, or more if
+            "pruned" would save less than a third), else "pruned", else "qmc" if "pruned" would exceed the
+            limits of time and memory. The result says which method was used; a pruned answer whose error
+            bound happens to be within `rtol` is called "bounded".
         n_samples : int, or None, default=None
             The largest number of samples per row, or for rankings per row and place; rounded down to 16 times
             a power of 2. None is 16384 for gaps and curves, 4096 for rankings.
@@ -970,7 +969,8 @@ class Explainer:
         Returns
         -------
         Cost, with `method`, `milliseconds` and `megabytes` per row, on one thread; and whether the call would
-        be `refused`. The 0.03 ms that any call takes are shared by the rows of X; without X they are those of
+        be `refused`. Of a large forest `cost` takes a part of the time of the call, for it tries some of the
+        trees. The 0.03 ms that any call takes are shared by the rows of X; without X they are those of
         a call about one row.
 
         Examples
