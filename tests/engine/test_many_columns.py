@@ -202,7 +202,9 @@ def many_features(seed):
 
 
 @pytest.mark.parametrize("strategy", ["plan", "compiled"])
-@pytest.mark.parametrize("groups", [None, {"first": ["f0", "f3", "f50"], "second": ["f1", "f70"]}], ids=["alone", "groups"])
+@pytest.mark.parametrize(
+    "groups", [None, {"first": ["f0", "f3", "f50"], "second": ["f1", "f70"]}], ids=["alone", "groups"]
+)
 def test_every_place_of_many_features_has_the_largest_gap(groups, strategy):
     explainer = Explainer(many_features(1), Normal(0.4), rtol=0, groups=groups, _strategy=strategy)
     x = np.random.default_rng(2).normal(size=(1, N_USED + N_UNUSED))
