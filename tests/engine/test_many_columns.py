@@ -180,3 +180,54 @@ values = st.sampled_from([0.0, 0.0, 0.0, 1.0, -1.0, 0.5, 1e-15, -1e-15, 5e-13, -
 @given(st.integers(1, 8).flatmap(lambda d: st.lists(st.lists(values, min_size=d, max_size=d), min_size=1)))
 def test_values_are_ordered_as_the_rule_reads(rows):
     np.testing.assert_array_equal(_by_value(np.array(rows)), by_value(np.array(rows)))
+
+
+N_USED, N_UNUSED = 90, 15  # of so many features the parts of gains are kept from place to place
+
+
+def many_features(seed):
+    """Trees of up to three features; six of the features are in half of the trees."""
+    rng = np.random.default_rng(seed)
+    trees = []
+    for t in range(240):
+        among = 6 if t % 2 else N_USED
+        split = [(int(rng.integers(among)), float(rng.normal())) for _ in range(7)]
+        split[0] = (t % N_USED, split[0][1])  # each is used
+        trees.append(
+            [(q, threshold, 2 * k + 1, 2 * k + 2) for k, (q, threshold) in enumerate(split)]
+            + rng.normal(size=8).tolist()
+        )
+    d = N_USED + N_UNUSED
+    return replace(_ensemble(trees, d), feature_names=tuple(f"f{q}" for q in range(d)))
+
+
+@pytest.mark.parametrize("strategy", ["plan", "compiled"])
+@pytest.mark.parametrize(
+    "groups", [None, {"first": ["f0", "f3", "f50"], "second": ["f1", "f70"]}], ids=["alone", "groups"]
+)
+def test_every_place_of_many_features_has_the_largest_gap(groups, strategy):
+    explainer = Explainer(many_features(1), Normal(0.4), rtol=0, groups=groups, _strategy=strategy)
+    x = np.random.default_rng(2).normal(size=(1, N_USED + N_UNUSED))
+    still = [8, 20, 89]
+    x[0, still] = np.nan  # no noise moves what is missing
+    found = explainer.rank(x)
+    order, scores = found.order[0].tolist(), found.scores[0]
+    names = found.feature_names
+    curve = explainer.curve(x, found)[0]
+    np.testing.assert_allclose(np.diff(curve, prepend=0), scores[order], rtol=0, atol=1e-12 * curve.max())
+    for place in (0, 1, 7, 30, len(order) // 2, len(order) - 20, len(order) - 2):
+        subset = [names[u] for u in order[:place]]
+        gaps = {u: float(explainer.gap(x, [*subset, names[u]])[0]) for u in order[place:]}
+        assert gaps[order[place]] >= max(gaps.values()) - 1e-12 * curve.max()
+    idle = [u for u in order if scores[u] == 0.0]
+    assert len(idle) >= N_UNUSED + len(still)
+    assert idle == sorted(idle)
+
+
+def test_first_places_and_orders_that_are_searched_for_are_those_of_all_of_many_features():
+    explainer = Explainer(many_features(3), Normal(0.4), rtol=0)
+    rows = np.random.default_rng(4).normal(size=(2, N_USED + N_UNUSED))
+    whole = explainer.rank(rows)
+    np.testing.assert_array_equal(explainer.rank(rows, top=9).order, whole.order[:, :9])
+    best = explainer.rank(rows, "optimal", top=9)
+    assert (explainer.pgi2(rows, best) >= explainer.pgi2(rows, whole.order[:, :9]) * (1 - 1e-12)).all()

@@ -446,3 +446,17 @@ def test_codes_in_a_frame_of_labels_are_warned_of(backend):
         read_table(MAKERS[backend]({"k": [2, 0, 2]}), 1, ("k",), [TENS])
     without_labels = Categories([10, 20])
     assert read_table(MAKERS[backend]({"k": [0]}), 1, ("k",), [without_labels]).values.tolist() == [[UNSEEN]]
+
+
+@pytest.mark.parametrize("mixed", [False, True])
+@pytest.mark.parametrize("library", MAKERS)
+def test_wide_frames_are_read_column_by_column(library, mixed):
+    d = 20_000  # to look at all names for each column would take minutes
+    names = [f"c{j}" for j in range(d)]
+    expected = np.arange(2.0 * d).reshape(2, d) + (0.0 if mixed else 0.5)
+    columns = {name: expected[:, j] for j, name in enumerate(names)}
+    if mixed:
+        columns["c7"] = expected[:, 7].astype(np.int64)
+    table = read_table(MAKERS[library](columns), d, names[::-1])
+    np.testing.assert_array_equal(table.values, expected[:, ::-1])
+    assert table.values.flags.writeable

@@ -193,17 +193,22 @@ inline void check_curve(Row& row, const std::vector<std::vector<int>>& members, 
     }
 }
 
-// The gains before each step are differences of gaps; and the weights are those of the units that were added.
+// The gains before each step are differences of gaps, with the same bits if their parts are kept; and the
+// weights are those of the units that were added.
 inline void check_gains(Row& row, const std::vector<std::vector<int>>& members, const std::vector<int>& order,
                         bool keeps_grams, CellRule rule = CellRule::cheapest) {
     const auto units = units_of(members);
     Row::Gains found;
     everywhere([&](const Kernels& k) {
         found = row.gains(k, units, order, keeps_grams, rule);
+        const auto by_parts = row.gains(k, units, order, keeps_grams, rule, true);
         std::vector<double> all;
         for (std::size_t i = 0; i < order.size(); ++i)
-            for (std::size_t j = i; j < order.size(); ++j)
-                all.push_back(found.gain[i][static_cast<std::size_t>(order[j])]);
+            for (std::size_t j = i; j < order.size(); ++j) {
+                const auto unit = static_cast<std::size_t>(order[j]);
+                all.push_back(found.gain[i][unit]);
+                CHECK(by_parts.gain[i][unit] == found.gain[i][unit]);
+            }
         return all;
     });
     const auto noise = absolute_for(row);

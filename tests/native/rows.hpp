@@ -238,9 +238,10 @@ public:
         Terms pushed;
     };
     Gains gains(const Kernels& kernels, const Units& units, const std::vector<int>& order, bool keeps_grams,
-                CellRule rule = CellRule::cheapest) {
+                CellRule rule = CellRule::cheapest, bool keeps_parts = false) {
         auto use = TermUse::gains(units);
         use.keeps_grams = keeps_grams;
+        if (keeps_parts) use.many_units = 1;
         TermState state;
         begin(state, use, rule);
         kernels.begin(state);  // the state began with those of use()

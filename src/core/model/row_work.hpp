@@ -23,6 +23,7 @@ constexpr double kEntry = 16.0;               // of a box that is multiplied out
 constexpr double kLimitOfEntry = 20.0;        // to decide whether it is left out
 constexpr double kCompiledTerm = 55.0;        // of one that is new, found and laid out
 constexpr double kComponent = 8.0;            // of terms, each time that it is evaluated
+constexpr double kUnit = 1.5;                 // outside a subset, whose gain is added up
 constexpr double kSlotOfPair = 0.08;          // of a pair of terms of a component
 constexpr double kOutput = 0.63;              // of one output, for each further one
 constexpr double kPushedTerm = 1.5;           // when a feature joins the subset

@@ -85,36 +85,67 @@ void leave_unranked(const Units& units, const Places& places) {
 
 namespace {
 
-// The error scales of components, of each group of trees; read when they are asked for first.
+// The error scales of the subset so far, and of what each candidate would add. Those of the components are
+// read when they are asked for first; from then on those of the units that were taken since are looked at.
 class ErrorScales {
 public:
-    explicit ErrorScales(const Placed& terms) : terms_(terms) {}
+    ErrorScales(const Placed& terms, const Units& units) : terms_(terms), units_(units) {}
 
-    // Error scales of the subset so far, and of what each candidate would add.
-    void read(const Units& units, Candidates& c) {
-        std::fill(c.error_scale.begin(), c.error_scale.end(), 0.0);
-        c.base_error = 0.0;
-        for (std::size_t g = 0; g < terms_.states().size(); ++g) {
-            if (g == scales_.size()) terms_.read_error_scales(g, scales_.emplace_back());
-            add(terms_.states()[g], scales_[g], units, c);
+    // order: the units so far.
+    void read(Candidates& c, std::span<const int32_t> order) {
+        if (group_.empty()) {
+            begin(c);
+        } else {
+            for (const auto u : order.subspan(n_read_))
+                for (std::size_t g = 0; g < group_.size(); ++g) look_at_uses(g, u, c);
         }
+        n_read_ = order.size();
+        c.base_error = base_error_;
     }
 
 private:
-    static void add(const TermState& state, const Buffer<double>& scale, const Units& units, Candidates& c) {
-        const auto& terms = *state.terms;
-        for (int64_t i = 1; i < scale.size(); ++i) {
-            const auto n_outside = state.component[i].n_outside;
-            if (n_outside == 0) c.base_error += scale[i];
-            if (n_outside != 1) continue;
-            const auto* feature = terms.feature.data() + terms.component[i].features;
-            while (state.in_subset[*feature]) ++feature;
-            c.error_scale[static_cast<std::size_t>(units.of(*feature))] += scale[i];
+    struct Group {
+        Buffer<double> scale;
+        std::vector<uint8_t> n_outside;  // units of each component when it was looked at; 2: or more
+    };
+
+    void begin(Candidates& c) {
+        for (std::size_t g = 0; g < terms_.states().size(); ++g) {
+            auto& own = group_.emplace_back();
+            terms_.read_error_scales(g, own.scale);
+            own.n_outside.assign(static_cast<std::size_t>(own.scale.size()), 2);
+            for (int32_t i = 1; i < own.scale.size(); ++i) look_at(g, i, c);
         }
     }
 
+    void look_at_uses(std::size_t g, int32_t unit, Candidates& c) {
+        const auto& terms = *terms_.states()[g].terms;
+        for (const auto q : units_.members(unit))
+            for (auto i = terms.use_begin[q]; i < terms.use_begin[q + 1]; ++i)
+                look_at(g, terms.use[i].component, c);
+    }
+
+    void look_at(std::size_t g, int32_t component, Candidates& c) {
+        const auto& state = terms_.states()[g];
+        auto& own = group_[g];
+        auto& before = own.n_outside[static_cast<std::size_t>(component)];
+        const auto now = static_cast<uint8_t>(std::min(state.component[component].n_outside, 2));
+        if (now == before) return;
+        before = now;
+        if (now == 0) {
+            base_error_ += own.scale[component];
+            return;
+        }
+        const auto* feature = state.terms->feature.data() + state.terms->component[component].features;
+        while (state.in_subset[*feature]) ++feature;
+        c.error_scale[static_cast<std::size_t>(units_.of(*feature))] += own.scale[component];
+    }
+
     const Placed& terms_;
-    std::vector<Buffer<double>> scales_;
+    const Units& units_;
+    std::vector<Group> group_;
+    double base_error_ = 0.0;
+    std::size_t n_read_ = 0;  // places
 };
 
 // Adds up over the groups of trees what each unit would add.
@@ -126,35 +157,42 @@ void each_gain(std::vector<TermState>& states, Add add) {
     }
 }
 
+void read_gains(std::vector<TermState>& states, Candidates& c) {
+    bool is_first = true;
+    each_gain(states, [&](const Buffer<double>& gain) {
+        for (const auto u : c.busy())
+            c.gain[u] = (is_first ? 0.0 : c.gain[u]) + gain[static_cast<int64_t>(u)];
+        is_first = false;
+    });
+}
+
 }  // namespace
 
 double greedy_of(Placed& terms, const Units& units, const Places& places) {
-    Candidates c(terms.model(), units);
+    const auto is_open = open_units(terms.tables(), units);
+    Candidates c(is_open);
     leave_unranked(units, places);
     const double most_error = terms.largest_error(), bound = terms.bound();
-    const auto is_open = open_units(terms.tables(), units);
-    ErrorScales errors(terms);
+    ErrorScales errors(terms, units);
     auto use = TermUse::gains(units);
     use.keeps_grams = true;
     auto& states = terms.begin(use);
     bool is_new = true, knows_errors = false;  // after an idle unit everything stays as it is
     for (int32_t place = 0; place < places.n && !terms.stopped(); ++place) {
         if (is_new) {
-            for (const auto u : c.busy()) c.gain[u] = 0.0;
-            each_gain(states, [&](const Buffer<double>& gain) {
-                for (const auto u : c.busy()) c.gain[u] += gain[static_cast<int64_t>(u)];
-            });
+            read_gains(states, c);
             knows_errors = false;
         }
         auto best = c.largest();
-        if (c.in_doubt(most_error)) {
-            if (!knows_errors) errors.read(units, c);
+        if (c.in_doubt(best, most_error)) {
+            if (!knows_errors) errors.read(c, {places.order, static_cast<std::size_t>(place)});
             knows_errors = true;
-            best = c.best();
+            best = c.best(best);
         }
         places.order[place] = best;
         places.score[best] = c.gain[static_cast<std::size_t>(best)];
-        places.proven[place] = c.proves(best, [bound](std::size_t) { return bound; }, is_open);
+        places.proven[place] =
+            bound == 0.0 || c.proves(best, [bound](std::size_t) { return bound; }, is_open);
         c.take(best);
         is_new = !c.is_idle[static_cast<std::size_t>(best)];
         if (place + 1 < places.n && is_new)

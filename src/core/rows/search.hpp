@@ -19,22 +19,26 @@ namespace predgap {
 // The units that may take the next place: what each would add to the gap, and the scale of its rounding
 // error.
 //
-// Idle units are those of which no tree uses a feature. They add exactly 0 and are all alike, so that only
-// the first of them that is left is looked at. A row may have very many.
+// Idle units cannot change anything, such as those of which no tree uses a feature. They add exactly 0 and
+// are all alike, so that only the first of them that is left is looked at. A row may have very many.
 struct Candidates {
     double base = 0.0;        // the gap so far
     double base_error = 0.0;  // its error scale
     std::vector<double> gain, error_scale;
     std::vector<std::uint8_t> taken, is_idle;
 
-    Candidates(const Model& model, const Units& units)
-        : gain(static_cast<std::size_t>(units.size()), 0.0),
+    // Those of which no tree uses a feature are idle; or those whose flag is not set.
+    Candidates(const Model& model, const Units& units) : Candidates(used_units(model, units)) {}
+    explicit Candidates(const std::vector<std::uint8_t>& is_busy)
+        : gain(is_busy.size(), 0.0),
           error_scale(gain.size(), 0.0),
           taken(gain.size(), 0),
           is_idle(gain.size(), 1) {
-        for (const auto q : model.features) is_idle[static_cast<std::size_t>(units.of(q))] = 0;
-        for (std::size_t u = 0; u < gain.size(); ++u)
-            if (!is_idle[u]) busy_.push_back(u);
+        for (std::size_t u = 0; u < gain.size(); ++u) {
+            if (!is_busy[u]) continue;
+            is_idle[u] = 0;
+            busy_.push_back(u);
+        }
         next_idle();
     }
 
@@ -61,17 +65,17 @@ struct Candidates {
         return static_cast<std::int32_t>(top);
     }
 
-    // The first candidate whose gap is as good as the largest, up to errors of this scale.
+    // The first candidate whose gap is as good as the largest, that of `top`, up to errors of this scale.
     template <class Scale>
-    std::int32_t first_as_good(Scale scale) const {
+    std::int32_t first_as_good(std::int32_t top, Scale scale) const {
         constexpr double kRelative = 1e-12;
         constexpr double kUlps = 8 * std::numeric_limits<double>::epsilon();
-        const auto top = static_cast<std::size_t>(largest());
-        auto first = top;
+        const auto of_top = static_cast<std::size_t>(top);
+        auto first = of_top;
         each([&](std::size_t u) {
-            if (u >= top) return false;
-            const double bound = kRelative * (base + gain[top]) + kUlps * scale(u, top);
-            if (gain[top] - gain[u] > bound) return true;
+            if (u >= of_top) return false;
+            const double bound = kRelative * (base + gain[of_top]) + kUlps * scale(u, of_top);
+            if (gain[of_top] - gain[u] > bound) return true;
             first = u;
             return false;
         });
@@ -79,15 +83,16 @@ struct Candidates {
     }
 
     // Gaps that differ by less than their error bound are ties, and ties go to the lower index.
-    std::int32_t best() const {
-        return first_as_good([this](std::size_t u, std::size_t top) {
-            return base_error + std::max(error_scale[u], error_scale[top]);
+    std::int32_t best() const { return best(largest()); }
+    std::int32_t best(std::int32_t top) const {
+        return first_as_good(top, [this](std::size_t u, std::size_t of_top) {
+            return base_error + std::max(error_scale[u], error_scale[of_top]);
         });
     }
 
     // Whether errors, whose scale is at most this, could decide.
-    bool in_doubt(double most) const {
-        return first_as_good([most](std::size_t, std::size_t) { return most; }) != largest();
+    bool in_doubt(std::int32_t top, double most) const {
+        return first_as_good(top, [most](std::size_t, std::size_t) { return most; }) != top;
     }
 
     // Whether the gap with a unit is the largest, wherever the gaps are within their bounds. Units that
@@ -125,6 +130,11 @@ struct Candidates {
     const std::vector<std::size_t>& busy() const { return busy_; }
 
 private:
+    static std::vector<std::uint8_t> used_units(const Model& model, const Units& units) {
+        std::vector<std::uint8_t> is_used(static_cast<std::size_t>(units.size()), 0);
+        for (const auto q : model.features) is_used[static_cast<std::size_t>(units.of(q))] = 1;
+        return is_used;
+    }
     void next_idle() {
         while (first_idle_ < gain.size() && (taken[first_idle_] || !is_idle[first_idle_])) ++first_idle_;
     }

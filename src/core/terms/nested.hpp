@@ -1,6 +1,7 @@
 // Subsets that grow: gaps of all features, of the units added so far, and what each other unit would add.
 #pragma once
 
+#include "terms/frontier.hpp"
 #include "terms/unit_gain.hpp"
 
 namespace predgap::PREDGAP_ISA {
@@ -98,28 +99,17 @@ void covariances(TermState& s, double* found) {
         for (std::int64_t l = 0; l < k; ++l) found[k * width + l] = found[l * width + k];
 }
 
-// Adds a component with one unit outside to the frontier. Components of units of several features are found
-// by their uses; see unit_gain.
-PREDGAP_INLINE void add_to_frontier(TermState& s, Use use) {
-    const auto& c = s.terms->component[use.component];
-    const auto unit = s.units->of(s.terms->feature[c.features + use.slot]);
-    if (!s.units->is_alone(unit)) return;
-    if (is_closed(c))
-        s.closed_frontier[s.n_closed_frontier++] = closed_gain(s, use, unit);
-    else
-        s.frontier[s.n_frontier++] = use;
-}
-
 void begin(TermState& s) {
     const auto n = s.terms->n_components();
     s.work->add(nominal::kComponent * n);
     s.step = 0;
-    s.n_frontier = s.n_closed_frontier = 0;
     find_closed_factors(s);
     find_weights(s);
+    if (s.units) begin_frontier(s);
     for (std::int32_t c = 0; c < n; ++c) {
         const auto& own = s.terms->component[c];
-        s.component[c] = {0.0, s.units ? n_units(s, own) : own.size, -1, -1, true, s.component[c].has_weight};
+        s.component[c] = {0.0,  s.units ? n_units(s, own) : own.size, -1, -1, true, s.component[c].has_weight,
+                          false};
         s.form[c] = 0.0;
         if (own.size == 1 && s.units) add_to_frontier(s, {c, 0});
     }
@@ -134,7 +124,7 @@ PREDGAP_INLINE std::int32_t slot_outside(const TermState& s, const Component& c)
 
 void add_unit(TermState& s, std::int32_t unit) {
     ++s.step;
-    const bool on_plan = is_on_plan(s), are_alone = s.units->are_alone();
+    const bool on_plan = is_on_plan(s), are_alone = s.units->are_alone(), has_parts = keeps_parts(s);
     for (const auto q : s.units->members(unit)) s.in_subset[q] = 1;
     for (const auto q : s.units->members(unit)) {
         const auto begin = s.terms->use_begin[q], end = s.terms->use_begin[q + 1];
@@ -146,6 +136,7 @@ void add_unit(TermState& s, std::int32_t unit) {
             if (state.has_weight) {
                 if (!on_plan) push(s, use, s.weight);
                 renew_parent(s, use);
+                if (has_parts) note_parts_with(s, parent_of(s, use));
             }
             if ((!are_alone && !is_first_of_unit(s, use)) || --state.n_outside > 1) continue;
             state.is_stale = true;
@@ -240,6 +231,45 @@ PREDGAP_INLINE double component_gain(TermState& s, Use use) {
     return s.form[use.component] + 2.0 * state.cross;
 }
 
+// The part of a gain that a component of the frontier with several features is, as it is now.
+PREDGAP_INLINE void renew_part(TermState& s, std::int32_t component) {
+    auto& state = s.component[component];
+    state.has_changed = false;
+    if (state.n_outside != 1) return;
+    const auto& link = s.link[component];
+    double* part = s.part.data() + std::int64_t{link.part} * s.terms->width;
+    if (is_closed(s.terms->component[component])) {
+        const auto& own = s.closed_frontier[link.place];
+        if (s.component[own.parent_component].has_weight) renew_product(s, own.parent_component);
+        for (std::int64_t k = 0; k < s.terms->width; ++k)
+            part[k] = closed_gain(own, s.weight.data() + k * s.terms->n_weights,
+                                  s.product.data() + k * s.terms->n_weights);
+        s.gain_of_unit[own.unit].is_stale = true;
+    } else if (state.has_weight) {
+        *part = component_gain(s, s.frontier[link.place]);
+    }
+}
+
+// Adds up the gains of the units that are left, from parts that are kept.
+PREDGAP_INLINE void add_parts(TermState& s) {
+    s.work->add(nominal::kComponent * static_cast<double>(s.n_changed) +
+                nominal::kUnit * static_cast<double>(s.n_left));
+    for (std::int64_t i = 0; i < s.n_changed && !stopped(s); ++i) renew_part(s, s.changed[i]);
+    s.n_changed = 0;
+    std::int64_t kept = 0;
+    for (std::int64_t i = 0; i < s.n_left && !stopped(s); ++i) {
+        const auto unit = s.left[i];
+        auto& own = s.gain_of_unit[unit];
+        s.gain[unit] = 0.0;
+        if (s.in_subset[own.feature]) continue;
+        s.left[kept++] = unit;
+        double gain = closed_parts(s, own);
+        if (s.component[own.main].has_weight) gain += main_gain(s, own.main, own.feature);
+        s.gain[unit] = with_other_parts(s, own, gain);
+    }
+    s.n_left = kept;
+}
+
 // Adds the gains of all components with closed forms.
 PREDGAP_INLINE void add_closed_gains(TermState& s) {
     std::int64_t kept = 0;
@@ -256,7 +286,8 @@ PREDGAP_INLINE void add_closed_gains(TermState& s) {
     s.n_closed_frontier = kept;
 }
 
-void gains(TermState& s) {
+// Adds up the gains of all units, component by component.
+PREDGAP_INLINE void add_components(TermState& s) {
     for (const auto q : s.tables->model().features) s.gain[s.units->of(q)] = 0.0;
     s.work->add(nominal::kComponent * static_cast<double>(s.n_closed_frontier + s.n_frontier));
     add_closed_gains(s);
@@ -272,6 +303,10 @@ void gains(TermState& s) {
         s.gain[s.units->of(q)] += c.size == 1 ? main_gain(s, use.component, q) : component_gain(s, use);
     }
     s.n_frontier = kept;
+}
+
+void gains(TermState& s) {
+    keeps_parts(s) ? add_parts(s) : add_components(s);
     if (s.units->are_alone()) return;
     for (std::int32_t u = 0; u < s.units->size() && !stopped(s); ++u)
         if (!s.units->is_alone(u) && !s.in_subset[*s.units->members(u).first]) s.gain[u] = unit_gain(s, u);

@@ -395,6 +395,10 @@ double Plan::row_bytes(Use use) const {
     if (use == Use::gains || use == Use::gains_of_units)
         state += n * (sizeof(predgap::Use) + sizeof(ClosedGain)) +
                  (2.0 * n_weights + d * (width + 1.0)) * sizeof(double) + d;
+    if ((use == Use::gains || use == Use::gains_of_units) && model_.features.size() >= TermUse::kManyUnits)
+        state += n * (sizeof(FrontierLink) + sizeof(int32_t)) +
+                 static_cast<double>(terms_.use.size()) * width * sizeof(double) +
+                 d * (sizeof(GainOfUnit) + sizeof(int32_t));
     if (use == Use::gains) state += terms_.n_gram * sizeof(double);
     if (use == Use::gains_of_units)
         state += n_weights * sizeof(double) + n * (sizeof(TermState::Received) + sizeof(int32_t));

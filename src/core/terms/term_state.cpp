@@ -25,16 +25,20 @@ void TermState::begin(const RowTerms& row_terms, const RowTables& row_tables, Ro
     for (auto* array : {&receiver, &step_of, &due, &due_begin}) array->clear();
     frontier.clear();
     closed_frontier.clear();
+    for (auto* array : {&changed, &left}) array->clear();
+    link.clear();
+    part.clear();
+    gain_of_unit.clear();
     received.clear();
     versions.clear();
     in_subset.clear();
     keeps_grams = use.keeps_grams && terms->n_gram > 0 && units->are_alone();
     if (use.kind == TermUse::Kind::covariances) product.reset(weight.size());
     if (use.kind == TermUse::Kind::curve) begin_curve();
-    if (use.kind == TermUse::Kind::gains) begin_gains();
+    if (use.kind == TermUse::Kind::gains) begin_gains(use.many_units);
 }
 
-void TermState::begin_gains() {
+void TermState::begin_gains(std::int32_t many_units) {
     frontier.reset(terms->n_components());
     closed_frontier.reset(terms->n_components());
     const auto d = tables->model().n_features();
@@ -49,7 +53,17 @@ void TermState::begin_gains() {
         received.reset(terms->n_components());
         receiver.reset(terms->n_components(), 0);
     }
+    const auto n_used = static_cast<std::int32_t>(tables->model().features.size());
+    if (n_used >= many_units && units->size() >= many_units) begin_parts();
     kernels().begin(*this);
+}
+
+void TermState::begin_parts() {
+    link.reset(terms->n_components());
+    changed.reset(terms->n_components());
+    part.reset(terms->use.size() * terms->width);
+    gain_of_unit.reset(units->size());
+    left.reset(units->size());
 }
 
 void TermState::begin_curve() {
@@ -82,6 +96,13 @@ void TermState::copy(const TermState& other) {
     in_subset.assign(other.in_subset);
     frontier.assign(other.frontier);
     closed_frontier.assign(other.closed_frontier);
+    link.assign(other.link);
+    changed.assign(other.changed);
+    part.assign(other.part);
+    gain_of_unit.assign(other.gain_of_unit);
+    left.assign(other.left);
+    n_changed = other.n_changed;
+    n_left = other.n_left;
     n_frontier = other.n_frontier;
     n_closed_frontier = other.n_closed_frontier;
     step = other.step;
@@ -93,11 +114,11 @@ void TermState::copy(const TermState& other) {
 
 double TermState::bytes_of_copy() const {
     double sum = 0.0;
-    for (const auto* array : {&weight, &product, &shifted, &scratch, &form, &main_mean, &gain, &trial})
+    for (const auto* array : {&weight, &product, &shifted, &scratch, &form, &main_mean, &gain, &trial, &part})
         sum += array->used_bytes();
     return sum + component.used_bytes() + closed.used_bytes() + in_subset.used_bytes() +
-           frontier.used_bytes() + closed_frontier.used_bytes() + received.used_bytes() +
-           receiver.used_bytes();
+           frontier.used_bytes() + closed_frontier.used_bytes() + link.used_bytes() + changed.used_bytes() +
+           gain_of_unit.used_bytes() + left.used_bytes() + received.used_bytes() + receiver.used_bytes();
 }
 
 double TermState::bytes() const {

@@ -18,6 +18,7 @@ struct ComponentState {
     std::int32_t cross_at;    // the step of the product that `cross` was computed from; -1 for none
     bool is_stale;            // true if weights or n_outside changed since form or product were computed
     bool has_weight;          // true if any of its weights is not 0; on a plan, if any may be
+    bool has_changed;         // true if it is listed among those whose part of a gain has changed
 };
 
 // The factors of a closed form; see terms/closed_forms.hpp.
@@ -31,6 +32,24 @@ struct ClosedGain {
     double shift[2];               // E tau of its atoms; 0 of the second of one term
     std::int32_t term, parent[2];  // weights; the terms without those atoms
     std::int32_t component, unit, parent_component;
+};
+
+// Where a component is in the frontier, and the components there that have one feature more than it.
+struct FrontierLink {
+    static constexpr std::int32_t kNone = -1;
+
+    std::int32_t place;  // in the frontier, or in that of closed forms
+    std::int32_t part;   // its part of the gain of its unit, where the uses of that feature are
+    std::int32_t first_larger, next_larger;  // the first one with a feature more; the next one beside it
+};
+
+// What a unit of one feature outside the subset would add, from parts that are kept; see terms/frontier.hpp.
+struct GainOfUnit {
+    double closed;      // the sum of the parts with closed forms
+    std::int32_t main;  // the component of its main effect
+    std::int32_t feature;
+    std::int32_t n_closed, n_others;  // parts with closed forms, and others but for the main effect
+    bool is_stale;                    // true if one of the closed ones changed since they were summed
 };
 
 // The versions of a component in a curve: the weights that it had after some of the steps, and the form that
@@ -67,6 +86,9 @@ struct TermUse {
     const Units* units = nullptr;  // whose gains are asked for
     std::int32_t n_steps = 0;      // of a curve
     bool keeps_grams = false;      // of gains: Gram matrices are kept where there is room; not in copies
+    // Of gains: with so many features and units, parts are kept; of fewer most change at each step.
+    static constexpr std::int32_t kManyUnits = 80;
+    std::int32_t many_units = kManyUnits;
     CellRule cell_rule = CellRule::cheapest;
 
     static TermUse gap() { return {}; }
@@ -102,7 +124,13 @@ struct TermState {
     Buffer<std::uint8_t> in_subset;  // (n_features)
     Buffer<Use> frontier;            // components with one unit outside, which is one feature, and its slot
     Buffer<ClosedGain> closed_frontier;  // likewise, of those with closed forms
-    std::int64_t n_frontier = 0, n_closed_frontier = 0;
+    // If the parts of gains are kept, which these are:
+    Buffer<FrontierLink> link;        // (n_components)
+    Buffer<std::int32_t> changed;     // components whose part of a gain has changed
+    Buffer<double> part;              // (uses, width) parts of the gains of each feature
+    Buffer<GainOfUnit> gain_of_unit;  // (n_units) of the units that are left
+    Buffer<std::int32_t> left;        // units of one feature outside the subset
+    std::int64_t n_frontier = 0, n_closed_frontier = 0, n_changed = 0, n_left = 0;
     std::int32_t step = 0;
 
     Buffer<Versions> versions;  // (n_components) of curves
@@ -134,7 +162,8 @@ struct TermState {
     double bytes_of_copy() const;
 
 private:
-    void begin_gains();
+    void begin_gains(std::int32_t many_units);
+    void begin_parts();
     void begin_curve();
 };
 

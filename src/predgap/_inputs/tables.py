@@ -114,6 +114,11 @@ class Columns:
             whole = self.source.whole
             return whole if order == range(self.n_columns) else whole[:, list(order)]
         out = np.empty((self.n_rows, len(order)))
+        floats = self.source.floats() if categories is None and isinstance(self.source, _Frame) else None
+        if floats is not None:
+            for place, j in enumerate(order):
+                out[:, place] = floats[:, j]
+            return out
         for place, j in enumerate(order):
             levels = None if categories is None else categories[place]
             out[:, place] = self.source.column(j) if levels is None else self.source.codes(j, levels)
@@ -274,7 +279,7 @@ def _open_frame(X: Any) -> Columns | None:
         n_columns=len(names),
         names=names,
         numbered=labels == list(range(len(labels))) and isinstance(next(iter(labels), None), int),
-        source=_Frame(frame, names),
+        source=_Frame(frame, names, tuple(labels)),
         index=nw.maybe_get_index(frame),
         backend=str(frame.implementation),
     )
@@ -309,9 +314,21 @@ class _Frame:
 
     frame: nw.DataFrame[Any]
     names: tuple[str, ...]
+    keys: tuple[Any, ...]  # the names as the frame has them
+
+    def _series(self, j: int) -> nw.Series[Any]:
+        return self.frame.get_column(self.keys[j])  # by number it would look at all names
+
+    def floats(self) -> FloatArray | None:
+        """All columns as one array, if this is a pandas frame of float64 and nothing else."""
+        if not self.frame.implementation.is_pandas():
+            return None
+        frame = self.frame.to_native()
+        whole: FloatArray | None = frame.to_numpy() if set(frame.dtypes) == {np.dtype(np.float64)} else None
+        return whole
 
     def column(self, j: int) -> FloatArray:
-        series, what = self.frame[:, j], f"column {self.names[j]!r}"
+        series, what = self._series(j), f"column {self.names[j]!r}"
         dtype = series.dtype
         if len(series) == 0:  # an empty frame has no meaningful dtypes
             return np.empty(0)
@@ -335,19 +352,20 @@ class _Frame:
         return numbers_from(series.to_list(), what)
 
     def codes(self, j: int, levels: Categories) -> FloatArray:
-        return codes_of_labels(self.frame[:, j].to_list(), levels, f"column {self.names[j]!r}")
+        return codes_of_labels(self._series(j).to_list(), levels, f"column {self.names[j]!r}")
 
     def labels(self, j: int) -> list[Any]:
-        return list(self.frame[:, j].to_list())
+        return list(self._series(j).to_list())
 
     def copied(self) -> _Frame:
-        return _Frame(self.frame.clone(), self.names)
+        return _Frame(self.frame.clone(), self.names, self.keys)
 
     def at(self, rows: IndexArray) -> _Frame:
-        return _Frame(self.frame[rows, :], self.names)
+        return _Frame(self.frame[rows, :], self.names, self.keys)
 
     def only(self, some: Sequence[int]) -> _Frame:
-        return _Frame(self.frame[:, list(some)], tuple(self.names[j] for j in some))
+        names, keys = (tuple(of[j] for j in some) for of in (self.names, self.keys))
+        return _Frame(self.frame[:, list(some)], names, keys)
 
 
 def _arrow_values(series: nw.Series[Any]) -> NDArray[Any]:
