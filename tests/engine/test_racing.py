@@ -345,7 +345,7 @@ def test_auto_samples_only_what_is_too_dear_even_if_pruned(case, monkeypatch):
         exact.ensemble, exact.noise, _strategy="compiled"
     )  # which prunes though it need not
 
-    def prices(rows, question, masks, n, accuracy):
+    def prices(rows, question, masks, n, accuracy, order=None, *, closely=False):
         milliseconds = np.where(np.isin(rows[:, 0], [2.0, 4.0]), 1e9, 1e3)
         return Prices(np.zeros(len(rows), dtype=np.uint8), milliseconds, np.ones(len(rows)))
 

@@ -191,7 +191,8 @@ def test_a_costly_row_is_named_as_a_row_of_the_table(model, table, monkeypatch):
         raise _core.TooCostly(0, 1e9, 1e9)
 
     explainer.gap(table, [0])
-    monkeypatch.setattr(kernel_of(explainer, output=2), "core", SimpleNamespace(gap=refuse))
+    kernel = kernel_of(explainer, output=2)
+    monkeypatch.setattr(kernel, "core", SimpleNamespace(gap=refuse, cost=kernel.core.cost))
     with pytest.raises(predgap.CostError, match="row 59 would take"):
         explainer.gap(table, [0])
 

@@ -235,9 +235,8 @@ def test_too_costly_says_at_which_strength(monkeypatch: pytest.MonkeyPatch) -> N
         Explainer(MODEL, Normal.relative(X, 0.3)).sweep(ROWS, {"greedy": "greedy"}, STRENGTHS)
     message = str(refused.value)
     assert message.startswith("sweep, at the explainer's own noise: rank(X) at rtol=1e-06: row 0 would take")
-    assert message.endswith(
-        "Fewer places cost less: rank(X, top=k). This works: explainer.approximate(rtol=1e-2).rank(X)"
-    )
+    assert "Fewer places cost less: rank(X, top=k). " in message
+    assert message.endswith("This works: explainer.approximate(rtol=1e-2).rank(X)")
 
 
 def test_a_long_sweep_warns_once_with_the_rows_of_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
