@@ -42,7 +42,7 @@ class Timed:
 
 
 def work_of(question: Question, explainer: predgap.Explainer) -> tuple[np.ndarray, float]:
-    """What an answer consists of, (n_speeds,), and the milliseconds that it is foretold to take."""
+    """The work that an answer consists of, (n_speeds,), and the milliseconds that are foretold."""
     kernel, values = explainer.explained.kernel, explainer.explained.rows(question.x).values
     is_greedy = question.name == "greedy"
     kind = question.name if question.name in ("curve", "greedy") else "gap"

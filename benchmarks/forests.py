@@ -204,7 +204,7 @@ def least(seconds: float, run: Callable[[], Any]) -> float | str:
 
 @dataclass(frozen=True)
 class Measured:
-    """What was said of a call and what it took, in milliseconds."""
+    """The cost that was said of a call, and the milliseconds that it took."""
 
     said: predgap.Cost
     took: float | str

@@ -1,4 +1,4 @@
-// What the planner knows of a row: counts of the model and the row, each found when it is asked for first.
+// Counts of the model and of a row, from which the planner chooses. Each is found when it is asked for first.
 #pragma once
 
 #include <cstdint>

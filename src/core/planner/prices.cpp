@@ -53,8 +53,8 @@ double share_of_places(const Model& model, const Question& question) {
     return 1.0 - left * left / (n * n);
 }
 
-// What the kernels do with the terms of a row, wherever these come from. An examination answers one question
-// after the other.
+// Counts the work of the kernels on the terms of a row, wherever these come from. An examination answers one
+// question after the other.
 Workload evaluation(const EvaluationCounts& n, const Model& model, const Question& question) {
     const double width = width_of(model), curves = curves_of(question), rankings = rankings_of(question);
     const double gained = rankings * share_of_places(model, question);

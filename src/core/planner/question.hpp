@@ -1,4 +1,4 @@
-// What is asked about a row, and how accurate the answer must be.
+// A question about a row, and the accuracy that its answer must have.
 #pragma once
 
 #include <array>
